@@ -1,0 +1,71 @@
+# Every target makes its own .venv and needs python3 (3.11 or newer), pip, git and make only.
+PYTHON ?= python3
+SEEDS ?= 2 3 4 5 6
+DEMO_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The project is installed in place, so that only these files ask for a new installation.
+SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/faintly/kernels/kernels.c)
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check stat vectors docs cli-reference clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
+
+demo: $(VENV)/demo.stamp ## the whole flow on the sample that ships with the repository
+	@$(BIN)/faintly demo $(DEMO_ARGS)
+
+test: $(VENV)/dev.stamp ## every test, with one statistical seed
+	$(BIN)/python -m pytest -n auto
+
+check: $(VENV)/dev.stamp ## formatting, lint, types, layers and documentation
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/cli_reference.py --check
+	$(BIN)/python scripts/check_docs.py
+
+stat: $(VENV)/dev.stamp ## the statistical tests under other seeds: make stat SEEDS="7 8 9"
+	@for seed in $(SEEDS); do \
+		echo "seed $$seed"; \
+		$(BIN)/python -m pytest -n auto -m statistical --seed $$seed || exit 1; \
+	done
+
+vectors: $(VENV)/dev.stamp ## regenerate spec/vectors; git diff must then be empty
+	$(BIN)/python -m faintly.testing.vectors
+
+docs: $(VENV)/dev.stamp ## build the documentation into site/, warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "docs: open site/index.html"
+
+cli-reference: $(VENV)/dev.stamp ## regenerate docs/reference/cli.md from the command line itself
+	$(BIN)/python scripts/cli_reference.py
+
+clean: ## remove the environment and everything built
+	rm -rf $(VENV) build dist site src/faintly.egg-info faintly-demo
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -f src/faintly/kernels/_kernels*
+	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "faintly needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+# Byte-compiling every package takes longer than the demo, which imports few of them. The tests
+# start many processes, so there it pays; templates that are not Python fail, and may.
+$(VENV)/demo.stamp: $(SOURCES) | $(BIN)/python
+	@echo "installing faintly with the extra eval into $(VENV)"
+	@$(PIP) --no-compile -e '.[eval]'
+	@touch $@
+
+$(VENV)/dev.stamp: $(SOURCES) | $(BIN)/python
+	@echo "installing faintly with the extras eval and dev into $(VENV)"
+	@$(PIP) --no-compile -e '.[eval,dev]'
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+	@touch $@ $(VENV)/demo.stamp

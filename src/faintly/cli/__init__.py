@@ -1,0 +1,43 @@
+"""The command line: one file per command; parse, call, print.
+
+Heavy imports stay inside the commands, so that help and completion answer at once.
+"""
+
+import sys
+
+import typer
+
+from faintly.cli import aggregate, encode, inspect, plan, query, top, version
+from faintly.cli import demo as demo_command
+from faintly.cli import merge as merge_command
+from faintly.cli import simulate as simulate_command
+from faintly.errors import FaintlyError
+
+app = typer.Typer(
+    name="faintly",
+    help="Private collection of sparse vectors: plan it, encode, aggregate, ask.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command()(plan.plan)
+app.command()(encode.encode)
+app.command()(aggregate.aggregate)
+app.command()(merge_command.merge)
+app.command()(query.query)
+app.command()(top.top)
+app.command()(inspect.inspect)
+app.command()(simulate_command.simulate)
+app.command()(demo_command.demo)
+app.command()(version.version)
+
+
+def main() -> None:
+    """Run the command line; errors that faintly raises on purpose become one line and status 1."""
+    try:
+        app()
+    except FaintlyError as error:
+        typer.secho(f"error: {type(error).__name__}: {error}", fg="red", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        # The reader of our output has seen enough, as `head` does.
+        sys.exit(0)

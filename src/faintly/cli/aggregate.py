@@ -1,0 +1,39 @@
+"""faintly aggregate: reports to one sketch."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from faintly.cli.output import Json, Output, PlanFile, emit, note, progress, say
+
+
+def aggregate(
+    reports: Annotated[list[Path], typer.Argument(help="Files of reports.")],
+    plan: PlanFile,
+    output: Output,
+    as_json: Json = False,
+) -> None:
+    """Count the reports of all files into one sketch.
+
+    A file that breaks a rule is refused with the reason, and then no sketch is written.
+    """
+    from faintly.engine import Aggregator
+    from faintly.engine.files import load_plan, read_reports, save_sketch
+
+    loaded = load_plan(plan)
+    aggregator = Aggregator(loaded)
+    with progress() as bar:
+        task = bar.add_task("aggregating", total=len(reports))
+        for path in reports:
+            for batch in read_reports(loaded, path):
+                aggregator.add(batch)
+            bar.advance(task)
+    sketch = aggregator.sketch()
+    save_sketch(sketch, output)
+    if sketch.count > loaded.clients:
+        note(f"{sketch.count:,} reports, where the plan expects {loaded.clients:,}")
+    if as_json:
+        emit({"reports": sketch.count, "files": len(reports), "plan": loaded.digest.hex()})
+    else:
+        say(f"{sketch.count:,} reports of {len(reports)} file(s) counted in {output}")

@@ -1,0 +1,91 @@
+"""faintly demo: the whole flow on the sample that ships with faintly."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from faintly.cli.output import Json, emit, estimate_document, say, shown, table
+
+if TYPE_CHECKING:
+    from faintly.demo import Story
+
+BAR = 24  # characters of the longest bar
+
+
+def demo(
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Folder for plan, reports, sketch and chart."),
+    ] = Path("faintly-demo"),
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")] = 2.0,
+    as_json: Json = False,
+) -> None:
+    """Collect which packages 120,000 npm packages depend on, without seeing any of them.
+
+    Plans, encodes every client, aggregates, asks, and shows the top list beside the truth.
+    """
+    import time
+
+    from faintly.demo import draw_chart, tell
+
+    output.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+
+    def step(text: str) -> None:
+        if not as_json:
+            typer.secho(f"[{time.monotonic() - started:4.1f} s] {text}", fg="cyan", err=True)
+
+    story = tell(output, epsilon, step)
+    step("drawing the chart")
+    draw_chart(story, output / "top.png")
+    if as_json:
+        emit(_document(story, output))
+    else:
+        _show(story, output)
+
+
+def _document(story: "Story", out: Path) -> dict[str, Any]:
+    document = estimate_document(story.top.estimates)
+    for row, truth, significant in zip(
+        document["estimates"], story.truth, story.top.significant, strict=True
+    ):
+        row |= {"truth": float(truth), "significant": bool(significant)}
+    return document | {
+        "top20_recall": story.recall,
+        "coverage95": story.covered,
+        "keys": story.keys,
+        "bytes": story.record_bytes,
+        "epsilon": story.plan.budget.epsilon,
+        "chart": str(out / "top.png"),
+    }
+
+
+def _show(story: "Story", out: Path) -> None:
+    found = story.top.estimates
+    longest = max(float(found.mean.max()), 1e-9)
+    table(
+        ["package", "estimate", "± 95 %", "truth", "significant", ""],
+        (
+            (
+                shown(row.key),
+                f"{row.mean:.4f}",
+                f"{row.high - row.mean:.4f}",
+                f"{truth:.4f}",
+                "yes" if significant else "no",
+                "█" * round(BAR * max(0.0, row.mean) / longest),
+            )
+            for row, truth, significant in zip(
+                found, story.truth, story.top.significant, strict=True
+            )
+        ),
+    )
+    say(
+        f"{found.reports:,} reports of {story.record_bytes} bytes; {story.keys:,} names asked. "
+        f"{story.recall:.0%} of the true top 20 are in the list, and {story.covered:.1%} of all "
+        f"95 % intervals hold the truth. A name nobody uses shows up to ±{found.noise_floor:.4f}."
+    )
+    say(found.guarantee.words())
+    say(f"\nWritten to {out}/: plan.json, reports.fnt, sketch.fns, top.png. Go on with:")
+    say(f"  faintly query {out}/sketch.fns lodash react left-pad")
+    say(f"  faintly inspect {out}/plan.json")

@@ -1,0 +1,50 @@
+"""faintly encode: randomize every client of a file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from faintly.cli.output import Json, Output, PlanFile, emit, note, progress, say
+
+
+def encode(
+    data: Annotated[
+        Path, typer.Argument(help="Parquet, CSV or JSONL with client, item (or key), value.")
+    ],
+    plan: PlanFile,
+    output: Output,
+    as_json: Json = False,
+) -> None:
+    """Turn every client of DATA into one randomized report, with secure randomness.
+
+    Clients of the plan that DATA does not mention send an empty vector, as real ones would.
+    Each run spends the plan's budget once for every client.
+    """
+    from faintly.client import randomize_all
+    from faintly.data import find_dataset, read_records, to_vectors
+    from faintly.engine.files import atomic_write, load_plan
+    from faintly.mechanisms import mechanism_of
+    from faintly.primitives.entropy import secure
+    from faintly.wire.report_v1 import encode_batch
+
+    loaded = load_plan(plan)
+    vectors = to_vectors(read_records(find_dataset(data)), loaded)
+    held = len(vectors)
+    vectors = vectors.padded(loaded.clients)
+    if held > loaded.clients:
+        note(f"{held:,} clients, where the plan expects {loaded.clients:,}; all are encoded")
+    layout = mechanism_of(loaded).layout
+    with atomic_write(output) as stream, progress() as bar:
+        task = bar.add_task("encoding", total=len(vectors))
+        for batch in randomize_all(loaded, vectors, secure(), secure()):
+            stream.write(encode_batch(batch, layout))
+            bar.advance(task, len(batch))
+    if as_json:
+        emit({"reports": len(vectors), "with_data": held, "bytes": layout.record_bytes})
+    else:
+        empty = len(vectors) - held
+        say(
+            f"{len(vectors):,} reports of {layout.record_bytes} bytes in {output} "
+            f"({empty:,} clients without data sent an empty vector)"
+        )

@@ -1,0 +1,89 @@
+"""faintly inspect: what a file is."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from faintly.cli.output import Json, emit, say
+
+
+def inspect(
+    file: Annotated[Path, typer.Argument(help="A plan, a file of reports or a sketch.")],
+    as_json: Json = False,
+) -> None:
+    """Say what a file is and whether it is whole."""
+    from faintly.engine.files import read_bytes
+    from faintly.wire import report_v1, sketch_v1
+
+    head = read_bytes(file)[:4]
+    if head == report_v1.MAGIC:
+        document = _reports(file)
+    elif head == sketch_v1.MAGIC:
+        document = _sketch(file)
+    else:
+        document = _plan(file)
+    if as_json:
+        emit(document)
+        return
+    for name, value in document.items():
+        if name != "plan_document":
+            say(f"{name:<16} {value}")
+
+
+def _plan(file: Path) -> dict[str, Any]:
+    from faintly.engine.files import load_plan
+    from faintly.mechanisms import mechanism_of
+
+    plan = load_plan(file)
+    mechanism = mechanism_of(plan)
+    return {
+        "kind": "plan",
+        "plan": plan.digest.hex(),
+        "protect": str(plan.unit),
+        "epsilon": plan.budget.epsilon,
+        "delta": plan.budget.delta,
+        "mechanism": plan.mechanism,
+        "universe": plan.universe.kind,
+        "decode": plan.decode,
+        "clients": plan.clients,
+        "sparsity": plan.sparsity,
+        "bytes": mechanism.layout.record_bytes,
+        "guarantee": mechanism.guarantee().words(),
+        "plan_document": plan.document(),
+    }
+
+
+def _sketch(file: Path) -> dict[str, Any]:
+    from faintly.engine.files import load_sketch
+
+    sketch = load_sketch(file)
+    return {
+        "kind": "sketch",
+        "plan": sketch.plan.digest.hex(),
+        "reports": sketch.count,
+        "reports_per_map": sketch.reports.tolist(),
+        "decode": sketch.plan.decode,
+        "file_bytes": file.stat().st_size,
+        "plan_document": sketch.plan.document(),
+    }
+
+
+def _reports(file: Path) -> dict[str, Any]:
+    """Walk the batches of a file of reports, which says nothing about a plan but its digest."""
+    from faintly.wire.report_v1 import scan_batches
+
+    batches, reports, digest, record_bytes = 0, 0, b"", 0
+    with file.open("rb") as stream:
+        for head in scan_batches(stream):
+            batches += 1
+            reports += head.reports
+            digest, record_bytes = head.plan_digest, head.record_bytes
+    return {
+        "kind": "reports",
+        "plan": digest.hex(),
+        "reports": reports,
+        "batches": batches,
+        "bytes": record_bytes,
+        "file_bytes": file.stat().st_size,
+    }

@@ -1,0 +1,131 @@
+"""What commands share: options, tables, notes, progress. JSON to stdout, the rest to people."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from faintly.core import Estimates
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+PlanFile = Annotated[
+    Path, typer.Option("--plan", help="The plan that client and server share.", show_default=False)
+]
+Output = Annotated[Path, typer.Option("--output", "-o", help="File to write.", show_default=False)]
+Level = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
+
+
+def emit(document: dict[str, Any]) -> None:
+    """Print one JSON object to standard output."""
+    sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def say(text: str = "") -> None:
+    """Print a line for people to standard output."""
+    typer.echo(text)
+
+
+def note(text: str) -> None:
+    """Print a remark for people to standard error, so that it never mixes with results."""
+    typer.secho(f"note: {text}", fg="yellow", err=True)
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> None:
+    """Print a table; the first column and one without a heading are text, the others numbers."""
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    made = Table(*headings, box=SIMPLE, title=title or None, title_justify="left")
+    for column, heading in zip(made.columns[1:], headings[1:], strict=True):
+        column.justify = "right" if heading else "left"
+    made.columns[0].overflow = "fold"
+    for row in rows:
+        made.add_row(*(escape(cell) for cell in row))
+    # A pipe has no width; 100 columns keep every number in sight.
+    Console(width=None if sys.stdout.isatty() else 100).print(made)
+
+
+@contextmanager
+def progress() -> Iterator["Progress"]:
+    """Yield a progress display on standard error; silent where nobody watches."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as shown:
+        yield shown
+
+
+def shown(key: object) -> str:
+    """Return a key for the terminal, with control characters spelled out."""
+    text = str(key)
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
+def estimate_document(estimates: "Estimates") -> dict[str, Any]:
+    """Return estimates as the JSON that query and top print."""
+    rows = [
+        {
+            "key": row.key,
+            "mean": row.mean,
+            "stderr": row.stderr,
+            "low": row.low,
+            "high": row.high,
+            "low_all": row.low_all,
+            "high_all": row.high_all,
+        }
+        for row in estimates
+    ]
+    return {
+        "estimates": rows,
+        "reports": estimates.reports,
+        "level": estimates.level,
+        "noise_floor": estimates.noise_floor,
+        "noise_floor_all": estimates.noise_floor_all,
+        "guarantee": estimates.guarantee.words(),
+    }
+
+
+def read_keys(path: Path) -> list[str]:
+    """Return the keys in a text file, one a line; empty lines are skipped."""
+    from faintly.engine.files import read_bytes
+    from faintly.errors import InvalidInput
+
+    try:
+        text = read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not UTF-8 text") from None
+    return [line for line in text.splitlines() if line]
+
+
+def as_keys(texts: list[str], kind: str) -> list[Any]:
+    """Return keys typed on a command line as the universe wants them."""
+    from faintly.errors import UnknownKey
+
+    if kind != "indexed":
+        return list(texts)
+    try:
+        return [int(text) for text in texts]
+    except ValueError:
+        raise UnknownKey("keys of an indexed universe are integers") from None

@@ -1,0 +1,88 @@
+"""faintly top: the largest means, and which of them stand out."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from faintly.cli.output import (
+    Json,
+    Level,
+    as_keys,
+    emit,
+    estimate_document,
+    read_keys,
+    say,
+    shown,
+    table,
+)
+
+if TYPE_CHECKING:
+    from faintly.engine import TopList
+
+
+def top(
+    sketch: Annotated[Path, typer.Argument(help="A sketch file.")],
+    count: Annotated[int, typer.Option("-n", "--count", help="Rows to show.")] = 20,
+    keys_from: Annotated[
+        Path | None,
+        typer.Option(help="Choose among the keys in this file (needed for an open universe)."),
+    ] = None,
+    control: Annotated[
+        str, typer.Option(help="family: chance of any false row; fdr: share of false rows.")
+    ] = "family",
+    false_rate: Annotated[float, typer.Option(help="The bound that --control keeps.")] = 0.05,
+    level: Level = 0.95,
+    as_json: Json = False,
+) -> None:
+    """List the keys with the largest means, and mark those that stand out of the noise."""
+    from faintly.engine import Reader
+    from faintly.engine.files import load_sketch
+
+    loaded = load_sketch(sketch)
+    candidates = as_keys(read_keys(keys_from), loaded.plan.universe.kind) if keys_from else None
+    found = Reader(loaded, level).top(count, candidates, control, false_rate)
+    if as_json:
+        emit(_document(found))
+        return
+    table(
+        ["key", "mean", "std. error", f"{level:.0%} interval", "significant"],
+        (
+            (
+                shown(row.key),
+                f"{row.mean:.5f}",
+                f"{row.stderr:.5f}",
+                f"{row.low:.5f} … {row.high:.5f}",
+                "yes" if significant else "no",
+            )
+            for row, significant in zip(found.estimates, found.significant, strict=True)
+        ),
+    )
+    _explain(found)
+
+
+def _document(found: "TopList") -> dict[str, Any]:
+    document = estimate_document(found.estimates)
+    for row, significant in zip(document["estimates"], found.significant, strict=True):
+        row["significant"] = bool(significant)
+    threshold = found.threshold if found.threshold < float("inf") else None
+    return document | {
+        "threshold": threshold,
+        "compared": found.compared,
+        "control": found.control,
+        "false_rate": found.false_rate,
+    }
+
+
+def _explain(found: "TopList") -> None:
+    promise = (
+        "the chance that any row marked yes is held by nobody"
+        if found.control == "family"
+        else "the expected share of rows marked yes that are held by nobody"
+    )
+    limit = f"{found.threshold:.5f}" if found.threshold < float("inf") else "no row"
+    say(
+        f"{found.estimates.reports:,} reports, {found.compared:,} keys compared. Significant from "
+        f"{limit} on: {promise} is at most {found.false_rate:.0%}."
+    )
+    say(found.estimates.guarantee.words())

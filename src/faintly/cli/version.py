@@ -1,0 +1,28 @@
+"""faintly version: what is installed, and which kernels serve."""
+
+import platform
+
+from faintly.cli.output import Json, emit, say
+
+
+def version(as_json: Json = False) -> None:
+    """Say which version this is, and whether the compiled kernels are active."""
+    import numpy
+
+    import faintly
+    from faintly import kernels
+
+    document = {
+        "faintly": faintly.__version__,
+        "kernel": kernels.active,
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+    }
+    if as_json:
+        emit(document)
+        return
+    reason = (
+        "compiled C" if kernels.active == "c" else "numpy; no compiler at install, or by choice"
+    )
+    say(f"faintly {faintly.__version__}, kernel {kernels.active} ({reason})")
+    say(f"Python {document['python']}, numpy {document['numpy']}")

@@ -1,0 +1,47 @@
+"""Immutable nouns: no I/O, no clock, no randomness."""
+
+from faintly.core.arrays import AnyArray, ArrayOrScalar, FloatArray, IdArray, IntArray, WordArray
+from faintly.core.estimate import Estimate, Estimates
+from faintly.core.plan import Hashing, Plan
+from faintly.core.privacy import (
+    Budget,
+    EventLevel,
+    Guarantee,
+    Unit,
+    UserLevel,
+    WithinL1,
+    parse_unit,
+)
+from faintly.core.report import Layout, Report, ReportBatch
+from faintly.core.sketch import Cells, Sketch
+from faintly.core.universe import Key, Universe
+from faintly.core.vector import SparseVector, VectorBatch
+
+__all__ = [
+    "AnyArray",
+    "ArrayOrScalar",
+    "Budget",
+    "Cells",
+    "Estimate",
+    "Estimates",
+    "EventLevel",
+    "FloatArray",
+    "Guarantee",
+    "Hashing",
+    "IdArray",
+    "IntArray",
+    "Key",
+    "Layout",
+    "Plan",
+    "Report",
+    "ReportBatch",
+    "Sketch",
+    "SparseVector",
+    "Unit",
+    "Universe",
+    "UserLevel",
+    "VectorBatch",
+    "WithinL1",
+    "WordArray",
+    "parse_unit",
+]

@@ -1,0 +1,13 @@
+"""Names for the array types that cross module borders."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+WordArray = NDArray[np.uint32]
+IdArray = NDArray[np.uint64]
+FloatArray = NDArray[np.float64]
+AnyArray = NDArray[Any]
+ArrayOrScalar = NDArray[Any] | np.generic | int  # what elementwise functions broadcast

@@ -1,0 +1,134 @@
+"""Answers that carry their doubt.
+
+mean ± z·stderr is the pointwise interval; the simultaneous one uses Šidák's level
+1-(1-a)^(1/m), so that all m asked keys are covered together with probability 1-a.
+The noise floor is what a key that nobody holds would show.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from faintly.core.arrays import FloatArray
+from faintly.core.privacy import Guarantee
+from faintly.core.universe import Key
+from faintly.errors import InvalidInput, MissingDependency
+
+_COLUMNS = ("mean", "stderr", "low", "high", "low_all", "high_all")
+
+
+def normal_quantile(level: float, comparisons: int = 1) -> float:
+    """Return z such that |N(0,1)| stays below it in all `comparisons` with probability `level`."""
+    if not 0 < level < 1:
+        raise InvalidInput(f"the confidence level must be above 0 and below 1, got {level:g}")
+    # Šidák: each of m independent intervals gets the level level^(1/m).
+    tail = -math.expm1(math.log(level) / max(1, comparisons)) / 2
+    return -NormalDist().inv_cdf(tail)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The estimated mean of one key over the reporting clients."""
+
+    key: Key
+    mean: float
+    stderr: float
+    low: float
+    high: float
+    low_all: float
+    high_all: float
+    reports: int
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimates:
+    """Estimates of many keys as columns; iterate it for one `Estimate` at a time."""
+
+    keys: Sequence[Key]
+    mean: FloatArray
+    stderr: FloatArray
+    reports: int
+    guarantee: Guarantee
+    null_stderr: float  # standard error at a key that nobody holds
+    agree: np.ndarray  # False where the maps of an open universe contradict each other
+    level: float = 0.95
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def __iter__(self) -> Iterator[Estimate]:
+        return (self[position] for position in range(len(self)))
+
+    def __getitem__(self, position: int) -> Estimate:
+        numbers = {name: float(getattr(self, name)[position]) for name in _COLUMNS}
+        return Estimate(
+            key=self.keys[position], reports=self.reports, guarantee=self.guarantee, **numbers
+        )
+
+    @property
+    def low(self) -> FloatArray:
+        """Return the lower ends of the pointwise intervals."""
+        return self.mean - normal_quantile(self.level) * self.stderr
+
+    @property
+    def high(self) -> FloatArray:
+        """Return the upper ends of the pointwise intervals."""
+        return self.mean + normal_quantile(self.level) * self.stderr
+
+    @property
+    def low_all(self) -> FloatArray:
+        """Return the lower ends of the simultaneous intervals over these keys."""
+        return self.mean - normal_quantile(self.level, len(self)) * self.stderr
+
+    @property
+    def high_all(self) -> FloatArray:
+        """Return the upper ends of the simultaneous intervals over these keys."""
+        return self.mean + normal_quantile(self.level, len(self)) * self.stderr
+
+    @property
+    def noise_floor(self) -> float:
+        """Return how large the mean of one key that nobody holds may look at this level."""
+        return normal_quantile(self.level) * self.null_stderr
+
+    @property
+    def noise_floor_all(self) -> float:
+        """Return how large the largest of these keys may look if nobody holds any of them."""
+        return normal_quantile(self.level, len(self)) * self.null_stderr
+
+    def take(self, chosen: np.ndarray) -> "Estimates":
+        """Return the chosen rows; simultaneous intervals then speak of those rows only."""
+        return Estimates(
+            [self.keys[int(position)] for position in chosen],
+            self.mean[chosen],
+            self.stderr[chosen],
+            self.reports,
+            self.guarantee,
+            self.null_stderr,
+            self.agree[chosen],
+            self.level,
+        )
+
+    def columns(self) -> dict[str, Any]:
+        """Return the answers as a dictionary of numpy columns, `key` first."""
+        return {"key": list(self.keys)} | {name: getattr(self, name) for name in _COLUMNS}
+
+    def to_pandas(self) -> Any:
+        """Return the answers as a pandas DataFrame."""
+        try:
+            import pandas
+        except ImportError:
+            raise MissingDependency("to_pandas needs pandas: pip install pandas") from None
+        return pandas.DataFrame(self.columns())
+
+    def to_arrow(self) -> Any:
+        """Return the answers as a pyarrow Table."""
+        try:
+            import pyarrow
+        except ImportError:
+            raise MissingDependency("to_arrow needs pyarrow: pip install 'faintly[eval]'") from None
+        return pyarrow.table(self.columns())

@@ -1,0 +1,270 @@
+"""A plan: every public parameter of one collection, and the digest that names it.
+
+Client and server read the same plan, so they cannot disagree. Its JSON is canonical:
+sorted keys, no spaces, UTF-8, every non-integer a decimal string. The digest is
+BLAKE2s-128 of exactly those bytes. `mechanisms.mechanism_of` checks what is below
+`parameters`; everything else is checked here, once.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+from faintly.core.arrays import AnyArray, IdArray
+from faintly.core.privacy import Budget, Unit, WithinL1, decimal_text, parse_unit
+from faintly.core.universe import Key, Universe
+from faintly.core.vector import SparseVector, vector_from_mapping
+from faintly.errors import InvalidPlan
+
+FORMAT = "faintly-plan/1"
+SALT_BYTES = 16  # enough that no two collections share maps by chance
+MAX_SPARSITY = 2**20
+MAX_CLIENTS = 2**40
+MAX_BITS = 31  # codes stay below 2^31, so that 32-bit arithmetic is exact in every language
+MAX_MAPS = 4096
+FAMILIES = ("linear", "prf", "blake2s")
+DECODES = ("table", "direct")
+SEED_BYTES = {"linear": 5, "prf": 5, "blake2s": 8}  # blake2s: delta is a probability over seeds
+OPEN_MAPS = 4  # fewer maps could not outvote a collision with a heavy key
+
+Parameter = int | str | None | list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hashing:
+    """The public hash: its family and, for the linear one, code bits and number of maps."""
+
+    family: str
+    bits: int = 0
+    maps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.family not in FAMILIES:
+            raise InvalidPlan(f"family must be one of {', '.join(FAMILIES)}, got {self.family!r}")
+        if self.family != "linear":
+            if self.bits or self.maps:
+                raise InvalidPlan("bits and maps belong to the linear family; leave them at 0")
+            return
+        if not 1 <= self.bits <= MAX_BITS:
+            raise InvalidPlan(f"bits must be between 1 and {MAX_BITS}, got {self.bits}")
+        if not 1 <= self.maps <= MAX_MAPS or self.maps & (self.maps - 1):
+            raise InvalidPlan(f"maps must be a power of two up to {MAX_MAPS}, got {self.maps}")
+
+    @property
+    def seed_bytes(self) -> int:
+        """Return the bytes of a report's public seed."""
+        return SEED_BYTES[self.family]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Every public parameter of one collection; immutable, and named by its digest."""
+
+    unit: Unit
+    budget: Budget
+    sparsity: int
+    clients: int
+    universe: Universe
+    mechanism: str
+    parameters: Mapping[str, Parameter]
+    hashing: Hashing
+    decode: str
+    salt: bytes = field(repr=False)
+    failure: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.sparsity <= MAX_SPARSITY:
+            raise InvalidPlan(f"sparsity must be between 1 and {MAX_SPARSITY}, got {self.sparsity}")
+        if not 1 <= self.clients <= MAX_CLIENTS:
+            raise InvalidPlan(f"clients must be between 1 and {MAX_CLIENTS}, got {self.clients}")
+        if not 0 < self.failure < 1:
+            raise InvalidPlan(f"failure must be above 0 and below 1, got {self.failure:g}")
+        if isinstance(self.unit, WithinL1) and self.unit.distance > 2 * self.sparsity:
+            raise InvalidPlan(
+                f"no two vectors of {self.sparsity} items are further apart than "
+                f"{2 * self.sparsity}, got l1:{self.unit.distance:g}; protect user instead"
+            )
+        if self.decode not in DECODES:
+            raise InvalidPlan(f"decode must be table or direct, got {self.decode!r}")
+        if self.decode == "table" and self.hashing.family != "linear":
+            raise InvalidPlan("table decoding needs the linear family; use --decode direct")
+        if len(self.salt) != SALT_BYTES:
+            raise InvalidPlan(f"salt must be {SALT_BYTES} bytes, got {len(self.salt)}")
+        self._check_codes()
+
+    def _check_codes(self) -> None:
+        if self.hashing.family != "linear":
+            return
+        if self.universe.size is None:
+            if self.hashing.maps < OPEN_MAPS:
+                raise InvalidPlan(
+                    f"an open universe needs at least {OPEN_MAPS} maps, got {self.hashing.maps}"
+                )
+        elif 2**self.hashing.bits < self.universe.size:
+            raise InvalidPlan(
+                f"{self.hashing.bits} bits cannot tell {self.universe.size} keys apart; "
+                f"use at least {(self.universe.size - 1).bit_length()}"
+            )
+
+    @cached_property
+    def canonical(self) -> bytes:
+        """Return the canonical JSON that the digest is taken of."""
+        document = self.document()
+        return json.dumps(
+            document, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+        ).encode("utf-8")
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Return the 16 bytes that name this plan."""
+        return hashlib.blake2s(self.canonical, digest_size=16).digest()
+
+    def document(self) -> dict[str, Any]:
+        """Return the plan as the JSON object that files hold."""
+        universe: dict[str, Any] = {"kind": self.universe.kind}
+        if self.universe.kind == "indexed":
+            universe["size"] = self.universe.size
+        if self.universe.names is not None:
+            universe["names"] = list(self.universe.names)
+        return {
+            "format": FORMAT,
+            "protect": str(self.unit),
+            "epsilon": decimal_text(self.budget.epsilon),
+            "delta": decimal_text(self.budget.delta),
+            "sparsity": self.sparsity,
+            "clients": self.clients,
+            "failure": decimal_text(self.failure),
+            "universe": universe,
+            "mechanism": self.mechanism,
+            "parameters": dict(self.parameters),
+            "hashing": {
+                "family": self.hashing.family,
+                "bits": self.hashing.bits,
+                "maps": self.hashing.maps,
+            },
+            "decode": self.decode,
+            "salt": self.salt.hex(),
+        }
+
+    def to_json(self) -> str:
+        """Return the plan for people: the same document, indented."""
+        return json.dumps(self.document(), indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Return the plan that `text` holds, or say which rule it breaks."""
+        try:
+            decoded = text.decode("utf-8") if isinstance(text, bytes) else text
+            document = json.loads(decoded, object_pairs_hook=_no_repeats, parse_float=_no_floats)
+        except (ValueError, RecursionError) as error:
+            raise InvalidPlan(f"the plan is not JSON: {error}") from None
+        return cls(**_fields(_Reader(document, "plan")))
+
+    def ids(self, keys: Iterable[Key] | AnyArray, *, private: bool = False) -> IdArray:
+        """Return the 64-bit id of each key under this plan's universe and salt."""
+        return self.universe.ids(keys, self.salt, private=private)
+
+    def vector(self, items: Mapping[Key, float] | Iterable[Key] | SparseVector) -> SparseVector:
+        """Return a client's vector from a mapping of key to value, or from a set of keys.
+
+        Privacy: errors name positions and rules, never keys or values.
+        """
+        if isinstance(items, SparseVector):
+            self.ids(items.indices, private=True)
+            return items
+        if isinstance(items, Mapping):
+            return vector_from_mapping(self.ids(list(items), private=True), items)
+        return SparseVector(self.ids(list(items), private=True))
+
+
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise ValueError("a field appears twice")
+    return dict(pairs)
+
+
+def _no_floats(text: str) -> Any:
+    raise ValueError(f"numbers with a fraction must be decimal strings, got {text[:20]}")
+
+
+class _Reader:
+    """Takes typed fields out of a JSON object and refuses what is left over."""
+
+    def __init__(self, document: Any, name: str) -> None:
+        if not isinstance(document, dict):
+            raise InvalidPlan(f"{name} must be a JSON object")
+        self.left = dict(document)
+        self.name = name
+
+    def take(self, field_name: str, kind: type) -> Any:
+        if field_name not in self.left:
+            raise InvalidPlan(f"{self.name} lacks the field {field_name!r}")
+        value = self.left.pop(field_name)
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise InvalidPlan(f"{self.name} field {field_name!r} must be {kind.__name__}")
+        return value
+
+    def decimal(self, field_name: str) -> float:
+        text = self.take(field_name, str)
+        if not re.fullmatch(r"(0|[1-9][0-9]{0,17})(\.[0-9]{1,40})?", text):
+            raise InvalidPlan(f"{self.name} field {field_name!r} must be a plain decimal string")
+        number = float(text)
+        if decimal_text(number) != text:
+            raise InvalidPlan(
+                f"{self.name} field {field_name!r} must be written {decimal_text(number)!r}"
+            )
+        return number
+
+    def done(self) -> None:
+        if self.left:
+            raise InvalidPlan(f"{self.name} has an unknown field {sorted(self.left)[0]!r}")
+
+
+def _fields(reader: _Reader) -> dict[str, Any]:
+    if reader.take("format", str) != FORMAT:
+        raise InvalidPlan(f"the plan's format must be {FORMAT!r}")
+    hashing = _Reader(reader.take("hashing", dict), "hashing")
+    fields = {
+        "unit": parse_unit(reader.take("protect", str)),
+        "budget": Budget(reader.decimal("epsilon"), reader.decimal("delta")),
+        "sparsity": reader.take("sparsity", int),
+        "clients": reader.take("clients", int),
+        "failure": reader.decimal("failure"),
+        "universe": _universe(_Reader(reader.take("universe", dict), "universe")),
+        "mechanism": reader.take("mechanism", str),
+        "parameters": reader.take("parameters", dict),
+        "hashing": Hashing(
+            family=hashing.take("family", str),
+            bits=hashing.take("bits", int),
+            maps=hashing.take("maps", int),
+        ),
+        "decode": reader.take("decode", str),
+        "salt": _salt(reader.take("salt", str)),
+    }
+    hashing.done()
+    reader.done()
+    return fields
+
+
+def _salt(text: str) -> bytes:
+    if not re.fullmatch(r"[0-9a-f]*", text) or len(text) % 2:
+        raise InvalidPlan("salt must be lower-case hexadecimal")
+    return bytes.fromhex(text)
+
+
+def _universe(reader: _Reader) -> Universe:
+    kind = reader.take("kind", str)
+    if kind == "indexed":
+        universe = Universe.indexed(reader.take("size", int))
+    elif kind == "named":
+        universe = Universe.named(reader.take("names", list))
+    elif kind == "open":
+        universe = Universe.open()
+    else:
+        raise InvalidPlan(f"universe kind must be indexed, named or open, got {kind!r}")
+    reader.done()
+    return universe

@@ -1,0 +1,127 @@
+"""What is hidden, how well, and what has been proven.
+
+A unit says which change of a client's data must not show; a budget says how much
+may show; a guarantee is a budget that a theorem, with its conditions, backs.
+"""
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+
+from faintly.errors import InvalidPlan
+
+MAX_EPSILON = 16.0  # beyond e^16 a report hides nothing worth a theorem
+
+
+def decimal_text(number: float) -> str:
+    """Return the one decimal spelling of `number` that plans use: no exponent, no padding.
+
+    >>> decimal_text(1.0), decimal_text(1e-05), decimal_text(0.25)
+    ('1', '0.00001', '0.25')
+    """
+    text = format(Decimal(repr(float(number))), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+@dataclass(frozen=True, slots=True)
+class EventLevel:
+    """Hide any change of one coordinate: one site visited or not, one rating changed."""
+
+    def __str__(self) -> str:
+        return "event"
+
+
+@dataclass(frozen=True, slots=True)
+class UserLevel:
+    """Hide any change of the whole vector: everything one person sends."""
+
+    def __str__(self) -> str:
+        return "user"
+
+
+@dataclass(frozen=True, slots=True)
+class WithinL1:
+    """Hide any change of the vector by at most `distance` in the L1 norm."""
+
+    distance: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.distance < math.inf:
+            raise InvalidPlan("the distance of l1 must be positive and finite")
+
+    def __str__(self) -> str:
+        return f"l1:{decimal_text(self.distance)}"
+
+
+Unit = EventLevel | UserLevel | WithinL1
+
+
+def parse_unit(text: str) -> Unit:
+    """Return the unit that `text` names: event, user or l1:DISTANCE."""
+    if text == "event":
+        return EventLevel()
+    if text == "user":
+        return UserLevel()
+    kind, _, distance = text.partition(":")
+    if kind == "l1" and distance:
+        try:
+            return WithinL1(float(distance))
+        except ValueError:
+            pass
+    raise InvalidPlan(
+        f"protect must be event, user or l1:DISTANCE (for example l1:4), got {text!r}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much a report may reveal: epsilon, and delta where a theorem needs one."""
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon <= MAX_EPSILON:
+            raise InvalidPlan(
+                f"epsilon must be above 0 and at most {MAX_EPSILON:g}, got {self.epsilon:g}"
+            )
+        if not 0 <= self.delta < 1:
+            raise InvalidPlan(f"delta must be at least 0 and below 1, got {self.delta:g}")
+
+    def covers(self, other: "Budget") -> bool:
+        """Return whether `other` spends no more than this in both numbers (a partial order)."""
+        return other.epsilon <= self.epsilon and other.delta <= self.delta
+
+    def __str__(self) -> str:
+        text = f"epsilon {self.epsilon:.6g}"
+        return text if self.delta == 0 else f"{text}, delta {self.delta:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What is proven about one report, and under which conditions."""
+
+    unit: Unit
+    budget: Budget
+    theorem: str
+    conditions: tuple[str, ...] = ()
+
+    def words(self) -> str:
+        """Return the guarantee as one paragraph for people."""
+        hidden = {
+            EventLevel: "any one item a person holds, added, removed or changed",
+            UserLevel: "everything a person holds, exchanged for anything else",
+            WithinL1: "any change of a person's values that adds up to at most "
+            f"{getattr(self.unit, 'distance', 0):g}",
+        }[type(self.unit)]
+        factor = math.exp(self.budget.epsilon)
+        text = (
+            f"Whoever sees a report, and knows everything else, can hardly tell {hidden}: "
+            f"no report is more than {factor:.3g} times as likely with it as without it "
+            f"({self.budget}, local differential privacy, {self.unit} level)."
+        )
+        if self.budget.delta:
+            text += f" This may fail with probability at most {self.budget.delta:g}."
+        if self.conditions:
+            text += " It holds provided that " + "; ".join(self.conditions) + "."
+        return text

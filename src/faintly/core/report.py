@@ -1,0 +1,71 @@
+"""Reports: the only thing that leaves a client.
+
+A report is a public seed and a few unsigned fields of fixed width; the mechanism says
+what they mean, the layout says how many bits each has. Length never depends on data.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from faintly.core.arrays import IdArray, WordArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How one report looks in bits: seed bytes, then fields packed low bit first.
+
+    Field f is an unsigned integer below limits[f] in widths[f] bits (1 to 32).
+    """
+
+    seed_bytes: int
+    widths: tuple[int, ...]
+    limits: tuple[int, ...]
+
+    @property
+    def payload_bits(self) -> int:
+        """Return the bits of all fields together."""
+        return sum(self.widths)
+
+    @property
+    def record_bytes(self) -> int:
+        """Return the bytes of one report."""
+        return self.seed_bytes + (self.payload_bits + 7) // 8
+
+
+def fields_below(limit: int, count: int, seed_bytes: int) -> Layout:
+    """Return the layout of `count` equal fields, each below `limit`."""
+    width = max(1, (limit - 1).bit_length())
+    return Layout(seed_bytes=seed_bytes, widths=(width,) * count, limits=(limit,) * count)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One randomized report, ready to send."""
+
+    plan_digest: bytes
+    hash_seed: int
+    fields: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReportBatch:
+    """Many reports of one plan as columns, which is what kernels read."""
+
+    plan_digest: bytes
+    hash_seeds: IdArray  # (reports,)
+    fields: WordArray  # (reports, fields)
+
+    def __len__(self) -> int:
+        return len(self.hash_seeds)
+
+    def __getitem__(self, position: int) -> Report:
+        return Report(
+            self.plan_digest,
+            int(self.hash_seeds[position]),
+            tuple(int(field) for field in self.fields[position]),
+        )
+
+    def take(self, chosen: slice | np.ndarray) -> "ReportBatch":
+        """Return the chosen reports as a batch of their own."""
+        return ReportBatch(self.plan_digest, self.hash_seeds[chosen], self.fields[chosen])

@@ -1,0 +1,99 @@
+"""Sketches: mergeable integer state of a server.
+
+Table mode keeps J tables of 2^D integers and forgets the reports; direct mode keeps
+the reports' columns. Either way merging is associative and commutative, and the same
+reports give the same integers whatever the order, the threads or the machines.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from faintly.core.arrays import IdArray, IntArray, WordArray
+from faintly.core.plan import Plan
+from faintly.errors import Reject, SketchRejected
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """What reports become on the server: weight[i] is to be added at tables[table[i], index[i]]."""
+
+    table: IntArray
+    index: IntArray
+    weight: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sketch:
+    """Everything a server needs to answer: counts, a second moment, and tables or columns."""
+
+    plan: Plan
+    reports: IntArray  # reports counted in each map; one entry where there are no maps
+    squares: int  # sum of the squared report values, for mechanisms whose variance needs it
+    tables: IntArray | None = None  # (maps, 2^bits) in table mode
+    hash_seeds: IdArray | None = None  # direct mode: the reports themselves, sorted
+    fields: WordArray | None = None
+
+    @classmethod
+    def empty(cls, plan: Plan, fields: int) -> Self:
+        """Return the sketch of no reports, each of which would have `fields` fields."""
+        reports = np.zeros(max(1, plan.hashing.maps), dtype=np.int64)
+        if plan.decode == "table":
+            shape = (plan.hashing.maps, 2**plan.hashing.bits)
+            return cls(plan, reports, 0, tables=np.zeros(shape, dtype=np.int64))
+        return cls(
+            plan,
+            reports,
+            0,
+            hash_seeds=np.zeros(0, dtype=np.uint64),
+            fields=np.zeros((0, fields), dtype=np.uint32),
+        )
+
+    @property
+    def count(self) -> int:
+        """Return the number of reports counted."""
+        return int(self.reports.sum())
+
+    def merge(self, other: "Sketch") -> "Sketch":
+        """Return the sketch of both sets of reports together."""
+        if self.plan.digest != other.plan.digest:
+            raise SketchRejected(
+                Reject.OTHER_PLAN,
+                f"cannot merge sketches of different plans ({self.plan.digest.hex()[:8]} and "
+                f"{other.plan.digest.hex()[:8]})",
+            )
+        reports, squares = self.reports + other.reports, self.squares + other.squares
+        if self.tables is not None and other.tables is not None:
+            return Sketch(self.plan, reports, squares, tables=self.tables + other.tables)
+        assert self.hash_seeds is not None and other.hash_seeds is not None
+        assert self.fields is not None and other.fields is not None
+        seeds, fields = sorted_columns(
+            np.concatenate([self.hash_seeds, other.hash_seeds]),
+            np.concatenate([self.fields, other.fields]),
+        )
+        return Sketch(self.plan, reports, squares, hash_seeds=seeds, fields=fields)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sketch):
+            return NotImplemented
+        same = self.plan.digest == other.plan.digest and self.squares == other.squares
+        return (
+            same
+            and np.array_equal(self.reports, other.reports)
+            and _equal(self.tables, other.tables)
+            and _equal(self.hash_seeds, other.hash_seeds)
+            and _equal(self.fields, other.fields)
+        )
+
+
+def sorted_columns(seeds: IdArray, fields: WordArray) -> tuple[IdArray, WordArray]:
+    """Return the reports in sorted order, which forgets the order of arrival."""
+    order = np.lexsort((*fields.T[::-1], seeds))
+    return seeds[order], fields[order]
+
+
+def _equal(left: np.ndarray | None, right: np.ndarray | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return np.array_equal(left, right)

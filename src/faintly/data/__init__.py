@@ -1,0 +1,20 @@
+"""Data that people have, turned into vectors: files, tables, matrices, lists.
+
+Errors here name the row and the rule, and never a value, a key or a client.
+"""
+
+from faintly.data.files import find_dataset, read_names, read_records
+from faintly.data.inputs import vectors_from
+from faintly.data.records import Records, cut, to_vectors, true_means, with_names
+
+__all__ = [
+    "Records",
+    "cut",
+    "find_dataset",
+    "read_names",
+    "read_records",
+    "to_vectors",
+    "true_means",
+    "vectors_from",
+    "with_names",
+]

@@ -1,0 +1,152 @@
+"""Columns of rows, and where each row came from.
+
+A column of labels becomes numbers 0, 1, … in order of first appearance, so that the
+same file gives the same batch everywhere and the labels themselves can be dropped.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from faintly.core import AnyArray, FloatArray, IntArray, Key
+from faintly.errors import InvalidData
+
+KEY_TYPES = (int, str, bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where rows came from, in the words an error uses to point at one."""
+
+    word: str = "row"
+    name: str = ""  # file name; empty for data that is already in memory
+    numbers: IntArray | None = None  # the number to print for each row; None: rows count from 1
+
+    def at(self, row: int) -> str:
+        """Return how to name row `row`, counted from 0, to a person."""
+        number = row + 1 if self.numbers is None else int(self.numbers[row])
+        return f"{self.word} {number}" + (f" of {self.name}" if self.name else "")
+
+    def refuse(self, row: int, rule: str) -> InvalidData:
+        """Return the error that says which rule row `row`, counted from 0, breaks."""
+        return InvalidData(f"{self.at(row)}: {rule}")
+
+    def refuse_all(self, rule: str) -> InvalidData:
+        """Return the error that says which rule the data as a whole breaks."""
+        return InvalidData(f"{self.name or 'the data'} {rule}")
+
+    def check(self, bad: AnyArray, rule: str) -> None:
+        """Raise for the first row where `bad` holds."""
+        if bad.any():
+            raise self.refuse(int(np.argmax(bad)), rule)
+
+
+class Numbering(dict[Hashable, int]):
+    """Labels seen so far, each with its number in order of first appearance."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next = count().__next__
+
+    def __missing__(self, label: Hashable) -> int:
+        self[label] = number = self._next()
+        return number
+
+    def of(self, labels: Sequence[Hashable]) -> IntArray:
+        """Return the number of each label, with new numbers for new labels."""
+        return np.fromiter(map(self.__getitem__, labels), np.int64, len(labels))
+
+
+def number_labels(
+    column: AnyArray | Iterable[Key], name: str, source: Source
+) -> tuple[IntArray, AnyArray | list[Key]]:
+    """Return the number of each label in order of first appearance, and the distinct labels.
+
+    Args:
+        column: integers, text or bytes, as a numpy array or any iterable.
+        name: what errors call the column.
+        source: where the rows came from.
+    """
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
+        return _number_integers(column)
+    if isinstance(column, np.ndarray) and column.dtype.kind not in "OUS":
+        raise source.refuse_all(f"needs integers or text in column {name}; convert the column")
+    listed = column.tolist() if isinstance(column, np.ndarray) else list(column)
+    if not set(map(type, listed)) <= set(KEY_TYPES):
+        listed = [_plain(label, row, name, source) for row, label in enumerate(listed)]
+    numbering = Numbering()
+    numbers = numbering.of(listed)
+    labels: list[Key] = list(numbering)  # type: ignore[arg-type]  # types checked above
+    return numbers, integers_or_list(labels)
+
+
+def integers_or_list(labels: list[Key]) -> AnyArray | list[Key]:
+    """Return labels that are all 64-bit integers as an array, and others as they are."""
+    if not labels or not all(type(label) is int for label in labels):
+        return labels
+    for kind in (np.int64, np.uint64):
+        try:
+            return np.array(labels, dtype=kind)
+        except OverflowError:
+            continue
+    return labels
+
+
+def number_values(column: AnyArray | Iterable[object], source: Source) -> FloatArray:
+    """Return the values as floats, or say which row does not hold a number."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "fiu":
+        return column.astype(np.float64)
+    rule = "value is not a number; write it as a decimal in [-1, 1]"
+    listed = column.tolist() if isinstance(column, np.ndarray) else list(column)
+    out = np.empty(len(listed))
+    for row, value in enumerate(listed):
+        # Text and booleans would convert, but a column of them is more likely a mistake.
+        if isinstance(value, str | bytes | bool | np.bool_):
+            raise source.refuse(row, rule)
+        try:
+            out[row] = float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise source.refuse(row, rule) from None
+    return out
+
+
+def check_values(values: FloatArray, source: Source) -> None:
+    """Raise for the first value that is not a finite number in [-1, 1]."""
+    if bool(np.all(np.abs(values) <= 1.0)):
+        return
+    source.check(~np.isfinite(values), "value is not finite; drop the row or give it a value")
+    source.check(
+        np.abs(values) > 1.0,
+        "value is outside [-1, 1]; divide the column by its largest possible magnitude",
+    )
+
+
+def _plain(label: object, row: int, name: str, source: Source) -> Key:
+    if isinstance(label, np.integer):
+        return int(label)
+    if isinstance(label, bool) or not isinstance(label, int | str | bytes):
+        missing = label is None or str(label) in (
+            "nan",
+            "<NA>",
+            "NaT",
+        )  # NaN is how tables spell a missing cell
+        rule = "is missing" if missing else "is neither an integer nor text"
+        raise source.refuse(row, f"{name} {rule}; fill the cell or drop the row")
+    # A subclass such as numpy's str would work, but one type per label keeps equality plain.
+    return next(kind(label) for kind in (int, str, bytes) if isinstance(label, kind))  # type: ignore[arg-type]
+
+
+def _number_integers(column: AnyArray) -> tuple[IntArray, AnyArray]:
+    if len(column) == 0:
+        return np.zeros(0, np.int64), column
+    fresh = column[1:] != column[:-1]
+    if bool(np.all(column[1:] >= column[:-1])):
+        numbers = np.concatenate([[0], np.cumsum(fresh)]).astype(np.int64)
+        return numbers, column[np.concatenate([[True], fresh])]
+    labels, first, inverse = np.unique(column, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[inverse], labels[order]

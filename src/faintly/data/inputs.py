@@ -1,0 +1,103 @@
+"""One door for the shapes in which people hold sparse data.
+
+list of dicts, sets or lists     one entry per client
+scipy.sparse matrix              one row per client, the column number is the item
+(clients, items[, values])       a tuple of arrays, one entry per row
+pandas, polars, pyarrow tables   columns client, item (or key), optionally value
+"""
+
+from collections.abc import Collection, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+
+from faintly.core import AnyArray, Key, Plan, VectorBatch
+from faintly.data.columns import Source, number_labels, number_values
+from faintly.data.records import Records, to_vectors
+from faintly.data.tables import records_from_arrow, records_from_columns, records_from_frame
+from faintly.errors import InvalidData
+
+SHAPES = (
+    "a list with one dict or set of items per client, a scipy.sparse matrix, a tuple "
+    "(clients, items, values) of arrays, or a pandas, polars or pyarrow table"
+)
+
+
+def vectors_from(data: Any, plan: Plan) -> VectorBatch:
+    """Return one vector per client, whatever shape the data has.
+
+    Args:
+        data: any of the shapes at the top of this module, `Records`, or a `VectorBatch`.
+        plan: tells how a key becomes an id.
+
+    Raises:
+        InvalidData: the data break a rule; the message names the row or client, from 1.
+
+    Privacy: errors never show keys, values or client labels.
+    """
+    if isinstance(data, VectorBatch):
+        plan.ids(data.indices, private=True)  # refuses indices outside this plan's universe
+        return data
+    return to_vectors(data if isinstance(data, Records) else _records(data), plan)
+
+
+def _records(data: Any) -> Records:
+    package = type(data).__module__.partition(".")[0]
+    if package == "scipy" and hasattr(data, "tocsr"):
+        return _from_matrix(data)
+    if package == "pyarrow" and hasattr(data, "column_names"):
+        return records_from_arrow(data, Source())
+    if package in ("pandas", "polars") and type(data).__name__ == "DataFrame":
+        return records_from_frame(data, Source())
+    if isinstance(data, tuple) and len(data) in (2, 3) and all(map(_is_column, data)):
+        clients, keys, values = [*map(_flat, data), None][:3]
+        return records_from_columns(clients, keys, values, Source())
+    if isinstance(data, Sequence) and not isinstance(data, str | bytes):
+        return _from_clients(data)
+    raise InvalidData(f"cannot read a {type(data).__name__}; pass {SHAPES}")
+
+
+def _is_column(part: Any) -> bool:
+    return not isinstance(part, Mapping | Set | str | bytes) and hasattr(part, "__len__")
+
+
+def _flat(part: Any) -> AnyArray | list[Any]:
+    if not isinstance(part, np.ndarray) and not hasattr(part, "__array__"):
+        return list(part)  # numpy would turn [1, "a"] into text
+    column = np.asarray(part)
+    if column.ndim != 1:
+        raise InvalidData("clients, items and values must be arrays of one dimension")
+    return column
+
+
+def _from_matrix(data: Any) -> Records:
+    if len(data.shape) != 2:
+        raise InvalidData("a matrix needs two dimensions: a row per client, a column per item")
+    matrix = data.tocsr()
+    clients = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+    source = Source("row", "the matrix", clients + 1)
+    codes, keys = number_labels(np.asarray(matrix.indices), "item", source)
+    values = number_values(np.asarray(matrix.data), source)
+    return Records.checked(clients, codes, keys, values, source=source, count=int(matrix.shape[0]))
+
+
+def _from_clients(entries: Sequence[Any]) -> Records:
+    keys: list[Key] = []
+    values: list[object] = []
+    for number, entry in enumerate(entries, 1):
+        if isinstance(entry, str | bytes) or not isinstance(entry, Collection):
+            raise InvalidData(f"client {number} is neither a dict nor a set of items")
+        keys.extend(entry)
+        values.extend(entry.values() if isinstance(entry, Mapping) else (1.0,) * len(entry))
+    lengths = np.fromiter(map(len, entries), np.int64, len(entries))
+    clients = np.repeat(np.arange(len(entries), dtype=np.int64), lengths)
+    source = Source("client", numbers=clients + 1)
+    codes, distinct = number_labels(keys, "item", source)
+    return Records.checked(
+        clients,
+        codes,
+        distinct,
+        number_values(values, source),
+        source=source,
+        count=len(entries),
+    )

@@ -1,0 +1,196 @@
+"""Rows of (client, item, value), and the way from them to vectors.
+
+true mean of x = Σ over clients of v[x] / clients, absent items counting as 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from faintly.core import AnyArray, FloatArray, IdArray, IntArray, Key, Plan, VectorBatch
+from faintly.data.columns import Source, check_values
+from faintly.errors import InvalidData, InvalidVector
+
+MAX_INDEX_DIGITS = 10  # an indexed universe holds at most 2^31 keys
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Records:
+    """Columns of client-item-value rows, checked once; client labels are not kept.
+
+    Privacy: holds raw data of many clients, for bulk encoding and simulation.
+
+    Attributes:
+        clients: client number of each row, 0..count-1 in order of first appearance.
+        codes: position in `keys` of each row's key.
+        keys: the distinct keys.
+        values: value of each row, in [-1, 1].
+        count: number of clients, those without a row included.
+        source: where the rows came from, for errors.
+    """
+
+    clients: IntArray
+    codes: IntArray
+    keys: AnyArray | Sequence[Key]
+    values: FloatArray
+    count: int
+    source: Source
+
+    @classmethod
+    def checked(
+        cls,
+        clients: IntArray,
+        codes: IntArray,
+        keys: AnyArray | Sequence[Key],
+        values: FloatArray | None,
+        *,
+        source: Source,
+        count: int | None = None,
+    ) -> Self:
+        """Return the records, or raise `InvalidData` that names the row and the rule.
+
+        Args:
+            clients: client number of each row.
+            codes: position in `keys` of each row's key.
+            keys: the distinct keys.
+            values: value of each row; None means 1.0 everywhere, which is a set.
+            source: where the rows came from.
+            count: number of clients, where some may have no row.
+        """
+        if not len(clients) and not count:
+            raise source.refuse_all("holds no rows; an empty client still needs to be listed")
+        weights = np.ones(len(clients)) if values is None else values
+        if not len(clients) == len(codes) == len(weights):
+            raise source.refuse_all("has columns of different lengths")
+        check_values(weights, source)
+        total = int(clients.max()) + 1 if count is None else count
+        return cls(clients, codes, keys, weights, total, source)
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    def __repr__(self) -> str:
+        return f"Records(<{len(self)} private rows of {self.count} clients>)"
+
+
+def to_vectors(records: Records, plan: Plan) -> VectorBatch:
+    """Return one vector per client, in order of first appearance; zeros are dropped.
+
+    Text such as "17" is an index where the universe is indexed, and text elsewhere.
+
+    Raises:
+        InvalidData: a key is outside the plan's universe, or a client holds an item twice.
+    """
+    ids = _key_ids(records, plan)[records.codes]
+    try:
+        return VectorBatch.from_rows(records.clients, ids, records.values, records.count)
+    except InvalidVector:
+        row = _first_repeat(records.clients, ids)
+    raise records.source.refuse(
+        row, "this client already holds this item; add up or drop the repeated row"
+    )
+
+
+def with_names(records: Records, names: Sequence[str]) -> Records:
+    """Return the records with each integer key replaced by the name at that position."""
+    keys = np.asarray(records.keys)
+    if keys.dtype.kind not in "iu":
+        raise records.source.refuse_all("needs integer items to look names up; drop the names")
+    outside = (keys < 0) | (keys >= len(names))
+    records.source.check(
+        outside[records.codes], f"item has no name; names cover 0..{len(names) - 1}"
+    )
+    named = [names[position] for position in keys.tolist()]
+    return Records(
+        records.clients, records.codes, named, records.values, records.count, records.source
+    )
+
+
+def cut(
+    vectors: VectorBatch, sparsity: int, generator: np.random.Generator
+) -> tuple[VectorBatch, int]:
+    """Return each client's uniform random `sparsity` items, and how many items were dropped.
+
+    For simulation only, where every mechanism must face the same data. What a real
+    client does above its sparsity is the mechanism's business, and the number dropped
+    would be private there.
+    """
+    over = vectors.lengths > sparsity
+    rows = np.flatnonzero(np.repeat(over, vectors.lengths))
+    # A random order within each client, of which the first `sparsity` stay.
+    lengths = vectors.lengths[over]
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    shuffled = rows[np.lexsort((generator.random(len(rows)), owners))]
+    rank = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    dropped = shuffled[rank >= sparsity]
+    kept = np.ones(len(vectors.indices), dtype=bool)
+    kept[dropped] = False
+    offsets = np.concatenate([[0], np.cumsum(np.minimum(vectors.lengths, sparsity))])
+    batch = VectorBatch(offsets.astype(np.int64), vectors.indices[kept], vectors.values[kept])
+    return batch, len(dropped)
+
+
+def true_means(vectors: VectorBatch, ids: IdArray) -> FloatArray:
+    """Return the exact mean of each id over all clients of the batch, for judging estimates."""
+    wanted, back = np.unique(np.asarray(ids, dtype=np.uint64), return_inverse=True)
+    if not len(wanted) or not len(vectors):
+        return np.zeros(len(back))
+    place = np.minimum(np.searchsorted(wanted, vectors.indices), len(wanted) - 1)
+    asked = wanted[place] == vectors.indices
+    sums = np.bincount(place[asked], weights=vectors.values[asked], minlength=len(wanted))
+    return np.asarray(sums[back] / len(vectors), dtype=np.float64)
+
+
+def _key_ids(records: Records, plan: Plan) -> IdArray:
+    keys = records.keys
+    if plan.universe.kind == "indexed" and not isinstance(keys, np.ndarray):
+        keys = [_index(key) for key in keys]
+    try:
+        return plan.ids(keys, private=True)
+    except InvalidVector:
+        refused = _refusal(keys, plan)[records.codes]
+    # Keys are distinct but rows repeat them: point at the first row that holds a refused one.
+    raise records.source.refuse(int(np.argmax(refused)), _key_rule(plan)) from None
+
+
+def _index(key: Key) -> Key:
+    """Return text such as "17" as its integer; other keys stay, for the plan to judge."""
+    if not isinstance(key, str) or not key.isascii() or not key.isdigit():
+        return key
+    # One spelling per index: "017" is more likely a code than the number 17.
+    return int(key) if len(key) <= MAX_INDEX_DIGITS and str(int(key)) == key else key
+
+
+def _refusal(keys: AnyArray | Sequence[Key], plan: Plan) -> AnyArray:
+    """Return which keys the plan refuses, one by one: slow, and only on the way to an error."""
+    refused = np.zeros(len(keys), dtype=bool)
+    for position in range(len(keys)):
+        try:
+            plan.ids(keys[position : position + 1], private=True)
+        except InvalidVector:
+            refused[position] = True
+    return refused
+
+
+def _key_rule(plan: Plan) -> str:
+    universe = plan.universe
+    if universe.kind == "indexed":
+        assert universe.size is not None
+        return (
+            f"item is not an index in 0..{universe.size - 1}; "
+            "enlarge the plan's universe or drop the row"
+        )
+    if universe.kind == "named":
+        return "item is not one of the plan's names; add it to the universe or drop the row"
+    return "item is neither valid UTF-8 text nor an integer in 0..2^64-1; drop the row"
+
+
+def _first_repeat(clients: IntArray, ids: IdArray) -> int:
+    order = np.lexsort((ids, clients))
+    clients, ids = clients[order], ids[order]
+    repeated = (clients[1:] == clients[:-1]) & (ids[1:] == ids[:-1])
+    if not repeated.any():
+        raise InvalidData("the rows cannot be made into vectors")
+    return int(order[1:][repeated].min())

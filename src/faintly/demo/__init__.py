@@ -1,0 +1,9 @@
+"""The whole flow on a sample that ships with faintly: which packages do npm packages use?
+
+Each of 120,000 packages plays a client that holds the names of what it depends on.
+"""
+
+from faintly.demo.chart import draw_chart
+from faintly.demo.story import Story, tell
+
+__all__ = ["Story", "draw_chart", "tell"]

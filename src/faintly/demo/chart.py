@@ -1,0 +1,50 @@
+"""The demo's picture: estimates with their error bars beside the truth."""
+
+from pathlib import Path
+
+import numpy as np
+
+from faintly.demo.story import Story
+from faintly.errors import MissingDependency
+
+# Two colours of Okabe and Ito's palette, which colour-blind readers can tell apart.
+ESTIMATE, TRUTH = "#0072B2", "#D55E00"
+
+
+def draw_chart(story: Story, path: Path) -> None:
+    """Write the chart as a PNG."""
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise MissingDependency("the chart needs matplotlib: pip install 'faintly[eval]'") from None
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    found = story.top.estimates
+    places = np.arange(len(found))[::-1]
+    figure, axes = plt.subplots(figsize=(8, 0.32 * len(found) + 1.8), layout="constrained")
+    axes.axvspan(
+        -found.noise_floor, found.noise_floor, color="0.92", label="a name that nobody uses (95 %)"
+    )
+    axes.errorbar(
+        found.mean,
+        places,
+        xerr=found.mean - found.low,
+        fmt="o",
+        color=ESTIMATE,
+        capsize=3,
+        label="private estimate, 95 % interval",
+    )
+    axes.plot(story.truth, places, "D", color=TRUTH, markersize=5, label="truth (never collected)")
+    axes.set_yticks(places, [str(key) for key in found.keys])
+    axes.set_xlabel("share of packages that depend on it")
+    axes.set_title(
+        f"{found.reports:,} clients, epsilon {story.plan.budget.epsilon:g} per dependency, "
+        f"{story.record_bytes} bytes each",
+        loc="left",
+        fontsize=11,
+    )
+    axes.legend(loc="lower right", frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)

@@ -1,0 +1,6 @@
+"""From reports to answers: streaming aggregation, cached transforms, estimates, top lists."""
+
+from faintly.engine.aggregate import Aggregator, aggregate, decode
+from faintly.engine.answers import Reader, TopList
+
+__all__ = ["Aggregator", "Reader", "TopList", "aggregate", "decode"]

@@ -1,0 +1,91 @@
+"""Plans, reports and sketches on disk. Nothing is ever half written."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from faintly.core import Plan, ReportBatch, Sketch
+from faintly.errors import InvalidInput, Rejected
+from faintly.mechanisms import mechanism_of
+from faintly.wire import report_v1, sketch_v1
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
+    """Yield a stream that becomes `path` only if everything was written and reached the disk."""
+    if not path.parent.is_dir():
+        raise InvalidInput(f"cannot write {path}: there is no folder {path.parent}")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).chmod(0o666 & ~_umask())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the file's bytes, or say plainly that it is not there."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+
+
+def load_plan(path: Path) -> Plan:
+    """Return the plan in a file, having checked that its integers keep its promise."""
+    plan = Plan.from_json(read_bytes(path))
+    mechanism_of(plan)
+    return plan
+
+
+def save_plan(plan: Plan, path: Path) -> None:
+    """Write a plan, indented for people; its digest does not depend on the indentation."""
+    with atomic_write(path) as stream:
+        stream.write(plan.to_json().encode("utf-8"))
+
+
+def read_reports(plan: Plan, path: Path) -> Iterator[ReportBatch]:
+    """Yield the batches of a file of reports; errors name the file."""
+    layout = mechanism_of(plan).layout
+    try:
+        with path.open("rb") as stream:
+            yield from report_v1.read_batches(stream, plan.digest, layout)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+    except Rejected as error:
+        error.add_file(path)
+        raise
+
+
+def save_sketch(sketch: Sketch, path: Path) -> None:
+    """Write a sketch file."""
+    with atomic_write(path) as stream:
+        stream.write(sketch_v1.encode_sketch(sketch))
+
+
+def load_sketch(path: Path) -> Sketch:
+    """Return the sketch in a file."""
+    try:
+        return sketch_v1.decode_sketch(read_bytes(path), report_width)
+    except Rejected as error:
+        error.add_file(path)
+        raise
+
+
+def report_width(plan: Plan) -> int:
+    """Return the number of fields of the plan's reports."""
+    return len(mechanism_of(plan).layout.widths)

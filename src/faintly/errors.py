@@ -1,0 +1,94 @@
+"""Every error faintly raises on purpose.
+
+FaintlyError
+├── InvalidInput            what the caller passed breaks a stated rule
+│   ├── InvalidVector         a client's vector; the message never shows its values
+│   ├── InvalidData           rows of client, item, value; the message names rows, not contents
+│   ├── InvalidPlan           public parameters that cannot work together
+│   ├── UnknownKey            a queried key outside the universe
+│   └── TooManyItems          more items than a theorem allows, to be fixed on the device
+├── UnsupportedUnit         the mechanism does not protect the requested unit
+├── BoundDoesNotApply       a theorem was asked for outside its conditions
+├── MissingDependency       an optional package is needed for this
+└── Rejected                bytes that are not what they claim; carries a `Reject` code
+    ├── ReportRejected        a batch of reports
+    └── SketchRejected        a sketch file
+
+Programming mistakes stay `TypeError` and `AssertionError`.
+"""
+
+from enum import StrEnum
+
+
+class FaintlyError(Exception):
+    """Base of every deliberate error, so that one `except` can catch them all."""
+
+
+class InvalidInput(FaintlyError, ValueError):
+    """Something the caller passed breaks a stated rule."""
+
+
+class InvalidVector(InvalidInput):
+    """A client's vector breaks a rule; the message names the position, never the value."""
+
+
+class InvalidData(InvalidInput):
+    """A table of rows breaks a rule; the message names the row, never its contents."""
+
+
+class InvalidPlan(InvalidInput):
+    """Public parameters that cannot work together."""
+
+
+class UnknownKey(InvalidInput):
+    """A queried key is not in the universe of the plan."""
+
+
+class TooManyItems(InvalidInput):
+    """A vector holds more items than the mechanism's theorem allows."""
+
+
+class UnsupportedUnit(FaintlyError):
+    """The mechanism does not protect the requested unit."""
+
+
+class BoundDoesNotApply(FaintlyError):
+    """A theorem was asked for outside its conditions."""
+
+
+class MissingDependency(FaintlyError):
+    """An optional package is needed; the message says which extra installs it."""
+
+
+class Reject(StrEnum):
+    """Why bytes were refused: one code in exceptions, specification and test vectors."""
+
+    TRUNCATED = "TRUNCATED"
+    BAD_MAGIC = "BAD_MAGIC"
+    BAD_VERSION = "BAD_VERSION"
+    BAD_CHECKSUM = "BAD_CHECKSUM"
+    BAD_HEADER = "BAD_HEADER"
+    OTHER_PLAN = "OTHER_PLAN"
+    UNUSED_BITS = "UNUSED_BITS"
+    OUT_OF_RANGE = "OUT_OF_RANGE"
+    TRAILING_BYTES = "TRAILING_BYTES"
+
+
+class Rejected(FaintlyError):
+    """Bytes that are not what they claim to be."""
+
+    def __init__(self, code: Reject, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+
+    def add_file(self, path: object) -> None:
+        """Name the file that the bytes came from."""
+        self.args = (f"{path}: {self.args[0]}",)
+
+
+class ReportRejected(Rejected):
+    """A batch of reports was refused; nothing of it was counted."""
+
+
+class SketchRejected(Rejected):
+    """A sketch file was refused."""

@@ -1,0 +1,28 @@
+"""One file per mechanism, its proof note beside it.
+
+Every module of this package is imported once, so that a new file registers itself.
+"""
+
+import importlib
+import pkgutil
+
+from faintly.mechanisms.base import (
+    Calibrated,
+    Mechanism,
+    Request,
+    mechanism_class,
+    mechanism_names,
+    mechanism_of,
+)
+
+for _module in pkgutil.iter_modules(__path__, prefix=f"{__name__}."):
+    importlib.import_module(_module.name)
+
+__all__ = [
+    "Calibrated",
+    "Mechanism",
+    "Request",
+    "mechanism_class",
+    "mechanism_names",
+    "mechanism_of",
+]

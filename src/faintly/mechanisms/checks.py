@@ -1,0 +1,325 @@
+"""The conformance suite: what every mechanism must pass, by enumeration where that is possible.
+
+pure   max over hash outcomes o and reports y of |ln P(y|v,o) - ln P(y|v',o)|  ≤  ε
+delta  mean over o of Σ_y max(0, P(y|v,o) - e^ε·P(y|v',o)), either way round    ≤  δ
+bias   mean over o of Σ_y P(y|v,o)·reading(y,o,x) - v[x]                        =  0
+
+for every neighbouring pair v, v' on a grid of values. Nothing here samples: the laws come
+from `Mechanism.law`, which `checks` therefore trusts; that `randomize` follows the law is a
+statistical question, asked in tests/statistical. A mechanism from outside this package runs
+
+    for verdict in checks.conformance(mechanism):
+        assert verdict.holds, verdict
+
+with parameters small enough to enumerate: a few items, a coarse grid, few possible reports.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from faintly import kernels
+from faintly.core import (
+    EventLevel,
+    FloatArray,
+    IdArray,
+    ReportBatch,
+    SparseVector,
+    Unit,
+    UserLevel,
+    VectorBatch,
+)
+from faintly.mechanisms.base import Mechanism
+from faintly.primitives import hashing
+from faintly.primitives.entropy import seeded
+
+Values = tuple[float, ...]
+Pair = tuple[Values, Values]
+OutcomeOf = Callable[[int, IdArray], Any]
+
+GRID: Values = (-1.0, -0.5, 0.0, 0.5, 1.0)
+SLACK = 1e-12  # what 64-bit sums of positive terms may lose; far below any real leak
+BLOCK = 2**21  # likelihood ratios compared at once: 16 MiB of them
+MAX_SEEDS = 2**16  # tried until every outcome of the hash has been met
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One check's result: what was measured, what is allowed, and where it was worst."""
+
+    check: str
+    holds: bool
+    measured: float
+    allowed: float
+    where: str = ""
+
+
+class Laws:
+    """The laws of one mechanism's reports, each computed once and checked to sum to 1.
+
+    An item of value 0 is absent (vectors drop it before anything else happens), so where an
+    outcome has one entry per item, the entries of absent items are dropped too.
+    """
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self.mechanism = mechanism
+        self._known: dict[tuple[Values, Any], FloatArray] = {}
+
+    def of(self, values: Values, outcome: Any) -> FloatArray:
+        """Return the probability of every report for these values under this outcome."""
+        if isinstance(outcome, tuple) and len(outcome) == len(values):
+            held = [position for position, value in enumerate(values) if value != 0]
+            values = tuple(values[position] for position in held)
+            outcome = tuple(outcome[position] for position in held)
+        key = (values, outcome)
+        if key not in self._known:
+            law = self.mechanism.law(values, outcome)
+            if (law < 0).any() or abs(math.fsum(law) - 1) > SLACK:
+                raise AssertionError(f"the law of a report sums to {math.fsum(law)!r}, not to 1")
+            self._known[key] = law
+        return self._known[key]
+
+
+def neighbours(unit: Unit, grid: Sequence[float], items: int) -> Iterator[Pair]:
+    """Yield every neighbouring pair of vectors on the grid, each pair once.
+
+    Args:
+        unit: what may change between the two.
+        grid: allowed values; 0 among them means that items can be absent.
+        items: coordinates, of which any number may be held. Give k + 2, so that vectors of
+            more items than the plan expects are tried.
+    """
+    vectors = list(itertools.product(sorted(set(grid)), repeat=items))
+    if isinstance(unit, EventLevel):
+        for left in vectors:
+            for position, value in itertools.product(range(items), sorted(set(grid))):
+                if value > left[position]:
+                    yield left, (*left[:position], value, *left[position + 1 :])
+        return
+    for left, right in itertools.combinations(vectors, 2):
+        if isinstance(unit, UserLevel) or _distance(left, right) <= unit.distance:
+            yield left, right
+
+
+def _distance(left: Values, right: Values) -> float:
+    return math.fsum(abs(one - other) for one, other in zip(left, right, strict=True))
+
+
+def worst_pair(mechanism: Mechanism, pairs: Iterable[Pair]) -> tuple[float, Pair | None]:
+    """Return the largest |log ratio| over pairs, hash outcomes and reports, and its pair.
+
+    All pairs must have the same number of items.
+    """
+    listed = list(pairs)
+    if not listed:
+        return 0.0, None
+    vectors = {values: place for place, values in enumerate(dict.fromkeys(_flat(listed)))}
+    left = np.array([vectors[one] for one, _ in listed])
+    right = np.array([vectors[other] for _, other in listed])
+    laws, worst, where = Laws(mechanism), 0.0, 0
+    for outcome in mechanism.outcomes(len(listed[0][0])):
+        with np.errstate(divide="ignore"):  # ln 0 is meant: a report that cannot happen
+            logs = np.log(np.stack([laws.of(values, outcome) for values in vectors]))
+        size = max(1, BLOCK // logs.shape[1])
+        for start in range(0, len(listed), size):
+            block = slice(start, start + size)
+            ratios = _gaps(logs[left[block]], logs[right[block]])
+            if ratios.max() > worst:
+                worst, where = float(ratios.max()), start + int(ratios.argmax())
+    return worst, listed[where]
+
+
+def _flat(pairs: list[Pair]) -> Iterator[Values]:
+    for left, right in pairs:
+        yield left
+        yield right
+
+
+def _gaps(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the largest |left - right| of each row; two impossible reports differ by 0."""
+    with np.errstate(invalid="ignore"):
+        gaps = np.abs(left - right)
+    gaps[np.isnan(gaps)] = 0.0
+    return gaps.max(axis=1)
+
+
+def max_log_ratio(mechanism: Mechanism, left: Sequence[float], right: Sequence[float]) -> float:
+    """Return max |ln P(y|left)/P(y|right)| over every hash outcome and every report y."""
+    return worst_pair(mechanism, [(tuple(left), tuple(right))])[0]
+
+
+def exact_delta(
+    mechanism: Mechanism,
+    left: Sequence[float],
+    right: Sequence[float],
+    epsilon: float,
+    weighted: Iterable[tuple[float, Any]] | None = None,
+) -> float:
+    """Return the least δ for which the pair is (ε, δ)-indistinguishable, the hash being seen.
+
+    Args:
+        mechanism: what makes the reports.
+        left: values of one vector.
+        right: values of the other, item by item.
+        epsilon: the loss that is allowed to everyone.
+        weighted: outcomes of the hash with their probabilities, where many are alike; by
+            default every outcome, all equally likely.
+    """
+    laws, growth = Laws(mechanism), math.exp(epsilon)
+    if weighted is None:
+        outcomes = list(mechanism.outcomes(len(left)))
+        weighted = [(1 / len(outcomes), outcome) for outcome in outcomes]
+    forward, backward = [], []
+    for weight, outcome in weighted:
+        one, other = laws.of(tuple(left), outcome), laws.of(tuple(right), outcome)
+        forward.append(weight * float(np.maximum(one - growth * other, 0).sum()))
+        backward.append(weight * float(np.maximum(other - growth * one, 0).sum()))
+    return max(math.fsum(forward), math.fsum(backward))
+
+
+def placed(mechanism: Mechanism) -> OutcomeOf:
+    """Return how a seed places ids, where an outcome is a (bin, sign) for each item."""
+    family, bins = mechanism.plan.hashing.family, len(mechanism.layout.widths)
+
+    def outcome_of(seed: int, ids: IdArray) -> tuple[tuple[int, int], ...]:
+        seeds = np.full(len(ids), seed, dtype=np.uint64)
+        if family == "linear":
+            maps = hashing.LinearMaps(
+                mechanism.plan.hashing, mechanism.plan.salt, mechanism.plan.universe.size
+            )
+            place = maps.places(seeds, ids, bins)
+        else:
+            place = hashing.places(seeds, ids, bins, family)
+        return tuple(zip(place.bins.tolist(), place.signs.tolist(), strict=True))
+
+    return outcome_of
+
+
+def exact_bias(
+    mechanism: Mechanism, values: Sequence[float], outcome_of: OutcomeOf | None = None
+) -> FloatArray:
+    """Return expectation minus truth of the estimate at each item and at one that is not held.
+
+    The expectation is over every outcome of the hash, all equally likely, and every report.
+    Each outcome is represented by a seed that has it, and reports are read by the server's
+    own `read`, so that hash, law and decoding must agree for the bias to vanish.
+
+    Args:
+        mechanism: one whose reports `law` lists in the order of their fields, last one fastest.
+        values: values of items 0, 1, 2, …
+        outcome_of: outcome of a seed over ids; by default bins and signs, see `placed`.
+    """
+    ids = np.arange(len(values) + 1, dtype=np.uint64)
+    truth = np.array([*values, 0.0])
+    limits = mechanism.layout.limits
+    reports = np.array(list(itertools.product(*map(range, limits))), dtype=np.uint32)
+    laws, total = Laws(mechanism), np.zeros(len(ids))
+    seeds = _seed_of_each(mechanism, ids, outcome_of or placed(mechanism))
+    for outcome, seed in seeds.items():
+        chances = laws.of(tuple(values), outcome[: len(values)])
+        total += chances @ _readings(mechanism, seed, reports, ids)
+    return total / len(seeds) - truth
+
+
+def _seed_of_each(mechanism: Mechanism, ids: IdArray, outcome_of: OutcomeOf) -> dict[Any, int]:
+    wanted = set(mechanism.outcomes(len(ids)))
+    seeds: dict[Any, int] = {}
+    for seed in range(MAX_SEEDS):
+        seeds.setdefault(outcome_of(seed, ids), seed)
+        if len(seeds) == len(wanted):
+            break
+    if set(seeds) != wanted:
+        raise AssertionError(
+            f"{MAX_SEEDS} seeds show {len(seeds)} of {len(wanted)} outcomes of the hash"
+        )
+    return seeds
+
+
+def _readings(mechanism: Mechanism, seed: int, reports: np.ndarray, ids: IdArray) -> FloatArray:
+    """Return what each report (row) says about each id (column) under one seed."""
+    seeds = np.array([seed], dtype=np.uint64)
+    rows = [
+        mechanism.read(ReportBatch(mechanism.plan.digest, seeds, report[None, :]), ids)
+        for report in reports
+    ]
+    return np.stack(rows).astype(np.float64) * mechanism.scale
+
+
+def check_privacy(
+    mechanism: Mechanism, grid: Sequence[float] = GRID, items: int | None = None
+) -> Verdict:
+    """Return whether every neighbouring pair on the grid keeps the budget of the plan.
+
+    Args:
+        mechanism: small enough to enumerate.
+        grid: values to try.
+        items: coordinates; k + 2 by default, or k where the theorem needs a delta.
+    """
+    unit, budget = mechanism.plan.unit, mechanism.plan.budget
+    proven = mechanism.guarantee().budget
+    if items is None:
+        items = mechanism.plan.sparsity + (2 if proven.delta == 0 else 0)
+    pairs = list(neighbours(unit, grid, items))
+    if proven.delta == 0:
+        worst, pair = worst_pair(mechanism, pairs)
+        return Verdict("privacy", worst <= budget.epsilon + SLACK, worst, budget.epsilon, f"{pair}")
+    deltas = [exact_delta(mechanism, *pair, budget.epsilon) for pair in pairs]
+    worst = max(deltas)
+    pair = pairs[deltas.index(worst)]
+    return Verdict("privacy", worst <= budget.delta + SLACK, worst, budget.delta, f"{pair}")
+
+
+def check_statement(mechanism: Mechanism) -> Verdict:
+    """Return whether the loss that the integers prove is within what the plan promises."""
+    proven, promised = mechanism.guarantee().budget, mechanism.plan.budget
+    return Verdict("statement", promised.covers(proven), proven.epsilon, promised.epsilon)
+
+
+def check_reports(mechanism: Mechanism, seed: int = 1) -> Verdict:
+    """Return whether reports fit their layout, repeat with their inputs, and exist for all.
+
+    Vectors without an item, with one, and with k items are tried; each gives one report of
+    the same shape, and the same arguments give the same report.
+    """
+    k, size = mechanism.plan.sparsity, mechanism.plan.universe.size or 2**20
+    counts = [0, 1, min(k, size)] * 50
+    vectors = VectorBatch.of([SparseVector(np.arange(count)) for count in counts])
+    public = np.arange(len(vectors), dtype=np.uint64)
+    first = mechanism.randomize(vectors, public, seeded(seed, "noise"))
+    again = mechanism.randomize(vectors, public, seeded(seed, "noise"))
+    limits = np.array(mechanism.layout.limits)
+    fits = first.shape == (len(vectors), len(limits)) and bool((first < limits).all())
+    return Verdict("reports", fits and np.array_equal(first, again), len(first), len(vectors))
+
+
+def check_decoding(mechanism: Mechanism, seed: int = 1, reports: int = 200) -> Verdict:
+    """Return whether tables and direct reading give the same integers (linear family only)."""
+    plan = mechanism.plan
+    size = min(plan.universe.size or 500, 500)
+    source = np.random.Generator(np.random.Philox(key=seed))
+    public = source.integers(0, 2**40, reports, dtype=np.uint64)
+    limits = np.array(mechanism.layout.limits)
+    fields = source.integers(0, limits, (reports, len(limits))).astype(np.uint32)
+    batch = ReportBatch(plan.digest, public, fields)
+    tables = np.zeros((plan.hashing.maps, 2**plan.hashing.bits), dtype=np.int64)
+    cells = mechanism.cells(batch)
+    kernels.scatter_add(tables, cells.table, cells.index, cells.weight)
+    kernels.walsh_hadamard(tables)
+    ids = np.arange(size, dtype=np.uint64)
+    differ = mechanism.gather(tables, ids).sum(axis=0) != mechanism.read(batch, ids)
+    return Verdict("decoding", not differ.any(), float(differ.sum()), 0.0)
+
+
+def conformance(
+    mechanism: Mechanism, grid: Sequence[float] = GRID, items: int | None = None
+) -> Iterator[Verdict]:
+    """Yield the verdict of every check that applies to a mechanism of small parameters."""
+    yield check_statement(mechanism)
+    yield check_reports(mechanism)
+    if mechanism.plan.hashing.family == "linear":
+        yield check_decoding(mechanism)
+    yield check_privacy(mechanism, grid, items)

@@ -1,0 +1,244 @@
+"""Signed binning: k items share b bins under random signs, then integer noise.
+
+Client  y[j] = clip(Σ s(x)·q(v[x]) over h(x) = j) + DiscreteLaplace, kept within ±U
+Server  mean[x] = Σᵢ sᵢ(x)·yᵢ[hᵢ(x)] / (n·steps)
+Rounding q onto a grid of 1/steps comes first, so everything after it is integer and the
+guarantee does not lean on floats. Zhou et al. 2021 (arXiv:2112.03449), Algorithm 1, with
+the four rows of its parameter table; signed_binning.proof.md has the arguments.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from faintly import kernels
+from faintly.core import (
+    Budget,
+    Cells,
+    FloatArray,
+    Guarantee,
+    IdArray,
+    IntArray,
+    Layout,
+    Plan,
+    ReportBatch,
+    Sketch,
+    VectorBatch,
+    WordArray,
+)
+from faintly.core.report import fields_below
+from faintly.errors import TooManyItems
+from faintly.mechanisms import _signed_binning_rows as rows
+from faintly.mechanisms.base import Calibrated, Mechanism, Request, register
+from faintly.primitives import hashing, noise
+from faintly.primitives.entropy import Rng
+from faintly.primitives.rounding import round_unbiased
+
+
+@register("signed-binning")
+@dataclass(frozen=True, kw_only=True)
+class SignedBinning(Mechanism):
+    """Public parameters of one collection; both sides hold the same object."""
+
+    plan: Plan
+    row: str  # which row of the paper's table: event, l1, squeeze or user
+    bins: int
+    steps: int  # grid steps per unit
+    clip: int | None  # bound of a raw bin in grid steps; None where the unit bounds the change
+    range: int  # U: what a report can say, in grid steps
+    noise: tuple[int, ...]  # coin thresholds out of 2^32
+
+    @classmethod
+    def calibrate(cls, request: Request) -> Calibrated:
+        """Choose bins, clip and noise by the paper's row for the unit."""
+        return rows.calibrate(request)
+
+    @classmethod
+    def from_plan(cls, plan: Plan) -> Self:
+        """Return the mechanism a plan describes, checking every parameter."""
+        rows.check(plan)
+        values: dict[str, Any] = dict(plan.parameters)
+        values["noise"] = tuple(values["noise"])
+        return cls(plan=plan, **values)
+
+    @cached_property
+    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+        """Return the seed and the packed bins."""
+        return fields_below(2 * self.range + 1, self.bins, self.plan.hashing.seed_bytes)
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        """Return the value of one unit of the integers that `read` gives."""
+        return 1 / (self.steps * self._weight)
+
+    @property
+    def _weight(self) -> int:
+        # Table decoding spreads each bin over b cells and so counts everything b times.
+        return self.bins if self.plan.hashing.family == "linear" else 1
+
+    @cached_property
+    def _maps(self) -> hashing.LinearMaps:
+        return hashing.LinearMaps(self.plan.hashing, self.plan.salt, self.plan.universe.size)
+
+    def guarantee(self) -> Guarantee:
+        """Return the loss that the thresholds prove; see the proof note for each row."""
+        loss = rows.loss(
+            self.plan,
+            row=self.row,
+            bins=self.bins,
+            steps=self.steps,
+            clip=self.clip,
+            thresholds=list(self.noise),
+        )
+        delta = self.plan.budget.delta if self.row == "squeeze" else 0.0
+        conditions = rows.CONDITIONS[self.row]
+        return Guarantee(self.plan.unit, Budget(loss, delta), rows.THEOREMS[self.row], conditions)
+
+    def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
+        """Return the noisy bins of one report per vector.
+
+        Privacy: the plan's unit within its budget, by the row's theorem. The caller draws
+        `hash_seeds` without looking at the vectors, and from another source than `rng`.
+        """
+        if self.row == "squeeze" and (vectors.lengths > self.plan.sparsity).any():
+            raise TooManyItems(
+                f"the squeeze row allows at most {self.plan.sparsity} items; choose which to keep"
+            )
+        owners = vectors.owners
+        place = self._places(hash_seeds[owners], vectors.indices)
+        rounded = round_unbiased(vectors.values, self.steps, rng)
+        raw = np.zeros(len(vectors) * self.bins, dtype=np.int64)
+        np.add.at(raw, owners * self.bins + place.bins, place.signs * rounded)
+        if self.clip is not None:
+            raw = raw.clip(-self.clip, self.clip)
+        noisy = raw + noise.laplace(list(self.noise), len(raw), rng)
+        kept = noisy.clip(-self.range, self.range) + self.range
+        return kept.reshape(-1, self.bins).astype(np.uint32)
+
+    def _places(self, seeds: IdArray, ids: IdArray) -> hashing.Places:
+        if self.plan.hashing.family == "linear":
+            return self._maps.places(seeds, ids, self.bins)
+        return hashing.places(seeds, ids, self.bins, self.plan.hashing.family)
+
+    def _values(self, batch: ReportBatch) -> IntArray:
+        return batch.fields.astype(np.int64) - self.range
+
+    def map_of(self, batch: ReportBatch) -> IntArray:
+        """Return the public map of each report."""
+        if self.plan.hashing.family != "linear":
+            return np.zeros(len(batch), dtype=np.int64)
+        return self._maps.map_of(batch.hash_seeds)
+
+    def cells(self, batch: ReportBatch) -> Cells:
+        """Return b cells per report: index r ⊕ Aᵀm with weight WHT(y)[m], for m below b."""
+        weight = self._values(batch)
+        kernels.walsh_hadamard(weight)
+        row, matrix = self._maps.rows(batch.hash_seeds, self.bins.bit_length() - 1)
+        index = np.empty((len(batch), self.bins), dtype=np.int64)
+        index[:, 0] = row
+        for bit in range(matrix.shape[1]):
+            known = 1 << bit
+            index[:, known : 2 * known] = index[:, :known] ^ matrix[:, bit : bit + 1]
+        table = np.repeat(self._maps.map_of(batch.hash_seeds), self.bins)
+        return Cells(table, index.ravel(), weight.ravel())
+
+    def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
+        """Return Σᵢ sᵢ(x)·yᵢ[hᵢ(x)] for each id, b times as much in the linear family."""
+        values = self._values(batch)
+        if self.plan.hashing.family == "prf":
+            return kernels.read_prf(batch.hash_seeds, values, ids)
+        if self.plan.hashing.family == "blake2s":
+            return kernels.read_blake2s(batch.hash_seeds, values, ids)
+        row, matrix = self._maps.rows(batch.hash_seeds, self.bins.bit_length() - 1)
+        chosen = self._maps.map_of(batch.hash_seeds)
+        totals = np.zeros(len(ids), dtype=np.int64)
+        for j in range(self._maps.maps):
+            mine = chosen == j
+            read = kernels.read_linear(
+                row[mine], matrix[mine], values[mine], self._maps.codes(ids, j)
+            )
+            totals += self._maps.masks(ids, j) * read
+        return totals * self._weight
+
+    def gather(self, transformed: IntArray, ids: IdArray) -> IntArray:
+        """Return, per map, the integer each id reads in the transformed tables."""
+        maps = np.arange(self._maps.maps)[:, None]
+        codes = self._maps.codes(ids[None, :], maps)
+        return self._maps.masks(ids[None, :], maps) * transformed[maps, codes]
+
+    def squares(self, batch: ReportBatch) -> int:
+        """Return Σ y², which holds collisions, noise and rounding together."""
+        values = self._values(batch)
+        if self.range**2 * max(1, values.size) < 2**63:
+            return int((values * values).sum())
+        return sum(value * value for value in values.ravel().tolist())
+
+    def variance(self, sketch: Sketch, means: FloatArray) -> FloatArray:
+        """Return n·Var: the mean square of a bin, less what the key itself put there.
+
+        A key's own value adds no variance, and mean² is at most the mean of its squares,
+        so subtracting mean²/b keeps the interval on the wide side.
+        """
+        total = sketch.squares / (max(1, sketch.count) * self.bins * self.steps**2)
+        return np.maximum(total - means**2 / self.bins, self.noise_variance)
+
+    @cached_property
+    def noise_variance(self) -> float:
+        """Return the variance of the noise of one bin, in units of the values."""
+        return noise.laplace_variance(list(self.noise)) / self.steps**2
+
+    def predicted_variance(self, mean_square: float) -> float:
+        """Return noise plus collisions: what b bins make of `mean_square`."""
+        return self.noise_variance + mean_square / self.bins
+
+    def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int], ...]]:
+        """Yield every assignment of (bin, sign) to `items` items."""
+        one = list(itertools.product(range(self.bins), (1, -1)))
+        yield from itertools.product(one, repeat=items)
+
+    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of every report: bins are independent given the hash."""
+        joint = np.ones(1)
+        for wanted in range(self.bins):
+            held = [
+                sign * value
+                for value, (where, sign) in zip(values, outcome, strict=True)
+                if where == wanted
+            ]
+            joint = np.outer(joint, self._bin_law(held)).ravel()
+        return joint
+
+    def _bin_law(self, held: Sequence[float]) -> FloatArray:
+        reach = len(held) * self.steps
+        raw = np.ones(1)
+        for value in held:
+            low = math.floor(value * self.steps)
+            up = float(Fraction(value) * self.steps - low)
+            one = np.zeros(2 * self.steps + 1)
+            one[low + self.steps] += 1 - up
+            if up:
+                one[low + 1 + self.steps] += up
+            raw = np.convolve(raw, one)
+        span = self.range + reach
+        shape = noise.laplace_law(list(self.noise), 2 * span + rows.tail_steps(list(self.noise)))
+        middle = len(shape) // 2
+        law = np.zeros(2 * self.range + 1)
+        for shift, share in zip(range(-reach, reach + 1), raw, strict=True):
+            if share:
+                moved = shift if self.clip is None else max(-self.clip, min(self.clip, shift))
+                law += share * _kept_law(shape, middle - moved, self.range)
+        return law
+
+
+def _kept_law(shape: FloatArray, center: int, reach: int) -> FloatArray:
+    """Return the law of noise around a value, its tails gathered at ±reach."""
+    kept = shape[center - reach : center + reach + 1].copy()
+    kept[0] += shape[: center - reach].sum()
+    kept[-1] += shape[center + reach + 1 :].sum()
+    return kept

@@ -1,0 +1,1 @@
+"""Sharp tools for mechanisms; whoever uses them directly owns correctness."""

@@ -1,0 +1,85 @@
+"""Randomness as an explicit source of 32-bit words.
+
+`secure()` draws from the operating system and is the only source a production client
+accepts; `seeded()` repeats itself and is for tests and simulation. They are two types,
+so neither can stand in for the other by accident.
+"""
+
+import hashlib
+import os
+from typing import Protocol
+
+import numpy as np
+
+from faintly.core import WordArray
+
+BULK_WORDS = 4096  # from here on a ChaCha20 keystream beats asking the system for every byte
+
+
+class Rng(Protocol):
+    """A source of uniform 32-bit words."""
+
+    def words(self, count: int) -> WordArray:
+        """Return the next `count` words."""
+        ...
+
+
+class SecureRng:
+    """Words from the operating system's CSPRNG.
+
+    Large requests are a ChaCha20 keystream under a fresh key from the system, where the
+    `cryptography` package is installed; each request has its own key, so no state is kept.
+    """
+
+    def words(self, count: int) -> WordArray:
+        """Return `count` fresh words."""
+        data = os.urandom(4 * count) if count < BULK_WORDS else _keystream(4 * count)
+        return np.frombuffer(data, dtype="<u4").astype(np.uint32, copy=False)
+
+
+class SeededRng:
+    """Repeatable words for tests and simulation: Philox under a key hashed from the seed.
+
+    Distinct labels give independent streams, which keeps public seeds and secret noise
+    apart in simulation as well.
+    """
+
+    def __init__(self, seed: int, label: str) -> None:
+        digest = hashlib.blake2b(f"{seed}/{label}".encode(), digest_size=16).digest()
+        self._bits = np.random.Philox(key=int.from_bytes(digest, "little"))
+        self._spare = np.zeros(0, dtype=np.uint32)
+
+    def words(self, count: int) -> WordArray:
+        """Return the next `count` words of the stream, whatever the sizes of the requests."""
+        missing = max(0, count - len(self._spare))
+        raw: np.ndarray = self._bits.random_raw((missing + 1) // 2)
+        pool = np.concatenate([self._spare, raw.astype("<u8").view("<u4").astype(np.uint32)])
+        self._spare = pool[count:]
+        return pool[:count]
+
+
+def secure() -> SecureRng:
+    """Return the source that a production client uses."""
+    return SecureRng()
+
+
+def seeded(seed: int, label: str) -> SeededRng:
+    """Return a repeatable source; never for real data that leaves a device."""
+    return SeededRng(seed, label)
+
+
+def uniform_seeds(rng: Rng, count: int, seed_bytes: int) -> np.ndarray:
+    """Return `count` uniform public seeds of `seed_bytes` bytes as 64-bit integers."""
+    words = rng.words(2 * count).astype(np.uint64)
+    wide = words[0::2] | (words[1::2] << np.uint64(32))
+    return wide >> np.uint64(64 - 8 * seed_bytes) if seed_bytes else np.zeros_like(wide)
+
+
+def _keystream(size: int) -> bytes:
+    try:
+        from cryptography.hazmat.primitives.ciphers import Cipher
+        from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+    except ImportError:
+        return os.urandom(size)
+    encryptor = Cipher(ChaCha20(os.urandom(32), bytes(16)), mode=None).encryptor()
+    return encryptor.update(bytes(size))

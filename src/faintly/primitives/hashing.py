@@ -1,0 +1,166 @@
+"""Public hashing: which bin and sign a key has under a report's seed.
+
+prf      HalfSipHash-1-3 keyed with the seed, one tag for bins and another for signs
+blake2s  the same with keyed BLAKE2s, where a guarantee leans on the hash
+linear   s(x) = (-1)^<r,π_j(x)>·t_j(x) and bins A·π_j(x), where r, A and j come from the
+         seed and the D-bit codes π_j and signs t_j from the plan's salt
+
+For an indexed universe π_j is a bijection, so keys never merge; an open one is folded.
+Everything is 32-bit arithmetic. spec/hashing-v1.md is the definition; vectors test it.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from faintly.core import AnyArray, ArrayOrScalar, Hashing, IdArray, IntArray, WordArray
+
+BIN, SIGN, ROW, MATRIX, MAP, MASK, FOLD = (ord(letter) for letter in "bsrAjmf")
+ROUNDS = 4  # of odd-multiply, add and xor-shift; the statistical tests fail at one
+LOW32 = np.uint64(0xFFFFFFFF)
+
+
+def _rotate(word: AnyArray, by: int) -> AnyArray:
+    return (word << np.uint32(by)) | (word >> np.uint32(32 - by))
+
+
+def _sip_round(v: list[AnyArray]) -> None:
+    v[0] = v[0] + v[1]
+    v[1] = _rotate(v[1], 5) ^ v[0]
+    v[0] = _rotate(v[0], 16)
+    v[2] = v[2] + v[3]
+    v[3] = _rotate(v[3], 8) ^ v[2]
+    v[0] = v[0] + v[3]
+    v[3] = _rotate(v[3], 7) ^ v[0]
+    v[2] = v[2] + v[1]
+    v[1] = _rotate(v[1], 13) ^ v[2]
+    v[2] = _rotate(v[2], 16)
+
+
+def half_sip(key: AnyArray, message: list[Any], compress: int, finish: int) -> WordArray:
+    """Return HalfSipHash-compress-finish (32 bits) of whole 32-bit message words.
+
+    The last word is the closing block: length in bytes in its top byte, leftover bytes below.
+    """
+    low, high = (key & LOW32).astype(np.uint32), (key >> np.uint64(32)).astype(np.uint32)
+    v = [low, high, low ^ np.uint32(0x6C796765), high ^ np.uint32(0x74656462)]
+    for word in message:
+        v[3] = v[3] ^ word
+        for _ in range(compress):
+            _sip_round(v)
+        v[0] = v[0] ^ word
+    v[2] = v[2] ^ np.uint32(0xFF)
+    for _ in range(finish):
+        _sip_round(v)
+    return v[1] ^ v[3]
+
+
+def mix(key: ArrayOrScalar, ids: ArrayOrScalar, tag: int) -> WordArray:
+    """Return HalfSipHash-1-3 under `key` of the nine bytes id ‖ tag, elementwise."""
+    keys, ids = np.asarray(key, np.uint64), np.asarray(ids, np.uint64)
+    words = [
+        (ids & LOW32).astype(np.uint32),
+        (ids >> np.uint64(32)).astype(np.uint32),
+        np.uint32(9 << 24 | tag),
+    ]
+    return half_sip(keys, words, 1, 3)
+
+
+def mix_blake2s(seeds: IdArray, ids: IdArray, tag: int) -> WordArray:
+    """Return the first 32 bits of BLAKE2s keyed with the 8-byte seed, of id ‖ tag, elementwise."""
+    out = np.empty(len(ids), dtype=np.uint32)
+    for position, (seed, item) in enumerate(zip(seeds.tolist(), ids.tolist(), strict=True)):
+        digest = hashlib.blake2s(
+            item.to_bytes(8, "little") + bytes([tag]), digest_size=8, key=seed.to_bytes(8, "little")
+        ).digest()
+        out[position] = int.from_bytes(digest[:4], "little")
+    return out
+
+
+def scale_to(words: WordArray, count: int) -> IntArray:
+    """Return uniform words as integers below `count`, by multiplying and keeping the top."""
+    return ((words.astype(np.uint64) * np.uint64(count)) >> np.uint64(32)).astype(np.int64)
+
+
+def to_signs(words: AnyArray) -> IntArray:
+    """Return +1 for words whose lowest bit is 0, -1 for the others."""
+    return 1 - 2 * (words & words.dtype.type(1)).astype(np.int64)
+
+
+def parity(words: AnyArray) -> AnyArray:
+    """Return the parity of the number of ones in each word."""
+    return np.bitwise_count(words) & np.uint8(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where items fall under their reports' seeds: a bin and a sign each."""
+
+    bins: IntArray
+    signs: IntArray
+
+
+def places(seeds: IdArray, ids: IdArray, bins: int, family: str) -> Places:
+    """Return the place of ids[i] under seeds[i] in the prf or blake2s family."""
+    hashed = mix if family == "prf" else mix_blake2s
+    where = scale_to(hashed(seeds, ids, BIN), bins) if bins > 1 else np.zeros(len(ids), np.int64)
+    return Places(where, to_signs(hashed(seeds, ids, SIGN)))
+
+
+class LinearMaps:
+    """The public maps of a plan: codes π_j and masks t_j, and what a seed draws over them."""
+
+    def __init__(self, hashing: Hashing, salt: bytes, size: int | None) -> None:
+        self.bits, self.maps = hashing.bits, hashing.maps
+        self.bijective = size is not None
+        raw = b"".join(
+            hashlib.blake2s(j.to_bytes(4, "little"), key=salt, person=b"fntlymap").digest()
+            + hashlib.blake2s(j.to_bytes(4, "little"), key=salt, person=b"fntlykey").digest()
+            for j in range(self.maps)
+        )
+        words = np.frombuffer(raw, dtype="<u4").reshape(self.maps, 16).astype(np.uint32)
+        self._factor = words[:, 0 : 2 * ROUNDS : 2] | np.uint32(1)
+        self._offset = words[:, 1 : 2 * ROUNDS : 2]
+        keys = words[:, 8:].astype(np.uint64)
+        self._mask_key = keys[:, 0] | (keys[:, 1] << np.uint64(32))
+        self._fold_key = keys[:, 2] | (keys[:, 3] << np.uint64(32))
+
+    def codes(self, ids: AnyArray, maps: AnyArray | int) -> WordArray:
+        """Return the D-bit code of each id in the map beside it (arrays broadcast)."""
+        low = np.uint32(2**self.bits - 1)
+        if not self.bijective:
+            return mix(self._fold_key[maps], ids, FOLD) & low
+        code = np.asarray(ids, np.uint64).astype(np.uint32)
+        shift = np.uint32((self.bits + 1) // 2)
+        for step in range(ROUNDS):
+            code = (code * self._factor[maps, step] + self._offset[maps, step]) & low
+            code = code ^ (code >> shift)
+        return code
+
+    def masks(self, ids: AnyArray, maps: AnyArray | int) -> IntArray:
+        """Return the public sign t_j of each id in the map beside it (arrays broadcast)."""
+        return to_signs(mix(self._mask_key[maps], ids, MASK))
+
+    def map_of(self, seeds: IdArray) -> IntArray:
+        """Return the map that each seed uses."""
+        return scale_to(mix(seeds, np.uint64(0), MAP), self.maps)
+
+    def rows(self, seeds: IdArray, width: int) -> tuple[WordArray, WordArray]:
+        """Return r (reports,) and the bin matrix A (reports, width) of each seed, D bits each."""
+        low = np.uint32(2**self.bits - 1)
+        counter = np.arange(width, dtype=np.uint64)
+        matrix = mix(seeds[:, None], counter[None, :], MATRIX) & low
+        return mix(seeds, np.uint64(0), ROW) & low, matrix
+
+    def places(self, seeds: IdArray, ids: IdArray, bins: int) -> Places:
+        """Return the place of ids[i] under seeds[i]; `bins` is a power of two."""
+        chosen = self.map_of(seeds)
+        codes = self.codes(ids, chosen)
+        row, matrix = self.rows(seeds, bins.bit_length() - 1)
+        signs = to_signs(parity(row & codes)) * self.masks(ids, chosen)
+        where = np.zeros(len(ids), dtype=np.int64)
+        for bit in range(matrix.shape[1]):
+            where |= parity(matrix[:, bit] & codes).astype(np.int64) << bit
+        return Places(where, signs)

@@ -1,0 +1,147 @@
+"""Exact integer Laplace noise from 32-bit threshold coins.
+
+A geometric variable g has independent binary digits: digit i is 1 with odds q^(2^i), and
+what lies above the digits is again geometric, with ratio q^(2^m). So m coins and a rarely
+continuing one draw it, and the difference of two is discrete Laplace with ratio q per step.
+
+Thresholds are integers out of 2^32. Rounding them changes the law, so privacy is read off
+the rounded ones: g+1 follows g with ratio  o_i / (o_0·…·o_(i-1)), where i is the digit that
+the carry reaches, and a difference of two such variables changes by at most the largest of
+these ratios when it is shifted by one step. `laplace_thresholds` picks the smallest
+thresholds for which no ratio leaves [bound, 1/bound].
+"""
+
+import math
+from decimal import Context, Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from faintly.core import FloatArray, IntArray
+from faintly.errors import BoundDoesNotApply
+from faintly.primitives.entropy import Rng
+
+FULL = 2**32
+CONTINUE_AT_MOST = Fraction(1, 16)  # how often a draw needs words beyond its digits
+_EXACT = Context(prec=60)
+
+
+def exp_at_least(exponent: Fraction) -> Fraction:
+    """Return a fraction not below e^exponent, and above it by less than one part in 10^50."""
+    value = _EXACT.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
+    # Division and exp are each correct to 60 digits; 10^-55 covers both for |exponent| < 100.
+    raised = _EXACT.exp(value) * (1 + Decimal(10) ** -55)
+    return Fraction(raised)
+
+
+def log_of(ratio: Fraction) -> Decimal:
+    """Return the natural logarithm of a ratio, to more digits than any comparison needs."""
+    value = _EXACT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
+    return _EXACT.ln(value)
+
+
+def exact(number: float) -> Fraction:
+    """Return the decimal number that a float spells, so that 0.1 means one tenth."""
+    return Fraction(repr(float(number)))
+
+
+def laplace_thresholds(bound: Fraction) -> list[int]:
+    """Return the coin thresholds of noise whose law changes by at most 1/bound per step.
+
+    Args:
+        bound: the smallest allowed ratio of neighbouring probabilities, in (0, 1).
+
+    Returns:
+        The threshold of each binary digit, then the threshold of going on.
+    """
+    thresholds: list[int] = []
+    product = Fraction(1)  # odds of all digits so far being one
+    while bound * product > CONTINUE_AT_MOST:
+        odds = bound * product
+        threshold = math.ceil(FULL * odds / (1 + odds))
+        odds = Fraction(threshold, FULL - threshold)
+        _check_reach(odds, product, bound)
+        thresholds.append(threshold)
+        product *= odds
+    going_on = math.ceil(FULL * bound * product)
+    _check_reach(Fraction(going_on, FULL), product, bound)
+    return [*thresholds, going_on]
+
+
+def _check_reach(odds: Fraction, product: Fraction, bound: Fraction) -> None:
+    if odds * bound > product:
+        raise BoundDoesNotApply(
+            "the noise is too fine for 32-bit thresholds; use fewer steps or a larger epsilon"
+        )
+
+
+def carry_ratios(thresholds: list[int]) -> list[Fraction]:
+    """Return P(g+1)/P(g) of one geometric variable, for each digit that the carry may reach."""
+    ratios, product = [], Fraction(1)
+    for threshold in thresholds[:-1]:
+        odds = Fraction(threshold, FULL - threshold)
+        ratios.append(odds / product)
+        product *= odds
+    return [*ratios, Fraction(thresholds[-1], FULL) / product]
+
+
+def step_ratio(thresholds: list[int]) -> Fraction:
+    """Return the largest factor by which a shift of one step changes any probability."""
+    return max(max(ratio, 1 / ratio) for ratio in carry_ratios(thresholds))
+
+
+def laplace_variance(thresholds: list[int]) -> float:
+    """Return the exact variance of the noise, in steps squared."""
+    total = 0.0
+    for digit, threshold in enumerate(thresholds[:-1]):
+        share = threshold / FULL
+        total += 4.0**digit * share * (1 - share)
+    ratio = thresholds[-1] / FULL
+    total += 4.0 ** (len(thresholds) - 1) * ratio / (1 - ratio) ** 2
+    return 2 * total
+
+
+def laplace(thresholds: list[int], count: int, rng: Rng) -> IntArray:
+    """Return `count` independent draws of the noise.
+
+    Words are taken digit by digit: all 2·count first digits, then all second ones, and so
+    on; then one word for every draw that is still going, until none is.
+    """
+    drawn = _geometric(thresholds, 2 * count, rng)
+    return drawn[:count] - drawn[count:]
+
+
+def _geometric(thresholds: list[int], count: int, rng: Rng) -> IntArray:
+    digits = len(thresholds) - 1
+    total = np.zeros(count, dtype=np.int64)
+    for digit in range(digits):
+        total += (rng.words(count) < thresholds[digit]).astype(np.int64) << digit
+    alive = np.arange(count)
+    while len(alive):
+        alive = alive[rng.words(len(alive)) < thresholds[-1]]
+        total[alive] += 1 << digits
+    return total
+
+
+def laplace_law(thresholds: list[int], reach: int) -> FloatArray:
+    """Return P(noise = z) for z in -reach..reach, each to full relative precision.
+
+    Terms are positive, so summing them loses nothing; the geometric law is cut where it
+    no longer shows in a 64-bit float. Meant for small cases: the cost is quadratic.
+    """
+    decay = -math.log(float(carry_ratios(thresholds)[0]))
+    single = geometric_law(thresholds, reach + math.ceil(60 / decay))
+    return np.correlate(
+        np.concatenate([single, np.zeros(reach)]), single[: len(single) - reach], "full"
+    )[len(single) - reach - 1 - reach :][: 2 * reach + 1]
+
+
+def geometric_law(thresholds: list[int], count: int) -> FloatArray:
+    """Return P(g) for g below `count`, for the difference of two of which `laplace` draws."""
+    values = np.arange(count)
+    law = np.ones(count)
+    for digit, threshold in enumerate(thresholds[:-1]):
+        share = threshold / FULL
+        law *= np.where(values >> digit & 1, share, 1 - share)
+    ratio = thresholds[-1] / FULL
+    return law * (1 - ratio) * ratio ** (values >> (len(thresholds) - 1))

@@ -1,0 +1,37 @@
+"""Unbiased rounding onto a grid, decided by exact comparison with random bits.
+
+A value v becomes ⌊v·steps⌋ or the step above it, with mean v·steps. The comparison looks
+at further random words on a tie, so the probability is the value's own, to the last bit:
+the proof for l1 rests on that, and costs nothing elsewhere.
+"""
+
+import numpy as np
+
+from faintly.core import AnyArray, FloatArray, IntArray
+from faintly.primitives.entropy import Rng
+
+WORD = 2.0**32
+
+
+def bernoulli(probability: FloatArray, rng: Rng) -> AnyArray:
+    """Return True with exactly the given probability, for each entry (floats in [0, 1])."""
+    scaled = probability * WORD
+    high = np.floor(scaled)
+    rest = scaled - high
+    drawn = rng.words(len(probability)).astype(np.float64)
+    hit = drawn < high
+    tie = (drawn == high) & (rest > 0)
+    if tie.any():
+        hit[tie] = bernoulli(rest[tie], rng)
+    return hit
+
+
+def round_unbiased(values: FloatArray, steps: int, rng: Rng) -> IntArray:
+    """Return each value on the grid of 1/steps, as an integer number of steps.
+
+    `steps` is a power of two, so that scaling and splitting a float are exact.
+    """
+    scaled = values * steps
+    low = np.floor(scaled)
+    up = bernoulli(scaled - low, rng)
+    return low.astype(np.int64) + up

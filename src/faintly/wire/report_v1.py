@@ -1,0 +1,196 @@
+"""Version 1 of a report record and of a batch of them; spec/wire-v1.md has the byte tables.
+
+A batch is   magic 4 · version 1 · plan digest 16 · record bytes 2 · count 4 ·
+records count×record bytes · CRC-32 of all before 4,   little-endian.
+A file of reports is one batch after another.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+from faintly.core import AnyArray, Layout, Report, ReportBatch, WordArray
+from faintly.errors import Reject, ReportRejected
+
+MAGIC = b"FNTR"
+VERSION = 1
+HEADER = struct.Struct("<4sB16sHI")
+CHECKSUM_BYTES = 4
+MAX_RECORD_BYTES = 2**16 - 1
+BATCH_REPORTS = 65_536  # what encoders put into one batch: a few megabytes at most
+
+
+class Head(NamedTuple):
+    """What the header of a batch says."""
+
+    plan_digest: bytes
+    record_bytes: int
+    reports: int
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of the whole batch."""
+        return HEADER.size + self.reports * self.record_bytes + CHECKSUM_BYTES
+
+
+def pack(batch: ReportBatch, layout: Layout) -> AnyArray:
+    """Return the records of a batch as an array (reports, record bytes) of bytes."""
+    count = len(batch)
+    out = np.zeros((count, layout.record_bytes), dtype=np.uint8)
+    seeds = batch.hash_seeds.astype("<u8").view(np.uint8).reshape(count, 8)
+    out[:, : layout.seed_bytes] = seeds[:, : layout.seed_bytes]
+    position = 8 * layout.seed_bytes
+    for column, width in enumerate(layout.widths):
+        first, shift = divmod(position, 8)
+        moved = batch.fields[:, column].astype(np.uint64) << np.uint64(shift)
+        for byte in range((shift + width + 7) // 8):
+            out[:, first + byte] |= (moved >> np.uint64(8 * byte)).astype(np.uint8)
+        position += width
+    return out
+
+
+def unpack(records: AnyArray, plan_digest: bytes, layout: Layout) -> ReportBatch:
+    """Return the reports that the records hold, or say which record breaks which rule."""
+    count = len(records)
+    seeds = np.zeros((count, 8), dtype=np.uint8)
+    seeds[:, : layout.seed_bytes] = records[:, : layout.seed_bytes]
+    fields = np.zeros((count, len(layout.widths)), dtype=np.uint32)
+    position = 8 * layout.seed_bytes
+    for column, width in enumerate(layout.widths):
+        fields[:, column] = _field(records, position, width)
+        position += width
+        outside = fields[:, column] >= layout.limits[column]
+        if outside.any():
+            raise ReportRejected(
+                Reject.OUT_OF_RANGE,
+                f"field {column} of report {int(np.argmax(outside))} is not below "
+                f"{layout.limits[column]}",
+            )
+    if position % 8:
+        unused = records[:, -1] >> (position % 8)
+        if unused.any():
+            raise ReportRejected(
+                Reject.UNUSED_BITS,
+                f"report {int(np.argmax(unused != 0))} sets bits that no field uses",
+            )
+    return ReportBatch(plan_digest, seeds.view("<u8").reshape(count).astype(np.uint64), fields)
+
+
+def _field(records: AnyArray, position: int, width: int) -> WordArray:
+    first, shift = divmod(position, 8)
+    moved = np.zeros(len(records), dtype=np.uint64)
+    for byte in range((shift + width + 7) // 8):
+        moved |= records[:, first + byte].astype(np.uint64) << np.uint64(8 * byte)
+    return ((moved >> np.uint64(shift)) & np.uint64(2**width - 1)).astype(np.uint32)
+
+
+def encode_report(report: Report, layout: Layout) -> bytes:
+    """Return one report's record."""
+    batch = ReportBatch(
+        report.plan_digest,
+        np.array([report.hash_seed], dtype=np.uint64),
+        np.array([report.fields], dtype=np.uint32),
+    )
+    return pack(batch, layout).tobytes()
+
+
+def encode_batch(batch: ReportBatch, layout: Layout) -> bytes:
+    """Return the batch as bytes, header and checksum included."""
+    head = HEADER.pack(MAGIC, VERSION, batch.plan_digest, layout.record_bytes, len(batch))
+    body = head + pack(batch, layout).tobytes()
+    return body + struct.pack("<I", zlib.crc32(body))
+
+
+def decode_batch(data: bytes, plan_digest: bytes, layout: Layout) -> ReportBatch:
+    """Return the one batch that `data` is, or raise `ReportRejected` with the reason."""
+    head = read_head(data[: HEADER.size])
+    _check_plan(head, plan_digest, layout)
+    if len(data) < head.size:
+        raise ReportRejected(
+            Reject.TRUNCATED, f"the batch needs {head.size} bytes, got {len(data)}"
+        )
+    if len(data) > head.size:
+        raise ReportRejected(
+            Reject.TRAILING_BYTES, f"{len(data) - head.size} bytes after the batch"
+        )
+    return _decode_body(data, plan_digest, layout)
+
+
+def read_head(data: bytes) -> Head:
+    """Return what a batch header says, or raise `ReportRejected` with the reason."""
+    if len(data) < HEADER.size:
+        raise ReportRejected(Reject.TRUNCATED, f"{len(data)} bytes cannot hold a batch header")
+    magic, version, digest, record_bytes, count = HEADER.unpack(data)
+    if magic != MAGIC:
+        raise ReportRejected(Reject.BAD_MAGIC, "this is not a batch of faintly reports")
+    if version != VERSION:
+        raise ReportRejected(
+            Reject.BAD_VERSION, f"version {version} is not known here; this reads {VERSION}"
+        )
+    return Head(digest, record_bytes, count)
+
+
+def _check_plan(head: Head, plan_digest: bytes, layout: Layout) -> None:
+    if head.plan_digest != plan_digest:
+        raise ReportRejected(
+            Reject.OTHER_PLAN,
+            f"the batch belongs to plan {head.plan_digest.hex()[:8]}, not {plan_digest.hex()[:8]}",
+        )
+    if head.record_bytes != layout.record_bytes:
+        raise ReportRejected(
+            Reject.BAD_HEADER,
+            f"records of {head.record_bytes} bytes, but the plan's have {layout.record_bytes}",
+        )
+
+
+def _check_sum(data: bytes) -> None:
+    if struct.pack("<I", zlib.crc32(data[:-CHECKSUM_BYTES])) != data[-CHECKSUM_BYTES:]:
+        raise ReportRejected(Reject.BAD_CHECKSUM, "the batch was damaged on its way; send it again")
+
+
+def _decode_body(data: bytes, plan_digest: bytes, layout: Layout) -> ReportBatch:
+    _check_sum(data)
+    records = np.frombuffer(data[HEADER.size : -CHECKSUM_BYTES], dtype=np.uint8)
+    return unpack(records.reshape(-1, layout.record_bytes), plan_digest, layout)
+
+
+def _raw_batches(stream: BinaryIO) -> Iterator[tuple[Head, bytes]]:
+    empty = True
+    while data := stream.read(HEADER.size):
+        empty = False
+        head = read_head(data)
+        # A header that lies about its size must not make us ask for gigabytes at once.
+        body = b"".join(_pieces(stream, head.size - HEADER.size))
+        if HEADER.size + len(body) < head.size:
+            raise ReportRejected(
+                Reject.TRUNCATED,
+                f"the last batch lacks {head.size - HEADER.size - len(body)} of its bytes",
+            )
+        yield head, data + body
+    if empty:
+        raise ReportRejected(
+            Reject.TRUNCATED, "the file is empty; encode writes at least one batch"
+        )
+
+
+def _pieces(stream: BinaryIO, wanted: int) -> Iterator[bytes]:
+    while wanted and (piece := stream.read(min(wanted, 2**24))):
+        wanted -= len(piece)
+        yield piece
+
+
+def read_batches(stream: BinaryIO, plan_digest: bytes, layout: Layout) -> Iterator[ReportBatch]:
+    """Yield the batches of a file of reports, one in memory at a time."""
+    for head, data in _raw_batches(stream):
+        _check_plan(head, plan_digest, layout)
+        yield _decode_body(data, plan_digest, layout)
+
+
+def scan_batches(stream: BinaryIO) -> Iterator[Head]:
+    """Yield the header of each batch of a file, checking sizes and checksums but no plan."""
+    for head, data in _raw_batches(stream):
+        _check_sum(data)
+        yield head

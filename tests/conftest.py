@@ -1,0 +1,86 @@
+"""Seeds that can be swept, and datasets that may be missing.
+
+--seed N        the seed of every statistical test, DEFAULT_SEED unless given
+--seed-sweep M  run each of them under the M seeds N, N+1, …
+FAINTLY_DATA    folder of datasets; what needs one that is not there is skipped and listed
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from faintly.data import find_dataset
+from faintly.errors import InvalidData
+from faintly.primitives.entropy import SeededRng, seeded
+
+DEFAULT_SEED = 1
+LEFT_OUT = "left out, no dataset {}: set FAINTLY_DATA"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("faintly")
+    group.addoption("--seed", type=int, default=DEFAULT_SEED, help="seed of statistical tests")
+    group.addoption("--seed-sweep", type=int, default=1, help="how many seeds to try, from --seed")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seed" in metafunc.fixturenames:
+        first, count = metafunc.config.option.seed, metafunc.config.option.seed_sweep
+        seeds = range(first, first + max(1, count))
+        metafunc.parametrize("seed", seeds, ids=[f"seed{seed}" for seed in seeds], indirect=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "statistical" in item.path.parts:
+            item.add_marker("statistical")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reasons = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", [])]
+    left_out = sorted({reason.removeprefix("Skipped: ") for reason in reasons})
+    missing = [reason for reason in left_out if reason.startswith(LEFT_OUT.split("{", 1)[0])]
+    if missing:
+        terminalreporter.section("datasets")
+        for reason in missing:
+            terminalreporter.write_line(reason)
+
+
+@pytest.fixture(scope="session")
+def seed(request: pytest.FixtureRequest) -> int:
+    """The seed of this run; a test that draws anything draws it from here."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def default_seed(seed: int) -> bool:
+    """Whether this is the one seed of every push, where a check may be as tight as it likes."""
+    return seed == DEFAULT_SEED
+
+
+@pytest.fixture(scope="session")
+def rng_of(seed: int) -> Callable[[str], SeededRng]:
+    """Return a maker of independent sources: rng_of("noise")."""
+    return lambda label: seeded(seed, label)
+
+
+@pytest.fixture
+def generator(seed: int, request: pytest.FixtureRequest) -> np.random.Generator:
+    """A numpy generator for making data up, of its own for each test."""
+    words = seeded(seed, request.node.originalname).words(4)
+    return np.random.Generator(np.random.Philox(words.tolist()))
+
+
+@pytest.fixture(scope="session")
+def dataset() -> Iterator[Callable[[str], Path]]:
+    """Return a finder of datasets, which skips the test where one is missing."""
+
+    def find(name: str) -> Path:
+        try:
+            return find_dataset(name)
+        except InvalidData:
+            pytest.skip(LEFT_OUT.format(name))
+
+    return find
