@@ -131,9 +131,8 @@ def laplace_law(thresholds: list[int], reach: int) -> FloatArray:
     """
     decay = -math.log(float(carry_ratios(thresholds)[0]))
     single = geometric_law(thresholds, reach + math.ceil(60 / decay))
-    return np.correlate(
-        np.concatenate([single, np.zeros(reach)]), single[: len(single) - reach], "full"
-    )[len(single) - reach - 1 - reach :][: 2 * reach + 1]
+    middle = len(single) - 1
+    return np.correlate(single, single, "full")[middle - reach : middle + reach + 1]
 
 
 def geometric_law(thresholds: list[int], count: int) -> FloatArray:
