@@ -5,6 +5,7 @@
 FAINTLY_DATA    folder of datasets; what needs one that is not there is skipped and listed
 """
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -84,3 +85,20 @@ def dataset() -> Iterator[Callable[[str], Path]]:
             pytest.skip(LEFT_OUT.format(name))
 
     return find
+
+
+@pytest.fixture
+def deadline() -> Iterator[None]:
+    """Fail a test that computes for ten seconds: for inputs that once sent a loop astray."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise TimeoutError("still computing after ten seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 10)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,68 @@
+"""Sketches merge, compare, and refuse another plan's."""
+
+import json
+
+import numpy as np
+import pytest
+
+from faintly.core import Plan, ReportBatch, Sketch
+from faintly.core.report import Layout, fields_below
+from faintly.core.sketch import sorted_columns
+from faintly.engine import aggregate
+from faintly.errors import Reject, SketchRejected
+from faintly.mechanisms import mechanism_of
+from faintly.testing import cases, vectors
+
+
+def plan_named(name):
+    return Plan.from_json(json.dumps(cases.document(name)))
+
+
+@pytest.mark.parametrize("name", sorted(cases.PLANS))
+def test_the_empty_sketch_is_the_identity(name):
+    full = vectors.some_sketch(name)
+    empty = Sketch.empty(full.plan, len(mechanism_of(full.plan).layout.widths))
+    assert empty.count == 0
+    assert full.merge(empty) == full == empty.merge(full)
+    assert empty.merge(empty) == empty
+    assert full != empty
+    assert full.merge(full).count == 2 * full.count
+
+
+def test_another_plan_is_refused():
+    with pytest.raises(SketchRejected) as caught:
+        vectors.some_sketch("event-two-bins").merge(vectors.some_sketch("event-two-bins-direct"))
+    assert caught.value.code == Reject.OTHER_PLAN
+
+
+def test_a_sketch_compares_by_content():
+    sketch = vectors.some_sketch("event-prf")
+    assert sketch == vectors.some_sketch("event-prf")
+    assert sketch != vectors.some_sketch("event-prf", 2)
+    assert sketch != "sketch"
+
+
+def test_columns_forget_the_order_of_arrival():
+    seeds = np.array([2, 1, 1], dtype=np.uint64)
+    fields = np.array([[0, 1], [5, 0], [3, 9]], dtype=np.uint32)
+    for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2]):
+        got = sorted_columns(seeds[order], fields[order])
+        assert got[0].tolist() == [1, 1, 2]
+        assert got[1].tolist() == [[3, 9], [5, 0], [0, 1]]
+
+
+def test_layouts_count_bits():
+    assert fields_below(911, 1, 5) == Layout(seed_bytes=5, widths=(10,), limits=(911,))
+    assert fields_below(1, 3, 0).payload_bits == 3
+    assert fields_below(1024, 3, 5).record_bytes == 9
+    assert fields_below(1025, 3, 5).record_bytes == 10
+
+
+def test_reports_are_rows_of_a_batch():
+    plan = plan_named("event-prf")
+    batch = vectors.some_reports(mechanism_of(plan), 4)
+    assert batch[2].fields == tuple(batch.fields[2].tolist())
+    assert len(batch.take(slice(1, 3))) == 2
+    halves = [batch.take(slice(0, 1)), batch.take(np.array([3, 1, 2]))]
+    assert aggregate(plan, halves) == aggregate(plan, [batch])
+    assert isinstance(batch.take(slice(0)), ReportBatch)

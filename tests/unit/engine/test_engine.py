@@ -1,0 +1,237 @@
+"""From reports to answers: any split gives the same integers, and lists say what is noise."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+
+from faintly.client import randomize_all
+from faintly.core import Plan, ReportBatch, Sketch, SparseVector, VectorBatch
+from faintly.engine import Aggregator, Reader, aggregate
+from faintly.engine.answers import chi_square_quantile
+from faintly.errors import InvalidInput, Reject, ReportRejected, UnknownKey
+from faintly.mechanisms import mechanism_of
+from faintly.primitives.entropy import seeded
+from faintly.testing import cases, plain, vectors
+
+EVERY = pytest.mark.parametrize("name", sorted(cases.PLANS))
+
+
+def plan_named(name):
+    return Plan.from_json(json.dumps(cases.document(name)))
+
+
+def reports_of(name, count):
+    return vectors.some_reports(mechanism_of(plan_named(name)), count)
+
+
+def some_ids(plan):
+    return np.arange(min(plan.universe.size or 5, 5), dtype=np.uint64)
+
+
+@EVERY
+@pytest.mark.parametrize("cuts", [[], [1], [0, 5], [3, 3, 7], list(range(1, 12))], ids=str)
+def test_any_split_equals_all_at_once(name, cuts):
+    plan, batch = plan_named(name), reports_of(name, 12)
+    whole = aggregate(plan, [batch])
+    edges = [0, *cuts, 12]
+    parts = [batch.take(slice(a, b)) for a, b in itertools.pairwise(edges)]
+    assert aggregate(plan, parts) == whole
+    assert aggregate(plan, parts[::-1]) == whole
+    merged = aggregate(plan, [])
+    for part in parts[::-1]:
+        merged = merged.merge(aggregate(plan, [part]))
+    assert merged == whole
+    ids = some_ids(plan)
+    assert Reader(merged).totals(ids).tolist() == Reader(whole).totals(ids).tolist()
+    document = cases.document(name)
+    pairs = list(zip(batch.hash_seeds.tolist(), batch.fields.tolist(), strict=True))
+    wanted = [plain.total(document, pairs, item) for item in ids.tolist()]
+    assert Reader(whole).totals(ids).tolist() == wanted
+
+
+@pytest.mark.parametrize("name", ["event-two-bins", "event-open"])
+def test_table_and_direct_agree_integer_for_integer(name):
+    table, direct = plan_named(name), plan_named(f"{name}-direct")
+    batch = reports_of(name, 40)
+    moved = ReportBatch(direct.digest, batch.hash_seeds, batch.fields)
+    left = Reader(aggregate(table, [batch]))
+    right = Reader(aggregate(direct, [moved]))
+    ids = some_ids(table)
+    assert left.totals(ids).tolist() == right.totals(ids).tolist()
+    assert left.sketch.squares == right.sketch.squares
+    assert left.sketch.reports.tolist() == right.sketch.reports.tolist()
+
+
+def test_a_sketch_does_not_change_when_more_reports_arrive():
+    for name in ("event-two-bins", "event-prf"):
+        plan, batch = plan_named(name), reports_of(name, 4)
+        aggregator = Aggregator(plan)
+        aggregator.add(batch.take(slice(2)))
+        before = aggregator.sketch()
+        aggregator.add(batch.take(slice(2, 4)))
+        assert before == aggregate(plan, [batch.take(slice(2))])
+        assert aggregator.sketch() == aggregate(plan, [batch])
+
+
+def test_reports_in_columns_of_another_memory_order_count_the_same():
+    plan, batch = plan_named("event-two-bins"), reports_of("event-two-bins", 4)
+    fortran = ReportBatch(plan.digest, batch.hash_seeds, np.asfortranarray(batch.fields))
+    assert aggregate(plan, [fortran]) == aggregate(plan, [batch])
+
+
+def test_another_plans_reports_are_refused():
+    with pytest.raises(ReportRejected) as caught:
+        aggregate(plan_named("event-one-bin"), [reports_of("user-clip", 2)])
+    assert caught.value.code == Reject.OTHER_PLAN
+
+
+@EVERY
+def test_no_reports_have_no_answer(name):
+    reader = Reader(aggregate(plan_named(name), []))
+    key = 0 if reader.sketch.plan.universe.names is None else "ash"
+    with pytest.raises(InvalidInput, match="no reports yet"):
+        reader.estimate([key])
+
+
+def test_unknown_keys_and_open_lists_are_refused():
+    with pytest.raises(UnknownKey, match="'oak'"):
+        Reader(vectors.some_sketch("event-two-bins")).estimate(["oak"])
+    reader = Reader(vectors.some_sketch("event-open"))
+    with pytest.raises(InvalidInput, match="cannot be listed"):
+        reader.estimate_all()
+    with pytest.raises(InvalidInput, match="cannot be listed"):
+        reader.top(3)
+    with pytest.raises(InvalidInput, match="confidence level"):
+        Reader(reader.sketch, level=0.0)
+
+
+def clients_holding(plan, keys, holders, count, label):
+    vectors_ = [plan.vector(keys)] * holders + [SparseVector([])] * (count - holders)
+    public, secret = seeded(1, f"public {label}"), seeded(1, f"secret {label}")
+    return list(randomize_all(plan, VectorBatch.of(vectors_), public, secret))
+
+
+@pytest.fixture(scope="module")
+def popular():
+    """2000 clients, of whom 1600 hold the keys 3 and 7 of ten."""
+    plan = plan_named("event-one-bin")
+    return Reader(aggregate(plan, clients_holding(plan, [3, 7], 1600, 2000, "popular")))
+
+
+def test_estimates_of_all_keys_are_estimates_of_each(popular):
+    every = popular.estimate_all()
+    some = popular.estimate([7, 3])
+    assert some.mean.tolist() == [every.mean[7], every.mean[3]]
+    assert abs(every.mean[3] - 0.8) < 6 * every.stderr[3]
+    assert popular.estimate(np.array([7, 3])).keys == [7, 3]
+    assert len(popular.estimate([])) == 0
+
+
+@pytest.mark.parametrize("control", ["family", "fdr"])
+def test_a_top_list_tells_signal_from_noise(popular, control):
+    top = popular.top(5, control=control)
+    assert set(list(top.estimates.keys)[:2]) == {3, 7}
+    assert top.significant[:2].all()
+    assert not top.significant[2:].any()
+    assert (np.diff(top.estimates.mean) <= 0).all()
+    assert (top.compared, top.control, top.false_rate) == (10, control, 0.05)
+
+
+def test_fewer_comparisons_need_less(popular):
+    alone = popular.top(1, candidates=[3])
+    assert alone.threshold < popular.top(1).threshold
+    assert popular.top(1, false_rate=0.5).threshold < popular.top(1).threshold
+    assert popular.top(99).compared == len(popular.top(99).estimates) == 10
+    assert len(popular.top(3, candidates=[]).estimates) == 0
+
+
+def test_fdr_finds_at_least_what_family_finds(popular):
+    family, fdr = popular.top(10), popular.top(10, control="fdr")
+    assert (fdr.significant | ~family.significant).all()
+
+
+def test_fdr_of_pure_noise_may_find_nothing():
+    plan = plan_named("event-one-bin")
+    reader = Reader(aggregate(plan, clients_holding(plan, [], 0, 500, "noise")))
+    top = reader.top(10, control="fdr", false_rate=1e-6)
+    assert top.threshold == math.inf
+    assert not top.significant.any()
+
+
+def by_definition(reader, false_rate):
+    """Return how many keys the step-up procedure accepts."""
+    every = reader.estimate_all()
+    tails = sorted(math.erfc(m / every.null_stderr / math.sqrt(2)) / 2 for m in every.mean)
+    passing = [i + 1 for i, tail in enumerate(tails) if tail <= false_rate * (i + 1) / len(tails)]
+    return max(passing, default=0)
+
+
+@pytest.mark.parametrize("run", range(30))
+def test_the_key_at_the_fdr_threshold_is_significant(run):
+    """The threshold is a key's own mean, so rounding must not push that key below it."""
+    plan = plan_named("event-one-bin")
+    reader = Reader(aggregate(plan, clients_holding(plan, [3, 7], 150 + run, 400, f"fdr {run}")))
+    top = reader.top(10, control="fdr")
+    assert top.significant.sum() == by_definition(reader, 0.05)
+
+
+@pytest.mark.parametrize("arguments", [{"control": "luck"}, {"count": 0}, {"count": -1}], ids=str)
+def test_impossible_lists(popular, arguments):
+    with pytest.raises(InvalidInput):
+        popular.top(**{"count": 3, **arguments})
+
+
+@pytest.mark.parametrize("false_rate", [0.0, 1.0, -0.5, 2.0, float("nan")])
+@pytest.mark.parametrize("control", ["family", "fdr"])
+def test_impossible_false_rates(popular, false_rate, control):
+    with pytest.raises(InvalidInput):
+        popular.top(3, control=control, false_rate=false_rate)
+
+
+def collided(plan, keys):
+    """Return a heavy key, and another that shares its code in exactly one map."""
+    document = cases.document("event-open")
+    codes = {}
+    for key in keys:
+        item = int(plan.ids([key])[0])
+        codes[key] = [plain.code(document, item, j) for j in range(4)]
+    for heavy in keys:
+        for other in keys:
+            shared = sum(a == b for a, b in zip(codes[heavy], codes[other], strict=True))
+            if heavy != other and shared == 1:
+                return heavy, other
+    raise AssertionError("no collision among these keys")
+
+
+def test_maps_that_contradict_each_other_are_called_out():
+    plan = plan_named("event-open")
+    keys = [f"key {number}" for number in range(30)]
+    heavy, ghost = collided(plan, keys)
+    sketch = aggregate(plan, clients_holding(plan, [heavy], 4000, 4000, "collision"))
+    reader = Reader(sketch)
+    found = reader.estimate([heavy, ghost])
+    assert found.agree.tolist() == [True, False]
+    top = reader.top(2, candidates=[heavy, ghost])
+    assert abs(top.estimates.mean[1]) > top.threshold, "the collision must look significant"
+    assert top.significant.tolist() == [True, False]
+
+
+def test_direct_decoding_needs_no_agreement():
+    reader = Reader(vectors.some_sketch("event-open-direct", 8))
+    assert reader.estimate(["a", "b"]).agree.all()
+    assert Reader(vectors.some_sketch("event-one-bin", 8)).estimate_all().agree.all()
+
+
+def test_chi_square_quantiles():
+    assert chi_square_quantile(0, 0.99) == math.inf
+    assert chi_square_quantile(3, 0.9999) == pytest.approx(21.108, rel=0.05)
+    assert chi_square_quantile(100, 0.95) == pytest.approx(124.342, rel=0.001)
+
+
+def test_a_sketch_without_reports_is_empty():
+    plan = plan_named("event-prf")
+    assert aggregate(plan, []) == Sketch.empty(plan, 3)
+    assert aggregate(plan, [reports_of("event-prf", 3).take(slice(0))]) == Sketch.empty(plan, 3)
