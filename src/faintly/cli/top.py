@@ -83,7 +83,7 @@ def _explain(found: "TopList") -> None:
     limit = f"{found.threshold:.5f}" if found.threshold < float("inf") else "no row"
     say(
         f"{found.estimates.reports:,} reports, {found.compared:,} keys compared. Significant from "
-        f"{limit} on: {promise} is at most {found.false_rate:.0%}. A key that nobody holds shows up to "
-        f"±{found.estimates.noise_floor:.5f}."
+        f"{limit} on: {promise} is at most {found.false_rate:.0%}. "
+        f"A key that nobody holds shows up to ±{found.estimates.noise_floor:.5f}."
     )
     say(found.estimates.guarantee.words())

@@ -82,10 +82,6 @@ class SignedBinning(Mechanism):
         # Table decoding spreads each bin over b cells and so counts everything b times.
         return self.bins if self.plan.hashing.family == "linear" else 1
 
-    @cached_property
-    def _maps(self) -> hashing.LinearMaps:
-        return hashing.LinearMaps(self.plan.hashing, self.plan.salt, self.plan.universe.size)
-
     def guarantee(self) -> Guarantee:
         """Return the loss that the thresholds prove; see the proof note for each row."""
         loss = rows.loss(
@@ -123,29 +119,23 @@ class SignedBinning(Mechanism):
 
     def _places(self, seeds: IdArray, ids: IdArray) -> hashing.Places:
         if self.plan.hashing.family == "linear":
-            return self._maps.places(seeds, ids, self.bins)
+            return self.maps.places(seeds, ids, self.bins)
         return hashing.places(seeds, ids, self.bins, self.plan.hashing.family)
 
     def _values(self, batch: ReportBatch) -> IntArray:
         return batch.fields.astype(np.int64) - self.range
 
-    def map_of(self, batch: ReportBatch) -> IntArray:
-        """Return the public map of each report."""
-        if self.plan.hashing.family != "linear":
-            return np.zeros(len(batch), dtype=np.int64)
-        return self._maps.map_of(batch.hash_seeds)
-
     def cells(self, batch: ReportBatch) -> Cells:
         """Return b cells per report: index r ⊕ Aᵀm with weight WHT(y)[m], for m below b."""
         weight = self._values(batch)
         kernels.walsh_hadamard(weight)
-        row, matrix = self._maps.rows(batch.hash_seeds, self.bins.bit_length() - 1)
+        row, matrix = self.maps.rows(batch.hash_seeds, self.bins.bit_length() - 1)
         index = np.empty((len(batch), self.bins), dtype=np.int64)
         index[:, 0] = row
         for bit in range(matrix.shape[1]):
             known = 1 << bit
             index[:, known : 2 * known] = index[:, :known] ^ matrix[:, bit : bit + 1]
-        table = np.repeat(self._maps.map_of(batch.hash_seeds), self.bins)
+        table = np.repeat(self.maps.map_of(batch.hash_seeds), self.bins)
         return Cells(table, index.ravel(), weight.ravel())
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
@@ -155,22 +145,16 @@ class SignedBinning(Mechanism):
             return kernels.read_prf(batch.hash_seeds, values, ids)
         if self.plan.hashing.family == "blake2s":
             return kernels.read_blake2s(batch.hash_seeds, values, ids)
-        row, matrix = self._maps.rows(batch.hash_seeds, self.bins.bit_length() - 1)
-        chosen = self._maps.map_of(batch.hash_seeds)
+        row, matrix = self.maps.rows(batch.hash_seeds, self.bins.bit_length() - 1)
+        chosen = self.maps.map_of(batch.hash_seeds)
         totals = np.zeros(len(ids), dtype=np.int64)
-        for j in range(self._maps.maps):
+        for j in range(self.maps.maps):
             mine = chosen == j
             read = kernels.read_linear(
-                row[mine], matrix[mine], values[mine], self._maps.codes(ids, j)
+                row[mine], matrix[mine], values[mine], self.maps.codes(ids, j)
             )
-            totals += self._maps.masks(ids, j) * read
+            totals += self.maps.masks(ids, j) * read
         return totals * self._weight
-
-    def gather(self, transformed: IntArray, ids: IdArray) -> IntArray:
-        """Return, per map, the integer each id reads in the transformed tables."""
-        maps = np.arange(self._maps.maps)[:, None]
-        codes = self._maps.codes(ids[None, :], maps)
-        return self._maps.masks(ids[None, :], maps) * transformed[maps, codes]
 
     def squares(self, batch: ReportBatch) -> int:
         """Return Σ y², which holds collisions, noise and rounding together."""
@@ -179,7 +163,7 @@ class SignedBinning(Mechanism):
             return int((values * values).sum())
         return sum(value * value for value in values.ravel().tolist())
 
-    def variance(self, sketch: Sketch, means: FloatArray) -> FloatArray:
+    def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return n·Var: the mean square of a bin, less what the key itself put there.
 
         A key's own value adds no variance, and mean² is at most the mean of its squares,
@@ -196,6 +180,10 @@ class SignedBinning(Mechanism):
     def predicted_variance(self, mean_square: float) -> float:
         """Return noise plus collisions: what b bins make of `mean_square`."""
         return self.noise_variance + mean_square / self.bins
+
+    def influence(self) -> float:
+        """Return the largest value that a bin of a report can claim."""
+        return self.range / self.steps
 
     def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int], ...]]:
         """Yield every assignment of (bin, sign) to `items` items."""
