@@ -77,19 +77,7 @@ class Plan:
     failure: float = 0.05
 
     def __post_init__(self) -> None:
-        if not 1 <= self.sparsity <= MAX_SPARSITY:
-            raise InvalidPlan(f"sparsity must be between 1 and {MAX_SPARSITY}, got {self.sparsity}")
-        if not 1 <= self.clients <= MAX_CLIENTS:
-            raise InvalidPlan(f"clients must be between 1 and {MAX_CLIENTS}, got {self.clients}")
-        if not 0 < self.failure < 1:
-            raise InvalidPlan(f"failure must be above 0 and below 1, got {self.failure:g}")
-        if isinstance(self.unit, WithinL1) and self.unit.distance > 2 * self.sparsity:
-            raise InvalidPlan(
-                f"no two vectors of {self.sparsity} items are further apart than "
-                f"{2 * self.sparsity}, got l1:{self.unit.distance:g}; protect user instead"
-            )
-        if self.decode not in DECODES:
-            raise InvalidPlan(f"decode must be table or direct, got {self.decode!r}")
+        check_sizes(self.unit, self.sparsity, self.clients, self.failure, self.decode)
         if self.decode == "table" and self.hashing.family != "linear":
             raise InvalidPlan("table decoding needs the linear family; use --decode direct")
         if len(self.salt) != SALT_BYTES:
@@ -179,6 +167,23 @@ class Plan:
         if isinstance(items, Mapping):
             return vector_from_mapping(self.ids(list(items), private=True), items)
         return SparseVector(self.ids(list(items), private=True))
+
+
+def check_sizes(unit: Unit, sparsity: int, clients: int, failure: float, decode: str) -> None:
+    """Refuse public numbers that no plan can have."""
+    if not 1 <= sparsity <= MAX_SPARSITY:
+        raise InvalidPlan(f"sparsity must be between 1 and {MAX_SPARSITY}, got {sparsity}")
+    if not 1 <= clients <= MAX_CLIENTS:
+        raise InvalidPlan(f"clients must be between 1 and {MAX_CLIENTS}, got {clients}")
+    if not 0 < failure < 1:
+        raise InvalidPlan(f"failure must be above 0 and below 1, got {failure:g}")
+    if isinstance(unit, WithinL1) and unit.distance > 2 * sparsity:
+        raise InvalidPlan(
+            f"no two vectors of {sparsity} items are further apart than {2 * sparsity}, "
+            f"got l1:{unit.distance:g}; protect user instead"
+        )
+    if decode not in DECODES:
+        raise InvalidPlan(f"decode must be table or direct, got {decode!r}")
 
 
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from faintly.core import (
     VectorBatch,
     WordArray,
 )
+from faintly.core.plan import check_sizes
 from faintly.errors import InvalidPlan
 from faintly.primitives.entropy import Rng
 from faintly.primitives.hashing import LinearMaps
@@ -58,6 +59,9 @@ class Request:
     maps: int | None = None
     bits: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)  # the mechanism's own knobs
+
+    def __post_init__(self) -> None:
+        check_sizes(self.unit, self.sparsity, self.clients, self.failure, self.decode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
