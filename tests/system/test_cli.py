@@ -135,7 +135,9 @@ def test_bad_data_is_refused_without_its_contents(faintly, flow, tmp_path, conte
     (tmp_path / "bad.csv").write_text(content)
     done = faintly("encode", "--plan", "plan.json", "bad.csv", "-o", "bad.fnt", status=1)
     assert rule in done.err
-    assert "7.25" not in done.err and "secretkey" not in done.err and "tea" not in done.err
+    assert "7.25" not in done.err
+    assert "secretkey" not in done.err
+    assert "tea" not in done.err
     assert not list(tmp_path.glob("*bad.fnt*"))
 
 
@@ -157,7 +159,8 @@ def test_damaged_reports_are_refused_and_no_sketch_is_written(
     done = faintly(
         "aggregate", "--plan", "plan.json", "reports.fnt", "bad.fnt", "-o", "new.fns", status=1
     )
-    assert code in done.err and "bad.fnt" in done.err
+    assert code in done.err
+    assert "bad.fnt" in done.err
     assert not list(tmp_path.glob("*new.fns*"))
 
 
@@ -179,7 +182,9 @@ def test_unknown_keys_and_missing_files_are_named(faintly, flow):
 def test_hostile_keys_are_shown_escaped(faintly, flow):
     flow("open")
     out = faintly("query", "sketch.fns", "\x1b[31mred", "[bold]x[/bold]").out
-    assert "\x1b" not in out and "\\x1b[31mred" in out and "[bold]x[/bold]" in out
+    assert "\x1b" not in out
+    assert "\\x1b[31mred" in out
+    assert "[bold]x[/bold]" in out
 
 
 def test_version_says_which_kernel_is_active(faintly):
@@ -190,7 +195,18 @@ def test_version_says_which_kernel_is_active(faintly):
 
 def test_every_command_explains_itself(faintly):
     out = faintly("--help").out
-    commands = "plan encode aggregate merge query top inspect simulate demo version".split()
+    commands = [
+        "plan",
+        "encode",
+        "aggregate",
+        "merge",
+        "query",
+        "top",
+        "inspect",
+        "simulate",
+        "demo",
+        "version",
+    ]
     for command in commands:
         assert command in out
         assert faintly(command, "--help").out.count("--") > 1

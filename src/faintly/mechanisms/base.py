@@ -14,7 +14,7 @@ law         the exact law of a report for a given outcome of the public hash, so
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -108,6 +108,15 @@ class Mechanism(ABC):
         """Return the bytes of public randomness a client draws; not all of it need be sent."""
         return self.layout.seed_bytes
 
+    @property
+    def enforces_sparsity(self) -> bool:
+        """Return whether `randomize` raises `TooManyItems` above the plan's sparsity k.
+
+        Only then are two vectors at most 2k items apart, and only then has a report about
+        events or an l1 distance a bounded cost at user level in a client's ledger.
+        """
+        return False
+
     @cached_property
     def maps(self) -> LinearMaps:
         """Return the public maps of the linear family."""
@@ -178,13 +187,65 @@ class Mechanism(ABC):
     def influence(self) -> float:
         """Return how far one lying client can move any estimate, times the number of reports."""
 
+    def miniatures(self) -> "Iterator[Miniature]":
+        """Yield cases of this mechanism that can be enumerated: same unit, epsilon and form."""
+        yield from ()
+
+    def small(self, **changes: Any) -> "Mechanism":
+        """Return this mechanism calibrated anew for tiny sizes; `changes` are request fields."""
+        plan = self.plan
+        fields: dict[str, Any] = {
+            "unit": plan.unit,
+            "budget": plan.budget,
+            "sparsity": 2,
+            "clients": 4,  # few clients and a large failure keep what a report can say small
+            "failure": 0.5,
+            "universe": Universe.indexed(8),
+            "decode": plan.decode,
+            "family": plan.hashing.family,
+        }
+        request = Request(**fields | changes)
+        made = type(self).calibrate(request)
+        return type(self).from_plan(
+            replace(
+                plan,
+                unit=request.unit,
+                sparsity=request.sparsity,
+                clients=request.clients,
+                failure=request.failure,
+                universe=request.universe,
+                parameters=made.parameters,
+                hashing=made.hashing,
+            )
+        )
+
     @abstractmethod
     def outcomes(self, items: int) -> Iterator[Any]:
         """Yield every outcome of the public hash over `items` items (small cases only)."""
 
+    def outcome_of(self, seed: int, ids: IdArray) -> Any:
+        """Return the outcome of the public hash that a drawn seed gives these items."""
+        raise NotImplementedError(f"{self.name} does not say what a seed draws")
+
+    def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
+        """Return the place of each report in `law`: by default its fields, the last one fastest."""
+        numbers = np.zeros(len(fields), dtype=np.int64)
+        for column, limit in enumerate(self.layout.limits):
+            numbers = numbers * limit + fields[:, column]
+        return numbers
+
     @abstractmethod
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every report, for these item values and this outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class Miniature:
+    """A case small enough to enumerate: a mechanism, the values tried, and how many items."""
+
+    mechanism: Mechanism
+    grid: tuple[float, ...] = (-1.0, -0.5, 0.0, 0.5, 1.0)
+    items: int = 3
 
 
 _REGISTRY: dict[str, type[Mechanism]] = {}

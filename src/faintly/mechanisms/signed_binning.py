@@ -10,7 +10,7 @@ the four rows of its parameter table; signed_binning.proof.md has the arguments.
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
@@ -30,12 +30,13 @@ from faintly.core import (
     ReportBatch,
     Sketch,
     VectorBatch,
+    WithinL1,
     WordArray,
 )
 from faintly.core.report import fields_below
 from faintly.errors import TooManyItems
 from faintly.mechanisms import _signed_binning_rows as rows
-from faintly.mechanisms.base import Calibrated, Mechanism, Request, register
+from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import round_unbiased
@@ -82,6 +83,11 @@ class SignedBinning(Mechanism):
         # Table decoding spreads each bin over b cells and so counts everything b times.
         return self.bins if self.plan.hashing.family == "linear" else 1
 
+    @property
+    def enforces_sparsity(self) -> bool:
+        """Return whether more than k items are refused: in the squeeze row only."""
+        return self.row == "squeeze"
+
     def guarantee(self) -> Guarantee:
         """Return the loss that the thresholds prove; see the proof note for each row."""
         loss = rows.loss(
@@ -102,7 +108,7 @@ class SignedBinning(Mechanism):
         Privacy: the plan's unit within its budget, by the row's theorem. The caller draws
         `hash_seeds` without looking at the vectors, and from another source than `rng`.
         """
-        if self.row == "squeeze" and (vectors.lengths > self.plan.sparsity).any():
+        if self.enforces_sparsity and (vectors.lengths > self.plan.sparsity).any():
             raise TooManyItems(
                 f"the squeeze row allows at most {self.plan.sparsity} items; choose which to keep"
             )
@@ -185,10 +191,38 @@ class SignedBinning(Mechanism):
         """Return the largest value that a bin of a report can claim."""
         return self.range / self.steps
 
+    def miniatures(self) -> Iterator[Miniature]:
+        """Yield a case of one or two coarse bins, with up to two items more than planned."""
+        bins = min(self.bins, 2)
+        if self.row == "squeeze":
+            yield Miniature(self._small_squeeze(), (-1.0, 0.0, 1.0), 3)
+        elif self.row == "l1":
+            near = WithinL1(min(1.5, rows.distance(self.plan.unit)))
+            options = {"row": "l1", "bins": 1, "steps": 2}
+            yield Miniature(self.small(unit=near, sparsity=1, options=options))
+        else:
+            options = {"row": self.row, "bins": bins, "steps": 1}
+            yield Miniature(self.small(sparsity=1, options=options))
+
+    def _small_squeeze(self) -> "SignedBinning":
+        """Return the squeeze of four items at a coarse grid; its lemma then needs a large delta."""
+        budget = Budget(self.plan.budget.epsilon, max(0.3, self.plan.budget.delta))
+        plan = replace(self.plan, unit=WithinL1(8), budget=budget, sparsity=4)
+        change = rows.squeezed_steps(8, 4, 1, 1, budget.delta)
+        bound = noise.exp_at_least(-noise.exact(budget.epsilon) / change)
+        thresholds = noise.laplace_thresholds(bound)
+        reach = 4 + rows.tail_steps(thresholds) // 3
+        return replace(self, plan=plan, bins=1, steps=1, range=reach, noise=tuple(thresholds))
+
     def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int], ...]]:
         """Yield every assignment of (bin, sign) to `items` items."""
         one = list(itertools.product(range(self.bins), (1, -1)))
         yield from itertools.product(one, repeat=items)
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int], ...]:
+        """Return the bin and sign of each id under a seed."""
+        place = self._places(np.full(len(ids), seed, dtype=np.uint64), ids)
+        return tuple(zip(place.bins.tolist(), place.signs.tolist(), strict=True))
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every report: bins are independent given the hash."""
