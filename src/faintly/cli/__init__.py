@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from faintly.cli import aggregate, encode, inspect, plan, query, top, version
+from faintly.cli import aggregate, audit, encode, inspect, plan, query, top, version
 from faintly.cli import demo as demo_command
 from faintly.cli import merge as merge_command
 from faintly.cli import simulate as simulate_command
@@ -27,6 +27,7 @@ app.command()(query.query)
 app.command()(top.top)
 app.command()(inspect.inspect)
 app.command()(simulate_command.simulate)
+app.command()(audit.audit)
 app.command()(demo_command.demo)
 app.command()(version.version)
 

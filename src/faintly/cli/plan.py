@@ -124,6 +124,8 @@ def _document(made: "Plan") -> dict[str, Any]:
         "predicted_stderr": model.stderr,
         "predicted_linf": model.linf,
         "memory_bytes": _memory(made),
+        "influence": mechanism.influence() / made.clients,
+        "relative_bias": mechanism.relative_bias(),
         "guarantee": mechanism.guarantee().words(),
         "plan": made.document(),
     }
@@ -132,9 +134,11 @@ def _document(made: "Plan") -> dict[str, Any]:
 def _memory(made: "Plan") -> int:
     from faintly.mechanisms import mechanism_of
 
+    mechanism = mechanism_of(made)
     if made.decode == "table":
-        return int(8 * made.hashing.maps * 2**made.hashing.bits)
-    return made.clients * (8 + 4 * len(mechanism_of(made).layout.widths))
+        rows, columns = mechanism.table_shape
+        return 8 * rows * columns
+    return made.clients * (8 + 4 * len(mechanism.layout.widths))
 
 
 def _describe(made: "Plan") -> None:
@@ -151,6 +155,9 @@ def _describe(made: "Plan") -> None:
     say(f"server memory    about {_memory(made) / 2**20:,.1f} MiB")
     say(f"standard error   at most {model.stderr:.4g} for one key, with {made.clients:,} reports")
     say(f"noise floor      {1.96 * model.stderr:.4g} for one key, {model.linf:.4g} over all keys")
+    say(
+        f"one lying client moves any estimate by at most {mechanism.influence() / made.clients:.3g}"
+    )
     say(f"guarantee        {mechanism.guarantee().words()}")
 
 

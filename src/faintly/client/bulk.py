@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from faintly.core import Plan, ReportBatch, VectorBatch
-from faintly.mechanisms import mechanism_of
+from faintly.mechanisms import Mechanism, mechanism_of
 from faintly.primitives.entropy import Rng, uniform_seeds
 from faintly.wire.report_v1 import BATCH_REPORTS
 
@@ -24,5 +26,15 @@ def randomize_all(
     mechanism = mechanism_of(plan)
     for start in range(0, len(vectors), BATCH_REPORTS):
         part = vectors.slice(start, start + BATCH_REPORTS)
-        seeds = uniform_seeds(public, len(part), mechanism.layout.seed_bytes)
-        yield ReportBatch(plan.digest, seeds, mechanism.randomize(part, seeds, secret))
+        yield randomize(plan, mechanism, part, public, secret)
+
+
+def randomize(
+    plan: Plan, mechanism: Mechanism, vectors: VectorBatch, public: Rng, secret: Rng
+) -> ReportBatch:
+    """Return one report per vector; seeds are drawn before the vectors are looked at."""
+    seeds = uniform_seeds(public, len(vectors), mechanism.seed_bytes)
+    fields = mechanism.randomize(vectors, seeds, secret)
+    # Some mechanisms need no seed on the server: then it never leaves the client.
+    sent = seeds if mechanism.layout.seed_bytes else np.zeros_like(seeds)
+    return ReportBatch(plan.digest, sent, fields)

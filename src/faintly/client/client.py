@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
+from faintly.client.bulk import randomize
 from faintly.core import Key, Plan, Report, ReportBatch, SparseVector, VectorBatch
 from faintly.mechanisms import mechanism_of
-from faintly.primitives.entropy import secure, uniform_seeds
+from faintly.primitives.entropy import secure
 from faintly.wire import report_v1
 
 
@@ -22,11 +23,8 @@ class Client:
 
     def report(self, items: Mapping[Key, float] | Iterable[Key] | SparseVector) -> Report:
         """Return one randomized report of a mapping of key to value, or of a set of keys."""
-        # The seed is drawn before the data is looked at, and from its own source.
-        seeds = uniform_seeds(secure(), 1, self._mechanism.layout.seed_bytes)
         vectors = VectorBatch.of([self.plan.vector(items)])
-        fields = self._mechanism.randomize(vectors, seeds, secure())
-        return ReportBatch(self.plan.digest, seeds, fields)[0]
+        return randomize(self.plan, self._mechanism, vectors, secure(), secure())[0]
 
     def encode(self, report: Report) -> bytes:
         """Return a report as a batch of one, ready to send."""

@@ -31,16 +31,21 @@ class Sketch:
     plan: Plan
     reports: IntArray  # reports counted in each map; one entry where there are no maps
     squares: int  # sum of the squared report values, for mechanisms whose variance needs it
-    tables: IntArray | None = None  # (maps, 2^bits) in table mode
+    tables: IntArray | None = None  # (rows, 2^bits) in table mode
     hash_seeds: IdArray | None = None  # direct mode: the reports themselves, sorted
     fields: WordArray | None = None
 
     @classmethod
-    def empty(cls, plan: Plan, fields: int) -> Self:
-        """Return the sketch of no reports, each of which would have `fields` fields."""
+    def empty(cls, plan: Plan, shape: tuple[int, int] | None, fields: int) -> Self:
+        """Return the sketch of no reports.
+
+        Args:
+            plan: the collection.
+            shape: rows and columns of the tables; None in direct mode.
+            fields: number of fields of a report.
+        """
         reports = np.zeros(max(1, plan.hashing.maps), dtype=np.int64)
-        if plan.decode == "table":
-            shape = (plan.hashing.maps, 2**plan.hashing.bits)
+        if shape is not None:
             return cls(plan, reports, 0, tables=np.zeros(shape, dtype=np.int64))
         return cls(
             plan,

@@ -17,7 +17,7 @@ class Aggregator:
 
     def __init__(self, plan: Plan) -> None:
         self.mechanism = mechanism_of(plan)
-        self._base = Sketch.empty(plan, len(self.mechanism.layout.widths))
+        self._base = self.mechanism.empty_sketch()
         self._reports = self._base.reports
         self._tables = self._base.tables
         self._squares = 0

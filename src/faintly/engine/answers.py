@@ -81,10 +81,10 @@ class Reader:
         return Estimates(
             keys=keys.tolist() if isinstance(keys, np.ndarray) else keys,
             mean=mean,
-            stderr=np.sqrt(self.mechanism.variance(self.sketch, mean) / count),
+            stderr=np.sqrt(self.mechanism.variance(self.sketch, ids, mean) / count),
             reports=count,
             guarantee=self.mechanism.guarantee(),
-            null_stderr=math.sqrt(self.mechanism.variance(self.sketch, NULL)[0] / count),
+            null_stderr=math.sqrt(self.mechanism.variance(self.sketch, None, NULL)[0] / count),
             agree=self._agreement(ids, mean),
             level=self.level,
         )
@@ -101,7 +101,7 @@ class Reader:
         counts = self.sketch.reports[counted][:, None]
         integers = self.mechanism.gather(self._transformed, ids)[counted]
         each = integers * (self.mechanism.scale / counts)
-        spread = self.mechanism.variance(self.sketch, mean) / counts
+        spread = self.mechanism.variance(self.sketch, ids, mean) / counts
         return ((each - mean) ** 2 / spread).sum(axis=0) <= chi_square_quantile(
             len(counts) - 1, 1 - DISAGREEMENT
         )

@@ -80,12 +80,12 @@ def save_sketch(sketch: Sketch, path: Path) -> None:
 def load_sketch(path: Path) -> Sketch:
     """Return the sketch in a file."""
     try:
-        return sketch_v1.decode_sketch(read_bytes(path), report_width)
+        return sketch_v1.decode_sketch(read_bytes(path), empty_sketch)
     except Rejected as error:
         error.add_file(path)
         raise
 
 
-def report_width(plan: Plan) -> int:
-    """Return the number of fields of the plan's reports."""
-    return len(mechanism_of(plan).layout.widths)
+def empty_sketch(plan: Plan) -> Sketch:
+    """Return the plan's sketch of no reports."""
+    return mechanism_of(plan).empty_sketch()

@@ -9,6 +9,7 @@ import pkgutil
 from faintly.mechanisms.base import (
     Calibrated,
     Mechanism,
+    Miniature,
     Request,
     mechanism_class,
     mechanism_names,
@@ -21,6 +22,7 @@ for _module in pkgutil.iter_modules(__path__, prefix=f"{__name__}."):
 __all__ = [
     "Calibrated",
     "Mechanism",
+    "Miniature",
     "Request",
     "mechanism_class",
     "mechanism_names",

@@ -14,10 +14,14 @@ law         the exact law of a report for a given outcome of the public hash, so
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from faintly.core import (
+    AnyArray,
     Budget,
     Cells,
     FloatArray,
@@ -37,6 +41,7 @@ from faintly.core import (
 from faintly.core.plan import check_sizes
 from faintly.errors import InvalidPlan
 from faintly.primitives.entropy import Rng
+from faintly.primitives.hashing import LinearMaps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +81,11 @@ class Mechanism(ABC):
     scale: float  # mean = scale · (integer that `read` or the tables give) / reports
 
     @classmethod
+    def variants(cls, request: Request) -> Iterator[dict[str, Any]]:  # noqa: ARG003
+        """Yield the options worth comparing for a request; the planner ranks them all."""
+        yield {}
+
+    @classmethod
     @abstractmethod
     def calibrate(cls, request: Request) -> Calibrated:
         """Return integers that protect the unit within the budget, or raise with the rule."""
@@ -93,9 +103,40 @@ class Mechanism(ABC):
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
         """Return the fields of one report per vector; a pure function of its arguments."""
 
-    @abstractmethod
+    @property
+    def seed_bytes(self) -> int:
+        """Return the bytes of public randomness a client draws; not all of it need be sent."""
+        return self.layout.seed_bytes
+
+    @property
+    def enforces_sparsity(self) -> bool:
+        """Return whether `randomize` raises `TooManyItems` above the plan's sparsity k.
+
+        Only then are two vectors at most 2k items apart, and only then has a report about
+        events or an l1 distance a bounded cost at user level in a client's ledger.
+        """
+        return False
+
+    @cached_property
+    def maps(self) -> LinearMaps:
+        """Return the public maps of the linear family."""
+        return LinearMaps(self.plan.hashing, self.plan.salt, self.plan.universe.size)
+
+    @property
+    def table_shape(self) -> tuple[int, int]:
+        """Return rows and columns of the tables of table decoding."""
+        return self.plan.hashing.maps, 2**self.plan.hashing.bits
+
+    def empty_sketch(self) -> Sketch:
+        """Return the sketch of no reports."""
+        shape = self.table_shape if self.plan.decode == "table" else None
+        return Sketch.empty(self.plan, shape, len(self.layout.widths))
+
     def map_of(self, batch: ReportBatch) -> IntArray:
         """Return the public map that each report uses; zeros where there are no maps."""
+        if self.plan.hashing.family != "linear":
+            return np.zeros(len(batch), dtype=np.int64)
+        return self.maps.map_of(batch.hash_seeds)
 
     @abstractmethod
     def cells(self, batch: ReportBatch) -> Cells:
@@ -105,17 +146,26 @@ class Mechanism(ABC):
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return, for each id, the integer that the tables of these reports would give."""
 
-    @abstractmethod
     def gather(self, transformed: IntArray, ids: IdArray) -> IntArray:
         """Return the integers (maps, ids) that the transformed tables hold for each id."""
+        maps = np.arange(self.maps.maps)[:, None]
+        rows, columns = self.cell_of(ids[None, :], maps)
+        return self.maps.masks(ids[None, :], maps) * transformed[rows, columns]
+
+    def cell_of(self, ids: AnyArray, maps: AnyArray) -> tuple[AnyArray, AnyArray]:
+        """Return the row and column of the transformed tables where each id is read."""
+        return maps, self.maps.codes(ids, maps)
 
     def squares(self, batch: ReportBatch) -> int:  # noqa: ARG002  # for mechanisms that need it
         """Return the sum of squares that `variance` needs; 0 where it needs none."""
         return 0
 
     @abstractmethod
-    def variance(self, sketch: Sketch, means: FloatArray) -> FloatArray:
-        """Return n·Var at keys with the given estimated means (0: a key that nobody holds)."""
+    def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
+        """Return n·Var at keys with the given ids and estimated means.
+
+        Without ids, the answer is for keys that nobody holds.
+        """
 
     @abstractmethod
     def predicted_variance(self, mean_square: float) -> float:
@@ -125,13 +175,77 @@ class Mechanism(ABC):
             mean_square: mean over clients of the sum of their squared values.
         """
 
+    def worst_variance(self) -> float:
+        """Return the largest n·Var over all inputs of at most k items."""
+        return self.predicted_variance(self.plan.sparsity)
+
+    def relative_bias(self) -> float:
+        """Return a bound on the bias at a key, relative to its mean, for clients with k items."""
+        return 0.0
+
+    @abstractmethod
+    def influence(self) -> float:
+        """Return how far one lying client can move any estimate, times the number of reports."""
+
+    def miniatures(self) -> "Iterator[Miniature]":
+        """Yield cases of this mechanism that can be enumerated: same unit, epsilon and form."""
+        yield from ()
+
+    def small(self, **changes: Any) -> "Mechanism":
+        """Return this mechanism calibrated anew for tiny sizes; `changes` are request fields."""
+        plan = self.plan
+        fields: dict[str, Any] = {
+            "unit": plan.unit,
+            "budget": plan.budget,
+            "sparsity": 2,
+            "clients": 4,  # few clients and a large failure keep what a report can say small
+            "failure": 0.5,
+            "universe": Universe.indexed(8),
+            "decode": plan.decode,
+            "family": plan.hashing.family,
+        }
+        request = Request(**fields | changes)
+        made = type(self).calibrate(request)
+        return type(self).from_plan(
+            replace(
+                plan,
+                unit=request.unit,
+                sparsity=request.sparsity,
+                clients=request.clients,
+                failure=request.failure,
+                universe=request.universe,
+                parameters=made.parameters,
+                hashing=made.hashing,
+            )
+        )
+
     @abstractmethod
     def outcomes(self, items: int) -> Iterator[Any]:
         """Yield every outcome of the public hash over `items` items (small cases only)."""
 
+    def outcome_of(self, seed: int, ids: IdArray) -> Any:
+        """Return the outcome of the public hash that a drawn seed gives these items."""
+        raise NotImplementedError(f"{self.name} does not say what a seed draws")
+
+    def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
+        """Return the place of each report in `law`: by default its fields, the last one fastest."""
+        numbers = np.zeros(len(fields), dtype=np.int64)
+        for column, limit in enumerate(self.layout.limits):
+            numbers = numbers * limit + fields[:, column]
+        return numbers
+
     @abstractmethod
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every report, for these item values and this outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class Miniature:
+    """A case small enough to enumerate: a mechanism, the values tried, and how many items."""
+
+    mechanism: Mechanism
+    grid: tuple[float, ...] = (-1.0, -0.5, 0.0, 0.5, 1.0)
+    items: int = 3
 
 
 _REGISTRY: dict[str, type[Mechanism]] = {}

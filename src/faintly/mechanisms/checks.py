@@ -305,7 +305,7 @@ def check_decoding(mechanism: Mechanism, seed: int = 1, reports: int = 200) -> V
     limits = np.array(mechanism.layout.limits)
     fields = source.integers(0, limits, (reports, len(limits))).astype(np.uint32)
     batch = ReportBatch(plan.digest, public, fields)
-    tables = np.zeros((plan.hashing.maps, 2**plan.hashing.bits), dtype=np.int64)
+    tables = np.zeros(mechanism.table_shape, dtype=np.int64)
     cells = mechanism.cells(batch)
     kernels.scatter_add(tables, cells.table, cells.index, cells.weight)
     kernels.walsh_hadamard(tables)

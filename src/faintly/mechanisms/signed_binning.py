@@ -10,7 +10,7 @@ the four rows of its parameter table; signed_binning.proof.md has the arguments.
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
@@ -30,12 +30,13 @@ from faintly.core import (
     ReportBatch,
     Sketch,
     VectorBatch,
+    WithinL1,
     WordArray,
 )
 from faintly.core.report import fields_below
 from faintly.errors import TooManyItems
 from faintly.mechanisms import _signed_binning_rows as rows
-from faintly.mechanisms.base import Calibrated, Mechanism, Request, register
+from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import round_unbiased
@@ -82,9 +83,10 @@ class SignedBinning(Mechanism):
         # Table decoding spreads each bin over b cells and so counts everything b times.
         return self.bins if self.plan.hashing.family == "linear" else 1
 
-    @cached_property
-    def _maps(self) -> hashing.LinearMaps:
-        return hashing.LinearMaps(self.plan.hashing, self.plan.salt, self.plan.universe.size)
+    @property
+    def enforces_sparsity(self) -> bool:
+        """Return whether more than k items are refused: in the squeeze row only."""
+        return self.row == "squeeze"
 
     def guarantee(self) -> Guarantee:
         """Return the loss that the thresholds prove; see the proof note for each row."""
@@ -106,7 +108,7 @@ class SignedBinning(Mechanism):
         Privacy: the plan's unit within its budget, by the row's theorem. The caller draws
         `hash_seeds` without looking at the vectors, and from another source than `rng`.
         """
-        if self.row == "squeeze" and (vectors.lengths > self.plan.sparsity).any():
+        if self.enforces_sparsity and (vectors.lengths > self.plan.sparsity).any():
             raise TooManyItems(
                 f"the squeeze row allows at most {self.plan.sparsity} items; choose which to keep"
             )
@@ -123,29 +125,23 @@ class SignedBinning(Mechanism):
 
     def _places(self, seeds: IdArray, ids: IdArray) -> hashing.Places:
         if self.plan.hashing.family == "linear":
-            return self._maps.places(seeds, ids, self.bins)
+            return self.maps.places(seeds, ids, self.bins)
         return hashing.places(seeds, ids, self.bins, self.plan.hashing.family)
 
     def _values(self, batch: ReportBatch) -> IntArray:
         return batch.fields.astype(np.int64) - self.range
 
-    def map_of(self, batch: ReportBatch) -> IntArray:
-        """Return the public map of each report."""
-        if self.plan.hashing.family != "linear":
-            return np.zeros(len(batch), dtype=np.int64)
-        return self._maps.map_of(batch.hash_seeds)
-
     def cells(self, batch: ReportBatch) -> Cells:
         """Return b cells per report: index r ⊕ Aᵀm with weight WHT(y)[m], for m below b."""
         weight = self._values(batch)
         kernels.walsh_hadamard(weight)
-        row, matrix = self._maps.rows(batch.hash_seeds, self.bins.bit_length() - 1)
+        row, matrix = self.maps.rows(batch.hash_seeds, self.bins.bit_length() - 1)
         index = np.empty((len(batch), self.bins), dtype=np.int64)
         index[:, 0] = row
         for bit in range(matrix.shape[1]):
             known = 1 << bit
             index[:, known : 2 * known] = index[:, :known] ^ matrix[:, bit : bit + 1]
-        table = np.repeat(self._maps.map_of(batch.hash_seeds), self.bins)
+        table = np.repeat(self.maps.map_of(batch.hash_seeds), self.bins)
         return Cells(table, index.ravel(), weight.ravel())
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
@@ -155,22 +151,16 @@ class SignedBinning(Mechanism):
             return kernels.read_prf(batch.hash_seeds, values, ids)
         if self.plan.hashing.family == "blake2s":
             return kernels.read_blake2s(batch.hash_seeds, values, ids)
-        row, matrix = self._maps.rows(batch.hash_seeds, self.bins.bit_length() - 1)
-        chosen = self._maps.map_of(batch.hash_seeds)
+        row, matrix = self.maps.rows(batch.hash_seeds, self.bins.bit_length() - 1)
+        chosen = self.maps.map_of(batch.hash_seeds)
         totals = np.zeros(len(ids), dtype=np.int64)
-        for j in range(self._maps.maps):
+        for j in range(self.maps.maps):
             mine = chosen == j
             read = kernels.read_linear(
-                row[mine], matrix[mine], values[mine], self._maps.codes(ids, j)
+                row[mine], matrix[mine], values[mine], self.maps.codes(ids, j)
             )
-            totals += self._maps.masks(ids, j) * read
+            totals += self.maps.masks(ids, j) * read
         return totals * self._weight
-
-    def gather(self, transformed: IntArray, ids: IdArray) -> IntArray:
-        """Return, per map, the integer each id reads in the transformed tables."""
-        maps = np.arange(self._maps.maps)[:, None]
-        codes = self._maps.codes(ids[None, :], maps)
-        return self._maps.masks(ids[None, :], maps) * transformed[maps, codes]
 
     def squares(self, batch: ReportBatch) -> int:
         """Return Σ y², which holds collisions, noise and rounding together."""
@@ -179,7 +169,7 @@ class SignedBinning(Mechanism):
             return int((values * values).sum())
         return sum(value * value for value in values.ravel().tolist())
 
-    def variance(self, sketch: Sketch, means: FloatArray) -> FloatArray:
+    def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return n·Var: the mean square of a bin, less what the key itself put there.
 
         A key's own value adds no variance, and mean² is at most the mean of its squares,
@@ -197,10 +187,42 @@ class SignedBinning(Mechanism):
         """Return noise plus collisions: what b bins make of `mean_square`."""
         return self.noise_variance + mean_square / self.bins
 
+    def influence(self) -> float:
+        """Return the largest value that a bin of a report can claim."""
+        return self.range / self.steps
+
+    def miniatures(self) -> Iterator[Miniature]:
+        """Yield a case of one or two coarse bins, with up to two items more than planned."""
+        bins = min(self.bins, 2)
+        if self.row == "squeeze":
+            yield Miniature(self._small_squeeze(), (-1.0, 0.0, 1.0), 3)
+        elif self.row == "l1":
+            near = WithinL1(min(1.5, rows.distance(self.plan.unit)))
+            options = {"row": "l1", "bins": 1, "steps": 2}
+            yield Miniature(self.small(unit=near, sparsity=1, options=options))
+        else:
+            options = {"row": self.row, "bins": bins, "steps": 1}
+            yield Miniature(self.small(sparsity=1, options=options))
+
+    def _small_squeeze(self) -> "SignedBinning":
+        """Return the squeeze of four items at a coarse grid; its lemma then needs a large delta."""
+        budget = Budget(self.plan.budget.epsilon, max(0.3, self.plan.budget.delta))
+        plan = replace(self.plan, unit=WithinL1(8), budget=budget, sparsity=4)
+        change = rows.squeezed_steps(8, 4, 1, 1, budget.delta)
+        bound = noise.exp_at_least(-noise.exact(budget.epsilon) / change)
+        thresholds = noise.laplace_thresholds(bound)
+        reach = 4 + rows.tail_steps(thresholds) // 3
+        return replace(self, plan=plan, bins=1, steps=1, range=reach, noise=tuple(thresholds))
+
     def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int], ...]]:
         """Yield every assignment of (bin, sign) to `items` items."""
         one = list(itertools.product(range(self.bins), (1, -1)))
         yield from itertools.product(one, repeat=items)
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int], ...]:
+        """Return the bin and sign of each id under a seed."""
+        place = self._places(np.full(len(ids), seed, dtype=np.uint64), ids)
+        return tuple(zip(place.bins.tolist(), place.signs.tolist(), strict=True))
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every report: bins are independent given the hash."""

@@ -47,7 +47,7 @@ def predict(plan: Plan, mean_square: float | None = None, keys: int | None = Non
     mechanism = mechanism_of(plan)
     typical = plan.sparsity / 4 if mean_square is None else mean_square
     return ErrorModel(
-        worst=mechanism.predicted_variance(plan.sparsity),
+        worst=mechanism.worst_variance(),
         typical=mechanism.predicted_variance(typical),
         clients=plan.clients,
         keys=keys or plan.universe.size or 10**6,

@@ -79,6 +79,33 @@ def mix_blake2s(seeds: IdArray, ids: IdArray, tag: int) -> WordArray:
     return out
 
 
+def hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int, family: str) -> WordArray:
+    """Return words (items, count): entry [i, w] hashes ids[i] ‖ tag ‖ w under seeds[i].
+
+    `count` is at most 256, since w is one byte. For mechanisms that need many bits per item.
+    """
+    if family == "blake2s":
+        return _blake2s_words(seeds, ids, tag, count)
+    wide = np.asarray(ids, np.uint64)[:, None]
+    closing = np.uint32(10 << 24 | tag) | (np.arange(count, dtype=np.uint32) << np.uint32(8))
+    words = [
+        (wide & LOW32).astype(np.uint32),
+        (wide >> np.uint64(32)).astype(np.uint32),
+        closing[None, :],
+    ]
+    return half_sip(np.asarray(seeds, np.uint64)[:, None], words, 1, 3)
+
+
+def _blake2s_words(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
+    out = np.empty((len(ids), count), dtype=np.uint32)
+    for position, (seed, item) in enumerate(zip(seeds.tolist(), ids.tolist(), strict=True)):
+        start, key = item.to_bytes(8, "little") + bytes([tag]), seed.to_bytes(8, "little")
+        for word in range(count):
+            digest = hashlib.blake2s(start + bytes([word]), digest_size=8, key=key).digest()
+            out[position, word] = int.from_bytes(digest[:4], "little")
+    return out
+
+
 def scale_to(words: WordArray, count: int) -> IntArray:
     """Return uniform words as integers below `count`, by multiplying and keeping the top."""
     return ((words.astype(np.uint64) * np.uint64(count)) >> np.uint64(32)).astype(np.int64)

@@ -14,6 +14,7 @@ thresholds for which no ratio leaves [bound, 1/bound].
 import math
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -129,6 +130,12 @@ def laplace_law(thresholds: list[int], reach: int) -> FloatArray:
     Terms are positive, so summing them loses nothing; the geometric law is cut where it
     no longer shows in a 64-bit float. Meant for small cases: the cost is quadratic.
     """
+    return _laplace_law(tuple(thresholds), reach)
+
+
+@lru_cache(maxsize=16)  # enumeration asks for one law thousands of times
+def _laplace_law(frozen: tuple[int, ...], reach: int) -> FloatArray:
+    thresholds = list(frozen)
     decay = -math.log(float(carry_ratios(thresholds)[0]))
     single = geometric_law(thresholds, reach + math.ceil(60 / decay))
     middle = len(single) - 1

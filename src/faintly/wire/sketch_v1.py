@@ -7,7 +7,7 @@ The header carries the whole plan, so a sketch file answers questions by itself.
 import hashlib
 import json
 import struct
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -40,12 +40,12 @@ def encode_sketch(sketch: Sketch) -> bytes:
     return body + hashlib.blake2b(body, digest_size=CHECKSUM_BYTES).digest()
 
 
-def decode_sketch(data: bytes, fields_of: Any) -> Sketch:
+def decode_sketch(data: bytes, empty_of: Callable[[Plan], Sketch]) -> Sketch:
     """Return the sketch that `data` is, or raise `SketchRejected` with the reason.
 
     Args:
         data: the whole file.
-        fields_of: a function from the plan to the number of fields of its reports.
+        empty_of: a function from the plan to its empty sketch, which says what shape to expect.
     """
     if len(data) < PREFIX.size + CHECKSUM_BYTES:
         raise SketchRejected(Reject.TRUNCATED, f"{len(data)} bytes cannot hold a sketch")
@@ -65,7 +65,11 @@ def decode_sketch(data: bytes, fields_of: Any) -> Sketch:
         raise SketchRejected(Reject.BAD_HEADER, "the header is longer than the file")
     start = PREFIX.size + length
     plan, reports, squares = _header(body[PREFIX.size : start])
-    return _arrays(body[start:], plan, reports, squares, fields_of(plan))
+    try:
+        empty = empty_of(plan)
+    except InvalidPlan as error:
+        raise SketchRejected(Reject.BAD_HEADER, f"its plan is invalid: {error}") from None
+    return _arrays(body[start:], empty, reports, squares)
 
 
 def _header(text: bytes) -> tuple[Plan, np.ndarray, int]:
@@ -83,13 +87,15 @@ def _header(text: bytes) -> tuple[Plan, np.ndarray, int]:
     return plan, reports, squares
 
 
-def _arrays(body: bytes, plan: Plan, reports: np.ndarray, squares: int, width: int) -> Sketch:
-    if plan.decode == "table":
-        shape = (plan.hashing.maps, 2**plan.hashing.bits)
+def _arrays(body: bytes, empty: Sketch, reports: np.ndarray, squares: int) -> Sketch:
+    plan = empty.plan
+    if empty.tables is not None:
+        shape = empty.tables.shape
         _expect(body, 8 * shape[0] * shape[1])
         tables = np.frombuffer(body, dtype="<i8").reshape(shape).astype(np.int64)
         return Sketch(plan, reports, squares, tables=tables)
-    count = int(reports.sum())
+    assert empty.fields is not None
+    count, width = int(reports.sum()), empty.fields.shape[1]
     _expect(body, count * (8 + 4 * width))
     seeds = np.frombuffer(body, dtype="<u8", count=count).astype(np.uint64)
     fields = np.frombuffer(body, dtype="<u4", offset=8 * count).reshape(count, width)

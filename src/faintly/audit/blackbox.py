@@ -1,0 +1,154 @@
+"""A lower bound on epsilon from samples of the real client code, seeing only its bytes.
+
+For two neighbouring inputs and one public seed, reports are sampled from both. Events are
+every bit of the record, thresholds on every field, and the set of reports that the first
+half of the samples finds telling; the second half then bounds the loss of each event by
+Clopper and Pearson, all of them together being wrong with probability FALSE_ALARM.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from faintly.audit.confidence import loss_at_least
+from faintly.core import (
+    EventLevel,
+    IdArray,
+    ReportBatch,
+    SparseVector,
+    UserLevel,
+    VectorBatch,
+)
+from faintly.mechanisms import Mechanism
+from faintly.primitives.entropy import Rng, secure, uniform_seeds
+from faintly.wire.report_v1 import pack
+
+FALSE_ALARM = 1e-6
+THRESHOLDS = 15  # quantiles of a field that are tried as thresholds
+BOUNDED = 5  # events that are bounded: the largest ratios, and the surest ones
+Event = np.ndarray  # one boolean per sample
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The largest loss that the samples prove, and where."""
+
+    epsilon: float
+    event: str
+    samples: int
+    events: int
+
+
+def neighbouring_vectors(mechanism: Mechanism) -> Iterator[tuple[str, SparseVector, SparseVector]]:
+    """Yield neighbouring inputs of the plan's unit: extremes, and more items than k."""
+    plan = mechanism.plan
+    size = plan.universe.size or 2**20
+    k = min(plan.sparsity, size)
+    for count in sorted({1, k, min(k + 2, size)}):
+        ids = np.arange(count, dtype=np.uint64)
+        ones = np.ones(count)
+        if isinstance(plan.unit, UserLevel):
+            yield f"{count} items, all turned", *_pair(ids, ones, -ones)
+            yield f"{count} items against none", *_pair(ids, ones, 0 * ones)
+        elif isinstance(plan.unit, EventLevel):
+            turned = ones.copy()
+            turned[0] = -1
+            yield f"one of {count} items turned", *_pair(ids, ones, turned)
+            turned[0] = 0
+            yield f"one of {count} items removed", *_pair(ids, ones, turned)
+        else:
+            move = min(2.0, plan.unit.distance / count)
+            yield f"{count} items moved alike", *_pair(ids, ones, ones - move)
+
+
+def _pair(ids: IdArray, left: np.ndarray, right: np.ndarray) -> tuple[SparseVector, SparseVector]:
+    return SparseVector(ids, left), SparseVector(ids, right)
+
+
+def sample(
+    mechanism: Mechanism, vector: SparseVector, seed: int | None, count: int, rng: Rng
+) -> ReportBatch:
+    """Return `count` reports of one vector by the client's own code.
+
+    All have one public seed, or a fresh one each where `seed` is None.
+    """
+    if seed is None:
+        seeds = uniform_seeds(secure(), count, mechanism.seed_bytes)
+    else:
+        seeds = np.full(count, seed, dtype=np.uint64)
+    fields = mechanism.randomize(VectorBatch.of([vector] * count), seeds, rng)
+    sent = seeds if mechanism.layout.seed_bytes else np.zeros_like(seeds)
+    return ReportBatch(mechanism.plan.digest, sent, fields)
+
+
+def loss_bound(mechanism: Mechanism, left: ReportBatch, right: ReportBatch) -> Bound:
+    """Return the largest loss between two inputs that their samples prove."""
+    half = len(left) // 2
+    train = left.take(slice(0, half)), right.take(slice(0, half))
+    held = left.take(slice(half, None)), right.take(slice(half, None))
+    events = list(_events(mechanism, train, held))
+    delta = mechanism.guarantee().budget.delta
+    # Each event is tried in both directions, so the alarm rate is shared among twice as many.
+    tail = FALSE_ALARM / (2 * max(1, len(events)))
+    counts = []
+    for name, one, other in events:
+        hits, misses = int(one.sum()), int(other.sum())
+        counts += [(name, hits, misses), (name, misses, hits)]
+    # Bounding is slow, so only events that look telling are bounded; all of them were compared.
+    counts.sort(key=lambda row: (row[1] + 1) / (row[2] + 1), reverse=True)
+    best, where = 0.0, "none"
+    for name, more, less in counts[:BOUNDED] + sorted(counts, key=_evidence)[-BOUNDED:]:
+        loss = loss_at_least(more, less, len(held[0]), delta, tail)
+        if loss > best:
+            best, where = loss, name
+    return Bound(best, where, len(left), len(events))
+
+
+def _evidence(row: tuple[str, int, int]) -> float:
+    """Return how many standard deviations the two counts of an event lie apart."""
+    return (row[1] - row[2]) / (row[1] + row[2] + 1) ** 0.5
+
+
+def _events(
+    mechanism: Mechanism,
+    train: tuple[ReportBatch, ReportBatch],
+    held: tuple[ReportBatch, ReportBatch],
+) -> Iterator[tuple[str, Event, Event]]:
+    records = [pack(batch, mechanism.layout) for batch in held]
+    bits = [np.unpackbits(record, axis=1, bitorder="little") for record in records]
+    for bit in range(8 * mechanism.layout.seed_bytes, bits[0].shape[1]):
+        one, other = (part[:, bit].astype(bool) for part in bits)
+        yield f"bit {bit}", one, other
+        yield f"no bit {bit}", ~one, ~other
+    for field in range(held[0].fields.shape[1]):
+        pooled = np.concatenate([part.fields[:, field] for part in train])
+        cuts = np.unique(np.quantile(pooled, np.linspace(0, 1, THRESHOLDS), method="nearest"))
+        for cut in cuts:
+            one, other = (part.fields[:, field] >= cut for part in held)
+            yield f"field {field} at least {int(cut)}", one, other
+            yield f"field {field} below {int(cut)}", ~one, ~other
+    yield _telling_set(mechanism, train, held)
+
+
+def _telling_set(
+    mechanism: Mechanism,
+    train: tuple[ReportBatch, ReportBatch],
+    held: tuple[ReportBatch, ReportBatch],
+) -> tuple[str, Event, Event]:
+    """Return the event that a report is among those seen more often under the first input.
+
+    Reports are told apart as whole records, so dependence between fields counts as well.
+    """
+    left, right = (_names(batch, mechanism) for batch in train)
+    known, places = np.unique(np.concatenate([left, right]), return_inverse=True)
+    ones = np.bincount(places[: len(left)], minlength=len(known))
+    others = np.bincount(places[len(left) :], minlength=len(known))
+    telling = known[ones > others]
+    one, other = (np.isin(_names(batch, mechanism), telling) for batch in held)
+    return "among the telling reports", one, other
+
+
+def _names(batch: ReportBatch, mechanism: Mechanism) -> np.ndarray:
+    packed = pack(batch, mechanism.layout)
+    return np.ascontiguousarray(packed).view(f"V{packed.shape[1]}").ravel()

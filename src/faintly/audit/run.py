@@ -1,0 +1,216 @@
+"""One audit: what the integers prove, what enumeration shows, what samples show.
+
+statement   the loss that the plan's own integers prove is within its promise
+law         on a miniature of the plan, every neighbouring pair and every report, exactly
+client      on the plan itself, what samples of the real client prove about its loss
+length      the real client's bytes have one length, whatever the data
+sampler     on the miniature, the client's reports are as frequent as the law says
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from faintly.audit.blackbox import FALSE_ALARM, Bound, loss_bound, neighbouring_vectors, sample
+from faintly.client.bulk import randomize
+from faintly.core import Plan, SparseVector, VectorBatch
+from faintly.errors import FaintlyError, InvalidPlan, TooManyItems
+from faintly.mechanisms import Mechanism, Miniature, checks, mechanism_class
+from faintly.primitives.entropy import secure
+from faintly.wire.report_v1 import encode_batch
+
+SAMPLES = 20_000  # per input: a loss twice the promise shows at epsilon 0.5 and above
+LENGTHS = 64  # reports whose length is compared
+SEEDS = (1, 2, 3)  # public seeds that are tried; a pure guarantee holds for each
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check: whether it holds, what was measured against what is allowed, and where."""
+
+    check: str
+    holds: bool
+    measured: float
+    allowed: float
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """All findings about one plan."""
+
+    plan: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Return whether every check holds."""
+        return all(finding.holds for finding in self.findings)
+
+    def document(self) -> dict[str, Any]:
+        """Return the audit as JSON."""
+        return {
+            "plan": self.plan,
+            "passed": self.passed,
+            "findings": [_finite(asdict(finding)) for finding in self.findings],
+        }
+
+
+def _finite(finding: dict[str, Any]) -> dict[str, Any]:
+    """Return the finding with null for a loss that no number bounds: JSON has no infinity."""
+    return {key: None if value == float("inf") else value for key, value in finding.items()}
+
+
+Make = Callable[[Plan], Mechanism]
+Encode = Callable[[Mechanism, SparseVector], bytes]
+
+
+def make_mechanism(plan: Plan) -> Mechanism:
+    """Return the plan's mechanism without asking whether its promise holds: that is our job."""
+    return mechanism_class(plan.mechanism).from_plan(plan)
+
+
+def audit(
+    plan: Plan,
+    *,
+    samples: int = SAMPLES,
+    make: Make = make_mechanism,
+    encode: Encode | None = None,
+    on_check: Callable[[str], None] = lambda _: None,
+) -> Audit:
+    """Return what can be found out about a plan's promise.
+
+    Args:
+        plan: the collection.
+        samples: reports sampled for each input of the black-box check.
+        make: makes the mechanism of a plan; tests pass broken ones.
+        encode: makes the bytes of a vector; tests pass broken ones.
+        on_check: called with the name of each check as it starts, for progress.
+    """
+    mechanism = make(plan)
+    encode = encode or encode_one
+    steps: dict[str, Callable[[], Iterator[Finding]]] = {
+        "statement": lambda: _statement(mechanism),
+        "law": lambda: _law(mechanism),
+        "client": lambda: _client(mechanism, samples),
+        "length": lambda: _length(mechanism, encode),
+        "sampler": lambda: _sampler(mechanism, samples),
+    }
+    findings: list[Finding] = []
+    for name, step in steps.items():
+        on_check(name)
+        findings += step()
+    return Audit(plan.digest.hex(), tuple(findings))
+
+
+def _statement(mechanism: Mechanism) -> Iterator[Finding]:
+    try:
+        verdict = checks.check_statement(mechanism)
+    except FaintlyError as error:
+        yield Finding("statement", False, float("inf"), mechanism.plan.budget.epsilon, str(error))
+        return
+    evidence = "recomputed from the integers of the plan"
+    yield Finding("statement", verdict.holds, verdict.measured, verdict.allowed, evidence)
+
+
+def _law(mechanism: Mechanism) -> Iterator[Finding]:
+    found = False
+    for case in mechanism.miniatures():
+        found = True
+        verdict = checks.check_privacy(case.mechanism, case.grid, case.items)
+        what = "delta" if case.mechanism.guarantee().budget.delta else "log ratio"
+        evidence = (
+            f"every report, hash and neighbouring pair of {case.items} items with values "
+            f"{', '.join(f'{value:g}' for value in case.grid)}; largest {what} at {verdict.where}"
+        )
+        yield Finding("law", verdict.holds, verdict.measured, verdict.allowed, evidence)
+    if not found:
+        yield Finding("law", False, 0, 0, "the mechanism offers no case to enumerate")
+
+
+def _client(mechanism: Mechanism, samples: int) -> Iterator[Finding]:
+    allowed = mechanism.plan.budget.epsilon
+    # With a delta the guarantee is about fresh seeds only, so a fixed one would prove nothing.
+    seeds = (None,) if mechanism.plan.budget.delta else SEEDS
+    best: Bound | None = None
+    where = ""
+    for name, left, right in neighbouring_vectors(mechanism):
+        for seed in seeds:
+            try:
+                one, other = (
+                    sample(mechanism, vector, seed, samples, secure()) for vector in (left, right)
+                )
+            except InvalidPlan:
+                raise
+            except FaintlyError:
+                break  # the mechanism refuses such a vector on the device, so nothing is sent
+            bound = loss_bound(mechanism, one, other)
+            if best is None or bound.epsilon > best.epsilon:
+                best, where = bound, f"{name}, seed {seed or 'fresh each'}"
+    assert best is not None
+    evidence = (
+        f"{where}: {best.event}, {best.samples:,} samples of each input, "
+        f"{best.events} events compared"
+    )
+    yield Finding("client", best.epsilon <= allowed, best.epsilon, allowed, evidence)
+
+
+def encode_one(mechanism: Mechanism, vector: SparseVector) -> bytes:
+    """Return the bytes that a client sends for a vector."""
+    batch = randomize(mechanism.plan, mechanism, VectorBatch.of([vector]), secure(), secure())
+    return encode_batch(batch, mechanism.layout)
+
+
+def _length(mechanism: Mechanism, encode: Encode) -> Iterator[Finding]:
+    lengths = set()
+    for count in (0, 1, min(mechanism.plan.sparsity, mechanism.plan.universe.size or 2**20)):
+        vector = SparseVector(np.arange(count, dtype=np.uint64))
+        for _ in range(LENGTHS):
+            lengths.add(len(encode(mechanism, vector)))
+    evidence = f"reports of no, one and k items have {sorted(lengths)} bytes"
+    yield Finding("length", len(lengths) == 1, len(lengths), 1, evidence)
+
+
+def _sampler(mechanism: Mechanism, samples: int) -> Iterator[Finding]:
+    """Compare what the client draws with the law that was enumerated, report by report."""
+    worst, where, cells = 0.0, "nothing was compared", 0
+    for case in mechanism.miniatures():
+        for values in _sampler_vectors(case):
+            for seed in SEEDS:
+                score, count = _misfit(case.mechanism, values, seed, samples)
+                cells += count
+                if score > worst:
+                    worst, where = score, f"values {values}, seed {seed}"
+    limit = -NormalDist().inv_cdf(FALSE_ALARM / max(1, cells) / 2)
+    evidence = f"{cells} frequencies compared, worst {worst:.2f} standard deviations at {where}"
+    yield Finding("sampler", worst <= limit, worst, limit, evidence)
+
+
+def _sampler_vectors(case: Miniature) -> Iterator[tuple[float, ...]]:
+    yield (max(case.grid),)
+    yield (max(case.grid),) * case.items
+    yield tuple(case.grid[position % len(case.grid)] for position in range(case.items))
+
+
+def _misfit(
+    mechanism: Mechanism, values: tuple[float, ...], seed: int, samples: int
+) -> tuple[float, int]:
+    """Return the worst deviation of a report's frequency from its law, and how many there are."""
+    held = [position for position, value in enumerate(values) if value != 0]
+    ids = np.array(held, dtype=np.uint64)
+    vector = SparseVector(ids, [values[position] for position in held])
+    try:
+        law = mechanism.law(
+            [values[position] for position in held], mechanism.outcome_of(seed, ids)
+        )
+        drawn = sample(mechanism, vector, seed, samples, secure()).fields
+    except TooManyItems:
+        return 0.0, 0
+    if (drawn >= np.array(mechanism.layout.limits)).any():
+        return float("inf"), len(law)  # a report that the layout does not allow
+    counts = np.bincount(mechanism.report_number(drawn, seed), minlength=len(law))
+    spread = np.sqrt(np.maximum(samples * law * (1 - law), 1.0))
+    return float((np.abs(counts - samples * law) / spread).max()), len(law)

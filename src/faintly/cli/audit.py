@@ -1,0 +1,50 @@
+"""faintly audit: does a plan keep its promise?"""
+
+from typing import Annotated
+
+import typer
+
+from faintly.cli.output import Json, PlanFile, emit, note, say, table
+
+
+def audit(
+    plan: PlanFile,
+    samples: Annotated[
+        int, typer.Option(min=100, help="Reports sampled for each input of the client check.")
+    ] = 20_000,
+    as_json: Json = False,
+) -> None:
+    """Check a plan's promise: by its integers, by enumeration, and on the real client.
+
+    Ends with status 0 if every check holds and 1 otherwise, for use in CI.
+    """
+    from faintly.audit import audit as run
+    from faintly.core import Plan
+    from faintly.engine.files import read_bytes
+
+    # A lying plan must reach the audit, so it is parsed here without asking the mechanism.
+    loaded = Plan.from_json(read_bytes(plan))
+    result = run(
+        loaded, samples=samples, on_check=lambda name: None if as_json else note(f"{name} …")
+    )
+    if as_json:
+        emit(result.document())
+    else:
+        table(
+            ["check", "verdict", "measured", "allowed"],
+            (
+                (
+                    finding.check,
+                    "holds" if finding.holds else "BROKEN",
+                    f"{finding.measured:.6g}",
+                    f"{finding.allowed:.6g}",
+                )
+                for finding in result.findings
+            ),
+            title=f"plan {result.plan}",
+        )
+        for finding in result.findings:
+            say(f"{finding.check}: {finding.evidence}")
+        say("The promise holds." if result.passed else "THE PROMISE IS BROKEN: do not use this.")
+    if not result.passed:
+        raise typer.Exit(1)
