@@ -118,7 +118,7 @@ L1 = [
 
 @pytest.mark.parametrize(("epsilon", "distance", "sparsity", "bins", "steps", "tight"), L1)
 def test_l1_row_keeps_epsilon(epsilon, distance, sparsity, bins, steps, tight):
-    mechanism = small(f"l1:{distance}", epsilon, sparsity=sparsity, bins=bins, steps=steps)
+    mechanism = small(f"l1:{distance:g}", epsilon, sparsity=sparsity, bins=bins, steps=steps)
     grid = FINE if sparsity + bins == 2 else (GRID if bins < 3 else COARSE)
     verdict = checks.check_privacy(narrowed(mechanism), grid, sparsity + 2)
     assert verdict.holds, verdict

@@ -23,7 +23,7 @@ TAIL = 12  # e-folds of noise that reports may show: cutting the rest hides no m
 
 def plan_of(*, distance, sparsity, epsilon, delta, bins=1, family="blake2s", **options):
     return make_plan(
-        protect=f"l1:{distance}",
+        protect=f"l1:{distance:g}",
         epsilon=epsilon,
         delta=delta,
         sparsity=sparsity,

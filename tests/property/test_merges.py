@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faintly.core import Plan, ReportBatch, Sketch
+from faintly.core import Plan, ReportBatch
 from faintly.engine import Reader, aggregate
 from faintly.mechanisms import mechanism_of
 from faintly.testing import cases
@@ -33,7 +33,7 @@ def three(data, plan):
 def test_merging_is_associative_and_commutative(name, data):
     plan = PLANS[name]
     a, b, c = three(data, plan)
-    empty = Sketch.empty(plan, len(mechanism_of(plan).layout.widths))
+    empty = mechanism_of(plan).empty_sketch()
     assert a.merge(b) == b.merge(a)
     assert a.merge(b.merge(c)) == a.merge(b).merge(c)
     assert a.merge(empty) == a == empty.merge(a)

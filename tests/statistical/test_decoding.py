@@ -4,6 +4,7 @@ Exact equality, so there is no false-alarm rate; the reports are drawn from the 
 mutant shows that the comparison can fail.
 """
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -80,7 +81,7 @@ def test_merging_any_split_equals_counting_at_once(generator, rng_of):
         cuts = [0, *sorted(generator.integers(0, len(batch), 4)), len(batch)]
         parts = [
             aggregate(plan, [shuffled.take(slice(low, high))])
-            for low, high in zip(cuts, cuts[1:], strict=False)
+            for low, high in itertools.pairwise(cuts)
         ]
         merged = parts[-1]
         for part in parts[:-1]:

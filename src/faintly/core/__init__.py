@@ -13,7 +13,7 @@ from faintly.core.privacy import (
     parse_unit,
 )
 from faintly.core.report import Layout, Report, ReportBatch
-from faintly.core.sketch import Cells, Sketch
+from faintly.core.sketch import Cells, Sketch, SketchShape
 from faintly.core.universe import Key, Universe
 from faintly.core.vector import SparseVector, VectorBatch
 
@@ -36,6 +36,7 @@ __all__ = [
     "Report",
     "ReportBatch",
     "Sketch",
+    "SketchShape",
     "SparseVector",
     "Unit",
     "Universe",

@@ -21,6 +21,7 @@ from faintly.core.vector import SparseVector, vector_from_mapping
 from faintly.errors import InvalidPlan
 
 FORMAT = "faintly-plan/1"
+MAX_EPSILON = 16.0  # beyond e^16 a report hides nothing worth a theorem
 SALT_BYTES = 16  # enough that no two collections share maps by chance
 MAX_SPARSITY = 2**20
 MAX_CLIENTS = 2**40
@@ -77,6 +78,7 @@ class Plan:
     failure: float = 0.05
 
     def __post_init__(self) -> None:
+        check_budget(self.budget)
         check_sizes(self.unit, self.sparsity, self.clients, self.failure, self.decode)
         if self.decode == "table" and self.hashing.family != "linear":
             raise InvalidPlan("table decoding needs the linear family; use --decode direct")
@@ -147,7 +149,12 @@ class Plan:
         """Return the plan that `text` holds, or say which rule it breaks."""
         try:
             decoded = text.decode("utf-8") if isinstance(text, bytes) else text
-            document = json.loads(decoded, object_pairs_hook=_no_repeats, parse_float=_no_floats)
+            document = json.loads(
+                decoded,
+                object_pairs_hook=_no_repeats,
+                parse_float=_no_floats,
+                parse_constant=_no_floats,
+            )
         except (ValueError, RecursionError) as error:
             raise InvalidPlan(f"the plan is not JSON: {error}") from None
         return cls(**_fields(_Reader(document, "plan")))
@@ -167,6 +174,14 @@ class Plan:
         if isinstance(items, Mapping):
             return vector_from_mapping(self.ids(list(items), private=True), items)
         return SparseVector(self.ids(list(items), private=True))
+
+
+def check_budget(budget: Budget) -> None:
+    """Refuse a budget that would hide nothing worth the name."""
+    if budget.epsilon > MAX_EPSILON:
+        raise InvalidPlan(
+            f"epsilon must be above 0 and at most {MAX_EPSILON:g}, got {budget.epsilon:g}"
+        )
 
 
 def check_sizes(unit: Unit, sparsity: int, clients: int, failure: float, decode: str) -> None:
@@ -215,7 +230,7 @@ class _Reader:
 
     def decimal(self, field_name: str) -> float:
         text = self.take(field_name, str)
-        if not re.fullmatch(r"(0|[1-9][0-9]{0,17})(\.[0-9]{1,40})?", text):
+        if not re.fullmatch(r"(0|[1-9][0-9]{0,17})(\.[0-9]{1,400})?", text):
             raise InvalidPlan(f"{self.name} field {field_name!r} must be a plain decimal string")
         number = float(text)
         if decimal_text(number) != text:
@@ -234,7 +249,7 @@ def _fields(reader: _Reader) -> dict[str, Any]:
         raise InvalidPlan(f"the plan's format must be {FORMAT!r}")
     hashing = _Reader(reader.take("hashing", dict), "hashing")
     fields = {
-        "unit": parse_unit(reader.take("protect", str)),
+        "unit": _unit(reader.take("protect", str)),
         "budget": Budget(reader.decimal("epsilon"), reader.decimal("delta")),
         "sparsity": reader.take("sparsity", int),
         "clients": reader.take("clients", int),
@@ -252,7 +267,23 @@ def _fields(reader: _Reader) -> dict[str, Any]:
     }
     hashing.done()
     reader.done()
+    _check_text(fields)
     return fields
+
+
+def _check_text(fields: dict[str, Any]) -> None:
+    """Refuse lone surrogates, which JSON can spell with escapes but UTF-8 cannot write."""
+    try:
+        json.dumps([fields["mechanism"], fields["parameters"]], ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise InvalidPlan("a text of the plan has a lone surrogate") from None
+
+
+def _unit(text: str) -> Unit:
+    unit = parse_unit(text)
+    if str(unit) != text:
+        raise InvalidPlan(f"plan field 'protect' must be written {str(unit)!r}")
+    return unit
 
 
 def _salt(text: str) -> bytes:

@@ -24,6 +24,14 @@ class Cells:
     weight: IntArray
 
 
+@dataclass(frozen=True, slots=True)
+class SketchShape:
+    """What a sketch of a plan holds: tables of so many rows and columns, or report columns."""
+
+    tables: tuple[int, int] | None  # None in direct mode
+    fields: int  # of one report
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Sketch:
     """Everything a server needs to answer: counts, a second moment, and tables or columns."""
@@ -36,23 +44,17 @@ class Sketch:
     fields: WordArray | None = None
 
     @classmethod
-    def empty(cls, plan: Plan, shape: tuple[int, int] | None, fields: int) -> Self:
-        """Return the sketch of no reports.
-
-        Args:
-            plan: the collection.
-            shape: rows and columns of the tables; None in direct mode.
-            fields: number of fields of a report.
-        """
+    def empty(cls, plan: Plan, shape: SketchShape) -> Self:
+        """Return the sketch of no reports."""
         reports = np.zeros(max(1, plan.hashing.maps), dtype=np.int64)
-        if shape is not None:
-            return cls(plan, reports, 0, tables=np.zeros(shape, dtype=np.int64))
+        if shape.tables is not None:
+            return cls(plan, reports, 0, tables=np.zeros(shape.tables, dtype=np.int64))
         return cls(
             plan,
             reports,
             0,
             hash_seeds=np.zeros(0, dtype=np.uint64),
-            fields=np.zeros((0, fields), dtype=np.uint32),
+            fields=np.zeros((0, shape.fields), dtype=np.uint32),
         )
 
     @property

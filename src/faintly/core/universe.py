@@ -63,7 +63,7 @@ class Universe:
             private: True where the keys are a client's own, so that errors must not show them.
         """
         if self.kind == "indexed" or (isinstance(keys, np.ndarray) and keys.dtype.kind in "iu"):
-            return self._integers(np.asarray(_listed(keys)), private)
+            return self._integers(_listed(keys), private)
         out = np.empty(len(listed := _listed(keys)), dtype=np.uint64)
         for position, key in enumerate(listed):
             out[position] = self._id(key, position, salt, private)
@@ -73,11 +73,12 @@ class Universe:
         """Return the key that stands at `index` of an indexed or named universe."""
         return self.names[index] if self.names is not None else index
 
-    def _integers(self, keys: AnyArray, private: bool) -> IdArray:
+    def _integers(self, listed: Sequence[Key] | AnyArray, private: bool) -> IdArray:
+        keys = np.asarray(listed)
         if keys.size == 0:
             return np.zeros(0, dtype=np.uint64)
         if keys.dtype.kind not in "iu":
-            raise _bad(private, 0, keys.flat[0], "is not an integer index")
+            raise _bad(private, *_first_other(listed), "is not an integer index")
         limit = 2**64 if self.size is None else self.size
         outside = (keys < 0) if keys.dtype.kind == "i" else np.zeros(keys.shape, bool)
         if limit < 2**63:
@@ -122,6 +123,14 @@ def _utf8(text: str, error: type[Exception]) -> bytes:
 
 def _listed(keys: Iterable[Key] | AnyArray) -> Sequence[Key] | AnyArray:
     return keys if isinstance(keys, np.ndarray | list | tuple) else list(keys)
+
+
+def _first_other(keys: Sequence[Key] | AnyArray) -> tuple[int, object]:
+    """Return position and value of the first key that is not an integer."""
+    for position, key in enumerate(keys):
+        if isinstance(key, bool | np.bool_) or not isinstance(key, int | np.integer):
+            return position, key
+    return 0, keys[0]  # integers all of them, but too large for 64 bits
 
 
 def _bad(private: bool, position: int, key: object, rule: str) -> Exception:

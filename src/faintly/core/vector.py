@@ -15,9 +15,12 @@ from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray
 from faintly.errors import InvalidVector
 
 
-def _check_values(values: AnyArray, where: str) -> FloatArray:
+def _check_values(values: Sequence[float] | AnyArray, where: str) -> FloatArray:
     try:
-        floats = np.asarray(values, dtype=np.float64)
+        given = np.asarray(values)
+        if given.size and given.dtype.kind not in "fiub":
+            raise TypeError
+        floats = given.astype(np.float64)
     except (TypeError, ValueError):
         # The original message would quote the value, so it is dropped from the chain.
         raise InvalidVector(f"{where} must be real numbers in [-1, 1]") from None
@@ -50,9 +53,7 @@ class SparseVector:
         if ids.dtype.kind == "i" and (ids < 0).any():
             raise InvalidVector(f"index at position {int(np.argmax(ids < 0))} is negative")
         # A set is a vector of ones.
-        weights = (
-            np.ones(len(ids)) if values is None else _check_values(np.asarray(values), "values")
-        )
+        weights = np.ones(len(ids)) if values is None else _check_values(values, "values")
         if weights.shape != ids.shape:
             raise InvalidVector("indices and values must have the same length")
         order = np.argsort(ids, kind="stable")
@@ -114,9 +115,10 @@ class VectorBatch:
         if repeated.any():
             row = int(order[1:][repeated].min())
             raise InvalidVector(f"row {row} repeats an item of its client")
+        # Counted before zeros are dropped: whoever appears in the rows sends a report.
+        total = count if count is not None else (int(clients[-1]) + 1 if len(clients) else 0)
         held = values != 0
         clients, indices, values = clients[held], indices[held], values[held]
-        total = count if count is not None else (int(clients[-1]) + 1 if len(clients) else 0)
         lengths = np.bincount(clients, minlength=total)
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         return cls(offsets, indices.astype(np.uint64), values.astype(np.float64))
@@ -156,4 +158,4 @@ class VectorBatch:
 
 def vector_from_mapping(ids: IdArray, items: Mapping[Any, float]) -> SparseVector:
     """Return the vector whose ids, in the mapping's order, carry the mapping's values."""
-    return SparseVector(ids, _check_values(np.asarray(list(items.values())), "values"))
+    return SparseVector(ids, _check_values(list(items.values()), "values"))

@@ -124,6 +124,8 @@ class Reader:
         """
         if control not in CONTROLS:
             raise InvalidInput(f"control must be family or fdr, got {control!r}")
+        if not 0 < false_rate < 1:
+            raise InvalidInput(f"the false rate must be above 0 and below 1, got {false_rate:g}")
         if count < 1:
             raise InvalidInput(f"a top list needs at least one row, got {count}")
         every = self.estimate_all() if candidates is None else self.estimate(candidates)
@@ -146,12 +148,13 @@ class Reader:
         tail = -math.expm1(math.log1p(-false_rate) / compared)
         if control == "family":
             return -NormalDist().inv_cdf(tail) * every.null_stderr
-        scores = np.sort(every.mean / every.null_stderr)[::-1]
-        tails = np.array([math.erfc(score / math.sqrt(2)) / 2 for score in scores])
+        means = np.sort(every.mean)[::-1]
+        scores = means / (every.null_stderr * math.sqrt(2))
+        tails = np.array([math.erfc(score) / 2 for score in scores])
         passing = np.nonzero(tails <= false_rate * np.arange(1, len(tails) + 1) / compared)[0]
         if not len(passing):
             return math.inf
-        return float(scores[passing[-1]] * every.null_stderr)
+        return float(means[passing[-1]])
 
 
 def chi_square_quantile(freedom: int, level: float) -> float:

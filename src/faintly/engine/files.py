@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from faintly.core import Plan, ReportBatch, Sketch
+from faintly.core import Plan, ReportBatch, Sketch, SketchShape
 from faintly.errors import InvalidInput, Rejected
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1, sketch_v1
@@ -80,12 +80,12 @@ def save_sketch(sketch: Sketch, path: Path) -> None:
 def load_sketch(path: Path) -> Sketch:
     """Return the sketch in a file."""
     try:
-        return sketch_v1.decode_sketch(read_bytes(path), empty_sketch)
+        return sketch_v1.decode_sketch(read_bytes(path), sketch_shape)
     except Rejected as error:
         error.add_file(path)
         raise
 
 
-def empty_sketch(plan: Plan) -> Sketch:
-    """Return the plan's sketch of no reports."""
-    return mechanism_of(plan).empty_sketch()
+def sketch_shape(plan: Plan) -> SketchShape:
+    """Return what a sketch of the plan holds."""
+    return mechanism_of(plan).sketch_shape

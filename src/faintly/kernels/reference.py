@@ -3,21 +3,19 @@
 import numpy as np
 
 from faintly.core.arrays import IdArray, IntArray, WordArray
+from faintly.kernels import arguments
 from faintly.primitives import hashing
 
 
 def scatter_add(tables: IntArray, table: IntArray, index: IntArray, weight: IntArray) -> None:
     """Add weight[i] to tables[table[i], index[i]], in place."""
-    if len(index) and not (
-        0 <= table.min() <= table.max() < tables.shape[0]
-        and 0 <= index.min() <= index.max() < tables.shape[1]
-    ):
-        raise IndexError("a cell lies outside its table")
+    arguments.cells(tables, table, index, weight)
     np.add.at(tables, (table, index), weight)
 
 
 def walsh_hadamard(rows: IntArray) -> None:
     """Replace each row f of 2^D integers by its transform Σ_r f[r]·(-1)^<r,c>, in place."""
+    arguments.power_of_two_columns(rows)
     count, size = rows.shape
     half = 1
     while half < size:
@@ -30,6 +28,7 @@ def walsh_hadamard(rows: IntArray) -> None:
 
 def read_linear(row: WordArray, matrix: WordArray, values: IntArray, codes: WordArray) -> IntArray:
     """Return Σ_i (-1)^<row_i,code>·values[i, A_i·code] for each code, over reports i."""
+    row, matrix, values, codes = arguments.linear_reports(row, matrix, values, codes)
     reports = np.arange(len(row))
     totals = np.zeros(len(codes), dtype=np.int64)
     for position, code in enumerate(codes):
@@ -52,6 +51,7 @@ def read_blake2s(seeds: IdArray, values: IntArray, ids: IdArray) -> IntArray:
 
 
 def _read_hashed(seeds: IdArray, values: IntArray, ids: IdArray, family: str) -> IntArray:
+    seeds, values, ids = arguments.hashed_reports(seeds, values, ids)
     reports = np.arange(len(seeds))
     totals = np.zeros(len(ids), dtype=np.int64)
     for position, item in enumerate(ids):

@@ -9,12 +9,11 @@ user     user    1                          2·clip
 
 import math
 from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from faintly.core import EventLevel, Hashing, Plan, Unit, UserLevel, WithinL1
-from faintly.core.plan import MAX_BITS, OPEN_MAPS, SEED_BYTES
+from faintly.core.plan import OPEN_MAPS, SEED_BYTES
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms.base import Calibrated, Request
@@ -59,8 +58,10 @@ def calibrate(request: Request) -> Calibrated:
         raise UnsupportedUnit(f"row {row} of signed-binning does not protect {request.unit}")
     hashing = _hashing(request, row)
     bins = _bins(request, row, options.pop("bins", "paper"), options.pop("max_bytes", None))
-    steps = options.pop("steps", None) or STEPS[row]
+    steps = options.pop("steps", STEPS[row])
     cap = options.pop("cap", request.sparsity)
+    if cap is not None and not (isinstance(cap, int | float) and 0 < cap < math.inf):
+        raise InvalidPlan(f"cap must be none or a number above 0, got {cap!r}")
     if options:
         raise InvalidPlan(f"signed-binning has no option {sorted(options)[0]!r}")
     parameters = _parameters(request, row, bins, steps, cap)
@@ -106,7 +107,7 @@ def _hashing(request: Request, row: str) -> Hashing:
         own_bits = min(24, max(16, (4 * request.clients - 1).bit_length()))
         return Hashing(family=family, bits=request.bits or own_bits, maps=request.maps or OPEN_MAPS)
     bits = request.bits or max(1, (size - 1).bit_length())
-    return Hashing(family=family, bits=min(bits, MAX_BITS), maps=request.maps or 1)
+    return Hashing(family=family, bits=bits, maps=request.maps or 1)
 
 
 def _bins(request: Request, row: str, wanted: Any, max_bytes: int | None) -> int:
@@ -202,8 +203,8 @@ def _parameters(
 
 
 def _check_steps(row: str, steps: int) -> None:
-    if not 1 <= steps <= MAX_STEPS or steps & (steps - 1):
-        raise InvalidPlan(f"steps must be a power of two up to {MAX_STEPS}, got {steps}")
+    if not isinstance(steps, int) or not 1 <= steps <= MAX_STEPS or steps & (steps - 1):
+        raise InvalidPlan(f"steps must be a power of two up to {MAX_STEPS}, got {steps!r}")
     if row == "squeeze" and steps < STEPS["squeeze"]:
         raise BoundDoesNotApply(
             f"the squeezed bound needs at least {STEPS['squeeze']} steps, got {steps}"
@@ -251,7 +252,7 @@ def loss(
         change = squeezed_steps(distance(plan.unit), plan.sparsity, bins, steps, plan.budget.delta)
     else:
         change = 2 * steps if row == "event" else 2 * (clip or 0) * bins
-    return float(noise.log_of(ratio) * Decimal(change))
+    return float(noise.log_at_least(ratio) * change)
 
 
 def tail_steps(thresholds: list[int]) -> int:

@@ -33,12 +33,13 @@ from faintly.core import (
     Plan,
     ReportBatch,
     Sketch,
+    SketchShape,
     Unit,
     Universe,
     VectorBatch,
     WordArray,
 )
-from faintly.core.plan import check_sizes
+from faintly.core.plan import check_budget, check_sizes
 from faintly.errors import InvalidPlan
 from faintly.primitives.entropy import Rng
 from faintly.primitives.hashing import LinearMaps
@@ -61,6 +62,7 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)  # the mechanism's own knobs
 
     def __post_init__(self) -> None:
+        check_budget(self.budget)
         check_sizes(self.unit, self.sparsity, self.clients, self.failure, self.decode)
 
 
@@ -127,10 +129,15 @@ class Mechanism(ABC):
         """Return rows and columns of the tables of table decoding."""
         return self.plan.hashing.maps, 2**self.plan.hashing.bits
 
+    @property
+    def sketch_shape(self) -> SketchShape:
+        """Return what a sketch of this plan holds."""
+        tables = self.table_shape if self.plan.decode == "table" else None
+        return SketchShape(tables, len(self.layout.widths))
+
     def empty_sketch(self) -> Sketch:
         """Return the sketch of no reports."""
-        shape = self.table_shape if self.plan.decode == "table" else None
-        return Sketch.empty(self.plan, shape, len(self.layout.widths))
+        return Sketch.empty(self.plan, self.sketch_shape)
 
     def map_of(self, batch: ReportBatch) -> IntArray:
         """Return the public map that each report uses; zeros where there are no maps."""

@@ -144,7 +144,8 @@ def _gaps(left: FloatArray, right: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore"):
         gaps = np.abs(left - right)
     gaps[np.isnan(gaps)] = 0.0
-    return gaps.max(axis=1)
+    worst: FloatArray = gaps.max(axis=1)
+    return worst
 
 
 def max_log_ratio(mechanism: Mechanism, left: Sequence[float], right: Sequence[float]) -> float:
@@ -222,7 +223,8 @@ def exact_bias(
     for outcome, seed in seeds.items():
         chances = laws.of(tuple(values), outcome[: len(values)])
         total += chances @ _readings(mechanism, seed, reports, ids)
-    return total / len(seeds) - truth
+    bias: FloatArray = total / len(seeds) - truth
+    return bias
 
 
 def _seed_of_each(mechanism: Mechanism, ids: IdArray, outcome_of: OutcomeOf) -> dict[Any, int]:

@@ -129,7 +129,7 @@ class SignedBinning(Mechanism):
         return hashing.places(seeds, ids, self.bins, self.plan.hashing.family)
 
     def _values(self, batch: ReportBatch) -> IntArray:
-        return batch.fields.astype(np.int64) - self.range
+        return batch.fields.astype(np.int64, order="C") - self.range
 
     def cells(self, batch: ReportBatch) -> Cells:
         """Return b cells per report: index r ⊕ Aᵀm with weight WHT(y)[m], for m below b."""

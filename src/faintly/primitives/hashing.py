@@ -59,7 +59,8 @@ def half_sip(key: AnyArray, message: list[Any], compress: int, finish: int) -> W
 
 def mix(key: ArrayOrScalar, ids: ArrayOrScalar, tag: int) -> WordArray:
     """Return HalfSipHash-1-3 under `key` of the nine bytes id ‖ tag, elementwise."""
-    keys, ids = np.asarray(key, np.uint64), np.asarray(ids, np.uint64)
+    # At least one dimension: numpy warns of wrap-around, which is meant here, for scalars only.
+    keys, ids = np.atleast_1d(np.asarray(key, np.uint64)), np.asarray(ids, np.uint64)
     words = [
         (ids & LOW32).astype(np.uint32),
         (ids >> np.uint64(32)).astype(np.uint32),

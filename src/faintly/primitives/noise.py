@@ -24,6 +24,7 @@ from faintly.primitives.entropy import Rng
 
 FULL = 2**32
 CONTINUE_AT_MOST = Fraction(1, 16)  # how often a draw needs words beyond its digits
+TOO_FINE = "the noise is too fine for 32-bit thresholds; use fewer steps or a larger epsilon"
 _EXACT = Context(prec=60)
 
 
@@ -31,14 +32,17 @@ def exp_at_least(exponent: Fraction) -> Fraction:
     """Return a fraction not below e^exponent, and above it by less than one part in 10^50."""
     value = _EXACT.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
     # Division and exp are each correct to 60 digits; 10^-55 covers both for |exponent| < 100.
-    raised = _EXACT.exp(value) * (1 + Decimal(10) ** -55)
-    return Fraction(raised)
+    return Fraction(_EXACT.exp(value)) * (1 + Fraction(1, 10**55))
 
 
-def log_of(ratio: Fraction) -> Decimal:
-    """Return the natural logarithm of a ratio, to more digits than any comparison needs."""
+def log_at_least(ratio: Fraction) -> Fraction:
+    """Return a fraction not below ln(ratio) for a ratio of at least 1, and above it by 10^-58.
+
+    That is less than `exp_at_least` gives away, so noise made with the one is within its
+    budget by the other.
+    """
     value = _EXACT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
-    return _EXACT.ln(value)
+    return Fraction(_EXACT.ln(value)) + Fraction(1, 10**58)
 
 
 def exact(number: float) -> Fraction:
@@ -62,6 +66,8 @@ def laplace_thresholds(bound: Fraction) -> list[int]:
         threshold = math.ceil(FULL * odds / (1 + odds))
         odds = Fraction(threshold, FULL - threshold)
         _check_reach(odds, product, bound)
+        if odds >= 1:  # rounded up to a fair coin, the digits would go on for ever
+            raise BoundDoesNotApply(TOO_FINE)
         thresholds.append(threshold)
         product *= odds
     going_on = math.ceil(FULL * bound * product)
@@ -71,9 +77,7 @@ def laplace_thresholds(bound: Fraction) -> list[int]:
 
 def _check_reach(odds: Fraction, product: Fraction, bound: Fraction) -> None:
     if odds * bound > product:
-        raise BoundDoesNotApply(
-            "the noise is too fine for 32-bit thresholds; use fewer steps or a larger epsilon"
-        )
+        raise BoundDoesNotApply(TOO_FINE)
 
 
 def carry_ratios(thresholds: list[int]) -> list[Fraction]:

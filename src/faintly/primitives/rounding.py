@@ -1,8 +1,8 @@
 """Unbiased rounding onto a grid, decided by exact comparison with random bits.
 
-A value v becomes ⌊v·steps⌋ or the step above it, with mean v·steps. The comparison looks
-at further random words on a tie, so the probability is the value's own, to the last bit:
-the proof for l1 rests on that, and costs nothing elsewhere.
+A value becomes one of the two grid points around it, with the value itself as mean. The
+comparison looks at further random words on a tie, so the probability is the value's own, to
+the last bit: the proof for l1 rests on that, and it costs nothing elsewhere.
 """
 
 import numpy as np
@@ -31,7 +31,9 @@ def round_unbiased(values: FloatArray, steps: int, rng: Rng) -> IntArray:
 
     `steps` is a power of two, so that scaling and splitting a float are exact.
     """
-    scaled = values * steps
+    # The size is rounded and the sign put back: the fraction of a positive float is exact,
+    # while that of a tiny negative one would round to 1.
+    scaled = np.abs(values) * steps
     low = np.floor(scaled)
     up = bernoulli(scaled - low, rng)
-    return low.astype(np.int64) + up
+    return np.sign(values).astype(np.int64) * (low.astype(np.int64) + up)

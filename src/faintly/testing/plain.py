@@ -142,7 +142,7 @@ def seed_from(first: int, second: int, seed_bytes: int) -> int:
 
 def rounded(values: Sequence[float], steps: int, words: Iterator[int]) -> list[int]:
     """Return the values of one vector in grid steps; tie words follow the first words."""
-    scaled = [value * steps for value in values]
+    scaled = [abs(value) * steps for value in values]
     floors = [math.floor(number) for number in scaled]
     rests = [number - low for number, low in zip(scaled, floors, strict=True)]
     out, open_ones = list(floors), list(range(len(floors)))
@@ -157,7 +157,7 @@ def rounded(values: Sequence[float], steps: int, words: Iterator[int]) -> list[i
             elif word < high:
                 out[position] += 1
         open_ones = tied
-    return out
+    return [-size if value < 0 else size for size, value in zip(out, values, strict=True)]
 
 
 def noise(thresholds: Sequence[int], bins: int, words: Iterator[int]) -> list[int]:

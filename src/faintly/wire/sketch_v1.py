@@ -6,13 +6,15 @@ The header carries the whole plan, so a sketch file answers questions by itself.
 
 import hashlib
 import json
+import re
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from faintly.core import Plan, Sketch
-from faintly.errors import InvalidPlan, Reject, SketchRejected
+from faintly.core import Plan, Sketch, SketchShape
+from faintly.errors import FaintlyError, InvalidPlan, Reject, SketchRejected
 
 MAGIC = b"FNTS"
 VERSION = 1
@@ -40,12 +42,12 @@ def encode_sketch(sketch: Sketch) -> bytes:
     return body + hashlib.blake2b(body, digest_size=CHECKSUM_BYTES).digest()
 
 
-def decode_sketch(data: bytes, empty_of: Callable[[Plan], Sketch]) -> Sketch:
+def decode_sketch(data: bytes, shape_of: Callable[[Plan], SketchShape]) -> Sketch:
     """Return the sketch that `data` is, or raise `SketchRejected` with the reason.
 
     Args:
         data: the whole file.
-        empty_of: a function from the plan to its empty sketch, which says what shape to expect.
+        shape_of: a function from the plan to what its sketch holds.
     """
     if len(data) < PREFIX.size + CHECKSUM_BYTES:
         raise SketchRejected(Reject.TRUNCATED, f"{len(data)} bytes cannot hold a sketch")
@@ -66,40 +68,53 @@ def decode_sketch(data: bytes, empty_of: Callable[[Plan], Sketch]) -> Sketch:
     start = PREFIX.size + length
     plan, reports, squares = _header(body[PREFIX.size : start])
     try:
-        empty = empty_of(plan)
-    except InvalidPlan as error:
+        shape = shape_of(plan)
+    except FaintlyError as error:
         raise SketchRejected(Reject.BAD_HEADER, f"its plan is invalid: {error}") from None
-    return _arrays(body[start:], empty, reports, squares)
+    return _arrays(body[start:], Sketch(plan, reports, squares), shape)
 
 
 def _header(text: bytes) -> tuple[Plan, np.ndarray, int]:
     try:
-        header = json.loads(text)
-        plan = Plan.from_json(json.dumps(header["plan"]))
-        reports = np.array(header["reports"], dtype=np.int64)
-        squares = int(header["squares"])
+        header = json.loads(text.decode("utf-8"))
+        plan = Plan.from_json(json.dumps(header["plan"], ensure_ascii=False))
     except InvalidPlan as error:
         raise SketchRejected(Reject.BAD_HEADER, f"its plan is invalid: {error}") from None
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise SketchRejected(Reject.BAD_HEADER, "the header is not what a sketch has") from None
-    if reports.shape != (max(1, plan.hashing.maps),) or (reports < 0).any() or squares < 0:
-        raise SketchRejected(Reject.BAD_HEADER, "the counts do not fit the plan")
-    return plan, reports, squares
+    if set(header) != {"plan", "reports", "squares"}:
+        raise SketchRejected(Reject.BAD_HEADER, "the header has other fields than a sketch's")
+    return plan, _counts(header["reports"], plan), _squares(header["squares"])
 
 
-def _arrays(body: bytes, empty: Sketch, reports: np.ndarray, squares: int) -> Sketch:
-    plan = empty.plan
-    if empty.tables is not None:
-        shape = empty.tables.shape
-        _expect(body, 8 * shape[0] * shape[1])
-        tables = np.frombuffer(body, dtype="<i8").reshape(shape).astype(np.int64)
-        return Sketch(plan, reports, squares, tables=tables)
-    assert empty.fields is not None
-    count, width = int(reports.sum()), empty.fields.shape[1]
+def _counts(reports: object, plan: Plan) -> np.ndarray:
+    wanted = max(1, plan.hashing.maps)
+    if (
+        isinstance(reports, list)
+        and len(reports) == wanted
+        and all(type(count) is int and 0 <= count < 2**62 for count in reports)
+    ):
+        return np.array(reports, dtype=np.int64)
+    raise SketchRejected(Reject.BAD_HEADER, f"reports must be {wanted} counts")
+
+
+def _squares(squares: object) -> int:
+    # A string, since it may exceed what JSON readers keep of a number.
+    if isinstance(squares, str) and re.fullmatch(r"0|[1-9][0-9]{0,99}", squares):
+        return int(squares)
+    raise SketchRejected(Reject.BAD_HEADER, "squares must be a decimal string")
+
+
+def _arrays(body: bytes, counted: Sketch, shape: SketchShape) -> Sketch:
+    if shape.tables is not None:
+        _expect(body, 8 * shape.tables[0] * shape.tables[1])
+        tables = np.frombuffer(body, dtype="<i8").reshape(shape.tables).astype(np.int64)
+        return replace(counted, tables=tables)
+    count, width = counted.count, shape.fields
     _expect(body, count * (8 + 4 * width))
     seeds = np.frombuffer(body, dtype="<u8", count=count).astype(np.uint64)
     fields = np.frombuffer(body, dtype="<u4", offset=8 * count).reshape(count, width)
-    return Sketch(plan, reports, squares, hash_seeds=seeds, fields=fields.astype(np.uint32))
+    return replace(counted, hash_seeds=seeds, fields=fields.astype(np.uint32))
 
 
 def _expect(body: bytes, size: int) -> None:

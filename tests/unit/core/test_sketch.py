@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from faintly.core import Plan, ReportBatch, Sketch
+from faintly.core import Plan, ReportBatch
 from faintly.core.report import Layout, fields_below
 from faintly.core.sketch import sorted_columns
 from faintly.engine import aggregate
@@ -21,7 +21,7 @@ def plan_named(name):
 @pytest.mark.parametrize("name", sorted(cases.PLANS))
 def test_the_empty_sketch_is_the_identity(name):
     full = vectors.some_sketch(name)
-    empty = Sketch.empty(full.plan, len(mechanism_of(full.plan).layout.widths))
+    empty = mechanism_of(full.plan).empty_sketch()
     assert empty.count == 0
     assert full.merge(empty) == full == empty.merge(full)
     assert empty.merge(empty) == empty

@@ -44,7 +44,7 @@ def test_the_largest_id_is_kept():
         ([[1, 2]], [[1.0, 1.0]], "indices must be one row of non-negative integers"),
         ([2**64], [1.0], "indices must be one row of non-negative integers"),
         ([1], ["4711 secret"], "values must be real numbers in [-1, 1]"),
-        ([1], [None], "value at position 0 is outside [-1, 1]"),
+        ([1], [None], "values must be real numbers in [-1, 1]"),
     ],
 )
 def test_bad_vectors_are_refused_without_showing_them(indices, values, rule):

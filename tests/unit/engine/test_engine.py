@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from faintly.client import randomize_all
-from faintly.core import Plan, ReportBatch, Sketch, SparseVector, VectorBatch
+from faintly.core import Plan, ReportBatch, SparseVector, VectorBatch
 from faintly.engine import Aggregator, Reader, aggregate
 from faintly.engine.answers import chi_square_quantile
 from faintly.errors import InvalidInput, Reject, ReportRejected, UnknownKey
@@ -233,5 +233,6 @@ def test_chi_square_quantiles():
 
 def test_a_sketch_without_reports_is_empty():
     plan = plan_named("event-prf")
-    assert aggregate(plan, []) == Sketch.empty(plan, 3)
-    assert aggregate(plan, [reports_of("event-prf", 3).take(slice(0))]) == Sketch.empty(plan, 3)
+    empty = mechanism_of(plan).empty_sketch()
+    assert aggregate(plan, []) == empty
+    assert aggregate(plan, [reports_of("event-prf", 3).take(slice(0))]) == empty

@@ -8,8 +8,8 @@ import pytest
 
 from faintly.core import Plan, ReportBatch, SparseVector, VectorBatch
 from faintly.errors import BoundDoesNotApply, FaintlyError, InvalidPlan, UnsupportedUnit
-from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
 from faintly.mechanisms import _signed_binning_rows as rows
+from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives import noise
 from faintly.primitives.entropy import seeded
@@ -49,7 +49,7 @@ def test_event_row_has_the_papers_bins(epsilon, sparsity):
     ("distance", "bins"), [(1.0, 64), (2.0, 16), (4.0, 4), (8.0, 1), (64.0, 1)]
 )
 def test_l1_row_has_the_papers_bins(distance, bins):
-    assert parameters_of(f"l1:{distance}", 1.0, 64, **DIRECT)["bins"] == bins
+    assert parameters_of(f"l1:{distance:g}", 1.0, 64, **DIRECT)["bins"] == bins
 
 
 @pytest.mark.parametrize(("epsilon", "change"), [(1.0, 32), (0.5, 32), (3.0, 32)])
@@ -81,7 +81,7 @@ def test_user_row_has_the_papers_clip(sparsity, clients, failure):
 def test_squeeze_row_has_the_papers_sensitivity_for_the_rounded_distance(bins, delta):
     distance, sparsity = 120.0, 64
     plan = plan_of(
-        f"l1:{distance}",
+        f"l1:{distance:g}",
         1.0,
         sparsity,
         delta=delta,

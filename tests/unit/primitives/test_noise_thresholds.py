@@ -22,7 +22,7 @@ def test_thresholds_never_exceed_the_bound(epsilon, change):
     assert all(0 < threshold < noise.FULL for threshold in thresholds)
     ratio = noise.step_ratio(thresholds)
     assert ratio <= 1 / bound  # exact: both are fractions
-    loss = noise.log_of(ratio) * change
+    loss = noise.log_at_least(ratio) * change
     assert loss <= Decimal(repr(epsilon))
     # And not much is given away by the rounding: the loss is within a thousandth of epsilon.
     assert float(loss) > 0.999 * epsilon
