@@ -178,7 +178,7 @@ def _best_bins(request: Request, row: str, linear: bool, max_bytes: int) -> int:
 
 
 def _parameters(
-    request: Request, row: str, bins: int, steps: int, cap: int | None
+    request: Request, row: str, bins: int, steps: int, cap: float | None
 ) -> dict[str, Any]:
     _check_steps(row, steps)
     clip = None
