@@ -9,6 +9,10 @@ FaintlyError
 │   └── TooManyItems          more items than a theorem allows, to be fixed on the device
 ├── UnsupportedUnit         the mechanism does not protect the requested unit
 ├── BoundDoesNotApply       a theorem was asked for outside its conditions
+├── PlanRefused             a client's policy or ledger does not allow the plan
+├── BudgetSpent             the ledger's limits leave no room for another report
+├── EpochPassed             the clock stands before an epoch that was already reported
+├── LedgerFailed            the ledger cannot be read, locked or written; nothing was sent
 ├── MissingDependency       an optional package is needed for this
 └── Rejected                bytes that are not what they claim; carries a `Reject` code
     ├── ReportRejected        a batch of reports
@@ -54,6 +58,22 @@ class UnsupportedUnit(FaintlyError):
 
 class BoundDoesNotApply(FaintlyError):
     """A theorem was asked for outside its conditions."""
+
+
+class PlanRefused(FaintlyError):
+    """A client's policy or ledger does not allow the plan; nothing was charged or sent."""
+
+
+class BudgetSpent(FaintlyError):
+    """The ledger's limits leave no room for another report; the message holds public numbers."""
+
+
+class EpochPassed(FaintlyError):
+    """The epoch lies before the last one, and no report of it is kept to be sent again."""
+
+
+class LedgerFailed(FaintlyError):
+    """The ledger cannot be read, locked or written; what was charged stays charged."""
 
 
 class MissingDependency(FaintlyError):

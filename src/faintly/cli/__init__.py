@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from faintly.cli import aggregate, audit, encode, inspect, plan, query, top, version
+from faintly.cli import aggregate, audit, encode, inspect, ledger, plan, query, top, version
 from faintly.cli import demo as demo_command
 from faintly.cli import merge as merge_command
 from faintly.cli import simulate as simulate_command
@@ -28,6 +28,7 @@ app.command()(top.top)
 app.command()(inspect.inspect)
 app.command()(simulate_command.simulate)
 app.command()(audit.audit)
+app.command()(ledger.ledger)
 app.command()(demo_command.demo)
 app.command()(version.version)
 

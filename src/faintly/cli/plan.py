@@ -5,34 +5,65 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faintly.cli.output import Json, emit, note, say
+from faintly.cli.output import Json, note, say
 
 if TYPE_CHECKING:
-    from faintly.core import Plan, Universe
+    from faintly.core import Universe
+    from faintly.planner import Ranking, Solution
+
+BINNING = "signed-binning"  # the mechanism that --bins, --row, --steps and --cap belong to
 
 
 def plan(
     protect: Annotated[str, typer.Option(help="What is hidden: event, user or l1:DISTANCE.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")],
-    sparsity: Annotated[int, typer.Option(help="Items a client usually holds at most.")],
-    clients: Annotated[int, typer.Option(help="Expected number of clients.")],
     universe: Annotated[
         str, typer.Option(help="SIZE for keys 0..SIZE-1, open for any text, or a file of names.")
     ],
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy budget of one report [or solved for].")
+    ] = None,
+    sparsity: Annotated[
+        int | None, typer.Option(help="Items a client usually holds at most [or solved for].")
+    ] = None,
+    clients: Annotated[
+        int | None, typer.Option(help="Expected number of clients [or solved for].")
+    ] = None,
+    target_error: Annotated[
+        float | None,
+        typer.Option(
+            help="Worst-case standard error wanted; then one of --epsilon, --clients and "
+            "--sparsity may be left out."
+        ),
+    ] = None,
+    max_bytes: Annotated[int | None, typer.Option(help="Largest report, in bytes.")] = None,
+    hard_sparsity: Annotated[
+        bool,
+        typer.Option(
+            "--hard-sparsity",
+            help="No vector holds more than --sparsity items; admits mechanisms that refuse one.",
+        ),
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the plan to this file.")
     ] = None,
     delta: Annotated[float, typer.Option(help="Above 0 only where a theorem needs it.")] = 0.0,
-    mechanism: Annotated[str, typer.Option(help="How reports are randomized.")] = "signed-binning",
+    mechanism: Annotated[
+        str | None, typer.Option(help="Only this one [default: the best of all].")
+    ] = None,
     decode: Annotated[
-        str, typer.Option(help="table: all keys at once; direct: any key, O(reports) each.")
-    ] = "table",
+        str | None,
+        typer.Option(
+            help="table: all keys at once; direct: any key, O(reports) each [default: the best]."
+        ),
+    ] = None,
     family: Annotated[
         str | None, typer.Option(help="Hash family: linear, prf or blake2s [default: by decode].")
     ] = None,
-    bins: Annotated[str, typer.Option(help="signed-binning: paper, best, or a number.")] = "paper",
-    max_bytes: Annotated[
-        int | None, typer.Option(help="With --bins best: the largest report.")
+    option: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE of the named mechanism; repeatable.")
+    ] = None,
+    bins: Annotated[
+        str | None, typer.Option(help="signed-binning: paper, best, or a number [paper].")
     ] = None,
     row: Annotated[
         str | None, typer.Option(help="signed-binning: event, l1, squeeze or user [default: best].")
@@ -48,17 +79,41 @@ def plan(
     ] = 0.05,
     maps: Annotated[int | None, typer.Option(help="Public maps of the linear family.")] = None,
     bits: Annotated[int | None, typer.Option(help="Code bits of the linear family.")] = None,
+    rank: Annotated[str, typer.Option(help="Rank by worst or typical error.")] = "worst",
+    mean_square: Annotated[
+        float | None, typer.Option(help="Sum of squares of a typical vector [sparsity / 4].")
+    ] = None,
+    expected_mean: Annotated[
+        float | None, typer.Option(help="How large the interesting means are, to be warned.")
+    ] = None,
+    candidates: Annotated[
+        bool, typer.Option("--candidates", help="Show the whole ranking, and what was refused.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Explain the plan in words, for people who decide.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw error against bytes and epsilon (.png, .svg).")
+    ] = None,
+    shuffle: Annotated[
+        bool, typer.Option("--shuffle", help="Add what a trusted shuffler would give.")
+    ] = False,
+    shuffle_delta: Annotated[float, typer.Option(help="Delta of that bound.")] = 1e-6,
     as_json: Json = False,
 ) -> None:
     """Choose every public parameter of a collection, and say what to expect of it.
 
+    All mechanisms are ranked by their predicted error, and the best is taken.
+
     Example: faintly plan --protect event --epsilon 1 --sparsity 16 --clients 100000
     --universe open -o plan.json
     """
+    from faintly.cli._plan_output import Shown, describe, document
     from faintly.engine.files import save_plan
-    from faintly.planner import make_plan
 
-    made = make_plan(
+    named, options = _options(mechanism, option, bins, max_bytes, row, steps, cap)
+    ranking, solution = _ranked(
+        target_error,
         protect=protect,
         epsilon=epsilon,
         sparsity=sparsity,
@@ -66,38 +121,95 @@ def plan(
         universe=_universe(universe),
         delta=delta,
         failure=failure,
-        mechanism=mechanism,
+        mechanism=named,
+        options=options,
         decode=decode,
         family=family,
         maps=maps,
         bits=bits,
-        **_options(bins, max_bytes, row, steps, cap),
+        max_bytes=max_bytes,
+        mean_square=mean_square,
+        measure=rank,
+        hard_sparsity=hard_sparsity,
     )
+    made = ranking.pick.plan
     if output is not None:
         save_plan(made, output)
+    if plot is not None:
+        from faintly.planner.plots import draw
+
+        draw(ranking, plot)
+    shown = Shown(
+        ranking=ranking,
+        solution=solution,
+        expected_mean=expected_mean,
+        shuffle_delta=shuffle_delta if shuffle else None,
+        everything=candidates,
+        explain=explain,
+    )
     if as_json:
-        emit(_document(made))
+        document(shown)
         return
-    _describe(made)
+    describe(shown)
+    if plot is not None:
+        say(f"drawn to         {plot}")
     if output is None:
         note("nothing was written; add -o plan.json to keep this plan")
     else:
         say(f"written to       {output}")
 
 
+def _ranked(target_error: float | None, **wanted: Any) -> tuple["Ranking", "Solution | None"]:
+    from faintly.errors import InvalidPlan
+    from faintly.planner import solve, survey, wish_for
+
+    if target_error is not None:
+        solution = solve(target_error, **wanted)
+        return solution.ranking, solution
+    for name in ("epsilon", "sparsity", "clients"):
+        if wanted[name] is None:
+            raise InvalidPlan(f"give --{name}, or --target-error to solve for it")
+    ranking = survey(wish_for(**wanted))
+    # Asked for now, so that an impossible wish fails before anything is written.
+    assert ranking.pick is not None
+    return ranking, None
+
+
 def _options(
-    bins: str, max_bytes: int | None, row: str | None, steps: int | None, cap: str | None
-) -> dict[str, Any]:
+    mechanism: str | None,
+    pairs: list[str] | None,
+    bins: str | None,
+    max_bytes: int | None,
+    row: str | None,
+    steps: int | None,
+    cap: str | None,
+) -> tuple[str | None, dict[str, Any] | None]:
+    """Return the mechanism that is asked for and its own options, None for all its variants."""
     from faintly.errors import InvalidPlan
 
-    options: dict[str, Any] = {"bins": int(bins) if bins.isdigit() else bins}
-    given = {"max_bytes": max_bytes, "row": row, "steps": steps}
-    options |= {name: value for name, value in given.items() if value is not None}
+    options: dict[str, Any] = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InvalidPlan(f"an option is given as NAME=VALUE, got {pair!r}")
+        options[name] = _value(value)
+    given = {"bins": None if bins is None else _value(bins), "row": row, "steps": steps}
+    own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if bins == "best" and max_bytes is not None:
+        own["max_bytes"] = max_bytes
     if cap is not None:
         if cap != "none" and not cap.isdigit():
             raise InvalidPlan(f"cap must be none or a positive integer, got {cap!r}")
-        options["cap"] = None if cap == "none" else int(cap)
-    return options
+        own["cap"] = None if cap == "none" else int(cap)
+    if own and mechanism is None:
+        mechanism = BINNING
+        note(f"--{min(own)} belongs to {BINNING}, so no other mechanism is considered")
+    options |= own
+    return mechanism, options or None
+
+
+def _value(text: str) -> int | str:
+    return int(text) if text.lstrip("-").isdigit() else text
 
 
 def _universe(text: str) -> "int | Universe | list[str]":
@@ -109,58 +221,3 @@ def _universe(text: str) -> "int | Universe | list[str]":
     if text.lstrip("-").isdigit():
         return int(text)
     return read_keys(Path(text))
-
-
-def _document(made: "Plan") -> dict[str, Any]:
-    from faintly.mechanisms import mechanism_of
-    from faintly.planner import predict
-
-    mechanism, model = mechanism_of(made), predict(made)
-    return {
-        "digest": made.digest.hex(),
-        "bytes": mechanism.layout.record_bytes,
-        "predicted_n_var_worst": model.worst,
-        "predicted_n_var_typical": model.typical,
-        "predicted_stderr": model.stderr,
-        "predicted_linf": model.linf,
-        "memory_bytes": _memory(made),
-        "influence": mechanism.influence() / made.clients,
-        "relative_bias": mechanism.relative_bias(),
-        "guarantee": mechanism.guarantee().words(),
-        "plan": made.document(),
-    }
-
-
-def _memory(made: "Plan") -> int:
-    from faintly.mechanisms import mechanism_of
-
-    mechanism = mechanism_of(made)
-    if made.decode == "table":
-        rows, columns = mechanism.table_shape
-        return 8 * rows * columns
-    return made.clients * (8 + 4 * len(mechanism.layout.widths))
-
-
-def _describe(made: "Plan") -> None:
-    from faintly.mechanisms import mechanism_of
-    from faintly.planner import predict
-
-    mechanism, model = mechanism_of(made), predict(made)
-    hashing = made.hashing
-    maps = f", {hashing.bits} bits, {hashing.maps} map(s)" if hashing.family == "linear" else ""
-    say(f"plan             {made.digest.hex()}")
-    say(f"mechanism        {made.mechanism} ({_parameters(made)})")
-    say(f"decoding         {made.decode}, {hashing.family} hash{maps}")
-    say(f"report           {mechanism.layout.record_bytes} bytes")
-    say(f"server memory    about {_memory(made) / 2**20:,.1f} MiB")
-    say(f"standard error   at most {model.stderr:.4g} for one key, with {made.clients:,} reports")
-    say(f"noise floor      {1.96 * model.stderr:.4g} for one key, {model.linf:.4g} over all keys")
-    say(
-        f"one lying client moves any estimate by at most {mechanism.influence() / made.clients:.3g}"
-    )
-    say(f"guarantee        {mechanism.guarantee().words()}")
-
-
-def _parameters(made: "Plan") -> str:
-    shown = {name: value for name, value in made.parameters.items() if name != "noise"}
-    return ", ".join(f"{name} {value}" for name, value in shown.items() if value is not None)

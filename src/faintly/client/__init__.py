@@ -1,6 +1,8 @@
-"""The client: draws entropy, randomizes, and makes bytes. The one door out."""
+"""The client: checks the plan, keeps the ledger, randomizes, makes bytes. The one door out."""
 
 from faintly.client.bulk import randomize_all
 from faintly.client.client import Client
+from faintly.client.ledger import Ledger
+from faintly.client.policy import Policy
 
-__all__ = ["Client", "randomize_all"]
+__all__ = ["Client", "Ledger", "Policy", "randomize_all"]

@@ -1,40 +1,168 @@
 """One person's side of a collection."""
 
-from collections.abc import Iterable, Mapping
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
 
 from faintly.client.bulk import randomize
-from faintly.core import Key, Plan, Report, ReportBatch, SparseVector, VectorBatch
-from faintly.mechanisms import mechanism_of
+from faintly.client.ledger import Ledger
+from faintly.client.policy import Policy, admit, read_plan
+from faintly.core import Key, Layout, Plan, Report, ReportBatch, SparseVector, VectorBatch
+from faintly.core.spending import Charge, Loss
+from faintly.errors import InvalidInput, PlanRefused, TooManyItems
+from faintly.mechanisms import Mechanism
 from faintly.primitives.entropy import secure
 from faintly.wire import report_v1
+
+Items = Mapping[Key, float] | Iterable[Key] | SparseVector
 
 
 class Client:
     """Turns one person's vector into one report, with the operating system's randomness.
 
-    Privacy: each call to `report` spends the plan's budget anew; this class keeps no ledger,
-    so the application decides how often to call it. An empty vector is reported like any
-    other: whether something is sent must not depend on the data.
+    Privacy: with a ledger, each plan and epoch is paid for once and gives the same bytes ever
+    after, whatever the vector is by then. Without one, each call to `report` spends the plan's
+    budget anew, and the application decides how often to call it. An empty vector is reported
+    like any other: whether something is sent must not depend on the data.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self._mechanism = mechanism_of(plan)
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        policy: Policy | None = None,
+        ledger: Ledger | None = None,
+        period_s: float | None = None,
+        clock: Callable[[], float] = time.time,
+        mechanism: Mechanism | None = None,
+    ) -> None:
+        """Take part in a collection whose plan this program made, or ships.
 
-    def report(self, items: Mapping[Key, float] | Iterable[Key] | SparseVector) -> Report:
-        """Return one randomized report of a mapping of key to value, or of a set of keys."""
-        vectors = VectorBatch.of([self.plan.vector(items)])
-        return randomize(self.plan, self._mechanism, vectors, secure(), secure())[0]
+        Args:
+            plan: the application's own plan. For one that comes from a server use `fetched`.
+            policy: what the application accepts; None trusts the plan because it is its own.
+            ledger: what this person has spent; None leaves the counting to the application.
+            period_s: seconds of an epoch; None makes all time one epoch, for one report in all.
+            clock: seconds since 1970, asked only where `period_s` is set.
+            mechanism: a variant to run in place of the plan's own, for audits; it must not be
+                combined with a policy or a ledger, which speak for the plan's own.
+
+        Raises:
+            PlanRefused: the policy, the ledger or the plan's own integers do not allow it.
+        """
+        if mechanism is not None and (policy is not None or ledger is not None):
+            raise TypeError("a mechanism under audit takes no policy and no ledger")
+        if period_s is not None and not 0 < period_s < math.inf:
+            raise InvalidInput(f"the period must be positive and finite, got {period_s:g} s")
+        if period_s is not None and ledger is None:
+            raise TypeError("a period needs a ledger, which keeps the reports of its epochs")
+        self.plan = plan
+        self._mechanism = admit(plan, policy) if mechanism is None else mechanism
+        self._ledger = ledger
+        self._period_s = period_s
+        self._clock = clock
+        self._charge = _charge_of(self._mechanism)
+        if ledger is not None:
+            ledger.limits.accept(self._charge)
+
+    @classmethod
+    def fetched(
+        cls,
+        document: str | bytes,
+        policy: Policy,
+        *,
+        ledger: Ledger | None = None,
+        period_s: float | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> "Client":
+        """Return a client for a plan that came from elsewhere, if the policy allows it.
+
+        Args:
+            document: the plan's JSON, as the server sent it.
+            policy: what the application accepts; there is no default.
+            ledger: as for a client.
+            period_s: as for a client.
+            clock: as for a client.
+
+        Raises:
+            PlanRefused: there is no policy, or it does not allow the plan, or the plan states
+                less than its integers prove, or it is not a plan.
+        """
+        if not isinstance(policy, Policy):
+            raise PlanRefused(
+                "a plan from elsewhere needs a policy: Policy.within(epsilon=..., units=[...]) "
+                "or Policy.pinned(digest)"
+            )
+        plan = read_plan(document)
+        return cls(plan, policy=policy, ledger=ledger, period_s=period_s, clock=clock)
+
+    def report(self, items: Items, *, epoch: int | None = None) -> Report:
+        """Return one randomized report of a mapping of key to value, or of a set of keys.
+
+        Args:
+            items: the person's data. Where the epoch's report is kept, it is not looked at.
+            epoch: which report of the plan this is, for use with a ledger: an integer that
+                never falls. None: from the clock and the period, or 0 without a period.
+
+        Raises:
+            BudgetSpent: a limit of the ledger leaves no room; nothing was charged.
+            EpochPassed: the epoch lies before the last one and its report is not kept.
+            LedgerFailed: the ledger cannot be used; nothing is returned, and what was charged
+                stays charged.
+
+        Privacy: the plan's unit within its budget; see the class for repeated calls.
+        """
+        if self._ledger is None:
+            if epoch is not None:
+                raise TypeError("an epoch needs a ledger, which keeps its report")
+            return self._randomize(self._vector(items))
+        with self._ledger.entry(self.plan.digest, self._epoch(epoch)) as entry:
+            if entry.report is None:
+                vector = self._vector(items)
+                entry.charge(self._charge)
+                entry.keep(report_v1.encode_report(self._randomize(vector), self._layout))
+            assert entry.report is not None
+            record = np.frombuffer(entry.report, dtype=np.uint8)
+        return report_v1.unpack(record.reshape(1, -1), self.plan.digest, self._layout)[0]
 
     def encode(self, report: Report) -> bytes:
         """Return a report as a batch of one, ready to send."""
-        return report_v1.encode_batch(as_batch([report]), self._mechanism.layout)
+        return report_v1.encode_batch(as_batch([report]), self._layout)
+
+    @property
+    def _layout(self) -> Layout:
+        return self._mechanism.layout
+
+    def _epoch(self, epoch: int | None) -> int:
+        if epoch is not None:
+            return epoch
+        return 0 if self._period_s is None else math.floor(self._clock() / self._period_s)
+
+    def _vector(self, items: Items) -> SparseVector:
+        vector = self.plan.vector(items)
+        if self._mechanism.enforces_sparsity and len(vector) > self.plan.sparsity:
+            # The mechanism would refuse too, but only after the report was paid for.
+            raise TooManyItems(
+                f"the plan allows at most {self.plan.sparsity} items; choose which to keep"
+            )
+        return vector
+
+    def _randomize(self, vector: SparseVector) -> Report:
+        vectors = VectorBatch.of([vector])
+        return randomize(self.plan, self._mechanism, vectors, secure(), secure())[0]
+
+
+def _charge_of(mechanism: Mechanism) -> Charge:
+    """Return what one report costs: the plan's statement, which its integers never exceed."""
+    plan = mechanism.plan
+    items = plan.sparsity if mechanism.enforces_sparsity else None
+    return Charge(plan.unit, Loss.of(plan.budget), items)
 
 
 def as_batch(reports: list[Report]) -> ReportBatch:
     """Return reports of one plan as a batch."""
-    import numpy as np
-
     return ReportBatch(
         reports[0].plan_digest,
         np.array([report.hash_seed for report in reports], dtype=np.uint64),

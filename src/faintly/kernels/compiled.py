@@ -12,6 +12,8 @@ import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
 from faintly.kernels import arguments
+from faintly.kernels.arguments import exactly
+from faintly.primitives import galois, hashing
 
 
 def _load() -> ctypes.CDLL | None:
@@ -88,3 +90,217 @@ def _read_hashed(name: str, seeds: IdArray, values: IntArray, ids: IdArray) -> I
     totals = np.zeros(len(ids), dtype=np.int64)
     _call(name, seeds, values, values.shape[1], len(seeds), ids, len(ids), totals)
     return totals
+
+
+def hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
+    """Return words (items, count): entry [i, w] hashes ids[i] ‖ tag ‖ w under seeds[i]."""
+    seeds = exactly(seeds, np.uint64, 1, "seeds")
+    ids = exactly(ids, np.uint64, 1, "ids")
+    if len(seeds) != len(ids) or not 0 <= tag < 256 or not 0 <= count <= 256:
+        raise TypeError("seeds and ids must pair up, and tag and count fit one byte")
+    words = np.empty((len(ids), count), dtype=np.uint32)
+    _call("faintly_hash_words", seeds, ids, len(ids), tag, count, words)
+    return words
+
+
+def solve_gf2(
+    offsets: IntArray, order: WordArray, rows: WordArray, answers: IntArray, free: WordArray
+) -> WordArray:
+    """Return for each segment a vector over GF(2) that answers its equations; see reference."""
+    offsets = exactly(offsets, np.int64, 1, "offsets")
+    order = exactly(order, np.uint32, 1, "order")
+    rows = exactly(rows, np.uint32, 2, "rows")
+    answers = exactly(answers, np.uint8, 1, "answers")
+    solutions: WordArray = np.array(free, dtype=np.uint32, order="C")
+    if solutions.ndim != 2 or len(offsets) != len(solutions) + 1:
+        raise TypeError("free must have one row for each segment")
+    items, words = rows.shape
+    lengths = np.diff(offsets)
+    if not (len(order) == len(answers) == items == offsets[-1]) or words != solutions.shape[1]:
+        raise TypeError("offsets, order, rows and answers must describe the same items")
+    if offsets[0] != 0 or lengths.min(initial=0) < 0 or answers.max(initial=0) > 1:
+        raise TypeError("offsets must ascend from 0, and answers be 0 or 1")
+    longest = int(lengths.max(initial=0))
+    most = max(1, min(32 * words, longest))  # rows that can be independent
+    basis = np.empty((most, max(1, words)), dtype=np.uint32)
+    pivots, keys = np.empty(most, np.int64), np.empty(max(1, longest), np.uint64)
+    sides = np.empty(most, dtype=np.uint8)
+    _call(
+        "faintly_solve_gf2",
+        *(offsets, len(solutions), order, rows, answers, words, solutions),
+        *(basis, pivots, sides, keys),
+    )
+    return solutions
+
+
+def read_parity(seeds: IdArray, payload: WordArray, ids: IdArray) -> IntArray:
+    """Return Σ_i (-1)^(<payload_i, a_i(x)> + c_i(x)) for each id x, hashing with HalfSipHash."""
+    seeds = exactly(seeds, np.uint64, 1, "seeds")
+    payload = exactly(payload, np.uint32, 2, "payload")
+    ids = exactly(ids, np.uint64, 1, "ids")
+    if len(seeds) != len(payload) or not 1 <= payload.shape[1] <= 256:
+        raise TypeError("seeds and payload must describe the same reports")
+    totals = np.zeros(len(ids), dtype=np.int64)
+    columns = np.ascontiguousarray(payload.T)  # the loop over reports runs along memory
+    _call(
+        "faintly_read_parity", seeds, columns, payload.shape[1], len(seeds), ids, len(ids), totals
+    )
+    return totals
+
+
+def solve_field(
+    offsets: IntArray, rows: WordArray, answers: WordArray, free: WordArray, bits: int
+) -> WordArray:
+    """Return for each segment a vector that answers its equations over GF(2^bits)."""
+    offsets = exactly(offsets, np.int64, 1, "offsets")
+    own: WordArray = np.array(rows, dtype=np.uint32, order="C")  # both are worked on in place
+    said: WordArray = np.array(answers, dtype=np.uint32, order="C")
+    solutions: WordArray = np.array(free, dtype=np.uint32, order="C")
+    if solutions.ndim != 2 or own.ndim != 2 or said.ndim != 1:
+        raise TypeError("rows and free must have 2 dimensions, answers 1")
+    size = solutions.shape[1]
+    if len(offsets) != len(solutions) + 1 or own.shape != (len(said), size):
+        raise TypeError("offsets, rows, answers and free must describe the same items")
+    if offsets[0] != 0 or offsets[-1] != len(said) or np.diff(offsets).min(initial=0) < 0:
+        raise TypeError("offsets must ascend from 0 to the number of items")
+    for symbols in (own, said, solutions):
+        _symbols(symbols, bits)
+    kept, pivots = np.empty(max(1, size), np.int64), np.empty(max(1, size), np.int64)
+    powers, logs = galois.tables(bits)
+    _call(
+        "faintly_solve_field",
+        *(offsets, len(solutions), own, said, size, solutions),
+        *(powers, logs, 2**bits - 1, kept, pivots),
+    )
+    return solutions
+
+
+def _symbols(symbols: WordArray, bits: int) -> None:
+    if not 1 <= bits <= galois.MAX_BITS or symbols.max(initial=0) >= 2**bits:
+        raise IndexError(f"a symbol lies outside the field of {bits} bits")
+
+
+def read_span(
+    seeds: IdArray,
+    fields: WordArray,
+    ids: IdArray,
+    readings: IntArray,
+    *,
+    bits: int,
+    family: str,
+) -> IntArray:
+    """Return (2, ids): Σ_i s_i(x)·r and Σ_i r² with r = readings[<fields_i, a_i(x)>]."""
+    seeds, fields, ids, readings = _field_reports(seeds, fields, ids, readings, bits)
+    size = fields.shape[1]
+    if hashing.symbol_words(size, bits) > 256 or family not in ("prf", "blake2s"):
+        raise TypeError("rows take at most 256 words of the prf or blake2s family")
+    totals = np.zeros((2, len(ids)), dtype=np.int64)
+    products = np.empty(size << bits, dtype=np.uint32)
+    _call(
+        "faintly_read_span",
+        *(seeds, fields, size, len(seeds), ids, len(ids), readings, bits),
+        *(int(family == "blake2s"), *galois.tables(bits), products, totals),
+    )
+    return totals
+
+
+def read_polynomial(
+    seeds: IdArray,
+    fields: WordArray,
+    ids: IdArray,
+    readings: IntArray,
+    *,
+    bits: int,
+    hashed: bool,
+) -> IntArray:
+    """Return (2, ids): Σ_i s_i(x)·r and Σ_i r² with r = readings[P_i(γ_i(x))]; see reference."""
+    seeds, fields, ids, readings = _field_reports(seeds, fields, ids, readings, bits)
+    if not hashed and ids.max(initial=0) >= 2**bits:
+        raise IndexError("an id is not a point of the field")
+    totals = np.zeros((2, len(ids)), dtype=np.int64)
+    table = np.empty(2**bits, dtype=np.uint32)
+    _call(
+        "faintly_read_polynomial",
+        *(seeds, fields, fields.shape[1], len(seeds), ids, len(ids), readings, bits),
+        *(int(hashed), *galois.tables(bits), table, totals),
+    )
+    return totals
+
+
+def _field_reports(
+    seeds: IdArray, fields: WordArray, ids: IdArray, readings: IntArray, bits: int
+) -> tuple[IdArray, WordArray, IdArray, IntArray]:
+    seeds = exactly(seeds, np.uint64, 1, "seeds")
+    fields = exactly(fields, np.uint32, 2, "fields")
+    ids = exactly(ids, np.uint64, 1, "ids")
+    readings = exactly(readings, np.int64, 1, "readings")
+    _symbols(fields, bits)
+    if len(seeds) != len(fields) or fields.shape[1] < 1 or len(readings) != 2**bits:
+        raise TypeError("seeds and fields must describe the same reports, readings every symbol")
+    return seeds, fields, ids, readings
+
+
+def read_slots(
+    seeds: IdArray, slots: WordArray, ids: IdArray, bins: int
+) -> tuple[IntArray, IntArray]:
+    """Return Σ_i hit·sign and Σ_i hit for each id x, hashing with HalfSipHash; see reference."""
+    seeds = exactly(seeds, np.uint64, 1, "seeds")
+    slots = exactly(slots, np.uint32, 2, "slots")
+    ids = exactly(ids, np.uint64, 1, "ids")
+    if slots.shape != (4, len(seeds)):
+        raise TypeError("slots must have the rows word, mask, where and minus, one entry per seed")
+    if not 1 <= bins < 2**32 or slots[0].max(initial=0) > 255 or slots[3].max(initial=0) > 1:
+        raise TypeError("bins must fit 32 bits, word one byte and minus one bit")
+    totals, hits = np.zeros(len(ids), dtype=np.int64), np.zeros(len(ids), dtype=np.int64)
+    _call(
+        "faintly_read_slots",
+        *(seeds, *slots, len(seeds)),
+        *(bins, ids, len(ids), totals, hits),
+    )
+    return totals, hits
+
+
+def project_prf(
+    seeds: IdArray, offsets: IntArray, ids: IdArray, negative: AnyArray, groups: int
+) -> IntArray:
+    """Return Σ σ·s_g(x) over the items of each segment for each group; see reference."""
+    seeds, offsets, negative = _segments(seeds, offsets, negative)
+    ids = exactly(ids, np.uint64, 1, "ids")
+    if len(ids) != len(negative) or not 1 <= groups <= 8192:
+        raise TypeError("ids and negative must pair up, and groups be at most 8192")
+    sums = np.empty((len(seeds), groups), dtype=np.int64)
+    _call("faintly_project_prf", seeds, offsets, len(seeds), ids, negative, groups, sums)
+    return sums
+
+
+def project_linear(
+    seeds: IdArray,
+    offsets: IntArray,
+    codes: WordArray,
+    negative: AnyArray,
+    *,
+    groups: int,
+    bits: int,
+) -> IntArray:
+    """Return Σ σ·(-1)^<r_g,code> over the items of each segment for each group; see reference."""
+    seeds, offsets, negative = _segments(seeds, offsets, negative)
+    codes = exactly(codes, np.uint32, 1, "codes")
+    if len(codes) != len(negative) or not 1 <= groups <= 8192 or not 1 <= bits <= 32:
+        raise TypeError("codes and negative must pair up, groups be at most 8192 and bits 32")
+    sums = np.empty((len(seeds), groups), dtype=np.int64)
+    _call("faintly_project_linear", seeds, offsets, len(seeds), codes, negative, groups, bits, sums)
+    return sums
+
+
+def _segments(
+    seeds: IdArray, offsets: IntArray, negative: AnyArray
+) -> tuple[IdArray, IntArray, AnyArray]:
+    """Return the columns that describe segments of items, having checked that they fit."""
+    seeds = exactly(seeds, np.uint64, 1, "seeds")
+    offsets = exactly(offsets, np.int64, 1, "offsets")
+    negative = exactly(negative, np.uint8, 1, "negative")
+    if len(offsets) != len(seeds) + 1 or offsets[0] != 0 or offsets[-1] != len(negative):
+        raise TypeError("seeds, offsets and negative must describe the same segments")
+    if np.diff(offsets).min(initial=0) < 0 or negative.max(initial=0) > 1:
+        raise TypeError("offsets must ascend, and negative be 0 or 1")
+    return seeds, offsets, negative

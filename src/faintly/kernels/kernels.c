@@ -5,6 +5,7 @@
  * which releases the interpreter lock around each call. */
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #if defined(_WIN32)
@@ -188,6 +189,563 @@ API void faintly_read_blake2s(const uint64_t *seeds, const int64_t *values, int6
             uint32_t where = bins > 1 ? blake2s_mix(keyed, ids[c], TAG_BIN) : 0;
             totals[c] += signed_value(where, blake2s_mix(keyed, ids[c], TAG_SIGN),
                                       values + i * bins, bins);
+        }
+    }
+}
+
+/* Retrieval: equations over GF(2), hashed under tag 'a', flipped under 'c'. */
+#define TAG_EQUATION ((uint32_t)'a')
+#define TAG_COIN ((uint32_t)'c')
+
+/* HalfSipHash-1-3 under `key` of the ten bytes id, tag, word. */
+static inline uint32_t half_sip_word(uint64_t key, uint64_t id, uint32_t tag, uint32_t word)
+{
+    const uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    const uint32_t m0 = (uint32_t)id, m1 = (uint32_t)(id >> 32);
+    const uint32_t m2 = (10u << 24) | (word << 8) | tag;
+    uint32_t v0 = k0, v1 = k1, v2 = k0 ^ 0x6c796765u, v3 = k1 ^ 0x74656462u;
+    v3 ^= m0; SIP_ROUND; v0 ^= m0;
+    v3 ^= m1; SIP_ROUND; v0 ^= m1;
+    v3 ^= m2; SIP_ROUND; v0 ^= m2;
+    v2 ^= 0xff;
+    SIP_ROUND;
+    SIP_ROUND;
+    SIP_ROUND;
+    return v1 ^ v3;
+}
+
+API void faintly_hash_words(const uint64_t *seeds, const uint64_t *ids, int64_t items,
+                            int64_t tag, int64_t count, uint32_t *words)
+{
+    for (int64_t i = 0; i < items; i++)
+        for (int64_t w = 0; w < count; w++)
+            words[i * count + w] =
+                half_sip_word(seeds[i], ids[i], (uint32_t)tag, (uint32_t)w);
+}
+
+static int compare_keys(const void *left, const void *right)
+{
+    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return (a > b) - (a < b);
+}
+
+static void sort_keys(uint64_t *keys, int64_t count)
+{
+    if (count > 32) { /* most clients hold few items, where insertion is fastest */
+        qsort(keys, (size_t)count, sizeof *keys, compare_keys);
+        return;
+    }
+    for (int64_t i = 1; i < count; i++) {
+        uint64_t key = keys[i];
+        int64_t at = i;
+        for (; at > 0 && keys[at - 1] > key; at--)
+            keys[at] = keys[at - 1];
+        keys[at] = key;
+    }
+}
+
+static inline int64_t lowest_bit(const uint32_t *row, int64_t words)
+{
+    for (int64_t w = 0; w < words; w++)
+        if (row[w]) {
+            int64_t bit = 32 * w;
+            for (uint32_t rest = row[w]; !(rest & 1); rest >>= 1)
+                bit++;
+            return bit;
+        }
+    return -1;
+}
+
+/* One segment: `keys` lists its items in order, `solution` holds the free bits. */
+static inline void solve_segment(const uint64_t *keys, int64_t count, const uint32_t *rows,
+                                 const uint8_t *answers, int64_t words, uint32_t *solution,
+                                 uint32_t *basis, int64_t *pivots, uint8_t *sides)
+{
+    int64_t rank = 0;
+    for (int64_t i = 0; i < count && rank < 32 * words; i++) {
+        const int64_t item = (int64_t)(uint32_t)keys[i];
+        uint32_t *row = basis + rank * words;
+        uint8_t side = answers[item];
+        memcpy(row, rows + item * words, (size_t)words * sizeof *row);
+        for (int64_t r = 0; r < rank; r++) {
+            const uint32_t held = (row[pivots[r] >> 5] >> (pivots[r] & 31)) & 1;
+            const uint32_t mask = 0u - held, *known = basis + r * words;
+            for (int64_t w = 0; w < words; w++)
+                row[w] ^= known[w] & mask;
+            side ^= sides[r] & (uint8_t)held;
+        }
+        const int64_t pivot = lowest_bit(row, words);
+        if (pivot < 0)
+            continue;
+        pivots[rank] = pivot;
+        sides[rank++] = side;
+    }
+    while (rank-- > 0) {
+        const uint32_t *row = basis + rank * words, bit = 1u << (pivots[rank] & 31);
+        uint32_t *own = solution + (pivots[rank] >> 5), folded = 0;
+        *own &= ~bit;
+        for (int64_t w = 0; w < words; w++)
+            folded ^= row[w] & solution[w];
+        if (parity32(folded) ^ sides[rank])
+            *own |= bit;
+    }
+}
+
+API void faintly_solve_gf2(const int64_t *offsets, int64_t segments, const uint32_t *order,
+                           const uint32_t *rows, const uint8_t *answers, int64_t words,
+                           uint32_t *solutions, uint32_t *basis, int64_t *pivots,
+                           uint8_t *sides, uint64_t *keys)
+{
+    for (int64_t s = 0; s < segments; s++) {
+        const int64_t first = offsets[s], count = offsets[s + 1] - first;
+        for (int64_t i = 0; i < count; i++)
+            keys[i] = ((uint64_t)order[first + i] << 32) | (uint32_t)i;
+        sort_keys(keys, count);
+        if (words == 1) /* a constant here lets the compiler drop the inner loops */
+            solve_segment(keys, count, rows + first, answers + first, 1, solutions + s,
+                          basis, pivots, sides);
+        else
+            solve_segment(keys, count, rows + first * words, answers + first, words,
+                          solutions + s * words, basis, pivots, sides);
+    }
+}
+
+#define PARITY_BLOCK 256 /* reports whose folded words stay in the first cache */
+
+API void faintly_read_parity(const uint64_t *seeds, const uint32_t *columns, int64_t words,
+                             int64_t reports, const uint64_t *ids, int64_t count,
+                             int64_t *totals)
+{
+    uint32_t folded[PARITY_BLOCK];
+    for (int64_t start = 0; start < reports; start += PARITY_BLOCK) {
+        const uint64_t *key = seeds + start;
+        const int64_t size = reports - start < PARITY_BLOCK ? reports - start : PARITY_BLOCK;
+        for (int64_t c = 0; c < count; c++) {
+            for (int64_t i = 0; i < size; i++)
+                folded[i] = half_sip_word(key[i], ids[c], TAG_COIN, 0) & 1;
+            for (int64_t w = 0; w < words; w++) {
+                const uint32_t *column = columns + w * reports + start;
+                for (int64_t i = 0; i < size; i++)
+                    folded[i] ^= half_sip_word(key[i], ids[c], TAG_EQUATION, (uint32_t)w) &
+                                 column[i];
+            }
+            int64_t odd = 0;
+            for (int64_t i = 0; i < size; i++)
+                odd += parity32(folded[i]);
+            totals[c] += size - 2 * odd;
+        }
+    }
+}
+
+/* Retrieval over GF(2^bits): products by logarithms, powers[logs[a] + logs[b]] = a·b. The
+ * logarithm of 0 is 2^(bits+1), and powers is 0 from there on. */
+#define TAG_POINT ((uint32_t)'g')
+#define TAG_SYMBOL ((uint32_t)'y')
+
+API void faintly_solve_field(const int64_t *offsets, int64_t segments, uint32_t *rows,
+                             uint32_t *answers, int64_t size, uint32_t *solutions,
+                             const uint32_t *powers, const uint32_t *logs, int64_t order,
+                             int64_t *kept, int64_t *pivots)
+{
+    for (int64_t s = 0; s < segments; s++) {
+        uint32_t *solution = solutions + s * size;
+        int64_t rank = 0;
+        for (int64_t item = offsets[s]; item < offsets[s + 1]; item++) {
+            uint32_t *row = rows + item * size, answer = answers[item];
+            for (int64_t r = 0; r < rank; r++) {
+                const uint32_t factor = row[pivots[r]], *known = rows + kept[r] * size;
+                if (!factor)
+                    continue;
+                const uint32_t *times = powers + logs[factor];
+                for (int64_t j = pivots[r]; j < size; j++)
+                    row[j] ^= times[known[j]];
+                answer ^= times[logs[answers[kept[r]]]];
+            }
+            int64_t pivot = 0;
+            while (pivot < size && !row[pivot])
+                pivot++;
+            if (pivot == size)
+                continue;
+            const uint32_t *over = powers + (uint32_t)order - logs[row[pivot]];
+            for (int64_t j = pivot; j < size; j++) /* kept rows hold logarithms */
+                row[j] = logs[over[logs[row[j]]]];
+            answers[item] = over[logs[answer]];
+            pivots[rank] = pivot;
+            kept[rank++] = item;
+        }
+        while (rank-- > 0) {
+            const uint32_t *row = rows + kept[rank] * size;
+            uint32_t answer = answers[kept[rank]];
+            for (int64_t j = pivots[rank] + 1; j < size; j++)
+                answer ^= powers[row[j] + logs[solution[j]]];
+            solution[pivots[rank]] = answer;
+        }
+    }
+}
+
+/* The first word of BLAKE2s under the key of `keyed`, of the ten bytes id, tag, word. */
+static uint32_t blake2s_word(const uint32_t keyed[8], uint64_t id, uint32_t tag, uint32_t word)
+{
+    uint32_t h[8], block[16] = {(uint32_t)id, (uint32_t)(id >> 32), tag | word << 8};
+    memcpy(h, keyed, sizeof h);
+    blake2s_compress(h, block, 64 + 10, 0xffffffffu);
+    return h[0];
+}
+
+#define FIELD_BLOCK 128 /* ids taken together, so that hashing is in step and look-ups overlap */
+
+/* HalfSipHash-1-3 under one key of several ids, each followed by the closing word. */
+static void half_sip_block(uint64_t key, const uint64_t *ids, int64_t count, uint32_t closing,
+                           uint32_t *out)
+{
+    const uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    for (int64_t c = 0; c < count; c++) {
+        const uint32_t m0 = (uint32_t)ids[c], m1 = (uint32_t)(ids[c] >> 32);
+        uint32_t v0 = k0, v1 = k1, v2 = k0 ^ 0x6c796765u, v3 = k1 ^ 0x74656462u;
+        v3 ^= m0; SIP_ROUND; v0 ^= m0;
+        v3 ^= m1; SIP_ROUND; v0 ^= m1;
+        v3 ^= closing; SIP_ROUND; v0 ^= closing;
+        v2 ^= 0xff;
+        SIP_ROUND;
+        SIP_ROUND;
+        SIP_ROUND;
+        out[c] = v1 ^ v3;
+    }
+}
+
+/* Totals of signed readings come first, those of their squares `count` entries later. */
+static inline void count_reading(int64_t *totals, int64_t count, int64_t c, int64_t reading,
+                                 uint32_t sign)
+{
+    totals[c] += sign & 1 ? -reading : reading;
+    totals[count + c] += reading * reading;
+}
+
+static void count_block(int64_t *totals, int64_t count, int64_t size, const int64_t *readings,
+                        const uint32_t *symbols, const uint32_t *signs)
+{
+    for (int64_t c = 0; c < size; c++)
+        count_reading(totals, count, c, readings[symbols[c]], signs[c]);
+}
+
+static void span_block(uint64_t seed, const uint32_t *keyed, const uint64_t *ids, int64_t count,
+                       int64_t size, int64_t bits, const uint32_t *products, uint32_t *symbols,
+                       uint32_t *words)
+{
+    const uint32_t mask = (1u << bits) - 1;
+    const int64_t each = 32 / bits;
+    memset(symbols, 0, (size_t)count * sizeof *symbols);
+    for (int64_t first = 0, w = 0; first < size; first += each, w++) {
+        const int64_t stop = first + each < size ? first + each : size;
+        if (!keyed)
+            half_sip_block(seed, ids, count, 10u << 24 | (uint32_t)w << 8 | TAG_SYMBOL, words);
+        for (int64_t c = 0; keyed && c < count; c++)
+            words[c] = blake2s_word(keyed, ids[c], TAG_SYMBOL, (uint32_t)w);
+        for (int64_t j = first; j < stop; j++)
+            for (int64_t c = 0; c < count; c++) {
+                symbols[c] ^= products[(j << bits) + (words[c] & mask)];
+                words[c] >>= bits;
+            }
+    }
+}
+
+API void faintly_read_span(const uint64_t *seeds, const uint32_t *fields, int64_t size,
+                           int64_t reports, const uint64_t *ids, int64_t count,
+                           const int64_t *readings, int64_t bits, int64_t blake,
+                           const uint32_t *powers, const uint32_t *logs, uint32_t *products,
+                           int64_t *totals)
+{
+    uint32_t keyed[8], symbols[FIELD_BLOCK], words[FIELD_BLOCK];
+    for (int64_t i = 0; i < reports; i++) {
+        if (blake)
+            blake2s_keyed(keyed, seeds[i]);
+        for (int64_t j = 0; j < size; j++)
+            for (int64_t a = 0; a < (int64_t)1 << bits; a++)
+                products[(j << bits) + a] = powers[logs[fields[i * size + j]] + logs[a]];
+        for (int64_t start = 0; start < count; start += FIELD_BLOCK) {
+            const uint64_t *some = ids + start;
+            const int64_t many = count - start < FIELD_BLOCK ? count - start : FIELD_BLOCK;
+            span_block(seeds[i], blake ? keyed : NULL, some, many, size, bits, products,
+                       symbols, words);
+            if (!blake)
+                half_sip_block(seeds[i], some, many, 9u << 24 | TAG_SIGN, words);
+            for (int64_t c = 0; blake && c < many; c++)
+                words[c] = blake2s_mix(keyed, some[c], TAG_SIGN);
+            count_block(totals + start, count, many, readings, symbols, words);
+        }
+    }
+}
+
+/* Replace points by the values that the polynomial takes there. */
+static void evaluate_block(const uint32_t *coefficients, int64_t size, uint32_t *points,
+                           int64_t count, const uint32_t *powers, const uint32_t *logs)
+{
+    uint32_t values[FIELD_BLOCK];
+    for (int64_t c = 0; c < count; c++) {
+        points[c] = logs[points[c]];
+        values[c] = coefficients[size - 1];
+    }
+    for (int64_t j = size - 2; j >= 0; j--)
+        for (int64_t c = 0; c < count; c++)
+            values[c] = powers[points[c] + logs[values[c]]] ^ coefficients[j];
+    memcpy(points, values, (size_t)count * sizeof *values);
+}
+
+API void faintly_read_polynomial(const uint64_t *seeds, const uint32_t *fields, int64_t size,
+                                 int64_t reports, const uint64_t *ids, int64_t count,
+                                 const int64_t *readings, int64_t bits, int64_t hashed,
+                                 const uint32_t *powers, const uint32_t *logs, uint32_t *table,
+                                 int64_t *totals)
+{
+    const int64_t order = (int64_t)1 << bits;
+    const int tabled = hashed && count >= order; /* then each point is evaluated once */
+    uint32_t symbols[FIELD_BLOCK], words[FIELD_BLOCK] = {0};
+    for (int64_t i = 0; i < reports; i++) {
+        const uint32_t *own = fields + i * size;
+        for (int64_t first = 0; tabled && first < order; first += FIELD_BLOCK) {
+            const int64_t many = order - first < FIELD_BLOCK ? order - first : FIELD_BLOCK;
+            for (int64_t c = 0; c < many; c++)
+                table[first + c] = (uint32_t)(first + c);
+            evaluate_block(own, size, table + first, many, powers, logs);
+        }
+        for (int64_t start = 0; start < count; start += FIELD_BLOCK) {
+            const uint64_t *some = ids + start;
+            const int64_t many = count - start < FIELD_BLOCK ? count - start : FIELD_BLOCK;
+            if (hashed)
+                half_sip_block(seeds[i], some, many, 9u << 24 | TAG_POINT, words);
+            for (int64_t c = 0; c < many; c++) {
+                symbols[c] = hashed ? words[c] >> (32 - bits) : (uint32_t)some[c];
+                if (tabled)
+                    symbols[c] = table[symbols[c]];
+            }
+            if (!tabled)
+                evaluate_block(own, size, symbols, many, powers, logs);
+            count_block(totals + start, count, many, readings, symbols, words);
+        }
+    }
+}
+
+/* Projection choice: bins and signs of one slot per report, hashed under tag 'p'. */
+#define TAG_PROJECTION ((uint32_t)'p')
+#define SLOT_BLOCK 1024 /* reports that stay in the first cache while ids pass by */
+
+API void faintly_read_slots(const uint64_t *seeds, const uint32_t *word, const uint32_t *mask,
+                            const uint32_t *where, const uint32_t *minus, int64_t reports,
+                            int64_t bins, const uint64_t *ids, int64_t count, int64_t *totals,
+                            int64_t *hits)
+{
+    for (int64_t start = 0; start < reports; start += SLOT_BLOCK) {
+        const int64_t end = reports - start < SLOT_BLOCK ? reports : start + SLOT_BLOCK;
+        for (int64_t c = 0; c < count; c++) {
+            uint32_t hit = 0, odd = 0;
+            if (bins == 1) { /* every report hits, and the loop is all hashing */
+                hit = (uint32_t)(end - start);
+                for (int64_t i = start; i < end; i++) {
+                    uint32_t hash = half_sip_word(seeds[i], ids[c], TAG_PROJECTION, word[i]);
+                    odd += ((hash & mask[i]) != 0) ^ minus[i];
+                }
+            } else {
+                for (int64_t i = start; i < end; i++) {
+                    uint32_t hash = half_sip_word(seeds[i], ids[c], TAG_PROJECTION, word[i]);
+                    uint32_t bin = (uint32_t)(((uint64_t)hash * (uint64_t)bins) >> 32);
+                    uint32_t same = bin == where[i];
+                    hit += same;
+                    odd += same & (((hash & mask[i]) != 0) ^ minus[i]);
+                }
+            }
+            hits[c] += hit;
+            totals[c] += (int64_t)hit - 2 * (int64_t)odd;
+        }
+    }
+}
+
+#define TAG_GROUP ((uint32_t)'g')
+#define MAX_GROUPS 8192
+
+API void faintly_project_prf(const uint64_t *seeds, const int64_t *offsets, int64_t segments,
+                             const uint64_t *ids, const uint8_t *negative, int64_t groups,
+                             int64_t *sums)
+{
+    uint32_t masks[32], ones[MAX_GROUPS];
+    const int64_t words = (groups + 31) / 32;
+    for (int b = 0; b < 32; b++)
+        masks[b] = 1u << b;
+    for (int64_t s = 0; s < segments; s++) {
+        const int64_t count = offsets[s + 1] - offsets[s];
+        memset(ones, 0, (size_t)(32 * words) * sizeof *ones);
+        for (int64_t t = offsets[s]; t < offsets[s + 1]; t++)
+            for (int64_t w = 0; w < words; w++) {
+                uint32_t *column = ones + 32 * w;
+                uint32_t hash = half_sip_word(seeds[s], ids[t], TAG_PROJECTION, (uint32_t)w);
+                hash ^= 0u - negative[t];
+                for (int b = 0; b < 32; b++) /* a test against a mask, not a shift: it vectorises */
+                    column[b] += (hash & masks[b]) != 0;
+            }
+        for (int64_t g = 0; g < groups; g++)
+            sums[s * groups + g] = count - 2 * (int64_t)ones[g];
+    }
+}
+
+API void faintly_project_linear(const uint64_t *seeds, const int64_t *offsets, int64_t segments,
+                                const uint32_t *codes, const uint8_t *negative, int64_t groups,
+                                int64_t bits, int64_t *sums)
+{
+    uint32_t rows[MAX_GROUPS], ones[MAX_GROUPS];
+    const uint32_t low = (uint32_t)(((uint64_t)1 << bits) - 1);
+    for (int64_t s = 0; s < segments; s++) {
+        const int64_t count = offsets[s + 1] - offsets[s];
+        for (int64_t g = 0; g < groups && count; g++)
+            rows[g] = half_sip(seeds[s], (uint64_t)g, TAG_GROUP) & low;
+        memset(ones, 0, (size_t)groups * sizeof *ones);
+        for (int64_t t = offsets[s]; t < offsets[s + 1]; t++) {
+            const uint32_t code = codes[t], flip = negative[t];
+            for (int64_t g = 0; g < groups; g++) {
+                uint32_t x = rows[g] & code;
+                x ^= x >> 16;
+                x ^= x >> 8;
+                x ^= x >> 4;
+                x ^= x >> 2;
+                x ^= x >> 1;
+                ones[g] += (x & 1) ^ flip;
+            }
+        }
+        for (int64_t g = 0; g < groups; g++)
+            sums[s * groups + g] = count - 2 * (int64_t)ones[g];
+    }
+}
+
+/* Retrieval over any small field, hashed by BLAKE2s under tag 'w', eight words a call. */
+#define TAG_WIDE ((uint32_t)'w')
+
+static void blake2s_wide_keyed(uint32_t h[8], uint64_t seed)
+{
+    uint32_t block[16] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    memcpy(h, BLAKE_IV, sizeof BLAKE_IV);
+    h[0] ^= 0x01010000u ^ (8u << 8) ^ 32u; /* sequential mode, 8-byte key, 32-byte digest */
+    blake2s_compress(h, block, 64, 0);
+}
+
+/* Writes whole blocks: `words` has room for the next multiple of eight. */
+static void blake2s_wide(const uint32_t keyed[8], uint64_t id, int64_t count, uint32_t *words)
+{
+    for (int64_t block = 0; 8 * block < count; block++) {
+        const uint32_t message[16] = {(uint32_t)id, (uint32_t)(id >> 32),
+                                      TAG_WIDE | (uint32_t)block << 8};
+        memcpy(words + 8 * block, keyed, 8 * sizeof *words);
+        blake2s_compress(words + 8 * block, message, 64 + 10, 0xffffffffu);
+    }
+}
+
+API void faintly_hash_wide(const uint64_t *seeds, const uint64_t *ids, int64_t items,
+                           int64_t count, uint32_t *words)
+{
+    uint32_t keyed[8], digest[8 * 256];
+    for (int64_t i = 0; i < items; i++) {
+        if (i == 0 || seeds[i] != seeds[i - 1]) /* items of one client stand together */
+            blake2s_wide_keyed(keyed, seeds[i]);
+        blake2s_wide(keyed, ids[i], count, digest);
+        memcpy(words + i * count, digest, (size_t)count * sizeof *words);
+    }
+}
+
+API void faintly_solve_symbols(const int64_t *offsets, int64_t segments, uint8_t *rows,
+                               uint8_t *answers, int64_t size, uint8_t *solutions,
+                               const uint8_t *products, const uint8_t *differences,
+                               const uint8_t *inverses, int64_t order, int64_t *kept,
+                               int64_t *pivots)
+{
+    for (int64_t s = 0; s < segments; s++) {
+        uint8_t *solution = solutions + s * size;
+        int64_t rank = 0;
+        for (int64_t item = offsets[s]; item < offsets[s + 1]; item++) {
+            uint8_t *row = rows + item * size;
+            for (int64_t r = 0; r < rank; r++) {
+                const uint8_t *known = rows + kept[r] * size;
+                if (!row[pivots[r]])
+                    continue;
+                const uint8_t *times = products + row[pivots[r]] * order;
+                for (int64_t j = pivots[r]; j < size; j++)
+                    row[j] = differences[row[j] * order + times[known[j]]];
+                answers[item] = differences[answers[item] * order + times[answers[kept[r]]]];
+            }
+            int64_t pivot = 0;
+            while (pivot < size && !row[pivot])
+                pivot++;
+            if (pivot == size)
+                continue;
+            const uint8_t *over = products + inverses[row[pivot]] * order;
+            for (int64_t j = pivot; j < size; j++)
+                row[j] = over[row[j]];
+            answers[item] = over[answers[item]];
+            pivots[rank] = pivot;
+            kept[rank++] = item;
+        }
+        while (rank-- > 0) {
+            const uint8_t *row = rows + kept[rank] * size;
+            uint8_t left = answers[kept[rank]];
+            for (int64_t j = pivots[rank] + 1; j < size; j++)
+                left = differences[left * order + products[row[j] * order + solution[j]]];
+            solution[pivots[rank]] = left;
+        }
+    }
+}
+
+static inline int64_t fold_lanes(uint64_t sums, uint64_t prime, int64_t order)
+{
+    int64_t element = 0;
+    for (int64_t place = 1; place < order; place *= (int64_t)prime, sums >>= 16)
+        element += (int64_t)((sums & 0xffff) % prime) * place;
+    return element;
+}
+
+/* One symbol of one report: `scratch` holds the products of each of its symbols by each element. */
+static inline uint64_t inner_lanes(const uint32_t *hashed, const uint64_t *scratch, int64_t size,
+                                   int64_t order, int64_t each)
+{
+    uint64_t sums = 0;
+    for (int64_t j = 0; j < size; hashed++) {
+        const int64_t stop = j + each < size ? j + each : size;
+        for (uint64_t rest = *hashed; j < stop; j++, rest &= 0xffffffffu) {
+            rest *= (uint64_t)order;
+            sums += scratch[j * order + (int64_t)(rest >> 32)];
+        }
+    }
+    return sums;
+}
+
+API void faintly_read_symbols(const uint64_t *seeds, const uint8_t *symbols, int64_t size,
+                              int64_t reports, const uint64_t *ids, int64_t count,
+                              const int64_t *readings, const uint64_t *lanes, int64_t order,
+                              int64_t prime, int64_t each, uint32_t *hashed, uint64_t *scratch,
+                              int64_t *totals)
+{
+    const int64_t words = (size + each - 1) / each;
+    uint32_t *packed = (uint32_t *)scratch; /* over GF(2) whole words are compared at once */
+    for (int64_t i = 0; i < reports; i++) {
+        const uint8_t *own = symbols + i * size;
+        uint32_t keyed[8];
+        blake2s_wide_keyed(keyed, seeds[i]);
+        if (order == 2)
+            memset(packed, 0, (size_t)words * sizeof *packed);
+        for (int64_t j = 0; j < size; j++)
+            if (order == 2)
+                packed[j >> 5] |= (uint32_t)own[j] << (31 - (j & 31));
+            else
+                memcpy(scratch + j * order, lanes + own[j] * order,
+                       (size_t)order * sizeof *scratch);
+        for (int64_t c = 0; c < count; c++) {
+            int64_t symbol;
+            blake2s_wide(keyed, ids[c], words + 1, hashed);
+            if (order == 2) {
+                uint32_t folded = 0;
+                for (int64_t w = 0; w < words; w++)
+                    folded ^= hashed[w] & packed[w];
+                symbol = parity32(folded);
+            } else {
+                symbol = fold_lanes(inner_lanes(hashed, scratch, size, order, each),
+                                    (uint64_t)prime, order);
+            }
+            count_reading(totals, count, c, readings[symbol], hashed[words]);
         }
     }
 }

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from faintly.core.arrays import IdArray, IntArray, WordArray
+from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
 from faintly.kernels import arguments
-from faintly.primitives import hashing
+from faintly.primitives import galois, hashing
 
 
 def scatter_add(tables: IntArray, table: IntArray, index: IntArray, weight: IntArray) -> None:
@@ -59,3 +59,229 @@ def _read_hashed(seeds: IdArray, values: IntArray, ids: IdArray, family: str) ->
         place = hashing.places(seeds, repeated, values.shape[1], family)
         totals[position] = (place.signs * values[reports, place.bins]).sum()
     return totals
+
+
+def hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
+    """Return words (items, count): entry [i, w] hashes ids[i] ‖ tag ‖ w under seeds[i]."""
+    return hashing.hash_words(seeds, ids, tag, count, "prf")
+
+
+def solve_gf2(
+    offsets: IntArray, order: WordArray, rows: WordArray, answers: IntArray, free: WordArray
+) -> WordArray:
+    """Return for each segment a vector over GF(2) that answers its equations.
+
+    Segment s owns items offsets[s]:offsets[s+1]. They are taken by ascending `order`, ties by
+    position; an item whose row is in the span of the rows before it is dropped. The solution
+    has <solution, row> = answer for all others, and the bits of `free` wherever no row has
+    its pivot: the lowest bit left after reduction by the rows before.
+
+    Args:
+        offsets: (segments + 1,) ascending.
+        order: (items,) words to sort by.
+        rows: (items, words) little-endian bit vectors.
+        answers: (items,) of 0 and 1.
+        free: (segments, words) uniform bits, for a uniform solution.
+    """
+    out = free.copy()
+    for segment in range(len(free)):
+        first, last = int(offsets[segment]), int(offsets[segment + 1])
+        taken = sorted(range(first, last), key=lambda item: (int(order[item]), item))
+        equations = [(_integer(rows[item]), int(answers[item])) for item in taken]
+        solution = _solve(equations, _integer(free[segment]))
+        out[segment] = np.frombuffer(solution.to_bytes(4 * free.shape[1], "little"), "<u4")
+    return out
+
+
+def _integer(words: WordArray) -> int:
+    return int.from_bytes(words.astype("<u4").tobytes(), "little")
+
+
+def _solve(equations: list[tuple[int, int]], free: int) -> int:
+    basis: list[tuple[int, int, int]] = []  # pivot, row and answer
+    for row, answer in equations:
+        for pivot, known, said in basis:
+            if row & pivot:
+                row, answer = row ^ known, answer ^ said  # noqa: PLW2901
+        if row:
+            basis.append((row & -row, row, answer))
+    # A row holds no earlier pivot, so from the last one back only its own bit is open.
+    for pivot, row, answer in reversed(basis):
+        free &= ~pivot
+        if ((row & free).bit_count() ^ answer) & 1:
+            free |= pivot
+    return free
+
+
+def read_parity(seeds: IdArray, payload: WordArray, ids: IdArray) -> IntArray:
+    """Return Σ_i (-1)^(<payload_i, a_i(x)> + c_i(x)) for each id x, hashing with HalfSipHash."""
+    totals = np.zeros(len(ids), dtype=np.int64)
+    for position, item in enumerate(ids):
+        repeated = np.full(len(seeds), item, dtype=np.uint64)
+        rows = hash_words(seeds, repeated, hashing.EQUATION, payload.shape[1])
+        folded = np.bitwise_xor.reduce(rows & payload, axis=1, dtype=np.uint32)
+        coins = hash_words(seeds, repeated, hashing.COIN, 1)[:, 0]
+        totals[position] = hashing.to_signs(hashing.parity(folded) ^ (coins & 1)).sum()
+    return totals
+
+
+def solve_field(
+    offsets: IntArray, rows: WordArray, answers: WordArray, free: WordArray, bits: int
+) -> WordArray:
+    """Return for each segment a vector over GF(2^bits) that answers its equations.
+
+    Segment s owns items offsets[s]:offsets[s+1], taken in this order; an item whose row is in
+    the span of the rows before it is dropped. The solution has <solution, row> = answer for
+    all others, and the symbols of `free` wherever no row has its pivot: the first symbol left
+    after reduction by the rows before.
+    """
+    out = free.copy()
+    for segment in range(len(free)):
+        basis: list[tuple[int, WordArray, WordArray]] = []  # pivot, row and answer, scaled
+        for item in range(int(offsets[segment]), int(offsets[segment + 1])):
+            row, answer = rows[item].copy(), answers[item]
+            for pivot, known, said in basis:
+                factor = row[pivot]
+                row ^= galois.multiply(factor, known, bits)
+                answer = answer ^ galois.multiply(factor, said, bits)
+            if row.any():
+                pivot = int(np.argmax(row != 0))
+                head = row[pivot]
+                basis.append(
+                    (pivot, galois.divide(row, head, bits), galois.divide(answer, head, bits))
+                )
+        # A row holds no earlier pivot, so from the last one back only its own symbol is open.
+        for pivot, row, answer in reversed(basis):
+            out[segment, pivot] = 0
+            out[segment, pivot] = answer ^ _inner(row, out[segment], bits)
+    return out
+
+
+def _inner(left: WordArray, right: WordArray, bits: int) -> WordArray:
+    products = galois.multiply(left, right, bits)
+    return np.bitwise_xor.reduce(products, axis=-1, dtype=np.uint32)
+
+
+def read_span(
+    seeds: IdArray,
+    fields: WordArray,
+    ids: IdArray,
+    readings: IntArray,
+    *,
+    bits: int,
+    family: str,
+) -> IntArray:
+    """Return (2, ids): Σ_i s_i(x)·r and Σ_i r² with r = readings[<fields_i, a_i(x)>]."""
+    totals = np.zeros((2, len(ids)), dtype=np.int64)
+    count = fields.shape[1]
+    for position, item in enumerate(ids):
+        repeated = np.full(len(seeds), item, dtype=np.uint64)
+        words = hashing.hash_words(
+            seeds, repeated, hashing.SYMBOL, hashing.symbol_words(count, bits), family
+        )
+        symbols = _inner(fields, hashing.unpack_symbols(words, count, bits), bits)
+        mixed = (hashing.mix if family == "prf" else hashing.mix_blake2s)(
+            seeds, repeated, hashing.SIGN
+        )
+        _count(totals[:, position], readings[symbols], hashing.to_signs(mixed))
+    return totals
+
+
+def read_polynomial(
+    seeds: IdArray,
+    fields: WordArray,
+    ids: IdArray,
+    readings: IntArray,
+    *,
+    bits: int,
+    hashed: bool,
+) -> IntArray:
+    """Return (2, ids): Σ_i s_i(x)·r and Σ_i r² with r = readings[P_i(γ_i(x))].
+
+    P_i has the coefficients fields[i], constant term first. Where not `hashed`, an id is its
+    own point γ and every sign is +1.
+    """
+    totals = np.zeros((2, len(ids)), dtype=np.int64)
+    for position, item in enumerate(ids):
+        if hashed:
+            repeated = np.full(len(seeds), item, dtype=np.uint64)
+            where, signs = hashing.points(seeds, repeated, bits)
+        else:
+            where, signs = np.full(len(seeds), item, np.uint32), np.ones(len(seeds), np.int64)
+        symbols = galois.evaluate(fields, where, bits)
+        _count(totals[:, position], readings[symbols], signs)
+    return totals
+
+
+def _count(totals: IntArray, read: IntArray, signs: IntArray) -> None:
+    totals[0] += (signs * read).sum()
+    totals[1] += (read * read).sum()
+
+
+def read_slots(
+    seeds: IdArray, slots: WordArray, ids: IdArray, bins: int
+) -> tuple[IntArray, IntArray]:
+    """Return Σ_i hit·sign and Σ_i hit for each id x, hashing with HalfSipHash.
+
+    The hash of x ‖ tag ‖ word_i under seeds[i] hits if its bin is where_i; its sign is -1 if it
+    has the bit mask_i, and the other one if minus_i is 1. The rows of `slots` are word, mask,
+    where and minus.
+    """
+    word, mask, where, minus = slots
+    totals, hits = np.zeros(len(ids), dtype=np.int64), np.zeros(len(ids), dtype=np.int64)
+    closing = np.uint32(10 << 24 | hashing.PROJECTION) | (word << np.uint32(8))
+    for position, item in enumerate(ids):
+        halves = [item & hashing.LOW32, item >> np.uint64(32)]
+        message = [np.full(len(seeds), half, dtype=np.uint32) for half in halves]
+        hashed = hashing.half_sip(seeds, [*message, closing], 1, 3)
+        hit = hashing.scale_to(hashed, bins) == where
+        odd = ((hashed & mask) != 0) ^ (minus != 0)
+        hits[position] = hit.sum()
+        totals[position] = hits[position] - 2 * (hit & odd).sum()
+    return totals, hits
+
+
+def project_prf(
+    seeds: IdArray, offsets: IntArray, ids: IdArray, negative: AnyArray, groups: int
+) -> IntArray:
+    """Return Σ σ·s_g(x) over the items of each segment (row) for each group g (column).
+
+    Segment i owns items offsets[i]:offsets[i+1]. σ is -1 where `negative` is 1, and s_g(x) is
+    -1 where bit g of the hash of x under seeds[i] is 1.
+    """
+    owners = np.repeat(np.arange(len(seeds)), np.diff(offsets))
+    words = hash_words(seeds[owners], ids, hashing.PROJECTION, -(-groups // 32))
+    octets = words.astype("<u4", copy=False).view(np.uint8)
+    odd = np.unpackbits(octets, axis=1, count=groups, bitorder="little")
+    return _sign_sums(odd ^ negative.astype(np.uint8)[:, None], offsets)
+
+
+def project_linear(
+    seeds: IdArray,
+    offsets: IntArray,
+    codes: WordArray,
+    negative: AnyArray,
+    *,
+    groups: int,
+    bits: int,
+) -> IntArray:
+    """Return Σ σ·(-1)^<r_g,code> over the items of each segment (row) for each group (column).
+
+    r_g is `bits` bits of the hash of g under the segment's seed; σ is -1 where `negative` is 1.
+    """
+    owners = np.repeat(np.arange(len(seeds)), np.diff(offsets))
+    counter = np.arange(groups, dtype=np.uint64)
+    rows = hashing.mix(seeds[:, None], counter[None, :], hashing.GROUP) & np.uint32(2**bits - 1)
+    odd = hashing.parity(rows[owners] & codes[:, None])
+    return _sign_sums(odd ^ negative.astype(np.uint8)[:, None], offsets)
+
+
+def _sign_sums(odd: AnyArray, offsets: IntArray) -> IntArray:
+    """Return the sums of signs over each segment, where 1 stands for -1."""
+    counts = np.diff(offsets)
+    sums = np.zeros((len(counts), odd.shape[1]), dtype=np.int64)
+    held = np.flatnonzero(counts)  # reduceat cannot sum an empty segment
+    if len(held):
+        ones = np.add.reduceat(odd, offsets[held], axis=0, dtype=np.int64)
+        sums[held] = counts[held, None] - 2 * ones
+    return sums

@@ -1,6 +1,27 @@
 """From what a deployer wants to a plan that says so."""
 
+from faintly.planner.bounds import lower_bound
 from faintly.planner.build import make_plan
 from faintly.planner.error_model import ErrorModel, predict
+from faintly.planner.explain import explain
+from faintly.planner.search import Candidate, Ranking, rank, survey
+from faintly.planner.shuffle import amplified
+from faintly.planner.solve import Solution, solve
+from faintly.planner.wish import Wish, wish_for
 
-__all__ = ["ErrorModel", "make_plan", "predict"]
+__all__ = [
+    "Candidate",
+    "ErrorModel",
+    "Ranking",
+    "Solution",
+    "Wish",
+    "amplified",
+    "explain",
+    "lower_bound",
+    "make_plan",
+    "predict",
+    "rank",
+    "solve",
+    "survey",
+    "wish_for",
+]

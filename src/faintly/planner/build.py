@@ -1,13 +1,15 @@
-"""Make a plan: calibrate a mechanism to a request and salt the result."""
+"""Make a plan: let the planner choose, or calibrate the mechanism that was named."""
 
+from dataclasses import replace
 from typing import Any
 
-from faintly.core import Budget, Plan, Unit, Universe, parse_unit
+from faintly.core import Plan, Unit, Universe
 from faintly.core.plan import SALT_BYTES
-from faintly.mechanisms import Request, mechanism_class, mechanism_of
+from faintly.errors import FaintlyError
+from faintly.mechanisms import mechanism_of
+from faintly.planner.search import plan_for, survey
+from faintly.planner.wish import Wish, wish_for
 from faintly.primitives.entropy import secure
-
-DEFAULT_MECHANISM = "signed-binning"
 
 
 def make_plan(
@@ -19,11 +21,12 @@ def make_plan(
     universe: int | Universe | list[str],
     delta: float = 0.0,
     failure: float = 0.05,
-    mechanism: str = DEFAULT_MECHANISM,
-    decode: str = "table",
+    mechanism: str | None = None,
+    decode: str | None = None,
     family: str | None = None,
     maps: int | None = None,
     bits: int | None = None,
+    hard_sparsity: bool = False,
     salt: bytes | None = None,
     **options: Any,
 ) -> Plan:
@@ -37,46 +40,54 @@ def make_plan(
         universe: a size, a list of names, or a `Universe` (open for any text).
         delta: above 0 only where a theorem needs it.
         failure: chance that clipping or truncation touches any report.
-        mechanism: name of a registered mechanism.
-        decode: table answers all keys at once, direct any key at O(reports).
+        mechanism: name of a registered mechanism; None takes the best of the ranking.
+        decode: table answers all keys at once, direct any key at O(reports). None lets the
+            ranking choose; with a named mechanism it is table where that can be.
         family: hash family; None lets the mechanism choose.
         maps: public maps of the linear family; None lets the mechanism choose.
         bits: code bits of the linear family; None lets the mechanism choose.
+        hard_sparsity: no vector holds more items than the sparsity, and the application sees
+            to it; then mechanisms that refuse such vectors rank beside the others.
         salt: 16 public bytes; fresh ones by default.
-        **options: the mechanism's own knobs, such as bins, steps, row or cap.
+        **options: the knobs of the mechanism that is named, such as bins, steps, row or cap.
     """
-    request = Request(
-        unit=parse_unit(protect) if isinstance(protect, str) else protect,
-        budget=Budget(epsilon, delta),
+    wish = wish_for(
+        protect=protect,
+        epsilon=epsilon,
         sparsity=sparsity,
         clients=clients,
-        universe=_universe(universe),
+        universe=universe,
+        delta=delta,
         failure=failure,
+        mechanism=mechanism,
+        options=options or None,
         decode=decode,
         family=family,
         maps=maps,
         bits=bits,
-        options=options,
+        hard_sparsity=hard_sparsity,
     )
-    calibrated = mechanism_class(mechanism).calibrate(request)
-    plan = Plan(
-        unit=request.unit,
-        budget=request.budget,
-        sparsity=sparsity,
-        clients=clients,
-        universe=request.universe,
-        mechanism=mechanism,
-        parameters=calibrated.parameters,
-        hashing=calibrated.hashing,
-        decode=decode,
-        salt=secure().words(SALT_BYTES // 4).tobytes() if salt is None else salt,
-        failure=failure,
-    )
+    if mechanism is None:
+        plan = survey(wish).pick.plan
+        return plan if salt is None else replace(plan, salt=salt)
+    fresh = secure().words(SALT_BYTES // 4).tobytes() if salt is None else salt
+    return _named(wish, mechanism, options, fresh)
+
+
+def _named(wish: Wish, mechanism: str, options: dict[str, Any], salt: bytes) -> Plan:
+    """Return the plan of a named mechanism: what it makes of the options by itself."""
+    if wish.decode is not None:
+        return _checked(plan_for(mechanism, wish.request(wish.decode, options), salt))
+    try:
+        return _checked(plan_for(mechanism, wish.request("table", options), salt))
+    except FaintlyError:
+        try:
+            return _checked(plan_for(mechanism, wish.request("direct", options), salt))
+        except FaintlyError:
+            pass
+        raise
+
+
+def _checked(plan: Plan) -> Plan:
     mechanism_of(plan)
     return plan
-
-
-def _universe(universe: int | Universe | list[str]) -> Universe:
-    if isinstance(universe, Universe):
-        return universe
-    return Universe.indexed(universe) if isinstance(universe, int) else Universe.named(universe)

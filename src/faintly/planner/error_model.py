@@ -10,6 +10,7 @@ n       clients
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
@@ -72,3 +73,13 @@ def paper_lower_bound_user(d: int, k: int, n: int, epsilon: float) -> float:
     """Return min(1, √(ln C(d,k)/n)/ε): the paper's user-level lower bound up to its constant."""
     subsets = math.lgamma(d + 1) - math.lgamma(k + 1) - math.lgamma(d - k + 1)
     return min(1.0, math.sqrt(subsets / n) / epsilon)
+
+
+def smallest_visible(stderr: float, keys: int, false_rate: float = 0.05) -> float:
+    """Return the smallest estimate that stands out over all keys.
+
+    The chance that any of `keys` keys nobody holds is estimated above it is `false_rate`:
+    Šidák's one-sided limit, as top lists use it.
+    """
+    tail = -math.expm1(math.log1p(-false_rate) / keys)
+    return -NormalDist().inv_cdf(tail) * stderr

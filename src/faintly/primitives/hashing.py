@@ -18,6 +18,10 @@ import numpy as np
 from faintly.core import AnyArray, ArrayOrScalar, Hashing, IdArray, IntArray, WordArray
 
 BIN, SIGN, ROW, MATRIX, MAP, MASK, FOLD = (ord(letter) for letter in "bsrAjmf")
+EQUATION, COIN, ORDER = (ord(letter) for letter in "aco")  # of retrieval
+PROJECTION, GROUP = (ord(letter) for letter in "pg")  # of projection-choice
+POINT, SYMBOL = (ord(letter) for letter in "gy")  # of retrieval-gf
+WIDE = ord("w")  # of retrieval-l1
 ROUNDS = 4  # of odd-multiply, add and xor-shift; the statistical tests fail at one
 LOW32 = np.uint64(0xFFFFFFFF)
 
@@ -105,6 +109,69 @@ def _blake2s_words(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordAr
             digest = hashlib.blake2s(start + bytes([word]), digest_size=8, key=key).digest()
             out[position, word] = int.from_bytes(digest[:4], "little")
     return out
+
+
+def wide_words(seeds: IdArray, ids: IdArray, count: int) -> WordArray:
+    """Return words (items, count), eight from each BLAKE2s keyed with seeds[i] of id ‖ tag ‖ block.
+
+    The 32-byte digest makes one call worth eight of `mix_blake2s`. `count` is at most 2048,
+    since the block is one byte.
+    """
+    out = np.empty((len(ids), count), dtype=np.uint32)
+    blocks = range(-(-count // 8))
+    for position, (seed, item) in enumerate(zip(seeds.tolist(), ids.tolist(), strict=True)):
+        start, key = item.to_bytes(8, "little") + bytes([WIDE]), seed.to_bytes(8, "little")
+        digests = [hashlib.blake2s(start + bytes([block]), key=key).digest() for block in blocks]
+        out[position] = np.frombuffer(b"".join(digests), dtype="<u4")[:count]
+    return out
+
+
+def word_digits(order: int) -> int:
+    """Return how many digits to the base `order` are taken from one hashed word.
+
+    All that fit where the base is a power of two, which is exact; else as many as stay below
+    2^24 values, so that none is more likely than another by more than one part in 256.
+    """
+    limit = 2**32 if order & (order - 1) == 0 else 2**24
+    digits = 1
+    while order ** (digits + 1) <= limit:
+        digits += 1
+    return digits
+
+
+def base_digits(words: WordArray, order: int, count: int) -> AnyArray:
+    """Return digits (items, count): the expansion of word/2^32 to the base `order`, word by word.
+
+    >>> base_digits(np.array([[0x80000000, 0x40000000]], dtype=np.uint32), 2, 34)[0, 30:].tolist()
+    [0, 0, 0, 1]
+    """
+    each = word_digits(order)
+    out = np.empty((*words.shape, each), dtype=np.uint8)
+    rest = words.astype(np.uint64)
+    for place in range(each):
+        rest = rest * np.uint64(order)
+        out[:, :, place] = rest >> np.uint64(32)
+        rest &= LOW32
+    flat = out.reshape(len(words), words.shape[1] * each)
+    return np.ascontiguousarray(flat[:, :count])
+
+
+def unpack_symbols(words: WordArray, count: int, bits: int) -> WordArray:
+    """Return symbols (items, count) of `bits` bits, from as many as fit each word, lowest first."""
+    shifts = np.arange(32 // bits, dtype=np.uint32) * np.uint32(bits)
+    symbols = (words[:, :, None] >> shifts) & np.uint32(2**bits - 1)
+    return symbols.reshape(len(words), words.shape[1] * len(shifts))[:, :count]
+
+
+def symbol_words(count: int, bits: int) -> int:
+    """Return how many words hold `count` symbols of `bits` bits."""
+    return -(-count // (32 // bits))
+
+
+def points(seeds: IdArray, ids: IdArray, bits: int) -> tuple[WordArray, IntArray]:
+    """Return a point below 2^bits (the top of a hash) and a sign (its lowest bit) for each id."""
+    words = mix(seeds, ids, POINT)
+    return words >> np.uint32(32 - bits), to_signs(words)
 
 
 def scale_to(words: WordArray, count: int) -> IntArray:

@@ -1,0 +1,185 @@
+"""What faintly plan prints: the plan, the ranking behind it, and its warnings."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from faintly.cli.output import emit, note, say, table
+from faintly.core import Plan
+from faintly.errors import BoundDoesNotApply
+from faintly.mechanisms import mechanism_of
+from faintly.planner import Candidate, Ranking, Solution, amplified, explain, predict
+from faintly.planner.error_model import smallest_visible
+from faintly.planner.explain import warnings, why
+from faintly.planner.shuffle import CAVEAT
+
+LINES = 6  # rows of the ranking that are shown unasked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """A ranking and how much of it to show."""
+
+    ranking: Ranking
+    solution: Solution | None
+    expected_mean: float | None
+    shuffle_delta: float | None
+    everything: bool
+    explain: bool
+
+
+def document(shown: Shown) -> None:
+    """Print the plan and its ranking as one JSON object."""
+    ranking, pick = shown.ranking, shown.ranking.pick
+    mechanism = mechanism_of(pick.plan)
+    model = predict(pick.plan, ranking.wish.mean_square)
+    answer: dict[str, Any] = {
+        "digest": pick.plan.digest.hex(),
+        "bytes": pick.bytes,
+        "predicted_n_var_worst": model.worst,
+        "predicted_n_var_typical": model.typical,
+        "predicted_stderr": model.stderr,
+        "predicted_linf": model.linf,
+        "memory_bytes": pick.memory,
+        "influence": pick.influence / pick.plan.clients,
+        "relative_bias": pick.bias,
+        "lower_bound": pick.bound,
+        "smallest_visible_mean": smallest_visible(model.stderr, ranking.wish.keys),
+        "guarantee": mechanism.guarantee().words(),
+        "why": why(ranking),
+        "explanation": explain(ranking, shown.expected_mean),
+        "warnings": warnings(ranking, shown.expected_mean),
+        "candidates": [_candidate(one) for one in ranking.candidates],
+        "refused": [
+            {
+                "mechanism": one.mechanism,
+                "options": dict(one.options),
+                "decode": one.decode,
+                "reason": one.reason,
+            }
+            for one in ranking.refused
+        ],
+    }
+    if shown.solution is not None:
+        answer["solved"] = {
+            "for": shown.solution.unknown or "bytes",
+            "value": pick.bytes if shown.solution.value is None else shown.solution.value,
+            "words": shown.solution.words,
+        }
+    if shown.shuffle_delta is not None:
+        answer["shuffle"] = _shuffled(shown)
+    emit(answer | {"plan": pick.plan.document()})
+
+
+def _candidate(one: Candidate) -> dict[str, Any]:
+    return {
+        "mechanism": one.mechanism,
+        "options": dict(one.options),
+        "decode": one.decode,
+        "bytes": one.bytes,
+        "memory_bytes": one.memory,
+        "operations": one.operations,
+        "operations_per_key": one.key_operations,
+        "n_var_worst": one.worst,
+        "n_var_typical": one.typical,
+        "stderr": one.stderr,
+        "relative_bias": one.bias,
+        "times_lower_bound": one.ratio if math.isfinite(one.ratio) else None,
+        "drawbacks": list(one.drawbacks),
+    }
+
+
+def _shuffled(shown: Shown) -> dict[str, Any]:
+    plan = shown.ranking.pick.plan
+    assert shown.shuffle_delta is not None
+    try:
+        guarantee = mechanism_of(plan).guarantee()
+        epsilon = amplified(guarantee, plan.clients, shown.shuffle_delta)
+    except BoundDoesNotApply as error:
+        return {"epsilon": None, "delta": shown.shuffle_delta, "reason": str(error)}
+    return {"epsilon": epsilon, "delta": shown.shuffle_delta, "caveat": CAVEAT}
+
+
+def describe(shown: Shown) -> None:
+    """Print the plan and its ranking for people."""
+    ranking, pick = shown.ranking, shown.ranking.pick
+    made = pick.plan
+    mechanism, model = mechanism_of(made), predict(made, ranking.wish.mean_square)
+    hashing = made.hashing
+    maps = f", {hashing.bits} bits, {hashing.maps} map(s)" if hashing.family == "linear" else ""
+    visible = smallest_visible(model.stderr, ranking.wish.keys)
+    if shown.solution is not None:
+        say(f"solved           {shown.solution.words}")
+    say(f"plan             {made.digest.hex()}")
+    say(f"mechanism        {made.mechanism} ({_parameters(made)})")
+    say(f"decoding         {made.decode}, {hashing.family} hash{maps}; {pick.decoding}")
+    say(f"report           {pick.bytes} bytes")
+    say(f"server memory    about {pick.memory / 2**20:,.1f} MiB")
+    say(f"standard error   at most {model.stderr:.4g} for one key, with {made.clients:,} reports")
+    say(f"noise floor      {1.96 * model.stderr:.4g} for one key, {model.linf:.4g} over all keys")
+    say(f"smallest mean    that stands out over {ranking.wish.keys:,} keys: {visible:.4g}")
+    say(f"one lying client moves any estimate by at most {pick.influence / made.clients:.3g}")
+    say(f"guarantee        {mechanism.guarantee().words()}")
+    say(f"why              {why(ranking)}")
+    if shown.shuffle_delta is not None:
+        _say_shuffled(_shuffled(shown))
+    if shown.everything or len(ranking.candidates) > 1:
+        _say_candidates(shown)
+    if shown.explain:
+        for paragraph in explain(ranking, shown.expected_mean):
+            say(f"\n{paragraph}")
+        say()
+    for warning in warnings(ranking, shown.expected_mean):
+        note(warning)
+
+
+def _say_shuffled(found: dict[str, Any]) -> None:
+    if found["epsilon"] is None:
+        say(f"shuffling        no bound: {found['reason']}")
+        return
+    say(
+        f"shuffling        epsilon {found['epsilon']:.3g}, delta {found['delta']:g} for the "
+        f"mixture of all reports: {found['caveat']}"
+    )
+
+
+def _say_candidates(shown: Shown) -> None:
+    ranking = shown.ranking
+    listed = ranking.candidates if shown.everything else ranking.candidates[:LINES]
+    left = len(ranking.candidates) - len(listed)
+    headings = ["candidate", "decode", "bytes", "stderr", "n·Var", "typical", "×bound"]
+    if shown.everything:
+        headings += ["MiB", "ops"]
+    notes = list(dict.fromkeys(drawback for one in listed for drawback in one.drawbacks))
+    rows = []
+    for one in listed:
+        marks = "".join(f" [{notes.index(drawback) + 1}]" for drawback in one.drawbacks)
+        row = [
+            f"{one.title}{marks}",
+            one.decode,
+            f"{one.bytes:,}",
+            f"{one.stderr:.3g}",
+            f"{one.worst:.4g}",
+            f"{one.typical:.4g}",
+            f"{one.ratio:.3g}",
+            f"{one.memory / 2**20:,.1f}",
+            f"{one.operations:.0e}",
+        ]
+        rows.append(row[: len(headings)])
+    table(headings, rows)
+    for number, drawback in enumerate(notes, 1):
+        say(f"[{number}] ranked below: {drawback}")
+    if left > 0:
+        say(f"{left} more: --candidates")
+    if shown.everything:
+        for reason in ranking.reasons:
+            say(f"refused          {reason}")
+
+
+def _parameters(made: Plan) -> str:
+    """Return the plan's parameters that people can read: no thresholds and no tables."""
+    return ", ".join(
+        f"{name} {value}"
+        for name, value in made.parameters.items()
+        if value is not None and not isinstance(value, list)
+    )

@@ -1,0 +1,210 @@
+"""The bytes of a ledger: one line per record, each sealed by a checksum over all before it.
+
+line     JSON array, space, CRC-32 of this and all earlier lines in 8 hex digits, newline
+first    ["faintly-ledger",1]
+charge   ["charge",digest,epoch,unit,epsilon,delta,items]   before any noise is drawn
+report   ["report",digest,epoch,bytes]                      before anything is sent
+total    ["total",unit,epsilon,delta,items,count]           charges that were added up
+last     ["last",digest,epoch]                              latest epoch charged for a plan
+
+Digests and bytes are hexadecimal, epsilon and delta plain decimals, items an integer or null.
+The first line is put in place whole, by a rename, and every further line is on the disk before
+the next one is begun. So only the end of a journal can be torn, and what is torn has no newline.
+Anything else that does not fit is damage, and damage is refused, never repaired.
+"""
+
+import json
+import re
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from faintly.core import parse_unit
+from faintly.core.spending import Charge, Loss, decimal_of, exact
+from faintly.errors import FaintlyError, LedgerFailed
+
+FORMAT = "faintly-ledger"
+VERSION = 1
+MAX_EPOCH = 2**53 - 1  # the largest integer that JavaScript also holds exactly
+_DECIMAL = re.compile(r"[0-9]{1,400}(\.[0-9]{1,400})?")
+_HEX = re.compile(r"([0-9a-f]{2})*")
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """A report was paid for, whether or not it came to be."""
+
+    digest: bytes
+    epoch: int
+    charge: Charge
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The bytes of a report, to be sent now and whenever the same report is asked for."""
+
+    digest: bytes
+    epoch: int
+    report: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """Many equal charges in one line."""
+
+    charge: Charge
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """The latest epoch that was charged for a plan."""
+
+    digest: bytes
+    epoch: int
+
+
+Record = Charged | Kept | Total | Last
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """What the bytes of a ledger say."""
+
+    records: tuple[Record, ...]
+    checksum: int
+    torn: bool  # whether a last write was cut short, so that nothing may be appended
+
+    def appended(self, record: Record) -> tuple[bytes, "Journal"]:
+        """Return the bytes that append a record, and the journal with it."""
+        line, checksum = _line(_values(record), self.checksum)
+        return line, Journal((*self.records, record), checksum, torn=False)
+
+
+def write(records: list[Record]) -> bytes:
+    """Return a whole journal."""
+    data, checksum = _line([FORMAT, VERSION], 0)
+    for record in records:
+        line, checksum = _line(_values(record), checksum)
+        data += line
+    return data
+
+
+def read(data: bytes) -> Journal:
+    """Return what a journal holds, or raise `LedgerFailed` where it is damaged.
+
+    A torn end counts where it can be read as a charge and is left out otherwise. Leaving it
+    out frees nothing: noise is drawn after a charge is whole on the disk, and a report is sent
+    after its own line is, so neither a torn charge nor a torn report has led to a report.
+    """
+    lines = data.split(b"\n")
+    end = lines.pop()
+    if not lines:
+        raise LedgerFailed("the ledger has no first line; it is damaged or something else")
+    checksum = _check(lines[0], 0, 1)
+    if _parse(lines[0], 1) != [FORMAT, VERSION]:
+        raise LedgerFailed(f"the ledger is not of the version {VERSION} that this program reads")
+    records: list[Record] = []
+    for number, line in enumerate(lines[1:], start=2):
+        checksum = _check(line, checksum, number)
+        records.append(_record(_parse(line, number), number))
+    charge = _torn_charge(end)
+    if charge is not None:
+        records.append(charge)
+    return Journal(tuple(records), checksum, torn=bool(end))
+
+
+def _line(values: list[Any], before: int) -> tuple[bytes, int]:
+    body = json.dumps(values, separators=(",", ":")).encode("ascii")
+    checksum = zlib.crc32(body, before)
+    return body + f" {checksum:08x}\n".encode("ascii"), checksum
+
+
+def _check(line: bytes, before: int, number: int) -> int:
+    checksum = zlib.crc32(line[:-9], before)
+    if line[-9:] != f" {checksum:08x}".encode("ascii"):
+        raise _damage(number)
+    return checksum
+
+
+def _damage(number: int) -> LedgerFailed:
+    return LedgerFailed(
+        f"line {number} of the ledger is damaged, so what was spent is not known; "
+        "restore the file, or delete it and count everything before as unknown"
+    )
+
+
+def _parse(line: bytes, number: int) -> list[Any]:
+    try:
+        values = json.loads(line[:-9])
+    except (ValueError, RecursionError):
+        raise _damage(number) from None
+    if not isinstance(values, list):
+        raise _damage(number)
+    return values
+
+
+def _torn_charge(end: bytes) -> Charged | None:
+    try:
+        values, _ = json.JSONDecoder().raw_decode(end.decode("latin-1"))
+        record = _record(values, 0)
+    except (ValueError, RecursionError, LedgerFailed):
+        return None
+    return record if isinstance(record, Charged) else None
+
+
+def _values(record: Record) -> list[Any]:
+    if isinstance(record, Charged):
+        return ["charge", record.digest.hex(), record.epoch, *_charge_values(record.charge)]
+    if isinstance(record, Kept):
+        return ["report", record.digest.hex(), record.epoch, record.report.hex()]
+    if isinstance(record, Total):
+        return ["total", *_charge_values(record.charge), record.count]
+    return ["last", record.digest.hex(), record.epoch]
+
+
+def _charge_values(charge: Charge) -> list[Any]:
+    loss = charge.loss
+    return [str(charge.unit), decimal_of(loss.epsilon), decimal_of(loss.delta), charge.items]
+
+
+def _record(values: Any, number: int) -> Record:
+    try:
+        match values:
+            case ["charge", digest, epoch, unit, epsilon, delta, items]:
+                charge = _charge(unit, epsilon, delta, items)
+                return Charged(_bytes(digest), _integer(epoch, 0), charge)
+            case ["report", digest, epoch, report]:
+                return Kept(_bytes(digest), _integer(epoch, 0), _bytes(report))
+            case ["total", unit, epsilon, delta, items, count]:
+                return Total(_charge(unit, epsilon, delta, items), _integer(count, 1))
+            case ["last", digest, epoch]:
+                return Last(_bytes(digest), _integer(epoch, 0))
+    except (ValueError, FaintlyError):
+        pass
+    raise _damage(number)
+
+
+def _charge(unit: Any, epsilon: Any, delta: Any, items: Any) -> Charge:
+    if not isinstance(unit, str):
+        raise ValueError("a unit is text")
+    loss = Loss(exact(_decimal(epsilon)), exact(_decimal(delta)))
+    return Charge(parse_unit(unit), loss, None if items is None else _integer(items, 1))
+
+
+def _decimal(text: Any) -> str:
+    if not isinstance(text, str) or not _DECIMAL.fullmatch(text):
+        raise ValueError("an amount is a plain decimal")
+    return text
+
+
+def _bytes(text: Any) -> bytes:
+    if not isinstance(text, str) or not _HEX.fullmatch(text):
+        raise ValueError("bytes are lower-case hexadecimal")
+    return bytes.fromhex(text)
+
+
+def _integer(value: Any, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MAX_EPOCH:
+        raise ValueError("an integer is out of range")
+    return value

@@ -1,0 +1,222 @@
+"""What this device has already spent, and the reports it spent it on.
+
+The order is: charge, fsync, randomize, persist the bytes, send. So a report that left the
+device is always paid for, and a crash in between burns budget instead of giving noise away.
+Reports are remembered by (plan digest, epoch) and never by the data: asking again gives the
+same bytes even if the vector has changed, because fresh noise would be paid for again.
+docs/explanation/ledger.md has the arguments.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from faintly.client import journal
+from faintly.client.journal import MAX_EPOCH, Charged, Journal, Kept, Last, Record, Total
+from faintly.client.store import Disk
+from faintly.core import Unit, parse_unit
+from faintly.core.spending import Charge, Limit, Limits, Loss, Spending
+from faintly.errors import EpochPassed, InvalidInput, LedgerFailed
+
+WAIT_S = 10.0  # a report takes milliseconds; whoever holds the lock this long is stuck
+KEPT_EPOCHS = 2  # a clock that is set back over one border of epochs still finds its report
+SPARE_LINES = 256  # lines that may pile up before a ledger is written anew: about 30 KiB
+
+
+@dataclass(slots=True)
+class Book:
+    """Everything that a journal adds up to."""
+
+    spending: Spending = field(default_factory=Spending)
+    last: dict[bytes, int] = field(default_factory=dict)
+    kept: dict[tuple[bytes, int], bytes] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, records: tuple[Record, ...]) -> "Book":
+        """Return what the records add up to."""
+        book = cls()
+        for record in records:
+            book.add(record)
+        return book
+
+    def add(self, record: Record) -> None:
+        """Take one more record into account."""
+        match record:
+            case Charged(digest, epoch, charge):
+                self.spending = self.spending.plus(charge)
+                self._see(digest, epoch)
+            case Kept(digest, epoch, report):
+                self.kept[digest, epoch] = report
+                self._see(digest, epoch)
+            case Total(charge, count):
+                self.spending = self.spending.plus(charge, count)
+            case Last(digest, epoch):
+                self._see(digest, epoch)
+
+    def _see(self, digest: bytes, epoch: int) -> None:
+        self.last[digest] = max(epoch, self.last.get(digest, 0))
+
+    def shortest(self) -> list[Record]:
+        """Return the fewest records that say the same, older reports left out."""
+        totals = [Total(charge, count) for charge, count in self.spending.counts.items()]
+        lasts = [Last(digest, epoch) for digest, epoch in self.last.items()]
+        kept: list[Record] = []
+        for digest in self.last:
+            epochs = sorted(epoch for plan, epoch in self.kept if plan == digest)
+            kept += [Kept(digest, e, self.kept[digest, e]) for e in epochs[-KEPT_EPOCHS:]]
+        return [*totals, *lasts, *kept]
+
+
+class Entry:
+    """One report of one plan and epoch, while the ledger is locked for it."""
+
+    def __init__(self, ledger: "Ledger", digest: bytes, epoch: int) -> None:
+        self._ledger = ledger
+        self._key = digest, epoch
+        self._paid = False
+        self._book, self._journal = ledger._load()
+        self.report = self._book.kept.get(self._key)
+        last = self._book.last.get(digest)
+        if self.report is None and last is not None and epoch < last:
+            raise EpochPassed(
+                f"epoch {epoch} is before the last one, {last}, and its report is not kept; "
+                "a past epoch is never reported afresh"
+            )
+
+    def charge(self, charge: Charge) -> None:
+        """Pay for a report; returns once that is on the disk, or raises."""
+        self._ledger.limits.admit(self._book.spending, charge)
+        self._journal = self._ledger._ready(self._book, self._journal)
+        self._append(Charged(*self._key, charge))
+        # The file's own name must last as well: whoever put it there may have died too early.
+        self._ledger._sync_name()
+        self._paid = True
+
+    def keep(self, report: bytes) -> None:
+        """Remember the bytes that were paid for; they may be sent once this returns."""
+        if not self._paid:
+            raise TypeError("a report is charged before it is kept")
+        self._append(Kept(*self._key, report))
+        self._paid = False
+        self.report = report
+
+    def _append(self, record: Record) -> None:
+        assert self._journal is not None
+        self._journal = self._ledger._append(self._journal, record)
+
+
+class Ledger:
+    """The accounts of one person on one device, in one small file.
+
+    Privacy: the totals over all reports, in every account, stay within the limits, as long as
+    the file is kept and every report of this person goes through it. Deleting the file, or
+    putting an older copy back, makes the ledger forget; it cannot notice.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        limits: Mapping[str, Limit] | Mapping[Unit, Limit],
+        *,
+        wait_s: float = WAIT_S,
+        disk: Disk | None = None,
+    ) -> None:
+        """Name the file and set what may be spent.
+
+        Args:
+            path: the ledger's file; made at the first report, in a folder that is there.
+            limits: per account (event, user or l1:DISTANCE) an epsilon, or (epsilon, delta).
+                Amounts are exact: pass text or integers where a float would not do.
+            wait_s: how long to wait for another process that is using the ledger.
+            disk: the file system; tests put another in its place.
+        """
+        self.path = Path(path).resolve()
+        self.limits = Limits.of(limits)
+        self._wait_s = wait_s
+        self._disk = disk or Disk()
+
+    @contextmanager
+    def entry(self, digest: bytes, epoch: int) -> Iterator[Entry]:
+        """Lock the ledger and yield the entry of one plan and epoch.
+
+        Raises:
+            EpochPassed: the epoch lies before the last one and has no report that is kept.
+        """
+        if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 <= epoch <= MAX_EPOCH:
+            raise InvalidInput("an epoch is an integer between 0 and 2^53 - 1")
+        with self._locked():
+            yield Entry(self, digest, epoch)
+
+    def spent(self, account: str | Unit) -> Loss | None:
+        """Return what an account has spent; None where some report has no bound there."""
+        return self._now().spending.spent(_unit(account))
+
+    def left(self, account: str | Unit) -> Loss:
+        """Return what a limited account has left."""
+        unit = _unit(account)
+        if unit not in self.limits.accounts:
+            raise InvalidInput(f"the ledger sets no limit on {unit}")
+        return self.limits.left(self._now().spending, unit)
+
+    def _now(self) -> Book:
+        with self._locked():
+            return self._load()[0]
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            with self._failures("lock"):
+                name = self.path.with_name(f"{self.path.name}.lock")
+                stack.enter_context(self._disk.lock(name, self._wait_s))
+            yield
+
+    def _load(self) -> tuple[Book, Journal | None]:
+        with self._failures("read"):
+            data = self._disk.read(self.path)
+        if data is None:
+            return Book(), None
+        found = journal.read(data)
+        return Book.of(found.records), found
+
+    def _ready(self, book: Book, found: Journal | None) -> Journal:
+        """Return a journal that can be appended to, written anew where that is needed."""
+        shortest = book.shortest()
+        most = 2 * len(shortest) + SPARE_LINES
+        if found is not None and not found.torn and len(found.records) <= most:
+            return found
+        data = journal.write(shortest)
+        with self._failures("write"):
+            self._disk.replace(self.path, data)
+        return journal.read(data)
+
+    def _append(self, found: Journal, record: Record) -> Journal:
+        line, after = found.appended(record)
+        with self._failures("write"):
+            self._disk.append(self.path, line)
+        return after
+
+    def _sync_name(self) -> None:
+        with self._failures("write"):
+            self._disk.sync_folder(self.path.parent)
+
+    @contextmanager
+    def _failures(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise LedgerFailed(f"cannot {what} the ledger {self.path}: {reason}") from error
+
+
+def read_book(path: Path) -> Book:
+    """Return what a ledger's file adds up to, for people to look at; nothing is changed."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise LedgerFailed(f"cannot read the ledger {path}: {error.strerror}") from None
+    return Book.of(journal.read(data).records)
+
+
+def _unit(account: str | Unit) -> Unit:
+    return parse_unit(account) if isinstance(account, str) else account

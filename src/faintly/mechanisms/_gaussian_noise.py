@@ -1,0 +1,151 @@
+"""Exact discrete Gaussian noise, and the delta that it keeps.
+
+The sampler is Canonne, Kamath and Steinke's: a discrete Laplace draw, kept with probability
+e^-γ for a rational γ. Coins of that kind are made of coins with rational odds alone (the
+alternating series of e^-γ), so nothing here rounds, and the plan's one integer is the law.
+
+δ comes from the continuous Gaussian (gaussian.proof.md, Lemma 2): noise of variance V on
+integers is, within a factor e^±η, what rounding at random makes of N(0, V - SMOOTHED), and the
+continuous mechanism has  δ(ε, μ) = Φ(μ/2 - ε/μ) - e^ε·Φ(-μ/2 - ε/μ)  at distance μ.
+"""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from faintly.core import AnyArray, FloatArray, IntArray
+from faintly.primitives.choice import uniform_below
+from faintly.primitives.entropy import Rng
+
+SMOOTHED = 2  # variance given to rounding at random: e^(-2π²·2) is 7·10^-18
+# Twice the sum over m ≥ 1 of e^(-2π²·2·m²), rounded up: how far a Gaussian's sum over integers
+# depends on where its centre lies.
+RIPPLE = 1.5e-17
+MAX_VARIANCE = 2**26  # squares of what is drawn stay below 2^63
+FLOAT_SLACK = 1e-8  # more than erfc, a few operations and the tolerance below can lose
+
+
+def gaussian_delta(epsilon: float, reach: float) -> float:
+    """Return δ of the continuous Gaussian of variance 1 at distance √reach, rounded up."""
+    root = math.sqrt(reach)
+    upper, lower = root / 2 - epsilon / root, -root / 2 - epsilon / root
+    tail = _normal(upper) - math.exp(epsilon) * _normal(lower)
+    return max(tail, 0.0) + FLOAT_SLACK * _normal(upper)
+
+
+def _normal(z: float) -> float:
+    return math.erfc(-z / math.sqrt(2)) / 2
+
+
+def delta_at(epsilon: float, square: float, variance: int, coordinates: int) -> float:
+    """Return δ of integer noise on so many coordinates, for a change of squared length `square`."""
+    ripple = 2 * coordinates * RIPPLE / (1 - RIPPLE) * (1 + FLOAT_SLACK)
+    reach = square / (variance - SMOOTHED)
+    return math.exp(ripple) * gaussian_delta(epsilon - 2 * ripple, reach)
+
+
+def growth(epsilon: float, square: float, variance: int) -> float:
+    """Return d ln δ/d(square) at `square`: how fast δ grows with the squared change."""
+    spread = variance - SMOOTHED
+    reach = square / spread
+    root = math.sqrt(reach)
+    density = math.exp(-((root / 2 - epsilon / root) ** 2) / 2) / math.sqrt(2 * math.pi)
+    return density / (2 * root) / gaussian_delta(epsilon, reach) / spread
+
+
+def rounding_is_free(rate: float, most: int) -> bool:
+    """Return whether rounding at random leaves δ at that of moves of `most` whole steps.
+
+    A coordinate that moves i + b steps moves i or i + 1 whole ones, and Lemma 3 needs
+    λi² + ln(1 + b(e^(λ(2i+1)) - 1)) ≤ most·λ(i + b) for each i below `most` and b in [0, 1].
+    The left side is concave in b, so its excess is largest at one place.
+    """
+    for whole in range(most):
+        jump = math.expm1(rate * (2 * whole + 1))
+        part = min(1.0, max(0.0, 1 / (most * rate) - 1 / jump))
+        excess = rate * whole**2 + math.log1p(part * jump) - most * rate * (whole + part)
+        if excess > 1e-12:  # both sides are equal at the largest move
+            return False
+    return True
+
+
+def draw(variance: int, count: int, rng: Rng) -> IntArray:
+    """Return `count` draws with P(z) proportional to e^(-z²/(2·variance)), exactly."""
+    scale = math.isqrt(variance) + 1
+    out = np.zeros(count, dtype=np.int64)
+    open_ = np.arange(count)
+    while len(open_):
+        tried, valid = _laplace(scale, len(open_), rng)
+        gap = np.where(valid, np.abs(tried), 0) * scale - variance
+        kept = np.zeros(len(open_), dtype=bool)
+        kept[valid] = _falls(gap[valid] ** 2, 2 * variance * scale**2, rng)
+        out[open_[kept]] = tried[kept]
+        open_ = open_[~kept]
+    return out
+
+
+def _laplace(scale: int, count: int, rng: Rng) -> tuple[IntArray, AnyArray]:
+    """Return tries at discrete Laplace draws of ratio e^(-1/scale), and which of them count."""
+    low = uniform_below(np.full(count, scale), rng)
+    valid = _falls(low, scale, rng)
+    high = np.zeros(count, dtype=np.int64)
+    alive = np.nonzero(valid)[0]
+    while len(alive):
+        alive = alive[_falls(np.ones(len(alive), dtype=np.int64), 1, rng)]
+        high[alive] += 1
+    size = low + scale * high
+    negative = (rng.words(count) & np.uint32(1)).astype(bool)
+    return np.where(negative, -size, size), valid & ~(negative & (size == 0))
+
+
+def _falls(numerators: IntArray, denominator: int, rng: Rng) -> AnyArray:
+    """Return True with probability e^(-numerator/denominator), for each numerator."""
+    whole, rest = np.divmod(numerators, denominator)
+    alive = _below_one(rest, denominator, rng)
+    left = np.nonzero(alive & (whole > 0))[0]
+    while len(left):
+        one = _below_one(np.ones(len(left), dtype=np.int64), 1, rng)
+        alive[left[~one]] = False
+        whole[left] -= 1
+        left = left[one & (whole[left] > 0)]
+    return alive
+
+
+def _below_one(numerators: IntArray, denominator: int, rng: Rng) -> AnyArray:
+    """Return True with probability e^-γ, γ = numerator/denominator at most 1.
+
+    The number of heads in a row from coins of odds γ, γ/2, γ/3, … is even with that probability.
+    """
+    even = np.ones(len(numerators), dtype=bool)
+    going, place = np.arange(len(numerators)), 1
+    while len(going):
+        going = going[_rational(numerators[going], denominator, rng)]
+        if place > 1:
+            going = going[uniform_below(np.full(len(going), place), rng) == 0]
+        even[going] ^= True
+        place += 1
+    return even
+
+
+def _rational(numerators: IntArray, denominator: int, rng: Rng) -> AnyArray:
+    """Return True with probability numerator/denominator (below 2^63), by rejection."""
+    limit = np.uint64(2**64 // denominator * denominator - 1)
+    out = np.zeros(len(numerators), dtype=bool)
+    open_ = np.arange(len(numerators))
+    while len(open_):
+        words = rng.words(2 * len(open_)).astype(np.uint64)
+        wide = words[0::2] | (words[1::2] << np.uint64(32))
+        done = wide <= limit
+        hit = wide[done] % np.uint64(denominator) < numerators[open_[done]].astype(np.uint64)
+        out[open_[done]] = hit
+        open_ = open_[~done]
+    return out
+
+
+@lru_cache(maxsize=16)  # enumeration asks for one law thousands of times
+def law(variance: int, reach: int) -> FloatArray:
+    """Return P(z) for z in -reach..reach; the sum over all integers is its normalizer."""
+    far = max(reach, math.ceil(40 * math.sqrt(variance)))
+    shape: FloatArray = np.exp(-(np.arange(-far, far + 1, dtype=np.float64) ** 2) / (2 * variance))
+    return (shape / math.fsum(shape))[far - reach : far + reach + 1]

@@ -1,0 +1,361 @@
+"""How well projection-choice estimates: exact constants, from laws of sums of random signs.
+
+k tokens fall into b bins of each of G groups, with random signs (or, unsigned, without).
+X_gj is the sum in bin j of group g, and N_t counts the bins with |X_gj| ≥ t (X_gj ≥ t). The
+N best slots then score S(N) = Σ_{t≥1} E[min(N, N_t)] together, and every constant follows:
+
+signed    c = (P/N - (1-P)/(M-N))·S/k                    V0 = 1/(b·c²),        M = 2Gb slots
+unsigned  c = (P/N - (1-P)/(M-N))·S/k + (1-P)·G/(M-N) - 1/b
+                                                         V0 = (1-1/b)/(b·c²),  M = Gb slots
+
+P is the chance that the report is one of the N best. With one bin N_t is binomial. With more,
+P(N_t = m) in one group is k!·[y^k] C(b,m)·A_t(y)^m·B_t(y)^(b-m), where A_t gathers the loads
+that reach level t and B_t the others; a sum over O(√k) points of a circle extracts the
+coefficient to full precision, since on it all terms are bounded by their values at y = k.
+
+letter  word
+k       tokens
+G       groups
+b       bins
+N       top
+M       slots
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from faintly.core import FloatArray
+
+NEGLIGIBLE = 1e-18  # of probabilities: far below what a sum of a million of them can show
+POINTS_PER_DEVIATION = 12  # points of the circle per √k: a Poisson law ends before 12 deviations
+LEVELS_AT_ONCE = 2**22  # entries of one block of binomial laws: 32 MiB
+KEPT = 256  # curves that stay in memory
+SEARCHED = 256  # tokens beyond which searching takes long and gains less than a thousandth
+PATIENCE = 3  # steps of a search that may bring nothing: N is whole, so V0 has small bumps
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What scores depend on: tokens, groups, bins, and whether bins are signed."""
+
+    tokens: int
+    groups: int
+    bins: int = 1
+    signed: bool = True
+
+    @property
+    def slots(self) -> int:
+        """Return M, the number of possible reports."""
+        return self.groups * self.bins * (2 if self.signed else 1)
+
+    @property
+    def most(self) -> int:
+        """Return the largest sensible N: beyond it signed slots of negative score would enter."""
+        return self.groups * self.bins - (0 if self.signed else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Odds:
+    """How likely slots are: `share` for all the best together, the rest for the others."""
+
+    top: int
+    share: float  # P
+
+    @classmethod
+    def unrounded(cls, shape: Shape, top: int, epsilon: float) -> "Odds":
+        """Return P = N·e^ε/Ω, of which plans carry a 32-bit rounding."""
+        best = top * math.exp(epsilon)
+        return cls(top, best / (best + shape.slots - top))
+
+    def gap(self, shape: Shape) -> float:
+        """Return how much likelier one of the best slots is than one of the others."""
+        return self.share / self.top - (1 - self.share) / (shape.slots - self.top)
+
+
+def attenuation(shape: Shape, odds: Odds) -> float:
+    """Return c: what one report says about an item of value 1, before it is scaled up."""
+    signal = odds.gap(shape) * float(score_curve(shape)[odds.top]) / shape.tokens
+    if shape.signed:
+        return signal
+    others = (1 - odds.share) / (shape.slots - odds.top)
+    return signal + others * shape.groups - 1 / shape.bins
+
+
+def unheld_variance(shape: Shape, odds: Odds) -> float:
+    """Return V0: n·Var at an item that nobody holds."""
+    spread = 1 / shape.bins if shape.signed else (1 - 1 / shape.bins) / shape.bins
+    return spread / attenuation(shape, odds) ** 2
+
+
+def held_variance(shape: Shape, odds: Odds) -> float:
+    """Return V1: n·Var at an item that everybody holds with value 1; with bins, a bound on it.
+
+    Signed bins: of the 2G slots of an item at most G are among the best on average (opposite
+    slots never both are, except at score 0, where each is with chance at most 1/2).
+    """
+    c = attenuation(shape, odds)
+    if not shape.signed:
+        hit = c + 1 / shape.bins
+        return hit * (1 - hit) / c**2
+    if shape.bins == 1:
+        return 1 / c**2 - 1
+    best = min(shape.groups, odds.top)
+    others = (1 - odds.share) / (shape.slots - odds.top)
+    hit = best * odds.share / odds.top + (2 * shape.groups - best) * others
+    return min(1.0, hit) / c**2 - 1
+
+
+def worst_variance(shape: Shape, odds: Odds) -> float:
+    """Return the largest n·Var over all values an item may have, rounding to tokens included.
+
+    A value v makes it V0 + |v|·(V1 + 1 - V0) - v².
+    """
+    empty, full = unheld_variance(shape, odds), held_variance(shape, odds)
+    rise = full + 1 - empty
+    if rise <= 0:
+        return empty
+    return full if rise >= 2 else empty + rise**2 / 4
+
+
+def ghost_energy(shape: Shape, top: int) -> float:
+    """Return a bound on κ: what linear hashing lets appear at XORs of a client's items.
+
+    It is G·N·((e^ε-1)/(Ω·c))² - k with chances of at most 1 replaced by 1, and the odds cancel.
+    """
+    curve = score_curve(shape)
+    return max(0.0, shape.slots / 2 * top * (shape.tokens / float(curve[top])) ** 2 - shape.tokens)
+
+
+def best_top(shape: Shape, epsilon: float) -> int:
+    """Return the N of the largest |c|, the smallest of them if several do."""
+    tops = np.arange(1, shape.most + 1)
+    curve = score_curve(shape)[1 : shape.most + 1]
+    growth = math.expm1(epsilon)
+    omega = tops * growth + shape.slots
+    signal = growth / omega * curve / shape.tokens
+    if not shape.signed:
+        signal = signal + shape.groups / omega - 1 / shape.bins
+    return int(tops[np.argmax(signal)])
+
+
+@lru_cache(maxsize=KEPT)
+def score_curve(shape: Shape) -> FloatArray:
+    """Return S(N) for N = 0 .. groups·bins."""
+    totals = np.zeros(shape.groups * shape.bins + 1)
+    if shape.bins == 1:
+        totals[1:] = _dense_curve(shape) if shape.signed else shape.tokens
+    else:
+        # A level that no more than m bins can reach adds nothing beyond N = m.
+        for survival in _bin_survivals(shape):
+            reach = np.cumsum(survival)
+            totals[1 : len(reach) + 1] += reach
+            totals[len(reach) + 1 :] += reach[-1]
+    totals.flags.writeable = False
+    return totals
+
+
+def _dense_curve(shape: Shape) -> FloatArray:
+    """Return S(1), …, S(G) for one bin: N_t is binomial with the chance of |S_k| ≥ t."""
+    chances = sign_sum_tail(shape.tokens)
+    # |S_k| has the parity of k, so levels come in pairs of equal chance but for the lowest.
+    levels = np.arange(1, len(chances))
+    chances = chances[levels]
+    total = np.zeros(shape.groups)
+    size = max(1, LEVELS_AT_ONCE // (shape.groups + 1))
+    for start in range(0, len(chances), size):
+        law = _binomial_laws(shape.groups, chances[start : start + size])
+        survival = np.cumsum(law[:, :0:-1], axis=1)[:, ::-1]  # P(N_t ≥ 1), …, P(N_t ≥ G)
+        total += np.cumsum(survival, axis=1).sum(axis=0)
+    return total
+
+
+def sign_sum_tail(count: int) -> FloatArray:
+    """Return P(|S| ≥ t) for t = 0, 1, … of a sum of `count` fair signs, until it is negligible."""
+    reach = min(count, 2 * math.ceil(5 * math.sqrt(count)) + 2)
+    values = np.arange(count % 2, reach + 1, 2)
+    # Neighbouring terms C(count, (count+s)/2) have a ratio of small integers: no large factorials.
+    ratios = (count - values[:-1]) / (count + values[:-1] + 2)
+    law = np.concatenate([[1.0], np.cumprod(ratios)])
+    law[1:] *= 2
+    if count % 2:
+        law[0] *= 2
+    tails = np.cumsum((law / law.sum())[::-1])[::-1]
+    out = np.zeros(reach + 1)
+    out[values] = tails
+    between = values[1:] - 1
+    out[between] = tails[1:]
+    if count % 2:
+        out[0] = 1.0
+    return out
+
+
+def _binomial_laws(trials: int, chances: FloatArray) -> FloatArray:
+    """Return one binomial law over 0..trials per chance."""
+    counts = np.arange(trials + 1)
+    with np.errstate(divide="ignore"):
+        yes, no = np.log(chances)[:, None], np.log1p(-chances)[:, None]
+    # 0·log 0 stands for an event that is certain, so it is 0.
+    low, high = np.where(counts, counts * yes, 0.0), np.zeros_like(counts * yes)
+    left = trials - counts
+    np.multiply(left, no, out=high, where=np.broadcast_to(left > 0, high.shape))
+    return np.exp(_log_choose(trials, trials) + low + high)
+
+
+def _log_choose(total: int, most: int) -> FloatArray:
+    """Return ln C(total, m) for m = 0..most."""
+    steps = np.arange(1, most + 1)
+    return np.concatenate([[0.0], np.cumsum(np.log((total - steps + 1) / steps))])
+
+
+def _bin_survivals(shape: Shape) -> list[FloatArray]:
+    """Return, for each level t, P(N_t > m) for m = 0, 1, … over all groups."""
+    k, b = shape.tokens, shape.bins
+    points = POINTS_PER_DEVIATION * math.ceil(math.sqrt(k)) + 20
+    angles = 2 * np.pi * np.arange(points) / points
+    loads, reached = _load_levels(shape)
+    turns = np.exp(1j * np.outer(np.arange(len(loads)), angles)) * loads[:, None]
+    back = np.exp(-1j * k * angles) / points
+    central = math.exp(k * math.log(k) - k - math.lgamma(k + 1))
+    high, low = reached.astype(complex) @ turns, (1 - reached).astype(complex) @ turns
+    out = []
+    for row, above, below in zip(reached, high, low, strict=True):
+        most = min(b, k // max(1, int(np.argmax(row > 0))))
+        counts = np.arange(most + 1)
+        logs = np.outer(counts, _log(above)) + np.outer(b - counts, _log(below))
+        terms = np.exp(_log_choose(b, most)[:, None] + logs) * back
+        survival = _over_groups(terms.sum(axis=1).real / central, shape.groups)
+        if survival[0] < NEGLIGIBLE * k:
+            break
+        out.append(survival)
+    return out
+
+
+def _log(values: np.ndarray) -> np.ndarray:
+    return np.log(np.where(values == 0, 1e-300, values))
+
+
+def _load_levels(shape: Shape) -> tuple[FloatArray, FloatArray]:
+    """Return the Poisson law of a bin's load, and P(score ≥ t | load) as [level t - 1, load]."""
+    k, mean = shape.tokens, shape.tokens / shape.bins
+    most = min(k, math.ceil(mean + POINTS_PER_DEVIATION * math.sqrt(mean)) + 30)
+    steps = np.arange(1, most + 1)
+    logs = np.concatenate([[0.0], np.cumsum(np.log(mean / steps))]) - mean
+    counts = np.arange(most + 1)
+    if not shape.signed:
+        return np.exp(logs), (counts[None, :] >= counts[1:, None]).astype(np.float64)
+    highest = min(most, math.ceil(POINTS_PER_DEVIATION * math.sqrt(most)) + 10)
+    reached = np.zeros((highest, most + 1))
+    for load in range(1, most + 1):
+        tail = sign_sum_tail(load)[1 : highest + 1]
+        reached[: len(tail), load] = tail
+    return np.exp(logs), reached
+
+
+def _over_groups(law: FloatArray, groups: int) -> FloatArray:
+    """Return P(N_t > m) for m = 0, 1, … where N_t adds `groups` independent counts."""
+    most = (len(law) - 1) * groups
+    size = 1 << most.bit_length()
+    spectrum = np.fft.rfft(law, size) ** groups
+    total = np.fft.irfft(spectrum, size)[: most + 1] if groups > 1 else law
+    survival: FloatArray = np.cumsum(total[:0:-1])[::-1].clip(0, 1)
+    return survival
+
+
+def best_bins(tokens: int, groups: int, epsilon: float, *, signed: bool, most: int) -> int:
+    """Return a number of bins of nearly the least V0, each with its best N, up to `most`.
+
+    The search climbs down from where the optimum of many groups lies, by eighths: around it
+    V0 is so flat that finer steps would change it by less than a part in a thousand.
+    """
+
+    @lru_cache
+    def cost(bins: int) -> float:
+        shape = Shape(tokens, groups, bins, signed)
+        return unheld_variance(shape, Odds.unrounded(shape, best_top(shape, epsilon), epsilon))
+
+    def clamp(bins: float) -> int:
+        return max(1 if signed else 2, min(most, round(bins)))
+
+    growth = math.expm1(epsilon) / 2 if signed else math.exp(epsilon) + 1
+    start = best = clamp(tokens * growth)
+    if tokens > SEARCHED:
+        return start
+    for step in (1.125, 1 / 1.125):
+        bins, worse = start, 0
+        while worse < PATIENCE:
+            following = clamp(bins * step)
+            if following == bins:
+                following = clamp(bins + (1 if step > 1 else -1))
+            if following == bins:
+                break
+            bins = following
+            worse = 0 if cost(bins) < cost(best) else worse + 1
+            best = min(best, bins, key=cost)
+    return best
+
+
+def slot_bins(epsilon: float, most: int) -> int:
+    """Return the bins of one group and one best slot with the least worst case, for one token.
+
+    Here c = (e^ε-1)/Ω with Ω = e^ε-1+2b, and the item's bin is hit with chance (e^ε+1)/Ω.
+    """
+    bins = np.arange(1, min(most, math.ceil(math.exp(epsilon))) + 1)
+    omega = math.expm1(epsilon) + 2.0 * bins
+    scale = (omega / math.expm1(epsilon)) ** 2
+    empty = scale / bins
+    rise = (math.exp(epsilon) + 1) / omega * scale - empty  # V1 + 1 - V0
+    worst = empty + np.where(rise >= 2, rise - 1, np.maximum(rise, 0) ** 2 / 4)
+    return int(bins[np.argmin(worst)])
+
+
+def sign_response_variance(tokens: int, epsilon: float) -> float:
+    """Return n·Var of randomized response on the sign of one projection (one group, N = 1)."""
+    odd = tokens if tokens % 2 else tokens + 1
+    halves = math.prod((2 * step - 1) / (2 * step) for step in range(1, (odd - 1) // 2 + 1))
+    return (1 / (math.tanh(epsilon / 2) * halves)) ** 2
+
+
+def collision_variance(tokens: int, bins: int, epsilon: float) -> float:
+    """Return V0 of the signed collision mechanism with that many bins."""
+    slots, growth = 2 * bins, math.exp(epsilon)
+    omega = tokens * growth + slots - tokens
+    # Distinct slots hit by the other tokens, none of which hits the opposite slot.
+    law = np.zeros(tokens + 1)
+    law[1] = 1.0
+    hits = np.arange(tokens + 1)
+    free = np.maximum(slots - 1 - hits, 0) / (slots - 1)
+    for _ in range(tokens - 1):
+        moved = law * free
+        law -= moved
+        law[1:] += moved[:-1]
+    possible = hits < slots
+    missed = np.zeros(tokens + 1)
+    missed[possible] = (omega - hits[possible] * growth) / (omega * (slots - hits[possible]))
+    apart = (1 - 1 / slots) ** (tokens - 1)
+    c = apart * float(law @ (growth / omega - missed))
+    return 1 / (bins * c * c)
+
+
+def collision_bins(tokens: int, epsilon: float) -> int:
+    """Return the bins of the signed collision mechanism with the least V0 (it has one valley)."""
+    low, high = 1, math.ceil(4 * tokens * (math.exp(epsilon) + 1))
+    while low < high:
+        middle = (low + high) // 2
+        here, following = (collision_variance(tokens, middle + step, epsilon) for step in (0, 1))
+        # Too few bins for all tokens to fall apart leave no signal, or one of the wrong sign.
+        if 2 * middle < tokens or following < here:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def lower_bound(tokens: int, epsilon: float) -> float:
+    """Return what V0 of no unbiased mechanism can go below (user level, many items)."""
+    growth = math.exp(epsilon)
+    if growth <= 3:
+        return tokens / math.tanh(epsilon / 2) ** 2
+    return 8 * tokens / (growth - 1)

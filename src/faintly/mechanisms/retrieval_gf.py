@@ -1,0 +1,382 @@
+"""Retrieval over GF(q): held items answer a channel, all others exactly uniform noise.
+
+Client  draws a symbol y(x) for each item, and sends a uniform solution i of <i, a(x)> = y(x)
+Server  mean[x] = scale/n · Σᵢ sᵢ(x)·reading(<iᵢ, aᵢ(x)>)
+Rows a(x) are hashed (span-safe, full) or (1, γ, γ², …) for a point γ(x) (polynomial: i is then
+a polynomial and <i, a(x)> its value at γ). Values are first rounded to -1, 0 or 1, which the
+guarantee does not lean on; the channel's integers are all it needs. retrieval_gf.proof.md.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, Self
+
+import numpy as np
+
+from faintly import kernels
+from faintly.core import (
+    Budget,
+    Cells,
+    FloatArray,
+    Guarantee,
+    IdArray,
+    IntArray,
+    Layout,
+    Plan,
+    ReportBatch,
+    Sketch,
+    Universe,
+    VectorBatch,
+    WordArray,
+)
+from faintly.core.report import fields_below
+from faintly.errors import TooManyItems
+from faintly.mechanisms import _retrieval_gf_forms as forms
+from faintly.mechanisms._retrieval_gf_channels import Channel
+from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
+from faintly.primitives import galois, hashing
+from faintly.primitives.entropy import Rng
+from faintly.primitives.rounding import bernoulli
+
+SOLVE_SYMBOLS = 2**22  # hashed at once when bulk encoding: 16 MiB of rows
+MOMENT_REPORTS = 2**14  # read again for the second moment: enough for its 1.5 digits
+
+
+@register("retrieval-gf")
+@dataclass(frozen=True, kw_only=True)
+class RetrievalGf(Mechanism):
+    """Public parameters of one collection; both sides hold the same object."""
+
+    plan: Plan
+    form: str  # span-safe, polynomial or full
+    symbols: int  # sent in a report
+    seed_size: int  # bytes of the seed; 0 where every key has its own point
+    channel: Channel
+
+    @classmethod
+    def variants(cls, request: Request) -> Iterator[dict[str, Any]]:  # noqa: ARG003
+        """Yield the pure forms; the full one must be asked for by name."""
+        for bits in (2, 3, 4):
+            yield {"form": "span-safe", "symbol_bits": bits}
+        yield {"form": "polynomial"}
+        for bits in (8, 12, 16):
+            yield {"form": "polynomial", "symbol_bits": bits, "seed_bytes": forms.SHORT_SEED}
+
+    @classmethod
+    def calibrate(cls, request: Request) -> Calibrated:
+        """Choose field, symbols and channel for the form that the options name."""
+        return forms.calibrate(request)
+
+    @classmethod
+    def from_plan(cls, plan: Plan) -> Self:
+        """Return the mechanism a plan describes, checking every parameter."""
+        channel = forms.check(plan)
+        given: dict[str, Any] = dict(plan.parameters)
+        return cls(
+            plan=plan,
+            form=given["form"],
+            symbols=given["symbols"],
+            seed_size=given["seed_bytes"],
+            channel=channel,
+        )
+
+    @property
+    def bits(self) -> int:
+        """Return w, the bits of a symbol."""
+        return self.channel.bits
+
+    @cached_property
+    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+        """Return the seed and the packed symbols."""
+        return fields_below(self.channel.size, self.symbols, self.seed_size)
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        """Return the value of one unit of the readings."""
+        return self.channel.scale
+
+    @property
+    def enforces_sparsity(self) -> bool:
+        """Return whether more than k items are refused: in all forms but span-safe."""
+        return self.form != "span-safe"
+
+    def guarantee(self) -> Guarantee:
+        """Return the loss that the integer weights prove; see the proof note for each form."""
+        pure = self.form != "full"
+        loss = (
+            self.channel.any_span_loss()
+            if self.form == "span-safe"
+            else self.channel.one_factor_loss()
+        )
+        k = self.plan.sparsity
+        delta = 0.0 if pure else float(forms.failure(self.bits, k, self.symbols))
+        return Guarantee(
+            self.plan.unit,
+            Budget(loss, delta),
+            forms.THEOREMS[self.form],
+            forms.conditions(self.form, k, loss),
+        )
+
+    def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
+        """Return the symbols of one report per vector.
+
+        Privacy: any one item within the plan's budget, by the form's theorem. Whether a vector
+        is refused depends on its length alone, never on the seed. The caller draws
+        `hash_seeds` without looking at the vectors, and from another source than `rng`.
+        """
+        if self.enforces_sparsity and (vectors.lengths > self.plan.sparsity).any():
+            raise TooManyItems(
+                f"the {self.form} form allows at most {self.plan.sparsity} items; "
+                "choose which to keep"
+            )
+        owners = vectors.owners
+        seeds = hash_seeds[owners]
+        held = bernoulli(np.abs(vectors.values), rng) * np.sign(vectors.values).astype(np.int64)
+        if self.form == "polynomial":
+            return self._interpolated(vectors, seeds, held, rng)
+        answers = self.channel.draw(self._signs(seeds, vectors.indices) * held, rng)
+        free = forms.payload(len(vectors), self.symbols, self.bits, rng)
+        places = self._hash(seeds, vectors.indices, hashing.ORDER, 1)[:, 0]
+        order = np.lexsort((vectors.indices, places, owners))
+        items = seeds[order], vectors.indices[order], answers[order]
+        return self._solved(vectors.offsets, *items, free)
+
+    def _solved(
+        self, offsets: IntArray, seeds: IdArray, ids: IdArray, answers: WordArray, free: WordArray
+    ) -> WordArray:
+        """Return uniform solutions, in parts of few enough clients for their rows to fit."""
+        out = np.empty_like(free)
+        start, room = 0, max(1, SOLVE_SYMBOLS // self.symbols)
+        while start < len(free):
+            fits = int(np.searchsorted(offsets, offsets[start] + room, side="right")) - 1
+            stop = min(len(free), max(start + 1, fits))
+            part = slice(int(offsets[start]), int(offsets[stop]))
+            out[start:stop] = kernels.solve_field(
+                offsets[start : stop + 1] - offsets[start],
+                self._rows(seeds[part], ids[part]),
+                answers[part],
+                free[start:stop],
+                self.bits,
+            )
+            start = stop
+        return out
+
+    def _interpolated(
+        self, vectors: VectorBatch, seeds: IdArray, held: IntArray, rng: Rng
+    ) -> WordArray:
+        """Return uniform polynomials through the answers at the items' points."""
+        points, signs = self._points(seeds, vectors.indices)
+        # Items that share a point are one bin; it changes like one item would.
+        where = vectors.owners * self.channel.size + points
+        distinct, bins = np.unique(where, return_inverse=True)
+        content = np.zeros(len(distinct), dtype=np.int64)
+        np.add.at(content, bins, signs * held)
+        answers = self.channel.draw(content.clip(-1, 1), rng)
+        free = forms.payload(len(vectors), self.symbols, self.bits, rng)
+        counts = np.bincount(distinct // self.channel.size, minlength=len(vectors))
+        return galois.add_points(free, distinct % self.channel.size, answers, counts, self.bits)
+
+    def _points(self, seeds: IdArray, ids: IdArray) -> tuple[IntArray, IntArray]:
+        if self.seed_size == 0:
+            return ids.astype(np.int64), np.ones(len(ids), dtype=np.int64)
+        points, signs = hashing.points(seeds, ids, self.bits)
+        return points.astype(np.int64), signs
+
+    def _hash(self, seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
+        if self.plan.hashing.family == "prf":
+            return kernels.hash_words(seeds, ids, tag, count)
+        return hashing.hash_words(seeds, ids, tag, count, self.plan.hashing.family)
+
+    def _rows(self, seeds: IdArray, ids: IdArray) -> WordArray:
+        words = hashing.symbol_words(self.symbols, self.bits)
+        hashed = self._hash(seeds, ids, hashing.SYMBOL, words)
+        return hashing.unpack_symbols(hashed, self.symbols, self.bits)
+
+    def _signs(self, seeds: IdArray, ids: IdArray) -> IntArray:
+        return hashing.places(seeds, ids, 1, self.plan.hashing.family).signs
+
+    def cells(self, batch: ReportBatch) -> Cells:
+        """Refuse: there are no tables over a larger field."""
+        raise NotImplementedError("retrieval-gf decodes directly; it has no cells")
+
+    def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
+        """Return Σᵢ sᵢ(x)·reading(<iᵢ, aᵢ(x)>) for each id."""
+        return self._sums(batch.hash_seeds, batch.fields, ids)[0]
+
+    def _sums(self, seeds: IdArray, fields: WordArray, ids: IdArray) -> IntArray:
+        counted = self.channel.counted
+        if self.form == "polynomial":
+            hashed = self.seed_size > 0
+            return kernels.read_polynomial(
+                seeds, fields, ids, counted, bits=self.bits, hashed=hashed
+            )
+        family = self.plan.hashing.family
+        return kernels.read_span(seeds, fields, ids, counted, bits=self.bits, family=family)
+
+    def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
+        """Return n·Var: the second moment of what was read, less mean².
+
+        A held item answers more loudly than an absent one, by an amount that depends on
+        mean |v|. The mean does not show that where values cancel, so the readings are asked.
+        Reports stand sorted, so an even share of them is as good as all.
+        """
+        if ids is None or sketch.hash_seeds is None or sketch.fields is None or not sketch.count:
+            return np.full(len(means), self.worst_variance())
+        some = slice(None, None, -(-sketch.count // MOMENT_REPORTS))
+        seeds, fields = sketch.hash_seeds[some], sketch.fields[some]
+        moment = self._sums(seeds, fields, ids)[1] * (self.scale**2 / len(seeds))
+        return np.maximum(moment - means**2, self.channel.absent_moment)
+
+    def predicted_variance(self, mean_square: float) -> float:
+        """Return the channel's n·Var, and what keys add that share a point with a held item."""
+        k = self.plan.sparsity
+        # Σ|v| is what collides; given Σv² over at most k items it is at most √(k·Σv²).
+        load = min(k, math.sqrt(k * mean_square))
+        louder = self.channel.present_moment - self.channel.absent_moment
+        return self.channel.absent_moment + load * self._collision * louder
+
+    @property
+    def _collision(self) -> float:
+        """Return how often two keys share a row or a point."""
+        if self.form == "polynomial":
+            return 1 / self.channel.size if self.seed_size else 0.0
+        return float(self.channel.size) ** -self.symbols
+
+    def relative_bias(self) -> float:
+        """Return how much of a value colliding or dependent items lose, for k items.
+
+        A polynomial without a seed and without a spare coefficient is the exception: there
+        it bounds what a client of k items adds to a key that it does not hold.
+        """
+        k = self.plan.sparsity
+        if self.form != "polynomial":
+            return float(self.channel.size) ** (k - 1 - self.symbols)
+        if self.seed_size:
+            return (k - 1) / (2 * self.channel.size)
+        if self.symbols > k:
+            return 0.0
+        largest, norm = self.channel.contrast
+        return math.sqrt(self.channel.absent_moment) * norm * largest ** (k - 1)
+
+    def influence(self) -> float:
+        """Return the largest value that one symbol can claim."""
+        return self.channel.largest
+
+    def miniatures(self) -> Iterator[Miniature]:
+        """Yield cases of few enough symbols and reports, dependent rows among them."""
+        signs = (-1.0, 0.0, 1.0)
+        if self.form == "polynomial":
+            options = {
+                "form": self.form,
+                "symbol_bits": 2,
+                "symbols": 2 if self.seed_size else 3,
+                "seed_bytes": self.seed_size,
+            }
+            small = self.small(sparsity=2, universe=Universe.indexed(4), options=options)
+            yield Miniature(small, items=2)
+            return
+        options = {"form": self.form, "symbol_bits": 2, "symbols": 2}
+        if self.form == "span-safe":
+            own = {"form": self.form, "symbol_bits": self.bits, "symbols": 1}
+            yield Miniature(self.small(sparsity=1, options=own), items=2)
+            yield Miniature(self.small(sparsity=1, options=options), signs, items=2)
+            yield Miniature(self.small(sparsity=1, options=options | {"symbols": 1}), items=3)
+            return
+        # Two symbols for two items: dependent so often that delta has to be a third.
+        budget = Budget(self.plan.budget.epsilon, max(0.34, self.plan.budget.delta))
+        plan = replace(self.small(sparsity=2, budget=budget, options=options).plan, budget=budget)
+        yield Miniature(type(self).from_plan(plan), signs, items=2)
+
+    def outcomes(self, items: int) -> Iterator[tuple[Any, ...]]:
+        """Yield every (point, sign), or (place in the order, row, sign), of `items` items.
+
+        Rows need not differ, so every map is there, and every order by renaming items.
+        """
+        if self.form == "polynomial":
+            if self.seed_size == 0:
+                yield tuple((position, 1) for position in range(items))
+                return
+            one = list(itertools.product(range(self.channel.size), (1, -1)))
+            yield from itertools.product(one, repeat=items)
+            return
+        rows = itertools.product(range(self.channel.size), repeat=self.symbols)
+        kinds = list(itertools.product(rows, (1, -1)))
+        for chosen in itertools.product(kinds, repeat=items):
+            yield tuple((place, *one) for place, one in enumerate(chosen))
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[Any, ...]:
+        """Return the point or row, the sign and the place of each id under a seed."""
+        seeds = np.full(len(ids), seed, dtype=np.uint64)
+        if self.form == "polynomial":
+            points, signs = self._points(seeds, ids)
+            return tuple(zip(points.tolist(), signs.tolist(), strict=True))
+        places = self._hash(seeds, ids, hashing.ORDER, 1)[:, 0].tolist()
+        rows = [tuple(row) for row in self._rows(seeds, ids).tolist()]
+        return tuple(zip(places, rows, self._signs(seeds, ids).tolist(), strict=True))
+
+    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return q^-t·∏ρ over the greedy basis, or over the points, for every report."""
+        held = [(value, place) for value, place in zip(values, outcome, strict=True) if value]
+        if self.enforces_sparsity and len(held) > self.plan.sparsity:
+            raise TooManyItems(f"the {self.form} form allows at most {self.plan.sparsity} items")
+        size, count = self.channel.size, self.symbols
+        law = np.full(size**count, float(size) ** -count)
+        if self.form == "polynomial":
+            for point in {place[0] for _, place in held}:
+                row = tuple(_powers_of(point, count, self.bits))
+                content = [sign * value for value, (at, sign) in held if at == point]
+                law *= self._factors(content)[_answers(row, self.bits)]
+            return law
+        held.sort(key=lambda one: one[1][0])
+        for position in _basis(tuple(place[1] for _, place in held), self.bits):
+            value, (_, row, sign) = held[position]
+            law *= self._factors([sign * value])[_answers(row, self.bits)]
+        return law
+
+    def _factors(self, values: list[float]) -> FloatArray:
+        """Return ρ of every symbol for a bin that holds these values before they are rounded."""
+        mixed = np.zeros(self.channel.size)
+        for content, share in _content(values).items():
+            mixed += share * self.channel.factors(content)
+        return mixed
+
+
+def _content(values: list[float]) -> dict[int, float]:
+    """Return the law of the clipped sum of values, each rounded to -1, 0 or 1."""
+    law = {0: 1.0}
+    for value in values:
+        moved: dict[int, float] = {}
+        for total, share in law.items():
+            for step, chance in ((0, 1 - abs(value)), (int(math.copysign(1, value)), abs(value))):
+                moved[total + step] = moved.get(total + step, 0.0) + share * chance
+        law = moved
+    clipped: dict[int, float] = {}
+    for total, share in law.items():
+        kept = max(-1, min(1, total))
+        clipped[kept] = clipped.get(kept, 0.0) + share
+    return clipped
+
+
+def _powers_of(point: int, count: int, bits: int) -> list[int]:
+    powers = [1]
+    for _ in range(count - 1):
+        powers.append(int(galois.multiply(np.array(powers[-1]), np.array(point), bits)))
+    return powers
+
+
+@lru_cache(maxsize=2**14)
+def _basis(rows: tuple[tuple[int, ...], ...], bits: int) -> list[int]:
+    return galois.greedy_basis(np.array(rows), bits) if rows else []
+
+
+@lru_cache(maxsize=2**12)  # enumeration asks for the same few again and again
+def _answers(row: tuple[int, ...], bits: int) -> WordArray:
+    """Return <i, row> for every report i, the last symbol fastest."""
+    total = np.zeros(1, dtype=np.uint32)
+    symbols = np.arange(2**bits)
+    for symbol in row:
+        total = (total[:, None] ^ galois.multiply(symbols, np.array(symbol), bits)).ravel()
+    return total

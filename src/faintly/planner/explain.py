@@ -1,0 +1,156 @@
+"""The plan in words: for the person who signs, the lawyer who asks, and the one who is asked."""
+
+import math
+
+from faintly.core import EventLevel, UserLevel
+from faintly.mechanisms import mechanism_of
+from faintly.planner.error_model import smallest_visible
+from faintly.planner.search import Candidate, Ranking
+
+WEAK_EPSILON = 5.0  # e^5 is about 150: odds that hide little
+
+
+def explain(ranking: Ranking, expected_mean: float | None = None) -> list[str]:
+    """Return the paragraphs that explain the ranking's pick, each about one question."""
+    pick = ranking.pick
+    return [
+        _collected(pick),
+        _hidden(pick),
+        _open(pick),
+        accuracy(pick, ranking.wish.keys, expected_mean),
+        f"Why this way. {why(ranking)}",
+    ]
+
+
+def why(ranking: Ranking) -> str:
+    """Return why the pick and not the runner-up, in numbers."""
+    pick, other = ranking.pick, ranking.runner_up
+    text = (
+        f"{pick.title} with {pick.decode} decoding was chosen: n·Var {pick.worst:.4g} at worst, "
+        f"{pick.ratio:.3g} times the lower bound {pick.bound:.4g} that holds for any unbiased "
+        f"pure mechanism, in {pick.bytes} bytes."
+    )
+    if pick.drawbacks:
+        text += (
+            f" Mind that {' and '.join(pick.drawbacks)}; nothing without such a drawback serves."
+        )
+    better = _passed_over(ranking)
+    if better is not None and better is not other:
+        text += (
+            f" {better.title} with {better.decode} decoding would have n·Var {better.worst:.4g} "
+            f"in {better.bytes} bytes, but {' and '.join(better.drawbacks)}."
+        )
+    if other is None:
+        return f"{text} No other mechanism can serve within these limits."
+    text += (
+        f" The runner-up is {other.title} with {other.decode} decoding: n·Var {other.worst:.4g} "
+        f"at worst ({_compared(other.worst, pick.worst)}) in {other.bytes} bytes"
+    )
+    if other.drawbacks:
+        text += f", ranked below because {' and '.join(other.drawbacks)}"
+    return f"{text}."
+
+
+def _passed_over(ranking: Ranking) -> Candidate | None:
+    """Return the candidate that errs least, where only a drawback put it below the pick."""
+    least = min(ranking.candidates, key=lambda one: one.worst)
+    return least if least.drawbacks and least.worst < 0.95 * ranking.pick.worst else None
+
+
+def _compared(other: float, pick: float) -> str:
+    share = other / pick - 1
+    if abs(share) < 0.005:
+        return "as much"
+    return f"{other / pick:.3g} times as much" if share > 1 else f"{share:+.0%}"
+
+
+def _collected(pick: Candidate) -> str:
+    plan = pick.plan
+    return (
+        f"What is collected. Each of about {plan.clients:,} devices sends one report of "
+        f"{pick.bytes} bytes. The device makes it from a private list of items with values "
+        f"between -1 and 1, usually at most {plan.sparsity} of them, by a procedure that throws "
+        "dice; the list itself never leaves the device. A device with an empty list sends a "
+        "report too, of the same length."
+    )
+
+
+def _hidden(pick: Candidate) -> str:
+    guarantee = mechanism_of(pick.plan).guarantee()
+    factor = math.exp(guarantee.budget.epsilon)
+    return (
+        "What is hidden, and from whom. From everybody who sees reports: the operator, its staff "
+        f"and suppliers, an eavesdropper, whoever obtains the files later. {guarantee.words()} "
+        "Put as odds: whoever held it for as likely as not beforehand (50 %) can be at most "
+        f"{100 * factor / (1 + factor):.3g} % sure afterwards, whatever the report says and "
+        "whatever else they know."
+    )
+
+
+def _open(pick: Candidate) -> str:
+    unit = pick.plan.unit
+    text = (
+        "What is not hidden. That a device takes part, when it sends and from which network "
+        "address; the plan itself; and the averages over all participants, which are the purpose. "
+        "Two reports about the same data reveal up to twice as much."
+    )
+    if isinstance(unit, EventLevel):
+        text += (
+            " Each item is hidden by itself: what shows in several items of one person is hidden "
+            "less, m items together only within m times the stated epsilon."
+        )
+    elif not isinstance(unit, UserLevel):
+        text += (
+            f" Only changes up to {unit.distance:g} in total are hidden with the stated epsilon; "
+            "a larger one reveals more."
+        )
+    return text
+
+
+def accuracy(pick: Candidate, keys: int, expected_mean: float | None = None) -> str:
+    """Return how accurate the answers are, and whether the expected signal shows."""
+    visible = smallest_visible(pick.stderr, keys)
+    text = (
+        f"How accurate. With {pick.plan.clients:,} reports a mean has a standard error of at most "
+        f"{pick.stderr:.3g} ({pick.typical_stderr:.3g} for typical clients), so it is known "
+        f"within {1.96 * pick.stderr:.3g} in 19 cases of 20. Among {keys:,} keys the smallest "
+        f"mean that stands out of the noise is {visible:.3g}."
+    )
+    if pick.bias > 1e-6:
+        text += f" Means may be too small by up to {pick.bias:.2g} of themselves."
+    text += f" One lying device moves any mean by at most {pick.influence / pick.plan.clients:.3g}."
+    if expected_mean is not None and expected_mean >= visible:
+        text += f" A mean of {expected_mean:g} would stand out."
+    return text
+
+
+def warnings(ranking: Ranking, expected_mean: float | None = None) -> list[str]:
+    """Return what should give a deployer pause."""
+    pick, found = ranking.pick, []
+    plan, stderr = pick.plan, pick.stderr
+    visible = smallest_visible(stderr, ranking.wish.keys)
+    if expected_mean is not None and expected_mean < visible:
+        need = math.ceil(plan.clients * (visible / expected_mean) ** 2)
+        found.append(
+            f"a mean of {expected_mean:g} drowns: the noise floor over {ranking.wish.keys:,} keys "
+            f"is {visible:.3g}; it would take about {need:,} clients"
+        )
+    if visible > 1:
+        found.append("the noise floor is above 1, so no mean at all can stand out")
+    if plan.budget.epsilon >= WEAK_EPSILON:
+        found.append(
+            f"epsilon {plan.budget.epsilon:g} lets odds move by a factor of "
+            f"{math.exp(plan.budget.epsilon):,.0f}, which hides little"
+        )
+    if plan.budget.delta >= 1 / plan.clients:
+        found.append(
+            f"delta {plan.budget.delta:g} is so large that the promise may fail for one of "
+            f"{plan.clients:,} clients; take at most {0.1 / plan.clients:.1g}"
+        )
+    if plan.budget.delta and not mechanism_of(plan).guarantee().budget.delta:
+        found.append("the plan chosen is pure and makes no use of delta")
+    found += [f"{drawback}" for drawback in pick.drawbacks]
+    size = plan.universe.size
+    if size is not None and plan.sparsity > size:
+        found.append(f"no vector can hold {plan.sparsity} of {size} keys; a smaller sparsity helps")
+    return found

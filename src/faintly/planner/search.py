@@ -1,0 +1,305 @@
+"""The ranking: every mechanism, variant and way of decoding that can serve a wish.
+
+Nothing here knows a mechanism by name. A mechanism says which variants are worth comparing,
+calibrates each, and predicts its own error; the ranking measures, judges and sorts.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from faintly.core import Plan
+from faintly.core.plan import DECODES, SALT_BYTES
+from faintly.errors import FaintlyError, InvalidPlan
+from faintly.mechanisms import Request, mechanism_class, mechanism_names, mechanism_of
+from faintly.planner.wish import Wish, wish_for
+from faintly.primitives.entropy import secure
+
+MAX_BIAS = 0.01  # a mean that is off by more than one part in a hundred needs a warning
+MAX_OPERATIONS = 1e11  # a few minutes of one core at 2 to 3 ns each
+MAX_MEMORY = 16 * 2**30  # what one ordinary server holds
+TIE = 1.02  # n·Var: one percent of a standard error, which nobody would notice
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One way to serve a wish, with everything that it costs."""
+
+    mechanism: str
+    options: Mapping[str, Any]
+    decode: str
+    plan: Plan
+    bytes: int
+    memory: int  # bytes on the server
+    operations: int  # to answer every key
+    key_operations: int  # to answer one more key
+    worst: float  # n·Var
+    typical: float
+    bias: float  # bound, relative to a key's mean
+    influence: float  # of one lying client, times the number of reports
+    bound: float  # on n·Var, for any mechanism
+    drawbacks: tuple[str, ...] = ()
+
+    @property
+    def stderr(self) -> float:
+        """Return the predicted worst-case standard error of one mean."""
+        return math.sqrt(self.worst / self.plan.clients)
+
+    @property
+    def typical_stderr(self) -> float:
+        """Return the predicted standard error of one mean for typical clients."""
+        return math.sqrt(self.typical / self.plan.clients)
+
+    @property
+    def ratio(self) -> float:
+        """Return how many times the lower bound the worst-case n·Var is."""
+        return self.worst / self.bound if self.bound > 0 else math.inf
+
+    @property
+    def title(self) -> str:
+        """Return mechanism, variant and decoding in a few words."""
+        chosen = ", ".join(f"{name} {value}" for name, value in sorted(self.options.items()))
+        return f"{self.mechanism} ({chosen})" if chosen else self.mechanism
+
+    @property
+    def decoding(self) -> str:
+        """Return the cost of decoding in words."""
+        if self.decode == "direct":
+            return f"reads {self.key_operations:,} reports for each key"
+        rows, columns = mechanism_of(self.plan).table_shape
+        tables = "one table" if rows == 1 else f"{rows:,} tables"
+        return f"transforms {tables} of {columns:,} cells, then {rows:,} look-up(s) a key"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """A mechanism that cannot serve the wish, and the rule that stands against it."""
+
+    mechanism: str
+    options: Mapping[str, Any]
+    decode: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """All candidates, best first, and what was refused."""
+
+    wish: Wish
+    candidates: list[Candidate]
+    refused: list[Refused] = field(default_factory=list)
+
+    @property
+    def pick(self) -> Candidate:
+        """Return the best candidate, or say why there is none."""
+        if self.candidates:
+            return self.candidates[0]
+        raise InvalidPlan(self.trouble)
+
+    @property
+    def trouble(self) -> str:
+        """Return every reason against every mechanism."""
+        return "no mechanism can serve this plan; " + "; ".join(self.reasons)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Return why mechanisms were refused, each reason once."""
+        against: dict[tuple[str, str], dict[str, None]] = {}
+        for one in self.refused:
+            against.setdefault((one.mechanism, one.reason), {})[one.decode] = None
+        return [
+            f"{mechanism} ({' and '.join(decodes)}): {reason}"
+            for (mechanism, reason), decodes in against.items()
+        ]
+
+    @property
+    def runner_up(self) -> Candidate | None:
+        """Return the best candidate of another mechanism, else the next variant, if any."""
+        others = self.candidates[1:]
+        rivals = [one for one in others if one.mechanism != self.pick.mechanism]
+        return next(iter(rivals or others), None)
+
+
+def rank(**wanted: Any) -> list[Candidate]:
+    """Return every candidate for what `wish_for` takes, best first.
+
+    >>> best = rank(protect="event", epsilon=1.0, sparsity=4, clients=10_000, universe=500)[0]
+    >>> best.worst >= best.bound
+    True
+    """
+    return survey(wish_for(**wanted)).candidates
+
+
+def survey(wish: Wish) -> Ranking:
+    """Return the ranking of every mechanism, variant and decoding for a wish.
+
+    A candidate with a drawback (bias above 1 %, decoding or memory out of proportion, vectors
+    of more than k items refused where the wish does not rule them out) comes after all
+    without one. Values of n·Var within 2 % of the least are a tie, which fewer
+    bytes win, then cheaper decoding; then the same among those that are left.
+    """
+    salt = secure().words(SALT_BYTES // 4).tobytes()
+    found: dict[bytes, Candidate] = {}
+    refused: list[Refused] = []
+    for name, decode, options in _variants(wish, refused):
+        measured = _fitted(name, wish, decode, options)
+        if isinstance(measured, str):
+            refused.append(Refused(mechanism=name, options=options, decode=decode, reason=measured))
+        else:
+            salted = replace(measured.plan, salt=salt)
+            found.setdefault(salted.digest, replace(measured, plan=salted))
+    return Ranking(wish=wish, candidates=ordered(found.values(), wish.measure), refused=refused)
+
+
+def _fitted(name: str, wish: Wish, decode: str, options: Mapping[str, Any]) -> Candidate | str:
+    """Return the candidate within the byte limit, or the rule that refuses it."""
+    measured, limit = _measure(name, _Asked(wish, decode, options)), wish.max_bytes
+    if limit is None or isinstance(measured, str) or measured.bytes <= limit:
+        return measured
+    # A mechanism that knows the option max_bytes can often make itself smaller.
+    smaller = _measure(name, _Asked(wish, decode, {**options, "max_bytes": limit}))
+    if isinstance(smaller, Candidate) and smaller.bytes <= limit:
+        return smaller
+    return f"needs {measured.bytes} bytes, more than the limit of {limit}"
+
+
+def _variants(wish: Wish, refused: list[Refused]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    names = mechanism_names() if wish.mechanism is None else [wish.mechanism]
+    for name in names:
+        for decode in DECODES if wish.decode is None else (wish.decode,):
+            if wish.options is not None:
+                yield name, decode, wish.options
+                continue
+            try:
+                yield from (
+                    (name, decode, options)
+                    for options in mechanism_class(name).variants(wish.request(decode, {}))
+                )
+            except FaintlyError as error:
+                refused.append(
+                    Refused(mechanism=name, options={}, decode=decode, reason=str(error))
+                )
+
+
+class _Asked:
+    """One question to a mechanism, hashable so that answers can be kept."""
+
+    def __init__(self, wish: Wish, decode: str, options: Mapping[str, Any]) -> None:
+        # A byte limit and the order of the ranking change no candidate.
+        self.wish = replace(wish, max_bytes=None, measure="worst", mechanism=None, options=None)
+        self.request = wish.request(decode, options)
+        self.key = (
+            wish.unit,
+            wish.budget,
+            wish.sparsity,
+            wish.clients,
+            wish.universe,
+            wish.failure,
+            wish.typical_square,
+            wish.limited,
+            decode,
+            wish.family,
+            wish.maps,
+            wish.bits,
+            repr(sorted(options.items())),
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Asked) and self.key == other.key
+
+
+@lru_cache(maxsize=2048)
+def _measure(name: str, asked: _Asked) -> Candidate | str:
+    """Return the candidate under a placeholder salt, or the rule that refuses it."""
+    request, wish = asked.request, asked.wish
+    try:
+        plan = plan_for(name, request, bytes(SALT_BYTES))
+        mechanism = mechanism_of(plan)
+        worst, typical = (
+            mechanism.worst_variance(),
+            mechanism.predicted_variance(wish.typical_square),
+        )
+    except FaintlyError as error:
+        return str(error)
+    if request.decode == "table":
+        rows, columns = mechanism.table_shape
+        memory, each = 8 * rows * columns, rows
+        operations = rows * columns * max(1, columns.bit_length() - 1) + wish.keys * rows
+    else:
+        memory, each = wish.clients * (8 + 4 * len(mechanism.layout.widths)), wish.clients
+        operations = wish.keys * wish.clients
+    bias = mechanism.relative_bias()
+    return Candidate(
+        mechanism=name,
+        options=dict(request.options),
+        decode=request.decode,
+        plan=plan,
+        bytes=mechanism.layout.record_bytes,
+        memory=memory,
+        operations=operations,
+        key_operations=each,
+        worst=worst,
+        typical=typical,
+        bias=bias,
+        influence=mechanism.influence(),
+        bound=wish.bound,
+        drawbacks=_drawbacks(
+            bias, operations, memory, refuses=mechanism.enforces_sparsity and not wish.limited
+        ),
+    )
+
+
+def plan_for(name: str, request: Request, salt: bytes) -> Plan:
+    """Return the plan that a mechanism makes of a request."""
+    calibrated = mechanism_class(name).calibrate(request)
+    return Plan(
+        unit=request.unit,
+        budget=request.budget,
+        sparsity=request.sparsity,
+        clients=request.clients,
+        universe=request.universe,
+        mechanism=name,
+        parameters=calibrated.parameters,
+        hashing=calibrated.hashing,
+        decode=request.decode,
+        salt=salt,
+        failure=request.failure,
+    )
+
+
+def _drawbacks(
+    bias: float, operations: int, memory: int, *, refuses: bool = False
+) -> tuple[str, ...]:
+    found = []
+    if refuses:
+        found.append(
+            "a vector of more items than the sparsity is refused on the device (say hard "
+            "sparsity if there are none)"
+        )
+    if bias > MAX_BIAS:
+        found.append(f"means may be off by {bias:.1%} of themselves")
+    if operations > MAX_OPERATIONS:
+        found.append(f"answering all keys takes {operations:.1e} operations")
+    if memory > MAX_MEMORY:
+        found.append(f"the server needs {memory / 2**30:,.0f} GiB")
+    return tuple(found)
+
+
+def ordered(candidates: Iterable[Candidate], measure: str) -> list[Candidate]:
+    """Return the candidates best first, by the rules that `survey` states."""
+    left = sorted(candidates, key=lambda one: (bool(one.drawbacks), getattr(one, measure)))
+    done: list[Candidate] = []
+    while left:
+        limit = TIE * getattr(left[0], measure)
+        flawed = bool(left[0].drawbacks)
+        tied = [
+            one for one in left if getattr(one, measure) <= limit and bool(one.drawbacks) == flawed
+        ]
+        done += sorted(tied, key=lambda one: (one.bytes, one.operations, one.title))
+        left = left[len(tied) :]
+    return done

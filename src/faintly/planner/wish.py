@@ -1,0 +1,137 @@
+"""A wish: what a deployer wants, checked once, before any mechanism is asked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from faintly.core import Budget, Unit, Universe, WithinL1, parse_unit
+from faintly.core.plan import DECODES, MAX_CLIENTS, MAX_SPARSITY
+from faintly.errors import InvalidPlan
+from faintly.mechanisms import Request, mechanism_names
+from faintly.planner.bounds import lower_bound
+
+OPEN_KEYS = 10**6  # keys that an open universe is assumed to be asked about
+MEASURES = ("worst", "typical")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a deployer wants; None leaves a choice to the planner."""
+
+    unit: Unit
+    budget: Budget
+    sparsity: int
+    clients: int
+    universe: Universe
+    failure: float = 0.05
+    mechanism: str | None = None
+    options: Mapping[str, Any] | None = None  # None: every variant of the mechanism
+    decode: str | None = None
+    family: str | None = None
+    maps: int | None = None
+    bits: int | None = None
+    max_bytes: int | None = None
+    mean_square: float | None = None  # Σv² of a typical client; a quarter of k if None
+    measure: str = "worst"
+    hard_sparsity: bool = False  # the application sees to it that no vector holds more
+
+    def __post_init__(self) -> None:
+        _between("sparsity", self.sparsity, 1, MAX_SPARSITY)
+        _between("clients", self.clients, 1, MAX_CLIENTS)
+        if self.max_bytes is not None:
+            _between("max-bytes", self.max_bytes, 1, 2**20)
+        if isinstance(self.unit, WithinL1) and self.unit.distance > 2 * self.sparsity:
+            raise InvalidPlan(
+                f"no two vectors of {self.sparsity} items are further apart than "
+                f"{2 * self.sparsity}, got l1:{self.unit.distance:g}; protect user, or "
+                f"l1:{2 * self.sparsity}"
+            )
+        if self.decode is not None and self.decode not in DECODES:
+            raise InvalidPlan(f"decode must be table or direct, got {self.decode!r}")
+        if self.measure not in MEASURES:
+            raise InvalidPlan(f"rank must be worst or typical, got {self.measure!r}")
+        if self.mean_square is not None and not 0 <= self.mean_square <= self.sparsity:
+            raise InvalidPlan(
+                f"mean-square must be between 0 and the sparsity {self.sparsity}, "
+                f"got {self.mean_square:g}"
+            )
+        if self.options is not None and self.mechanism is None:
+            raise InvalidPlan(
+                f"the option {min(self.options, default='')!r} belongs to one mechanism; name it, "
+                f"one of {', '.join(mechanism_names())}"
+            )
+
+    @property
+    def keys(self) -> int:
+        """Return how many keys will be asked about."""
+        return self.universe.size or OPEN_KEYS
+
+    @property
+    def typical_square(self) -> float:
+        """Return Σv² of a typical client."""
+        return self.sparsity / 4 if self.mean_square is None else self.mean_square
+
+    @property
+    def limited(self) -> bool:
+        """Return whether refusing a vector of more than k items is no drawback.
+
+        Theorems with a delta have that condition, so whoever grants one accepts it.
+        """
+        return self.hard_sparsity or self.budget.delta > 0
+
+    @property
+    def bound(self) -> float:
+        """Return the lower bound on the worst-case n·Var of any pure mechanism."""
+        return lower_bound(self.unit, self.budget.epsilon, self.sparsity, self.universe.size)
+
+    def request(self, decode: str, options: Mapping[str, Any]) -> Request:
+        """Return what a mechanism is asked for."""
+        return Request(
+            unit=self.unit,
+            budget=self.budget,
+            sparsity=self.sparsity,
+            clients=self.clients,
+            universe=self.universe,
+            failure=self.failure,
+            decode=decode,
+            family=self.family,
+            maps=self.maps,
+            bits=self.bits,
+            options=options,
+        )
+
+
+def wish_for(
+    *,
+    protect: str | Unit,
+    epsilon: float,
+    sparsity: int,
+    clients: int,
+    universe: int | Universe | list[str],
+    delta: float = 0.0,
+    **rest: Any,
+) -> Wish:
+    """Return the wish that these words and numbers spell; `rest` are fields of `Wish`."""
+    return Wish(
+        unit=parse_unit(protect) if isinstance(protect, str) else protect,
+        budget=Budget(epsilon, delta),
+        sparsity=sparsity,
+        clients=clients,
+        universe=as_universe(universe),
+        **rest,
+    )
+
+
+def as_universe(universe: int | Universe | list[str]) -> Universe:
+    """Return the universe of a size, of a list of names, or as it is."""
+    if isinstance(universe, Universe):
+        return universe
+    return Universe.indexed(universe) if isinstance(universe, int) else Universe.named(universe)
+
+
+def _between(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        nearest = min(max(value, least), most)
+        raise InvalidPlan(
+            f"{name} must be between {least} and {most}, got {value}; the nearest is {nearest}"
+        )

@@ -1,0 +1,129 @@
+"""Arithmetic in GF(2^w), w up to 16, by tables of logarithms.
+
+Elements are integers below 2^w: the coefficients of a polynomial over GF(2), lowest bit first,
+modulo a primitive polynomial. Adding and subtracting are exclusive or. Multiplying adds
+logarithms to the base x; the logarithm of 0 is so large that its sum with any other falls
+into a part of the table of powers that holds zeros, so no case is special.
+"""
+
+from functools import cache
+
+import numpy as np
+
+from faintly.core import AnyArray, WordArray
+
+MAX_BITS = 16  # tables of 2^18 words: a megabyte, and the largest that a client should make
+# Bit i is the coefficient of x^i. Each is primitive: the powers of x are all elements but 0.
+PRIMITIVE = {
+    1: 0x3,
+    2: 0x7,
+    3: 0xB,
+    4: 0x13,
+    5: 0x25,
+    6: 0x43,
+    7: 0x83,
+    8: 0x11D,
+    9: 0x211,
+    10: 0x409,
+    11: 0x805,
+    12: 0x1053,
+    13: 0x201B,
+    14: 0x4443,
+    15: 0x8003,
+    16: 0x1100B,
+}
+
+
+@cache
+def tables(bits: int) -> tuple[WordArray, WordArray]:
+    """Return (powers, logs): powers[logs[a] + logs[b]] is a·b for all a, b below 2^bits."""
+    size = 2**bits
+    powers = np.zeros(4 * size + 1, dtype=np.uint32)
+    logs = np.full(size, 2 * size, dtype=np.uint32)  # of 0; two of them end in the last entry
+    element = 1
+    for exponent in range(size - 1):
+        powers[exponent] = element
+        logs[element] = exponent
+        element <<= 1
+        if element >= size:
+            element ^= PRIMITIVE[bits]
+    powers[size - 1 : 2 * size - 2] = powers[: size - 1]
+    powers.flags.writeable = logs.flags.writeable = False
+    return powers, logs
+
+
+def multiply(left: AnyArray, right: AnyArray, bits: int) -> WordArray:
+    """Return the products of elements, elementwise (arrays broadcast).
+
+    >>> multiply(np.array([2, 3, 0]), np.array([2, 3, 3]), 2).tolist()
+    [3, 2, 0]
+    """
+    powers, logs = tables(bits)
+    return powers[logs[left] + logs[right]]
+
+
+def divide(left: AnyArray, right: AnyArray, bits: int) -> WordArray:
+    """Return left/right elementwise; the divisors must not be 0."""
+    powers, logs = tables(bits)
+    return powers[logs[left] + (np.uint32(2**bits - 1) - logs[right])]
+
+
+def evaluate(coefficients: AnyArray, points: AnyArray, bits: int) -> WordArray:
+    """Return Σ_j coefficients[i, j]·points[i]^j for each row i."""
+    powers, logs = tables(bits)
+    at = logs[points]
+    value = coefficients[:, -1]
+    for place in range(coefficients.shape[1] - 2, -1, -1):
+        value = powers[logs[value] + at] ^ coefficients[:, place]
+    return value
+
+
+def add_points(
+    coefficients: WordArray, points: AnyArray, values: AnyArray, counts: AnyArray, bits: int
+) -> WordArray:
+    """Return each polynomial changed so that it takes given values, by Newton's interpolation.
+
+    What is added to row i is the polynomial of least degree that does it. So where the
+    coefficients were uniform, the result is uniform among all polynomials with these values.
+
+    Args:
+        coefficients: (rows, size), constant term first.
+        points: points of all rows, one row after another; distinct within a row.
+        values: the value wanted at each point.
+        counts: points of each row, at most `size`.
+        bits: of the field.
+    """
+    out = coefficients.copy()
+    # The product of (X - point) over the points so far, one degree at a time.
+    master = np.zeros_like(out)
+    master[:, 0] = 1
+    first = np.cumsum(counts) - counts
+    for step in range(int(counts.max(initial=0))):
+        rows = np.nonzero(counts > step)[0]
+        here = points[first[rows] + step]
+        missing = values[first[rows] + step] ^ evaluate(out[rows], here, bits)
+        factor = divide(missing, evaluate(master[rows], here, bits), bits)
+        out[rows] ^= multiply(factor[:, None], master[rows], bits)
+        grown = multiply(here[:, None], master[rows], bits)
+        grown[:, 1:] ^= master[rows, :-1]
+        master[rows] = grown
+    return out
+
+
+def greedy_basis(rows: AnyArray, bits: int) -> list[int]:
+    """Return the positions of the rows that are not in the span of the rows before them.
+
+    >>> greedy_basis(np.array([[1, 2], [2, 3], [0, 0], [0, 1]]), 2)
+    [0, 3]
+    """
+    basis: list[tuple[int, AnyArray]] = []
+    kept = []
+    for position, row in enumerate(np.asarray(rows, dtype=np.uint32)):
+        rest = row
+        for pivot, known in basis:
+            rest = rest ^ multiply(rest[pivot], known, bits)
+        if rest.any():
+            pivot = int(np.argmax(rest != 0))
+            basis.append((pivot, divide(rest, rest[pivot], bits)))
+            kept.append(position)
+    return kept

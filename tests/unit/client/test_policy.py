@@ -1,0 +1,178 @@
+"""A client takes part only where its policy says so and the plan's integers keep its word."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faintly import Client, Plan
+from faintly.client import Ledger, Policy
+from faintly.errors import InvalidInput, PlanRefused, TooManyItems
+
+MODEST = Policy.within(epsilon=1, units=["event", "l1:2"])
+
+
+def test_a_plan_of_the_same_program_needs_no_policy(plan_of):
+    plan = plan_of()
+    client = Client(plan)
+    assert client.report({3: 1.0}).plan_digest == plan.digest
+
+
+@pytest.mark.parametrize("policy", [None, "event", 1.0])
+def test_a_fetched_plan_without_a_policy_is_refused(plan_of, policy):
+    with pytest.raises(PlanRefused, match="needs a policy"):
+        Client.fetched(plan_of().to_json(), policy)
+
+
+def test_a_fetched_plan_within_the_policy_is_used(plan_of):
+    plan = plan_of()
+    for document in (plan.to_json(), plan.canonical):
+        assert Client.fetched(document, MODEST).plan.digest == plan.digest
+
+
+@pytest.mark.parametrize(
+    ("protect", "epsilon", "why"),
+    [
+        ("event", 1.001, "spends epsilon 1.001 per report; the policy allows epsilon 1"),
+        ("user", 1.0, "protects user; the policy allows event, l1:2"),
+        ("l1:1.5", 1.0, "protects l1:1.5; the policy allows event, l1:2"),
+    ],
+)
+def test_a_plan_outside_the_policy_is_refused(plan_of, protect, epsilon, why):
+    plan = plan_of(protect, epsilon)
+    with pytest.raises(PlanRefused, match=why):
+        Client.fetched(plan.to_json(), MODEST)
+    with pytest.raises(PlanRefused, match=why):
+        Client(plan, policy=MODEST)
+
+
+def test_a_larger_distance_protects_more_and_is_allowed(plan_of):
+    assert Client(plan_of("l1:3"), policy=MODEST)
+
+
+def test_delta_is_limited_too(squeeze_plan):
+    pure = Policy.within(epsilon=1, units=["l1:64"])
+    with pytest.raises(PlanRefused, match="delta 1e-06 per report; the policy allows epsilon 1"):
+        Client(squeeze_plan, policy=pure)
+    assert Client(squeeze_plan, policy=Policy.within(epsilon=1, delta=1e-6, units=["l1:64"]))
+
+
+def test_a_pinned_plan_is_trusted_whatever_it_spends(plan_of):
+    plan, other = plan_of("user", 8.0), plan_of("user", 8.0)
+    for policy in (Policy.pinned(plan.digest), Policy.pinned(plan.digest.hex(), other.digest)):
+        assert Client.fetched(plan.to_json(), policy)
+    with pytest.raises(PlanRefused, match=f"plan {other.digest.hex()} is not pinned"):
+        Client.fetched(other.to_json(), Policy.pinned(plan.digest))
+
+
+def lying(plan: Plan) -> str:
+    """Return the plan with a smaller epsilon than its integers keep."""
+    document = json.loads(plan.to_json())
+    document["epsilon"] = "0.5"
+    return json.dumps(document)
+
+
+def test_a_lying_plan_is_refused_even_if_pinned(plan_of):
+    document = lying(plan_of())
+    why = "does not keep its word: the plan promises epsilon 0.5, but its thresholds only keep"
+    for policy in (MODEST, Policy.pinned(Plan.from_json(document).digest)):
+        with pytest.raises(PlanRefused, match=why):
+            Client.fetched(document, policy)
+    with pytest.raises(PlanRefused, match=why):
+        Client(Plan.from_json(document))
+
+
+@pytest.mark.parametrize("document", ["", "{", "[]", b"\xff", '{"format":"faintly-plan/2"}', "7"])
+def test_what_is_no_plan_is_refused(document):
+    with pytest.raises(PlanRefused, match="not a sound plan"):
+        Client.fetched(document, MODEST)
+
+
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.text(max_size=8),
+    st.sampled_from(["0", "1", "16", "prf", "linear", "direct", "event", "user", "l1:4", "open"]),
+    st.lists(st.integers(-1, 2**33), max_size=4),
+    st.just({}),
+)
+TREE = ["protect", "epsilon", "delta", "sparsity", "clients", "failure", "universe", "mechanism"]
+TREE += ["parameters", "hashing", "decode", "salt"]
+LEAVES = [(name,) for name in TREE]
+LEAVES += [("parameters", name) for name in ("row", "bins", "steps", "clip", "range", "noise")]
+LEAVES += [("hashing", "bits"), ("hashing", "maps"), ("universe", "size"), ("universe", "kind")]
+
+
+def test_the_plan_that_is_made_hostile_is_sound():
+    assert Client.fetched(HOSTILE, MODEST)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_hostile_plan_is_used_or_refused_and_nothing_else(data):
+    document = json.loads(HOSTILE)
+    for *path, leaf in data.draw(st.lists(st.sampled_from(LEAVES), min_size=1, max_size=2)):
+        at = document
+        for name in path:
+            at = at[name] if isinstance(at, dict) and isinstance(at.get(name), dict) else {}
+        at[leaf] = data.draw(JUNK)
+    try:
+        client = Client.fetched(json.dumps(document), MODEST)
+    except PlanRefused:
+        return
+    assert MODEST.budget.covers(client.plan.budget)
+
+
+HOSTILE = """{"format": "faintly-plan/1", "protect": "event", "epsilon": "1", "delta": "0",
+ "sparsity": 4, "clients": 100, "failure": "0.05", "universe": {"kind": "indexed", "size": 16},
+ "mechanism": "signed-binning", "parameters": {"row": "event", "bins": 1, "steps": 16,
+ "clip": null, "range": 381, "noise": [2113931947, 2080396622, 2013440412, 1880437614,
+ 1621524833, 1155094622, 511972666, 78665075]},
+ "hashing": {"family": "linear", "bits": 4, "maps": 1}, "decode": "table",
+ "salt": "0f0e0d0c0b0a09080706050403020100"}"""
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Policy,
+        Policy.pinned,
+        lambda: Policy.pinned(b"short"),
+        lambda: Policy.pinned("zz" * 16),
+        lambda: Policy.within(epsilon=1, units=[]),
+        lambda: Policy.within(epsilon=0, units=["event"]),
+        lambda: Policy.within(epsilon=1, units=["item"]),
+    ],
+)
+def test_a_policy_that_allows_nothing_is_a_mistake(make):
+    with pytest.raises(InvalidInput):
+        make()
+
+
+def test_one_unit_is_given_as_a_list():
+    with pytest.raises(TypeError, match="must be a list"):
+        Policy.within(epsilon=1, units="event")
+
+
+def test_too_many_items_cost_nothing(squeeze_plan, tmp_path):
+    """A vector that the mechanism would refuse is refused before it is paid for."""
+    ledger = Ledger(tmp_path / "ledger", {"l1:64": (2, "1e-5")})
+    client = Client(squeeze_plan, ledger=ledger)
+    with pytest.raises(TooManyItems, match="at most 32 items"):
+        client.report(list(range(33)))
+    assert ledger.spent("l1:64").epsilon == 0
+    client.report(list(range(32)))
+    assert ledger.spent("l1:64").epsilon == 1
+
+
+def test_a_variant_under_audit_has_no_policy_and_no_ledger(plan_of, tmp_path):
+    client = Client(plan_of())
+    with pytest.raises(TypeError, match="under audit"):
+        Client(client.plan, mechanism=client._mechanism, policy=MODEST)
+    with pytest.raises(TypeError, match="under audit"):
+        Client(
+            client.plan, mechanism=client._mechanism, ledger=Ledger(tmp_path / "l", {"event": 1})
+        )
+    assert Client(client.plan, mechanism=client._mechanism).report([1])

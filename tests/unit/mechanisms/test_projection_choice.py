@@ -1,0 +1,538 @@
+"""Projection choice: constants, calibration, refusals, bytes, and the two ways to decode."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from faintly import kernels
+from faintly.client.bulk import randomize
+from faintly.core import Plan, ReportBatch, SparseVector, Universe, VectorBatch
+from faintly.engine import Reader, aggregate
+from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
+from faintly.kernels import compiled, reference
+from faintly.mechanisms import Request, mechanism_class, mechanism_of
+from faintly.mechanisms import _projection_choice_client as client
+from faintly.mechanisms import _projection_choice_constants as constants
+from faintly.mechanisms._projection_choice_constants import Odds, Shape
+from faintly.planner import make_plan
+from faintly.primitives.entropy import secure, seeded
+from faintly.wire import report_v1
+
+TABLE = json.loads(Path(__file__).with_name("projection_choice_tables.json").read_text())
+SIX_DIGITS = 1e-6
+SALT = bytes(range(16))
+
+
+def build(**changes):
+    wanted = {
+        "protect": "user",
+        "epsilon": 1.0,
+        "sparsity": 4,
+        "clients": 1000,
+        "universe": 500,
+        "decode": "table",
+    }
+    return make_plan(mechanism="projection-choice", salt=SALT, **{**wanted, **changes})
+
+
+def mechanism(**changes):
+    return mechanism_of(build(**changes))
+
+
+def some_vectors(count, sizes, values=(1.0, -1.0, 0.5, -0.25), size=500):
+    source = np.random.default_rng(5)
+    return VectorBatch.of(
+        [
+            SparseVector(
+                source.choice(size, sizes[i % len(sizes)], replace=False),
+                source.choice(values, sizes[i % len(sizes)]),
+            )
+            for i in range(count)
+        ]
+    )
+
+
+def reports_of(plan, vectors, seed=1):
+    public, secret = seeded(seed, "public"), seeded(seed, "secret")
+    return randomize(plan, mechanism_of(plan), vectors, public, secret)
+
+
+def case(row):
+    return f"eps{row['epsilon']:g}-k{row['k']}"
+
+
+@pytest.mark.parametrize("row", TABLE, ids=case)
+def test_constants_match_the_tables_to_six_digits(row):
+    """The tables were computed with unrounded thresholds, by other code."""
+    epsilon, k = row["epsilon"], row["k"]
+    near = {"rel": SIX_DIGITS}
+    assert constants.sign_response_variance(k, epsilon) == pytest.approx(row["d"], **near)
+    assert constants.lower_bound(k, epsilon) == pytest.approx(row["lb1"], **near)
+    assert constants.collision_variance(k, row["f_b"], epsilon) == pytest.approx(row["f"], **near)
+    for groups in (64, 256):
+        shape = Shape(k, groups)
+        top = constants.best_top(shape, epsilon)
+        assert top == row[f"g{groups}_N"]
+        unheld = constants.unheld_variance(shape, Odds.unrounded(shape, top, epsilon))
+        assert unheld == pytest.approx(row[f"g{groups}"], **near)
+    shape = Shape(k, row["bins_G"], row["bins_b"])
+    assert constants.best_top(shape, epsilon) == row["bins_N"]
+    odds = Odds.unrounded(shape, row["bins_N"], epsilon)
+    assert constants.unheld_variance(shape, odds) == pytest.approx(row["bins"], **near)
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE if row["k"] == 1], ids=case)
+def test_one_token_has_the_tabled_slots(row):
+    bins = constants.slot_bins(row["epsilon"], 4096)
+    shape = Shape(1, 1, bins)
+    odds = Odds.unrounded(shape, 1, row["epsilon"])
+    assert bins == row["k1_b"]
+    assert constants.worst_variance(shape, odds) == pytest.approx(row["k1"], rel=SIX_DIGITS)
+    assert constants.unheld_variance(shape, odds) == pytest.approx(row["k1_V0"], rel=SIX_DIGITS)
+    assert constants.held_variance(shape, odds) == pytest.approx(row["k1_V1"], rel=SIX_DIGITS)
+    plan = build(epsilon=row["epsilon"], sparsity=1, decode="direct")
+    assert plan.parameters["form"] == "bins"
+    assert [plan.parameters[name] for name in ("groups", "bins", "top")] == [1, bins, 1]
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE if row["k"] <= 100], ids=case)
+def test_collision_and_searched_bins_are_at_least_as_good_as_the_tables(row):
+    epsilon, k = row["epsilon"], row["k"]
+    least = constants.collision_variance(k, constants.collision_bins(k, epsilon), epsilon)
+    assert least <= row["f"] * (1 + SIX_DIGITS)
+    if epsilon >= 2:
+        bins = constants.best_bins(k, row["bins_G"], epsilon, signed=True, most=2**19)
+        shape = Shape(k, row["bins_G"], bins)
+        odds = Odds.unrounded(shape, constants.best_top(shape, epsilon), epsilon)
+        assert constants.unheld_variance(shape, odds) <= row["bins"] * 1.001
+
+
+@pytest.mark.parametrize("groups", [64, 256])
+@pytest.mark.parametrize("row", TABLE, ids=case)
+def test_rounding_the_threshold_changes_nothing_that_shows(row, groups):
+    chosen = mechanism(epsilon=row["epsilon"], sparsity=row["k"], groups=groups, decode="direct",
+                       form="dense")  # fmt: skip
+    assert chosen.predicted_variance(1.0) == pytest.approx(row[f"g{groups}"], rel=SIX_DIGITS)
+    loss = chosen.guarantee().budget.epsilon
+    assert row["epsilon"] * (1 - SIX_DIGITS) <= loss <= row["epsilon"]
+
+
+def test_ghost_energy_approaches_that_of_many_groups():
+    """U §6: 0.44, 1.04, 2.05, 4.84, 17.3 for infinitely many groups at epsilon 1."""
+    for k, limit in {4: 0.44, 6: 1.04, 11: 2.05, 16: 4.84, 64: 17.3}.items():
+        shapes = [Shape(k, groups) for groups in (1024, 4096, 16384)]
+        energy = [constants.ghost_energy(shape, constants.best_top(shape, 1.0)) for shape in shapes]
+        assert energy[0] > energy[1] > energy[2] > limit - 0.005
+        # The excess falls like 1/√groups, so that it halves with each step.
+        assert 2 * energy[2] - energy[1] == pytest.approx(limit, rel=0.02)
+
+
+def test_dense_curve_is_the_bins_curve_of_one_bin():
+    """Two derivations of one number: binomial counts, and the contour sum."""
+    for k, groups in [(1, 1), (4, 8), (7, 16), (40, 4)]:
+        dense = constants.score_curve(Shape(k, groups))
+        for survival in [constants._bin_survivals(Shape(k, groups, 1))]:
+            total = np.zeros(groups + 1)
+            for level in survival:
+                reach = np.cumsum(level)
+                total[1 : len(reach) + 1] += reach
+            np.testing.assert_allclose(total, dense, rtol=1e-10)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.7, 1.0, 3.3, 8.0, 16.0])
+@pytest.mark.parametrize("form", ["dense", "bins", "unsigned"])
+def test_the_stated_loss_is_within_epsilon_and_close_to_it(epsilon, form):
+    for k in (1, 5, 30):
+        chosen = mechanism(epsilon=epsilon, sparsity=k, form=form, decode="direct")
+        loss = chosen.guarantee().budget.epsilon
+        assert epsilon * 0.99 < loss <= epsilon, chosen.plan.parameters
+        assert chosen.guarantee().conditions == ()
+
+
+@pytest.mark.parametrize("protect", ["user", "event", "l1:1", "l1:7.5"])
+def test_every_unit_is_protected(protect):
+    chosen = mechanism(protect=protect)
+    assert str(chosen.guarantee().unit) == protect
+    assert chosen.guarantee().budget.epsilon <= 1.0
+    assert chosen.guarantee().budget.delta == 0
+
+
+def test_plans_that_lie_are_refused():
+    plan = build()
+    truth = dict(plan.parameters)
+    lies = {
+        "threshold": [truth["threshold"] + 5, truth["threshold"] * 5 // 4],
+        "top": [truth["top"] - 1],
+    }
+    for name, values in lies.items():
+        for value in values:
+            with pytest.raises(InvalidPlan, match="only keep"):
+                mechanism_of(replace(plan, parameters={**truth, name: value}))
+
+
+BROKEN = [
+    ({"threshold": 0}, "threshold"),
+    ({"threshold": 2**32}, "threshold"),
+    ({"threshold": 1}, "no likelier"),
+    ({"threshold": True}, "threshold"),
+    ({"top": 0}, "top"),
+    ({"top": 257}, "top"),
+    ({"groups": 100}, "nearest is 128"),
+    ({"groups": 2**14}, "groups"),
+    ({"bins": 2}, "bins"),
+    ({"tokens": 5}, "tokens must be the sparsity"),
+    ({"form": "wide"}, "form"),
+    ({"form": "bins"}, "only the dense form is linear"),
+    ({"rounding": "up"}, "rounding"),
+]
+
+
+@pytest.mark.parametrize(("change", "rule"), BROKEN, ids=str)
+def test_broken_parameters_are_refused(change, rule):
+    plan = build()
+    with pytest.raises(InvalidPlan, match=rule):
+        mechanism_of(replace(plan, parameters={**plan.parameters, **change}))
+    with pytest.raises(InvalidPlan, match="has the parameters"):
+        mechanism_of(replace(plan, parameters={**plan.parameters, "c": 1}))
+
+
+REFUSED = [
+    ({"form": "bins"}, "use form dense, or decode direct with family prf"),
+    ({"form": "unsigned"}, "use form dense"),
+    ({"form": "bins", "decode": "direct", "family": "linear"}, "only the dense form is linear"),
+    ({"decode": "direct", "family": "blake2s"}, "use family prf"),
+    ({"form": "sparse"}, "form must be one of"),
+    ({"groups": 100}, "power of two, got 100; the nearest is 128"),
+    ({"groups": 0}, "the nearest is 1"),
+    ({"groups": "many"}, "groups must be an integer"),
+    ({"top": 300}, "the nearest is 256"),
+    ({"bins": 4}, "use form bins"),
+    ({"form": "bins", "decode": "direct", "bins": 2**20}, "the nearest is 32768"),
+    ({"form": "unsigned", "decode": "direct", "bins": 1}, "the nearest is 2"),
+    ({"form": "bins", "decode": "direct", "sparsity": 5000}, "use form dense"),
+    ({"rounding": "up"}, "rounding must be one of"),
+    ({"steps": 3}, "no option 'steps'"),
+    ({"bits": 9, "clients": 10**9}, "use at least"),
+    ({"epsilon": 6.0, "sparsity": 64, "clients": 10**9}, "use decode direct"),
+    ({"maps": 3}, "maps must be a power of two"),
+    ({"protect": "l1:9"}, "protect user"),
+    ({"epsilon": 17.0}, "epsilon"),
+]
+
+
+@pytest.mark.parametrize(("changes", "rule"), REFUSED, ids=str)
+def test_requests_it_cannot_honour_are_refused_with_the_rule(changes, rule):
+    with pytest.raises(InvalidPlan, match=rule):
+        build(**changes)
+
+
+def test_an_epsilon_below_the_thresholds_is_refused():
+    with pytest.raises(BoundDoesNotApply, match="use a larger epsilon"):
+        build(epsilon=1e-12)
+
+
+def test_plans_survive_json():
+    for changes in ({}, {"decode": "direct", "form": "bins"}, {"rounding": "systematic"}):
+        plan = build(**changes)
+        again = Plan.from_json(plan.to_json())
+        assert again.digest == plan.digest
+        assert mechanism_of(again).scale == mechanism_of(plan).scale
+
+
+@pytest.mark.parametrize("size", [2, 500, 100_000, 2**20])
+@pytest.mark.parametrize("clients", [10, 10**5, 10**7])
+def test_a_table_report_is_one_cell_of_at_most_four_bytes(size, clients):
+    chosen = mechanism(universe=size, clients=clients)
+    hashing = chosen.plan.hashing
+    bits = hashing.bits + hashing.maps.bit_length() - 1
+    assert 2**hashing.bits >= size
+    assert chosen.layout.payload_bits == bits + 1 <= 32
+    assert chosen.layout.seed_bytes == 0
+    assert chosen.seed_bytes == 8
+    assert chosen.layout.record_bytes == (bits + 8) // 8 <= 4
+    cells = hashing.maps * 2**hashing.bits
+    ghosts = constants.ghost_energy(chosen.shape, chosen.top) * clients
+    assert cells >= 100 * ghosts / chosen.predicted_variance(0)
+    assert chosen.worst_variance() <= 1.01 * chosen.predicted_variance(0)
+
+
+def test_where_plenty_would_not_fit_ten_times_must_do():
+    chosen = mechanism(epsilon=4.0, sparsity=32, clients=2_000_000, universe=5000)
+    cells = chosen.plan.hashing.maps * 2**chosen.plan.hashing.bits
+    ghosts = constants.ghost_energy(chosen.shape, chosen.top) * 2_000_000
+    share = ghosts / cells / chosen.predicted_variance(0)
+    assert 0.01 < share <= 0.1
+    assert chosen.worst_variance() == pytest.approx((1 + share) * chosen.predicted_variance(0))
+
+
+def test_asked_bits_and_maps_are_kept_and_widen_the_intervals():
+    chosen = mechanism(bits=9, maps=1, clients=10**6)
+    assert (chosen.plan.hashing.bits, chosen.plan.hashing.maps) == (9, 1)
+    assert chosen.worst_variance() > 10 * chosen.predicted_variance(0)
+    assert mechanism(maps=64).plan.hashing.maps == 64
+    assert mechanism(universe=Universe.open()).plan.hashing.maps >= 4
+
+
+@pytest.mark.parametrize(
+    ("options", "size"),
+    [({}, 7), ({"groups": 64}, 6), ({"form": "bins", "epsilon": 4.0}, 7), ({"groups": 1}, 6)],
+)
+def test_a_direct_report_is_seed_and_slot(options, size):
+    chosen = mechanism(decode="direct", **options)
+    assert chosen.layout.seed_bytes == chosen.seed_bytes == 5
+    assert chosen.layout.limits == (chosen.shape.slots,)
+    assert chosen.layout.record_bytes == size
+
+
+CASES = [
+    {},
+    {"groups": 64, "maps": 4},
+    {"decode": "direct"},
+    {"decode": "direct", "family": "linear", "groups": 16},
+    {"decode": "direct", "form": "bins", "epsilon": 3.0},
+    {"decode": "direct", "form": "unsigned"},
+    {"decode": "direct", "rounding": "systematic"},
+    {"universe": Universe.open()},
+]
+
+
+@pytest.mark.parametrize("options", CASES, ids=str)
+def test_reports_round_trip_and_repeat(options):
+    plan = build(**options)
+    values = (1.0, 0.5) if options.get("form") == "unsigned" else (1.0, -0.5, 1e-300)
+    vectors = some_vectors(300, (0, 1, 4, 6), values)
+    batch = reports_of(plan, vectors)
+    layout = mechanism_of(plan).layout
+    again = report_v1.decode_batch(report_v1.encode_batch(batch, layout), plan.digest, layout)
+    np.testing.assert_array_equal(again.fields, batch.fields)
+    np.testing.assert_array_equal(again.hash_seeds, batch.hash_seeds)
+    np.testing.assert_array_equal(reports_of(plan, vectors).fields, batch.fields)
+    assert (reports_of(plan, vectors, seed=2).fields != batch.fields).any()
+    parts = aggregate(plan, [batch.take(slice(0, 100)), batch.take(slice(100, None))])
+    assert parts == aggregate(plan, [batch])
+    estimates = Reader(parts).estimate_ids(np.arange(20, dtype=np.uint64), list(range(20)))
+    assert np.isfinite(estimates.mean).all()
+    assert (estimates.stderr > 0).all()
+
+
+def test_no_clients_give_no_reports():
+    for options in CASES:
+        plan = build(**options)
+        assert reports_of(plan, VectorBatch.of([])).fields.shape[0] == 0
+
+
+def test_the_real_source_serves_too():
+    """Secure words may not be written to."""
+    for options in CASES:
+        chosen = mechanism(**options)
+        vectors = some_vectors(20, (0, 3), (1.0, 0.5))
+        fields = chosen.randomize(vectors, np.arange(20, dtype=np.uint64), secure())
+        assert (fields < np.array(chosen.layout.limits)).all()
+
+
+def test_a_negative_value_in_the_unsigned_form_is_named_by_position_alone():
+    chosen = mechanism(form="unsigned", decode="direct")
+    vectors = VectorBatch.of([SparseVector([1, 2, 3], [1.0, 0.5, -0.125])])
+    with pytest.raises(InvalidVector, match="value at position 2 is negative") as caught:
+        chosen.randomize(vectors, np.zeros(1, np.uint64), seeded(1, "noise"))
+    assert "0.125" not in str(caught.value)
+
+
+def as_tables(chosen, batch):
+    tables = np.zeros(chosen.table_shape, dtype=np.int64)
+    cells = chosen.cells(batch)
+    kernels.scatter_add(tables, cells.table, cells.index, cells.weight)
+    kernels.walsh_hadamard(tables)
+    return tables
+
+
+@pytest.mark.parametrize("decode", ["direct", "table"])
+@pytest.mark.parametrize("maps", [1, 8])
+def test_tables_and_direct_reading_give_the_same_integers(decode, maps):
+    plan = build(decode=decode, family="linear", maps=maps, bits=10, groups=64)
+    chosen = mechanism_of(plan)
+    batch = reports_of(plan, some_vectors(500, (0, 2, 4)))
+    ids = np.arange(500, dtype=np.uint64)
+    gathered = chosen.gather(as_tables(chosen, batch), ids).sum(axis=0)
+    np.testing.assert_array_equal(gathered, chosen.read(batch, ids))
+    assert np.abs(gathered).max() <= 500
+
+
+def test_a_cell_is_what_the_direct_report_stands_for():
+    """Same vectors, seeds and noise: the table plan sends a function of (seed, slot)."""
+    common = {"bits": 10, "maps": 8, "groups": 64, "family": "linear"}
+    cell, slot = mechanism(**common), mechanism(decode="direct", **common)
+    vectors, seeds = some_vectors(400, (0, 2, 4, 7)), np.arange(400, dtype=np.uint64) * 977
+    sent = [
+        one.cells(
+            ReportBatch(
+                one.plan.digest,
+                seeds if one is slot else np.zeros_like(seeds),
+                one.randomize(vectors, seeds, seeded(1, "noise")),
+            )
+        )
+        for one in (cell, slot)
+    ]
+    for column in ("table", "index", "weight"):
+        np.testing.assert_array_equal(getattr(sent[0], column), getattr(sent[1], column))
+    assert len(np.unique(sent[0].table)) == 8
+
+
+def test_blocks_of_clients_do_not_change_a_single_client(monkeypatch):
+    """A report is a function of its own vector, seed and words, whoever else is in the batch."""
+    chosen = mechanism(decode="direct", groups=64)
+    vectors, seeds = some_vectors(3, (2, 4)), np.arange(3, dtype=np.uint64)
+    each = [
+        chosen.randomize(vectors.slice(i, i + 1), seeds[i : i + 1], seeded(1, "noise"))[0]
+        for i in (0, 0)
+    ]
+    assert each[0] == each[1]
+    monkeypatch.setattr("faintly.mechanisms.projection_choice.BLOCK", 1)
+    source = seeded(1, "noise")
+    alone = [
+        chosen.randomize(vectors.slice(i, i + 1), seeds[i : i + 1], source)[0] for i in range(3)
+    ]
+    together = chosen.randomize(vectors, seeds, seeded(1, "noise"))
+    np.testing.assert_array_equal(np.stack(alone), together)
+
+
+def test_systematic_rounding_meets_at_most_the_rounded_total():
+    source = np.random.default_rng(3)
+    values = source.uniform(-1, 1, 200 * 40)
+    vectors = VectorBatch.from_rows(np.repeat(np.arange(200), 40), np.arange(8000), values)
+    tokens = client.draw_tokens(vectors, 40, "systematic", seeded(1, "noise"))
+    totals = np.add.reduceat(np.abs(values), np.arange(0, 8000, 40))
+    assert (tokens.counts >= np.floor(totals)).all()
+    assert (tokens.counts <= np.ceil(totals)).all()
+
+
+@pytest.mark.parametrize("rounding", ["independent", "systematic"])
+def test_tokens_never_exceed_the_limit(rounding):
+    vectors = some_vectors(200, (0, 3, 5, 40), (1.0, -1.0))
+    tokens = client.draw_tokens(vectors, 4, rounding, seeded(1, "noise"))
+    np.testing.assert_array_equal(tokens.counts, np.minimum(vectors.lengths, 4))
+    np.testing.assert_array_equal(np.bincount(tokens.owners, minlength=200), tokens.counts)
+    assert (np.diff(tokens.owners) >= 0).all()
+
+
+def test_variance_of_the_forms():
+    ids = np.arange(50, dtype=np.uint64)
+    for options in CASES:
+        plan = build(**options)
+        chosen = mechanism_of(plan)
+        values = (1.0, 0.5) if options.get("form") == "unsigned" else (1.0, -1.0)
+        sketch = aggregate(plan, [reports_of(plan, some_vectors(400, (2, 4), values))])
+        null = chosen.variance(sketch, None, np.zeros(1))
+        ghosts = chosen._ghosts(sketch.count)
+        assert null[0] == pytest.approx(chosen.predicted_variance(0) + ghosts)
+        wild = np.linspace(-3, 3, 50) / chosen.attenuation
+        for means in (np.zeros(50), wild):
+            assert (chosen.variance(sketch, ids, means) > 0).all()
+        assert chosen.worst_variance() >= chosen.predicted_variance(0)
+        assert chosen.relative_bias() == 0
+        assert chosen.influence() > 0
+
+
+def test_influence_is_the_most_one_report_says():
+    for options in CASES:
+        plan = build(**options)
+        chosen = mechanism_of(plan)
+        vectors = some_vectors(200, (1,), (1.0,))
+        batch = reports_of(plan, vectors)
+        said = [
+            np.abs(chosen.read(batch.take(slice(i, i + 1)), np.arange(200, dtype=np.uint64))).max()
+            for i in range(50)
+        ]
+        assert max(said) * chosen.scale == pytest.approx(chosen.influence())
+
+
+def test_variants_depend_on_what_is_asked():
+    def options(**changes):
+        plan = build(**{name: value for name, value in changes.items() if name != "options"})
+        request = Request(
+            unit=plan.unit,
+            budget=plan.budget,
+            sparsity=plan.sparsity,
+            clients=plan.clients,
+            universe=plan.universe,
+            decode=plan.decode,
+            options=changes.get("options", {}),
+        )
+        found = list(mechanism_class("projection-choice").variants(request))
+        for one in found:
+            mechanism_class("projection-choice").calibrate(replace(request, options=one))
+        return [one.get("form", one.get("groups")) for one in found]
+
+    assert options() == [64, 256]
+    assert options(decode="direct") == [64, 256]
+    assert options(decode="direct", epsilon=2.0) == [64, 256, "bins"]
+    promised = {"nonnegative": True}
+    assert options(decode="direct", options=promised) == [64, 256, "unsigned"]
+    assert options(epsilon=4.0, options=promised) == [64, 256]
+
+
+needs_c = pytest.mark.skipif(not compiled.available(), reason="no compiled kernels")
+
+
+@needs_c
+@pytest.mark.parametrize("bins", [1, 3, 134])
+def test_compiled_slots_equal_the_reference(bins):
+    source = np.random.default_rng(bins)
+    seeds = source.integers(0, 2**40, 3000, dtype=np.uint64)
+    limits = (8, 32, bins, 2)
+    slots = np.stack([source.integers(0, limit, 3000) for limit in limits]).astype(np.uint32)
+    slots[1] = np.uint32(1) << slots[1]
+    ids = source.integers(0, 2**63, 20, dtype=np.uint64)
+    for one, other in zip(
+        compiled.read_slots(seeds, slots, ids, bins),
+        reference.read_slots(seeds, slots, ids, bins),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+@needs_c
+@pytest.mark.parametrize("groups", [1, 8, 32, 64, 256])
+def test_compiled_projections_equal_the_reference(groups):
+    source = np.random.default_rng(groups)
+    counts = source.integers(0, 9, 50)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    seeds = source.integers(0, 2**63, 50, dtype=np.uint64)
+    ids = source.integers(0, 2**63, offsets[-1], dtype=np.uint64)
+    codes = source.integers(0, 2**20, offsets[-1]).astype(np.uint32)
+    negative = source.integers(0, 2, offsets[-1]).astype(bool)
+    np.testing.assert_array_equal(
+        compiled.project_prf(seeds, offsets, ids, negative, groups),
+        reference.project_prf(seeds, offsets, ids, negative, groups),
+    )
+    np.testing.assert_array_equal(
+        compiled.project_linear(seeds, offsets, codes, negative, groups=groups, bits=20),
+        reference.project_linear(seeds, offsets, codes, negative, groups=groups, bits=20),
+    )
+
+
+@needs_c
+def test_compiled_kernels_check_before_they_touch_memory():
+    seeds, ids = np.zeros(2, np.uint64), np.zeros(3, np.uint64)
+    none = np.zeros(3, bool)
+    offsets = np.array([0, 1, 3])
+    for wrong in ([0, 1], [0, 1, 4], [1, 1, 3], [0, 4, 3]):
+        with pytest.raises(TypeError):
+            compiled.project_prf(seeds, np.array(wrong), ids, none, 8)
+    with pytest.raises(TypeError):
+        compiled.project_prf(seeds, offsets, ids[:2], none, 8)
+    for groups in (0, 8193):
+        with pytest.raises(TypeError):
+            compiled.project_prf(seeds, offsets, ids, none, groups)
+    for bits in (0, 33):
+        with pytest.raises(TypeError):
+            compiled.project_linear(seeds, offsets, ids, none, groups=8, bits=bits)
+    with pytest.raises(TypeError):
+        compiled.read_slots(seeds, np.zeros((3, 2), np.uint32), ids, 1)
+    with pytest.raises(TypeError):
+        compiled.read_slots(seeds, np.full((4, 2), 256, np.uint32), ids, 1)
+    with pytest.raises(TypeError):
+        compiled.read_slots(seeds, np.zeros((4, 2), np.uint32), ids, 0)

@@ -1,0 +1,362 @@
+"""Retrieval: its sizes, its refusals, and its two kernels and two decodings that must agree."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from faintly.client import Client
+from faintly.core import Plan, ReportBatch, SparseVector, Universe, VectorBatch
+from faintly.engine import Reader, aggregate, decode
+from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
+from faintly.kernels import compiled, reference
+from faintly.mechanisms import _retrieval_sizes as sizes
+from faintly.mechanisms import mechanism_of
+from faintly.planner import make_plan
+from faintly.primitives.entropy import seeded, uniform_seeds
+
+needs_compiler = pytest.mark.skipif(not compiled.available(), reason="no compiled kernels")
+
+
+def plan_of(**changes) -> Plan:
+    wanted = {
+        "protect": "event",
+        "epsilon": 1.0,
+        "sparsity": 6,
+        "clients": 1000,
+        "universe": 1378,
+        "mechanism": "retrieval",
+        "decode": "table",
+        "salt": bytes(range(16)),
+    }
+    return make_plan(**(wanted | changes))
+
+
+def mechanism(**changes):
+    return mechanism_of(plan_of(**changes))
+
+
+def vectors_of(count, items, size, seed=1):
+    source = np.random.default_rng(seed)
+    return VectorBatch.of(
+        [
+            SparseVector(source.choice(size, items, replace=False), source.uniform(-1, 1, items))
+            for _ in range(count)
+        ]
+    )
+
+
+# Sizes and constants.
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "printed"), [(0.5, "16.67"), (1.0, "4.683"), (2.0, "1.724"), (3.0, "1.221")]
+)
+def test_variance_is_the_note_s_channel(epsilon, printed):
+    made = mechanism(epsilon=epsilon)
+    assert f"{made.predicted_variance(3.0):.4g}" == printed
+    assert made.worst_variance() == made.predicted_variance(0.0) == made.influence() ** 2
+    assert epsilon - 1e-8 < made.guarantee().budget.epsilon <= epsilon
+    assert made.guarantee().conditions == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "bits", "blocks", "maps", "bytes_"),
+    [
+        ({}, 14, 1, 16, 3),  # clothing
+        ({"sparsity": 11, "universe": 5850}, 19, 1, 8, 3),  # renting
+        ({"sparsity": 14, "universe": 5850}, 22, 1, 1, 3),
+        ({"sparsity": 1, "universe": 2**23}, 24, 1, 1, 3),
+        ({"sparsity": 11, "universe": Universe.open()}, 20, 1, 4, 3),
+        ({"sparsity": 15}, 18, 3, 4, 7),
+        ({"sparsity": 32, "universe": 23496}, 18, 6, 2, 14),  # kosarak
+        ({"sparsity": 32, "universe": 23496, "max_bytes": 13}, 17, 6, 4, 13),
+        ({"sparsity": 32, "universe": 23496, "max_bytes": 15}, 20, 6, 1, 15),
+        ({"sparsity": 32, "universe": Universe.open()}, 18, 6, 4, 14),
+        ({"decode": "direct"}, 22, 1, 0, 8),
+        ({"decode": "direct", "sparsity": 100}, 116, 1, 0, 20),
+        ({"decode": "direct", "sparsity": 100, "max_bytes": 19}, 112, 1, 0, 19),
+        ({"decode": "direct", "family": "linear"}, 14, 1, 16, 3),
+    ],
+    ids=str,
+)
+def test_sizes(changes, bits, blocks, maps, bytes_):
+    made = mechanism(**changes)
+    assert (made.bits, made.blocks, made.plan.hashing.maps) == (bits, blocks, maps)
+    assert made.layout.record_bytes == bytes_
+    assert made.layout.seed_bytes == (0 if maps else 5)
+    assert made.relative_bias() < 1e-3
+    assert Plan.from_json(made.plan.to_json()).digest == made.plan.digest
+
+
+def test_relative_bias_is_within_the_dropped_item_bound():
+    """At most the mean of 2^(load-1-t), which is (1+1/B)^(k-1)·2^-t over random blocks."""
+    for changes in ({}, {"sparsity": 32, "universe": 23496}, {"decode": "direct"}):
+        made = mechanism(**changes)
+        bound = (1 + 1 / made.blocks) ** (made.plan.sparsity - 1) * 2.0**-made.bits
+        assert 0 < made.relative_bias() < bound
+
+
+def test_variants_can_all_be_made():
+    for changes in ({}, {"sparsity": 40}, {"sparsity": 40, "decode": "direct"}):
+        made = mechanism(**changes)
+        request = sizes.Request(
+            unit=made.plan.unit,
+            budget=made.plan.budget,
+            sparsity=made.plan.sparsity,
+            clients=1000,
+            universe=made.plan.universe,
+            decode=made.plan.decode,
+        )
+        for options in type(made).variants(request):
+            assert type(made).calibrate(replace(request, options=options)).parameters["bits"] > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "rule"),
+    [
+        ({"protect": "user"}, UnsupportedUnit, "protects event"),
+        ({"protect": "l1:1"}, UnsupportedUnit, "protects event"),
+        ({"epsilon": 1e-10}, BoundDoesNotApply, "at least"),
+        ({"bits": 5}, InvalidPlan, "use at least 6 bits"),
+        ({"bits": 8}, InvalidPlan, "use at least 12 bits"),
+        ({"bits": 29}, InvalidPlan, "between 2 and 28"),
+        ({"maps": 3}, InvalidPlan, "power of two"),
+        ({"universe": Universe.open(), "maps": 2}, InvalidPlan, "at least 4 maps"),
+        ({"blocks": 0}, InvalidPlan, "blocks must be"),
+        ({"blocks": 5000}, InvalidPlan, "blocks must be"),
+        ({"max_bytes": 1}, InvalidPlan, "needs 2 bytes"),
+        ({"decode": "direct", "max_bytes": 6}, InvalidPlan, "needs 7 bytes"),
+        ({"decode": "direct", "sparsity": 8177}, InvalidPlan, "use sparsity 8176"),
+        ({"decode": "direct", "blocks": 2}, InvalidPlan, "linear family"),
+        ({"decode": "direct", "bits": 3}, InvalidPlan, "use at least 6 bits"),
+        ({"decode": "direct", "family": "blake2s"}, InvalidPlan, "every hash"),
+        ({"sparsity": 8000}, InvalidPlan, "cells"),
+        ({"bins": 4}, InvalidPlan, "no option 'bins'"),
+    ],
+    ids=str,
+)
+def test_refusals_say_the_rule(changes, error, rule):
+    with pytest.raises(error, match=rule):
+        plan_of(**changes)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "rule"),
+    [
+        ({"keep": 3139872687}, "only keep"),  # one word more than epsilon allows
+        ({"keep": 2**31}, "keep must be"),
+        ({"keep": 2**32}, "keep must be"),
+        ({"keep": True}, "keep must be"),
+        ({"bits": 15}, "need codes of 14 bits"),
+        ({"bits": 0}, "bits must be"),
+        ({"blocks": 2}, "need codes"),
+        ({"extra": 1}, "has the parameters"),
+    ],
+    ids=str,
+)
+def test_lying_plans_are_refused(parameters, rule):
+    plan = plan_of()
+    with pytest.raises(InvalidPlan, match=rule):
+        mechanism_of(replace(plan, parameters={**plan.parameters, **parameters}))
+
+
+# The kernels.
+
+
+def systems(bits, segments, longest, seed=3):
+    """Random systems, some empty and some with more rows than bits."""
+    source = np.random.default_rng(seed)
+    words = -(-bits // 32)
+    low = np.array([2 ** min(32, bits - 32 * w) - 1 for w in range(words)], dtype=np.uint32)
+    lengths = source.integers(0, longest + 1, segments)
+    items = int(lengths.sum())
+    rows = source.integers(0, 2**32, (items, words), dtype=np.uint32) & low
+    repeated = source.random(items) < 0.2
+    rows[repeated] = rows[source.integers(0, items, repeated.sum())]
+    return (
+        np.concatenate([[0], np.cumsum(lengths)]),
+        source.integers(0, 4 if bits < 20 else 2**32, items, dtype=np.uint32),  # ties included
+        rows,
+        source.integers(0, 2, items),
+        source.integers(0, 2**32, (segments, words), dtype=np.uint32) & low,
+    )
+
+
+CASES = [(1, 20, 5), (3, 200, 8), (18, 100, 40), (32, 100, 50), (33, 50, 50), (300, 5, 320)]
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_both_solvers_give_the_same_bits(case):
+    made = systems(*case)
+    np.testing.assert_array_equal(compiled.solve_gf2(*made), reference.solve_gf2(*made))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_solutions_answer_every_equation_of_the_greedy_basis(case):
+    bits = case[0]
+    offsets, order, rows, answers, free = systems(*case)
+    solved = reference.solve_gf2(offsets, order, rows, answers, free)
+    whole = [reference._integer(row) for row in rows]
+    for segment, words in enumerate(solved):
+        solution = reference._integer(words)
+        assert solution < 2**bits
+        span = []
+        for item in sorted(
+            range(offsets[segment], offsets[segment + 1]), key=lambda i: (order[i], i)
+        ):
+            rest = whole[item]
+            for known in span:
+                rest = min(rest, rest ^ known)
+            if rest:
+                span.append(rest)
+                assert (whole[item] & solution).bit_count() & 1 == answers[item]
+        if not span:
+            np.testing.assert_array_equal(words, free[segment])
+
+
+@needs_compiler
+@pytest.mark.parametrize("count", [0, 1, 3, 256])
+def test_both_hashes_give_the_same_words(count):
+    source = np.random.default_rng(5)
+    seeds = source.integers(0, 2**64, 300, dtype=np.uint64)
+    ids = source.integers(0, 2**64, 300, dtype=np.uint64)
+    np.testing.assert_array_equal(
+        compiled.hash_words(seeds, ids, 97, count), reference.hash_words(seeds, ids, 97, count)
+    )
+
+
+@needs_compiler
+@pytest.mark.parametrize(("reports", "words"), [(0, 1), (1, 1), (300, 1), (700, 4)])
+def test_both_readers_give_the_same_integers(reports, words):
+    source = np.random.default_rng(6)
+    seeds = source.integers(0, 2**40, reports, dtype=np.uint64)
+    payload = source.integers(0, 2**32, (reports, words), dtype=np.uint32)
+    ids = source.integers(0, 2**64, 20, dtype=np.uint64)
+    got = compiled.read_parity(seeds, payload, ids)
+    np.testing.assert_array_equal(got, reference.read_parity(seeds, payload, ids))
+    assert (np.abs(got) <= reports).all()
+
+
+@needs_compiler
+def test_kernels_refuse_what_does_not_fit():
+    offsets, order, rows, answers, free = systems(18, 10, 5)
+    bad = [
+        (offsets[:-1], order, rows, answers, free),
+        (offsets + 1, order, rows, answers, free),
+        (offsets[::-1].copy(), order, rows, answers, free),
+        (offsets, order[:-1], rows, answers, free),
+        (offsets, order, rows[:, :0], answers, free),
+        (offsets, order, rows, answers + 2, free),
+        (offsets, order, rows, answers, free[0]),
+    ]
+    for case in bad:
+        with pytest.raises(TypeError):
+            compiled.solve_gf2(*case)
+    with pytest.raises(TypeError):
+        compiled.hash_words(np.zeros(2, np.uint64), np.zeros(3, np.uint64), 97, 1)
+    with pytest.raises(TypeError):
+        compiled.hash_words(np.zeros(2, np.uint64), np.zeros(2, np.uint64), 97, 257)
+    with pytest.raises(TypeError):
+        compiled.read_parity(np.zeros(2, np.uint64), np.zeros((3, 1), np.uint32), offsets)
+
+
+# The mechanism.
+
+FORMS = {
+    "one cell": {},
+    "one cell, one map": {"maps": 1},
+    "blocks": {"sparsity": 20, "universe": 3000},
+    "named blocks": {"sparsity": 3, "blocks": 3, "universe": [f"key {i}" for i in range(50)]},
+    "open": {"universe": Universe.open(), "bits": 14},
+    "open blocks": {"universe": Universe.open(), "sparsity": 20, "bits": 12},
+}
+
+
+@pytest.mark.parametrize("changes", FORMS.values(), ids=FORMS)
+def test_tables_and_direct_reading_give_the_same_integers(changes):
+    table = mechanism(**changes)
+    direct = mechanism(**changes, decode="direct", family="linear")
+    assert direct.layout == table.layout
+    size = table.plan.universe.size or 2**40
+    vectors = vectors_of(300, min(20, size), min(size, 5000))
+    seeds = uniform_seeds(seeded(1, "public"), 300, 8)
+    fields = table.randomize(vectors, seeds, seeded(1, "noise"))
+    np.testing.assert_array_equal(fields, direct.randomize(vectors, seeds, seeded(1, "noise")))
+    ids = np.arange(min(size, 200), dtype=np.uint64)
+    totals = []
+    for made in (table, direct):
+        batch = ReportBatch(made.plan.digest, np.zeros_like(seeds), fields)
+        sketch = aggregate(made.plan, [batch.take(slice(0, 100)), batch.take(slice(100, None))])
+        np.testing.assert_array_equal(sketch.reports, np.bincount(made.map_of(batch)))
+        totals.append(Reader(sketch).totals(ids))
+        np.testing.assert_array_equal(made.read(batch, ids), totals[0])
+    np.testing.assert_array_equal(*totals)
+    assert len(np.unique(totals[0])) > 10
+
+
+@pytest.mark.parametrize("changes", [*FORMS.values(), {"decode": "direct", "sparsity": 60}])
+def test_without_noise_a_report_returns_every_answer(changes):
+    """A threshold of 2^32 flips nothing, so that held items read as their signs."""
+    made = replace(mechanism(**changes), keep=2**32)
+    size = made.plan.universe.size or 2**40
+    count = min(made.plan.sparsity, 5)
+    vectors = vectors_of(100, count, min(size, 5000))
+    vectors = VectorBatch(vectors.offsets, vectors.indices, np.sign(vectors.values))
+    seeds = uniform_seeds(seeded(2, "public"), 100, made.seed_bytes)
+    fields = made.randomize(vectors, seeds, seeded(2, "noise"))
+    batch = ReportBatch(made.plan.digest, seeds, fields)
+    right = 0
+    for client in range(100):
+        own = vectors.slice(client, client + 1)
+        right += (made.read(batch.take(slice(client, client + 1)), own.indices) == own.values).sum()
+    assert right >= 100 * count - 6  # a handful may be dropped where cells are small
+
+
+def test_public_maps_send_no_seed_and_name_their_map():
+    made = mechanism()
+    vectors = vectors_of(50, 6, 1378)
+    seeds = uniform_seeds(seeded(1, "public"), 50, made.seed_bytes)
+    batch = ReportBatch(
+        made.plan.digest, np.zeros_like(seeds), made.randomize(vectors, seeds, seeded(1, "noise"))
+    )
+    assert made.seed_bytes == 8
+    np.testing.assert_array_equal(made.map_of(batch), made.maps.map_of(seeds))
+    client = Client(made.plan)
+    report = client.report({3: 1.0, 7: -0.5})
+    assert report.hash_seed == 0
+    assert len(decode(made.plan, client.encode(report))) == 1
+
+
+@pytest.mark.parametrize("changes", [{}, {"decode": "direct"}, {"sparsity": 20}], ids=str)
+def test_every_number_of_items_gives_a_report_of_one_length(changes):
+    made = mechanism(**changes)
+    vectors = VectorBatch.of([SparseVector(np.arange(n)) for n in (0, 1, 6, 7, 8, 500, 0)])
+    seeds = np.arange(7, dtype=np.uint64)
+    fields = made.randomize(vectors, seeds, seeded(1, "noise"))
+    assert fields.shape == (7, len(made.layout.widths))
+    assert (fields < np.array(made.layout.limits)).all()
+    assert made.randomize(vectors.slice(0, 0), seeds[:0], seeded(1, "noise")).shape[0] == 0
+
+
+@needs_compiler
+@pytest.mark.parametrize("changes", [*FORMS.values(), {"decode": "direct"}], ids=str)
+def test_reports_do_not_depend_on_the_kernel(changes, monkeypatch):
+    made = mechanism(**changes)
+    vectors = vectors_of(60, 9, 50)
+    seeds = uniform_seeds(seeded(1, "public"), 60, made.seed_bytes)
+    fast = made.randomize(vectors, seeds, seeded(1, "noise"))
+    for name in ("solve_gf2", "hash_words", "read_parity", "read_linear"):
+        monkeypatch.setattr(f"faintly.kernels.{name}", getattr(reference, name))
+    np.testing.assert_array_equal(fast, made.randomize(vectors, seeds, seeded(1, "noise")))
+
+
+def test_keys_of_an_indexed_universe_never_merge():
+    made = mechanism(sparsity=32, universe=23496)
+    ids = np.arange(23496, dtype=np.uint64)
+    for j in range(made.maps.maps):
+        row, column = made.cell_of(ids, np.array([j]))
+        assert len(np.unique(row * made.table_shape[1] + column)) == len(ids)
+        assert column.max() < made.table_shape[1]
+        assert np.bincount(row - j * made.blocks).min() > 3700

@@ -1,0 +1,213 @@
+"""The ranking is complete, sorted, honest about limits, and quick."""
+
+import itertools
+import time
+from dataclasses import replace
+
+import pytest
+
+from faintly.core import Budget, Universe, UserLevel
+from faintly.errors import FaintlyError, InvalidPlan
+from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
+from faintly.planner import make_plan, rank, search, survey, wish_for
+from faintly.planner.search import _drawbacks, ordered
+
+COMMON = {"epsilon": 1.0, "sparsity": 8, "clients": 20_000, "universe": 1_000}
+
+
+@pytest.mark.parametrize("protect", ["event", "user", "l1:3"])
+def test_every_mechanism_is_ranked_or_refused_with_a_reason(protect):
+    ranking = survey(wish_for(protect=protect, **COMMON))
+    seen = {(one.mechanism, one.decode) for one in ranking.candidates}
+    seen |= {(one.mechanism, one.decode) for one in ranking.refused}
+    assert seen == {(name, decode) for name in mechanism_names() for decode in ("table", "direct")}
+    assert all(one.reason for one in ranking.refused)
+
+
+@pytest.mark.parametrize("measure", ["worst", "typical"])
+def test_candidates_are_sorted(measure):
+    ranking = survey(wish_for(protect="event", measure=measure, **COMMON))
+    errors = [getattr(one, measure) for one in ranking.candidates if not one.drawbacks]
+    assert errors[0] <= 1.02 * min(errors)
+    assert all(left <= right * 1.02 for left, right in itertools.pairwise(errors))
+    flags = [bool(one.drawbacks) for one in ranking.candidates]
+    assert flags == sorted(flags)
+
+
+def test_a_candidate_tells_what_its_plan_will_do():
+    for one in rank(protect="event", **COMMON):
+        mechanism = mechanism_of(one.plan)
+        assert one.bytes == mechanism.layout.record_bytes
+        assert one.worst == mechanism.worst_variance()
+        assert one.typical == mechanism.predicted_variance(2.0)
+        assert one.stderr == pytest.approx((one.worst / 20_000) ** 0.5)
+        assert one.plan.decode == one.decode
+        if one.decode == "table":
+            tables = mechanism.empty_sketch().tables
+            assert one.memory == tables.nbytes
+        else:
+            assert one.key_operations == 20_000
+
+
+def test_ranking_again_gives_the_same_order_under_a_fresh_salt():
+    first, again = (rank(protect="event", **COMMON) for _ in range(2))
+    assert [one.title for one in first] == [one.title for one in again]
+    assert first[0].plan.salt != again[0].plan.salt
+    assert len({one.plan.salt for one in first}) == 1
+    assert bytes(16) not in {first[0].plan.salt, again[0].plan.salt}
+
+
+def test_ties_go_to_fewer_bytes_then_cheaper_decoding_and_drawbacks_last():
+    one = rank(protect="event", **COMMON)[0]
+    near = replace(one, worst=one.worst * 1.01, bytes=one.bytes - 1)
+    cheap = replace(one, operations=one.operations - 1)
+    biased = replace(one, worst=one.worst / 2, drawbacks=("means may be off",))
+    assert ordered([biased, one, cheap, near], "worst") == [near, cheap, one, biased]
+    # A chain of small steps is no tie: the last is more than 2 % above the first.
+    steps = [replace(one, worst=one.worst * 1.015**step, bytes=9 - step) for step in range(3)]
+    assert ordered(steps, "worst") == [steps[1], steps[0], steps[2]]
+
+
+def test_bias_time_and_memory_are_drawbacks():
+    assert _drawbacks(0.0, 10**9, 2**30) == ()
+    assert len(_drawbacks(0.02, 10**12, 2**40, refuses=True)) == 4
+    direct = [
+        one
+        for one in rank(protect="event", epsilon=1.0, sparsity=8, clients=10**7, universe=10**6)
+        if one.decode == "direct"
+    ]
+    assert all("operations" in " ".join(one.drawbacks) for one in direct)
+
+
+def test_refusing_long_vectors_is_a_drawback_unless_there_are_none():
+    soft, hard = (rank(protect="event", hard_sparsity=hard, **COMMON) for hard in (False, True))
+    assert {one.title for one in soft} == {one.title for one in hard}
+    for one in soft:
+        refuses = mechanism_of(one.plan).enforces_sparsity
+        assert refuses == ("refused on the device" in " ".join(one.drawbacks))
+    assert not any("refused on the device" in " ".join(one.drawbacks) for one in hard)
+    assert not mechanism_of(make_plan(protect="event", **COMMON)).enforces_sparsity
+    # Whoever grants a delta has accepted that condition of the theorems that use it.
+    assert wish_for(protect="event", delta=1e-9, **COMMON).limited
+
+
+def test_a_byte_limit_refuses_with_the_size_that_is_needed():
+    ranking = survey(wish_for(protect="event", max_bytes=1, **COMMON))
+    assert ranking.candidates == []
+    with pytest.raises(InvalidPlan, match="more than the limit of 1"):
+        assert ranking.pick
+    sizes = sorted(one.bytes for one in rank(protect="event", **COMMON))
+    assert rank(protect="event", max_bytes=sizes[0], **COMMON)[0].bytes == sizes[0]
+
+
+def test_a_mechanism_may_shrink_to_the_limit():
+    wanted = {"protect": "event", "mechanism": "signed-binning", "options": {"bins": "best"}}
+    free = min(one.bytes for one in rank(**wanted, **COMMON))
+    assert rank(max_bytes=free - 1, **wanted, **COMMON)[0].bytes <= free - 1
+
+
+def test_restrictions_are_kept():
+    assert {one.decode for one in rank(protect="event", decode="table", **COMMON)} == {"table"}
+    named = rank(protect="user", mechanism="signed-binning", **COMMON)
+    assert {one.mechanism for one in named} == {"signed-binning"}
+    own = rank(protect="event", mechanism="signed-binning", options={"bins": 4}, **COMMON)
+    assert {one.plan.parameters["bins"] for one in own} == {4}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"epsilon": 0.0}, "above 0"),
+        ({"epsilon": -1.0}, "above 0"),
+        ({"epsilon": float("nan")}, "above 0"),
+        ({"epsilon": 100.0}, "at most 16"),
+        ({"delta": 1.0}, "below 1"),
+        ({"protect": "l1:17"}, "protect user, or l1:16"),
+        ({"sparsity": 0}, "nearest is 1"),
+        ({"clients": 0}, "nearest is 1"),
+        ({"clients": 2**41}, "between 1 and"),
+        ({"max_bytes": 0}, "nearest is 1"),
+        ({"decode": "both"}, "table or direct"),
+        ({"measure": "best"}, "worst or typical"),
+        ({"mean_square": 9.0}, "between 0 and the sparsity"),
+        ({"options": {"bins": 2}}, "name it"),
+        ({"mechanism": "magic"}, "must be one of"),
+        ({"protect": "family"}, "event, user or l1"),
+    ],
+)
+def test_a_wish_that_cannot_be_is_refused_with_the_rule(change, words):
+    with pytest.raises(FaintlyError, match=words):
+        assert survey(wish_for(**{"protect": "event", **COMMON, **change})).pick
+
+
+def test_a_theorem_that_needs_delta_says_so():
+    wanted = {"protect": "l1:12", "mechanism": "signed-binning", **COMMON}
+    with pytest.raises(InvalidPlan, match="needs delta above 0"):
+        assert survey(wish_for(options={"row": "squeeze"}, decode="direct", **wanted)).pick
+
+
+def test_a_new_mechanism_is_ranked_without_being_named(monkeypatch):
+    class Copy(mechanism_class("signed-binning")):
+        name = "copy"
+
+        def worst_variance(self):
+            return 0.5 * super().worst_variance()
+
+    registry = {**{name: mechanism_class(name) for name in mechanism_names()}, "copy": Copy}
+    monkeypatch.setattr("faintly.mechanisms.base._REGISTRY", registry)
+    search._measure.cache_clear()
+    try:
+        found = {one.mechanism for one in rank(protect="event", **COMMON)}
+    finally:
+        search._measure.cache_clear()
+    assert "copy" in found
+
+
+@pytest.mark.parametrize("protect", ["event", "user", "l1:4"])
+@pytest.mark.parametrize("universe", [100_000, Universe.open()])
+def test_the_whole_ranking_takes_under_two_seconds(protect, universe):
+    search._measure.cache_clear()
+    start = time.process_time()
+    rank(protect=protect, epsilon=1.3, sparsity=100, clients=10**6, universe=universe)
+    assert time.process_time() - start < 2
+
+
+def test_make_plan_takes_the_pick():
+    wish = wish_for(protect="event", **COMMON)
+    plan = make_plan(protect="event", **COMMON)
+    pick = survey(wish).pick.plan
+    assert (plan.mechanism, plan.parameters, plan.decode) == (
+        pick.mechanism,
+        pick.parameters,
+        pick.decode,
+    )
+    assert make_plan(protect="event", salt=bytes(16), **COMMON).salt == bytes(16)
+
+
+def test_make_plan_with_a_name_is_the_mechanisms_own_choice():
+    plan = make_plan(protect="event", mechanism="signed-binning", bins=4, **COMMON)
+    assert (plan.mechanism, plan.decode, plan.parameters["bins"]) == ("signed-binning", "table", 4)
+    squeeze = make_plan(
+        protect="l1:900",
+        epsilon=1.0,
+        delta=1e-6,
+        sparsity=450,
+        clients=1000,
+        universe=1000,
+        mechanism="signed-binning",
+        row="squeeze",
+    )
+    assert squeeze.decode == "direct"  # table decoding refuses this row
+
+
+def test_make_plan_wants_a_name_beside_options():
+    with pytest.raises(InvalidPlan, match="belongs to one mechanism"):
+        make_plan(protect="event", bins=4, **COMMON)
+
+
+def test_units_and_universes_may_be_values():
+    wish = wish_for(
+        protect=UserLevel(), epsilon=1.0, sparsity=2, clients=100, universe=["a", "b", "c"]
+    )
+    assert (wish.budget, wish.keys) == (Budget(1.0), 3)
+    assert replace(wish, universe=Universe.open()).keys == 10**6
