@@ -89,9 +89,9 @@ def variants(request: Request) -> Iterator[dict[str, Any]]:
 def _check_hash(form: str, decode: str, family: str | None) -> None:
     if decode != "direct":
         raise BoundDoesNotApply(
-            "retrieval-l1 needs rows that no two vectors can make dependent, and public maps do: "
-            "there a value that moves from 0 to 0.001 can evict a 1 (a loss of 2.08 at L = 1, "
-            "epsilon 1); use --decode direct"
+            "retrieval-l1 needs rows that are independent but for a probability delta, and public "
+            "maps are not: there values that move from 0 to 0.001 evict ones, a loss of ln 2 each "
+            "at L = 1, epsilon 1 (2.08 for three); use --decode direct"
         )
     if family in (None, FAMILY[form]):
         return

@@ -254,10 +254,11 @@ class RetrievalL1(Mechanism):
         step = min(1.0, reach) / 2  # a move that is always small enough
         few, ends = (0.0, step, 1.0), (-1.0, step - 1, 1 - step)
         if self._pointed:
-            changes = {"unit": WithinL1(min(4.0, reach)), "universe": Universe.indexed(4)}
-            for bits in (2, 3):
+            changes = {"unit": WithinL1(min(2.0, reach)), "universe": Universe.indexed(4)}
+            for bits, items in ((2, 2), (3, 1)):
                 options = {"form": self.form, "symbol_bits": bits}
-                yield Miniature(self.small(options=options, **changes), few + ends, items=2)
+                case = self.small(sparsity=items, options=options, **changes)
+                yield Miniature(case, few + ends, items=items)
             return
         long = 1
         while self.order ** (long + 1) <= SMALL_REPORTS:

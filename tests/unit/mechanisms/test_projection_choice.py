@@ -1,8 +1,6 @@
-"""Projection choice: constants, calibration, refusals, bytes, and the two ways to decode."""
+"""Projection choice: calibration, refusals, bytes, and the two ways to decode."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,17 +10,13 @@ from faintly.client.bulk import randomize
 from faintly.core import Plan, ReportBatch, SparseVector, Universe, VectorBatch
 from faintly.engine import Reader, aggregate
 from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
-from faintly.kernels import compiled, reference
 from faintly.mechanisms import Request, mechanism_class, mechanism_of
 from faintly.mechanisms import _projection_choice_client as client
 from faintly.mechanisms import _projection_choice_constants as constants
-from faintly.mechanisms._projection_choice_constants import Odds, Shape
 from faintly.planner import make_plan
 from faintly.primitives.entropy import secure, seeded
 from faintly.wire import report_v1
 
-TABLE = json.loads(Path(__file__).with_name("projection_choice_tables.json").read_text())
-SIX_DIGITS = 1e-6
 SALT = bytes(range(16))
 
 
@@ -58,88 +52,6 @@ def some_vectors(count, sizes, values=(1.0, -1.0, 0.5, -0.25), size=500):
 def reports_of(plan, vectors, seed=1):
     public, secret = seeded(seed, "public"), seeded(seed, "secret")
     return randomize(plan, mechanism_of(plan), vectors, public, secret)
-
-
-def case(row):
-    return f"eps{row['epsilon']:g}-k{row['k']}"
-
-
-@pytest.mark.parametrize("row", TABLE, ids=case)
-def test_constants_match_the_tables_to_six_digits(row):
-    """The tables were computed with unrounded thresholds, by other code."""
-    epsilon, k = row["epsilon"], row["k"]
-    near = {"rel": SIX_DIGITS}
-    assert constants.sign_response_variance(k, epsilon) == pytest.approx(row["d"], **near)
-    assert constants.lower_bound(k, epsilon) == pytest.approx(row["lb1"], **near)
-    assert constants.collision_variance(k, row["f_b"], epsilon) == pytest.approx(row["f"], **near)
-    for groups in (64, 256):
-        shape = Shape(k, groups)
-        top = constants.best_top(shape, epsilon)
-        assert top == row[f"g{groups}_N"]
-        unheld = constants.unheld_variance(shape, Odds.unrounded(shape, top, epsilon))
-        assert unheld == pytest.approx(row[f"g{groups}"], **near)
-    shape = Shape(k, row["bins_G"], row["bins_b"])
-    assert constants.best_top(shape, epsilon) == row["bins_N"]
-    odds = Odds.unrounded(shape, row["bins_N"], epsilon)
-    assert constants.unheld_variance(shape, odds) == pytest.approx(row["bins"], **near)
-
-
-@pytest.mark.parametrize("row", [row for row in TABLE if row["k"] == 1], ids=case)
-def test_one_token_has_the_tabled_slots(row):
-    bins = constants.slot_bins(row["epsilon"], 4096)
-    shape = Shape(1, 1, bins)
-    odds = Odds.unrounded(shape, 1, row["epsilon"])
-    assert bins == row["k1_b"]
-    assert constants.worst_variance(shape, odds) == pytest.approx(row["k1"], rel=SIX_DIGITS)
-    assert constants.unheld_variance(shape, odds) == pytest.approx(row["k1_V0"], rel=SIX_DIGITS)
-    assert constants.held_variance(shape, odds) == pytest.approx(row["k1_V1"], rel=SIX_DIGITS)
-    plan = build(epsilon=row["epsilon"], sparsity=1, decode="direct")
-    assert plan.parameters["form"] == "bins"
-    assert [plan.parameters[name] for name in ("groups", "bins", "top")] == [1, bins, 1]
-
-
-@pytest.mark.parametrize("row", [row for row in TABLE if row["k"] <= 100], ids=case)
-def test_collision_and_searched_bins_are_at_least_as_good_as_the_tables(row):
-    epsilon, k = row["epsilon"], row["k"]
-    least = constants.collision_variance(k, constants.collision_bins(k, epsilon), epsilon)
-    assert least <= row["f"] * (1 + SIX_DIGITS)
-    if epsilon >= 2:
-        bins = constants.best_bins(k, row["bins_G"], epsilon, signed=True, most=2**19)
-        shape = Shape(k, row["bins_G"], bins)
-        odds = Odds.unrounded(shape, constants.best_top(shape, epsilon), epsilon)
-        assert constants.unheld_variance(shape, odds) <= row["bins"] * 1.001
-
-
-@pytest.mark.parametrize("groups", [64, 256])
-@pytest.mark.parametrize("row", TABLE, ids=case)
-def test_rounding_the_threshold_changes_nothing_that_shows(row, groups):
-    chosen = mechanism(epsilon=row["epsilon"], sparsity=row["k"], groups=groups, decode="direct",
-                       form="dense")  # fmt: skip
-    assert chosen.predicted_variance(1.0) == pytest.approx(row[f"g{groups}"], rel=SIX_DIGITS)
-    loss = chosen.guarantee().budget.epsilon
-    assert row["epsilon"] * (1 - SIX_DIGITS) <= loss <= row["epsilon"]
-
-
-def test_ghost_energy_approaches_that_of_many_groups():
-    """U §6: 0.44, 1.04, 2.05, 4.84, 17.3 for infinitely many groups at epsilon 1."""
-    for k, limit in {4: 0.44, 6: 1.04, 11: 2.05, 16: 4.84, 64: 17.3}.items():
-        shapes = [Shape(k, groups) for groups in (1024, 4096, 16384)]
-        energy = [constants.ghost_energy(shape, constants.best_top(shape, 1.0)) for shape in shapes]
-        assert energy[0] > energy[1] > energy[2] > limit - 0.005
-        # The excess falls like 1/√groups, so that it halves with each step.
-        assert 2 * energy[2] - energy[1] == pytest.approx(limit, rel=0.02)
-
-
-def test_dense_curve_is_the_bins_curve_of_one_bin():
-    """Two derivations of one number: binomial counts, and the contour sum."""
-    for k, groups in [(1, 1), (4, 8), (7, 16), (40, 4)]:
-        dense = constants.score_curve(Shape(k, groups))
-        for survival in [constants._bin_survivals(Shape(k, groups, 1))]:
-            total = np.zeros(groups + 1)
-            for level in survival:
-                reach = np.cumsum(level)
-                total[1 : len(reach) + 1] += reach
-            np.testing.assert_allclose(total, dense, rtol=1e-10)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.7, 1.0, 3.3, 8.0, 16.0])
@@ -472,67 +384,3 @@ def test_variants_depend_on_what_is_asked():
     promised = {"nonnegative": True}
     assert options(decode="direct", options=promised) == [64, 256, "unsigned"]
     assert options(epsilon=4.0, options=promised) == [64, 256]
-
-
-needs_c = pytest.mark.skipif(not compiled.available(), reason="no compiled kernels")
-
-
-@needs_c
-@pytest.mark.parametrize("bins", [1, 3, 134])
-def test_compiled_slots_equal_the_reference(bins):
-    source = np.random.default_rng(bins)
-    seeds = source.integers(0, 2**40, 3000, dtype=np.uint64)
-    limits = (8, 32, bins, 2)
-    slots = np.stack([source.integers(0, limit, 3000) for limit in limits]).astype(np.uint32)
-    slots[1] = np.uint32(1) << slots[1]
-    ids = source.integers(0, 2**63, 20, dtype=np.uint64)
-    for one, other in zip(
-        compiled.read_slots(seeds, slots, ids, bins),
-        reference.read_slots(seeds, slots, ids, bins),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one, other)
-
-
-@needs_c
-@pytest.mark.parametrize("groups", [1, 8, 32, 64, 256])
-def test_compiled_projections_equal_the_reference(groups):
-    source = np.random.default_rng(groups)
-    counts = source.integers(0, 9, 50)
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    seeds = source.integers(0, 2**63, 50, dtype=np.uint64)
-    ids = source.integers(0, 2**63, offsets[-1], dtype=np.uint64)
-    codes = source.integers(0, 2**20, offsets[-1]).astype(np.uint32)
-    negative = source.integers(0, 2, offsets[-1]).astype(bool)
-    np.testing.assert_array_equal(
-        compiled.project_prf(seeds, offsets, ids, negative, groups),
-        reference.project_prf(seeds, offsets, ids, negative, groups),
-    )
-    np.testing.assert_array_equal(
-        compiled.project_linear(seeds, offsets, codes, negative, groups=groups, bits=20),
-        reference.project_linear(seeds, offsets, codes, negative, groups=groups, bits=20),
-    )
-
-
-@needs_c
-def test_compiled_kernels_check_before_they_touch_memory():
-    seeds, ids = np.zeros(2, np.uint64), np.zeros(3, np.uint64)
-    none = np.zeros(3, bool)
-    offsets = np.array([0, 1, 3])
-    for wrong in ([0, 1], [0, 1, 4], [1, 1, 3], [0, 4, 3]):
-        with pytest.raises(TypeError):
-            compiled.project_prf(seeds, np.array(wrong), ids, none, 8)
-    with pytest.raises(TypeError):
-        compiled.project_prf(seeds, offsets, ids[:2], none, 8)
-    for groups in (0, 8193):
-        with pytest.raises(TypeError):
-            compiled.project_prf(seeds, offsets, ids, none, groups)
-    for bits in (0, 33):
-        with pytest.raises(TypeError):
-            compiled.project_linear(seeds, offsets, ids, none, groups=8, bits=bits)
-    with pytest.raises(TypeError):
-        compiled.read_slots(seeds, np.zeros((3, 2), np.uint32), ids, 1)
-    with pytest.raises(TypeError):
-        compiled.read_slots(seeds, np.full((4, 2), 256, np.uint32), ids, 1)
-    with pytest.raises(TypeError):
-        compiled.read_slots(seeds, np.zeros((4, 2), np.uint32), ids, 0)

@@ -1,0 +1,66 @@
+"""The kernels of projection choice: compiled and reference agree to the last integer."""
+
+import numpy as np
+import pytest
+
+from faintly.kernels import compiled, reference
+
+pytestmark = pytest.mark.skipif(not compiled.available(), reason="no compiled kernels")
+
+
+@pytest.mark.parametrize("bins", [1, 3, 134])
+def test_compiled_slots_equal_the_reference(bins):
+    source = np.random.default_rng(bins)
+    seeds = source.integers(0, 2**40, 3000, dtype=np.uint64)
+    limits = (8, 32, bins, 2)
+    slots = np.stack([source.integers(0, limit, 3000) for limit in limits]).astype(np.uint32)
+    slots[1] = np.uint32(1) << slots[1]
+    ids = source.integers(0, 2**63, 20, dtype=np.uint64)
+    for one, other in zip(
+        compiled.read_slots(seeds, slots, ids, bins),
+        reference.read_slots(seeds, slots, ids, bins),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("groups", [1, 8, 32, 64, 256])
+def test_compiled_projections_equal_the_reference(groups):
+    source = np.random.default_rng(groups)
+    counts = source.integers(0, 9, 50)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    seeds = source.integers(0, 2**63, 50, dtype=np.uint64)
+    ids = source.integers(0, 2**63, offsets[-1], dtype=np.uint64)
+    codes = source.integers(0, 2**20, offsets[-1]).astype(np.uint32)
+    negative = source.integers(0, 2, offsets[-1]).astype(bool)
+    np.testing.assert_array_equal(
+        compiled.project_prf(seeds, offsets, ids, negative, groups),
+        reference.project_prf(seeds, offsets, ids, negative, groups),
+    )
+    np.testing.assert_array_equal(
+        compiled.project_linear(seeds, offsets, codes, negative, groups=groups, bits=20),
+        reference.project_linear(seeds, offsets, codes, negative, groups=groups, bits=20),
+    )
+
+
+def test_compiled_kernels_check_before_they_touch_memory():
+    seeds, ids = np.zeros(2, np.uint64), np.zeros(3, np.uint64)
+    none = np.zeros(3, bool)
+    offsets = np.array([0, 1, 3])
+    for wrong in ([0, 1], [0, 1, 4], [1, 1, 3], [0, 4, 3]):
+        with pytest.raises(TypeError):
+            compiled.project_prf(seeds, np.array(wrong), ids, none, 8)
+    with pytest.raises(TypeError):
+        compiled.project_prf(seeds, offsets, ids[:2], none, 8)
+    for groups in (0, 8193):
+        with pytest.raises(TypeError):
+            compiled.project_prf(seeds, offsets, ids, none, groups)
+    for bits in (0, 33):
+        with pytest.raises(TypeError):
+            compiled.project_linear(seeds, offsets, ids, none, groups=8, bits=bits)
+    with pytest.raises(TypeError):
+        compiled.read_slots(seeds, np.zeros((3, 2), np.uint32), ids, 1)
+    with pytest.raises(TypeError):
+        compiled.read_slots(seeds, np.full((4, 2), 256, np.uint32), ids, 1)
+    with pytest.raises(TypeError):
+        compiled.read_slots(seeds, np.zeros((4, 2), np.uint32), ids, 0)
