@@ -26,6 +26,7 @@ def small(protect, epsilon, *, sparsity=1, bins=1, steps=1, clients=1, **options
     if protect != "user":
         options["bins"] = bins
     plan = make_plan(
+        mechanism="signed-binning",
         protect=protect,
         epsilon=epsilon,
         sparsity=sparsity,

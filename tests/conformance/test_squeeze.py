@@ -23,6 +23,7 @@ TAIL = 12  # e-folds of noise that reports may show: cutting the rest hides no m
 
 def plan_of(*, distance, sparsity, epsilon, delta, bins=1, family="blake2s", **options):
     return make_plan(
+        mechanism="signed-binning",
         protect=f"l1:{distance:g}",
         epsilon=epsilon,
         delta=delta,

@@ -125,7 +125,7 @@ ZIPF_PLANS = {
 @pytest.mark.parametrize("name", ZIPF_PLANS)
 def test_zipf_data(name, odds, seed, default_seed, generator):
     vectors = zipf_vectors(ZIPF["clients"], ZIPF["universe"], ZIPF["sparsity"], generator)
-    plan = make_plan(**ZIPF, **ZIPF_PLANS[name], salt=bytes(16))
+    plan = make_plan(mechanism="signed-binning", **ZIPF, **ZIPF_PLANS[name], salt=bytes(16))
     made = experiment(plan, vectors, seed)
     assert_error_as_predicted(made, odds, default_seed)
     assert_intervals_cover(made, odds)
@@ -137,6 +137,7 @@ def test_zipf_data_read_directly_with_the_prf_family(bins, odds, seed, default_s
     clients = 5_000
     vectors = zipf_vectors(clients, 1_000, 8, generator)
     plan = make_plan(
+        mechanism="signed-binning",
         protect="event",
         epsilon=1.0,
         clients=clients,
@@ -163,6 +164,7 @@ PUBLISHED = {
 def published_plan(name, **changes):
     clients, size, sparsity, bins, most_bytes, _ = PUBLISHED[name]
     plan = make_plan(
+        mechanism="signed-binning",
         protect="event",
         epsilon=1.0,
         clients=clients,

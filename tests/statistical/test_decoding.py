@@ -50,7 +50,14 @@ def reports_of(plan, generator, rng_of):
 
 @pytest.mark.parametrize("name", PLANS)
 def test_table_and_direct_give_the_same_integers(name, generator, rng_of):
-    table = make_plan(protect="event", epsilon=1.0, clients=CLIENTS, decode="table", **PLANS[name])
+    table = make_plan(
+        mechanism="signed-binning",
+        protect="event",
+        epsilon=1.0,
+        clients=CLIENTS,
+        decode="table",
+        **PLANS[name],
+    )
     direct = replace(table, decode="direct")
     batches = reports_of(table, generator, rng_of)
     same = [ReportBatch(direct.digest, batch.hash_seeds, batch.fields) for batch in batches]
@@ -74,7 +81,13 @@ def test_table_and_direct_give_the_same_integers(name, generator, rng_of):
 def test_merging_any_split_equals_counting_at_once(generator, rng_of):
     for decode in ("table", "direct"):
         plan = make_plan(
-            protect="event", epsilon=1.0, clients=CLIENTS, decode=decode, universe=50, sparsity=8
+            mechanism="signed-binning",
+            protect="event",
+            epsilon=1.0,
+            clients=CLIENTS,
+            decode=decode,
+            universe=50,
+            sparsity=8,
         )
         (batch,) = reports_of(plan, generator, rng_of)
         shuffled = batch.take(generator.permutation(len(batch)))
@@ -94,7 +107,14 @@ def test_merging_any_split_equals_counting_at_once(generator, rng_of):
 def test_weights_of_one_report_read_back_as_its_bins(bins, generator):
     """A single report, decoded at a key, says b times the signed content of that key's bin."""
     plan = make_plan(
-        protect="event", epsilon=1.0, clients=10, universe=64, sparsity=4, bins=bins, decode="table"
+        mechanism="signed-binning",
+        protect="event",
+        epsilon=1.0,
+        clients=10,
+        universe=64,
+        sparsity=4,
+        bins=bins,
+        decode="table",
     )
     mechanism = mechanism_of(plan)
     seeds = generator.integers(0, 2**40, 1, dtype=np.uint64)

@@ -54,7 +54,7 @@ def sample(mechanism, vector, seed, rng):
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("vector", [HERE, SparseVector([])], ids=["held", "empty"])
 def test_reports_follow_the_enumerated_law(name, vector, odds, seed, rng_of):
-    mechanism = mechanism_of(make_plan(**SMALL, **ROWS[name]))
+    mechanism = mechanism_of(make_plan(mechanism="signed-binning", **SMALL, **ROWS[name]))
     outcome_of = checks.placed(mechanism)
     for public in (7 * seed, 7 * seed + 1):
         outcome = outcome_of(public, vector.indices)
@@ -69,7 +69,9 @@ def test_reports_follow_the_enumerated_law(name, vector, odds, seed, rng_of):
 
 def test_the_law_depends_on_where_the_hash_puts_items(odds, rng_of):
     """Mutant: the law of another outcome does not fit, so the check sees bins and signs."""
-    mechanism = mechanism_of(make_plan(**SMALL, **ROWS["event prf bins"]))
+    mechanism = mechanism_of(
+        make_plan(mechanism="signed-binning", **SMALL, **ROWS["event prf bins"])
+    )
     outcome = checks.placed(mechanism)(3, HERE.indices)
     counts = sample(mechanism, HERE, 3, rng_of("noise"))
     for other in [((1 - b, s), *outcome[1:]) for b, s in outcome[:1]]:
@@ -122,7 +124,7 @@ def worst_t(plan, decoder, rng_of):
 @pytest.mark.parametrize("name", ESTIMATES)
 def test_estimates_center_on_the_truth(name, odds, rng_of):
     """Over fresh hashes and noise, every coordinate averages to its true value."""
-    plan = make_plan(**WIDE, **ESTIMATES[name])
+    plan = make_plan(mechanism="signed-binning", **WIDE, **ESTIMATES[name])
     mechanism = mechanism_of(plan)
     limit = odds.t(GROUPS, comparisons=16)
     t = worst_t(plan, mechanism, rng_of)
@@ -131,7 +133,7 @@ def test_estimates_center_on_the_truth(name, odds, rng_of):
 
 @pytest.mark.parametrize("name", ["event prf", "event linear", "l1 prf", "user linear"])
 def test_a_server_that_divides_by_the_wrong_step_is_noticed(name, odds, rng_of):
-    plan = make_plan(**WIDE, **{**ESTIMATES[name], "epsilon": 8.0})
+    plan = make_plan(mechanism="signed-binning", **WIDE, **{**ESTIMATES[name], "epsilon": 8.0})
     mechanism = mechanism_of(plan)
     assert worst_t(plan, mechanism, rng_of) < odds.t(GROUPS, comparisons=16)
     off_grid = replace(mechanism, steps=mechanism.steps * 2)
@@ -143,7 +145,7 @@ def test_a_client_that_hashes_signs_under_another_tag_is_noticed(
     name, tag, odds, rng_of, monkeypatch
 ):
     """Mutant: the client's signs come from a tag that the server does not use."""
-    plan = make_plan(**WIDE, **{**ESTIMATES[name], "epsilon": 8.0})
+    plan = make_plan(mechanism="signed-binning", **WIDE, **{**ESTIMATES[name], "epsilon": 8.0})
     mechanism = mechanism_of(plan)
     plain = type(mechanism)._places
 

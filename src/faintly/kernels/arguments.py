@@ -7,6 +7,8 @@ from faintly.core.arrays import AnyArray
 
 def exactly(array: AnyArray, dtype: type, dimensions: int, name: str) -> AnyArray:
     """Return the array in C order, or refuse one of another type or shape: values never change."""
+    if array.dtype == np.bool_ and dtype is np.uint8:
+        array = array.view(np.uint8)  # the same bytes, 0 and 1
     if array.dtype != dtype or array.ndim != dimensions:
         raise TypeError(f"{name} must be {np.dtype(dtype).name} of {dimensions} dimension(s)")
     return np.ascontiguousarray(array)

@@ -19,6 +19,7 @@ DIRECT = {"decode": "direct", "family": "prf"}
 
 def plan_of(protect="event", epsilon=1.0, sparsity=16, clients=10_000, universe=1000, **options):
     return make_plan(
+        mechanism="signed-binning",
         protect=protect,
         epsilon=epsilon,
         sparsity=sparsity,
