@@ -3,7 +3,7 @@
 Each client speaks faintly, the crowd is heard clearly.
 """
 
-from faintly.client import Client, randomize_all
+from faintly.client import Client, Ledger, Policy, randomize_all
 from faintly.core import (
     Budget,
     Estimate,
@@ -36,7 +36,9 @@ __all__ = [
     "EventLevel",
     "FaintlyError",
     "Guarantee",
+    "Ledger",
     "Plan",
+    "Policy",
     "Reader",
     "Report",
     "ReportBatch",

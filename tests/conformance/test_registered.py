@@ -1,7 +1,7 @@
 """Every registered mechanism passes the suite; a new one is found by itself.
 
-SMALL holds, for each mechanism, plans whose reports can be listed. A mechanism without an
-entry fails the first test, so none is left out.
+For each mechanism, every unit and decoding that it can serve gives a plan, and the plan's
+miniatures are enumerated. A mechanism that serves nothing, or offers no miniature, fails.
 """
 
 from dataclasses import replace
@@ -9,36 +9,56 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from faintly.errors import FaintlyError
 from faintly.mechanisms import checks, mechanism_names, mechanism_of
 from faintly.planner import make_plan
 
 COMMON = {"clients": 4, "universe": 8, "failure": 0.5, "salt": bytes(range(16))}
 PRF = {"decode": "direct", "family": "prf"}
-SMALL = {
-    "signed-binning": [
-        {"protect": "event", "epsilon": 1.0, "sparsity": 2, "steps": 2},
-        {"protect": "event", "epsilon": 2.0, "sparsity": 1, "steps": 1, "bins": 2, "maps": 2},
-        {"protect": "event", "epsilon": 1.0, "sparsity": 2, "steps": 4, **PRF},
-        {"protect": "l1:1", "epsilon": 1.0, "sparsity": 1, "steps": 2, "bins": 1},
-        {"protect": "l1:1.5", "epsilon": 2.0, "sparsity": 1, "steps": 2, "bins": 1, **PRF},
-        {"protect": "user", "epsilon": 1.0, "sparsity": 2, "steps": 1},
-        {"protect": "user", "epsilon": 2.0, "sparsity": 1, "steps": 4, **PRF},
-    ]
-}
-CASES = [(name, case) for name, cases in SMALL.items() for case in cases]
+UNITS = [("event", 0.0), ("user", 0.0), ("l1:1", 0.0), ("l1:2", 1e-4)]
+SMALL = [
+    {"protect": "event", "epsilon": 1.0, "sparsity": 2, "steps": 2},
+    {"protect": "event", "epsilon": 2.0, "sparsity": 1, "steps": 1, "bins": 2, "maps": 2},
+    {"protect": "event", "epsilon": 1.0, "sparsity": 2, "steps": 4, **PRF},
+    {"protect": "l1:1", "epsilon": 1.0, "sparsity": 1, "steps": 2, "bins": 1},
+    {"protect": "l1:1.5", "epsilon": 2.0, "sparsity": 1, "steps": 2, "bins": 1, **PRF},
+    {"protect": "user", "epsilon": 1.0, "sparsity": 2, "steps": 1},
+    {"protect": "user", "epsilon": 2.0, "sparsity": 1, "steps": 4, **PRF},
+]
 
 
 def build(name, case, **changes):
     return mechanism_of(make_plan(mechanism=name, **{**COMMON, **case, **changes}))
 
 
-def test_every_registered_mechanism_has_a_small_plan():
-    assert sorted(SMALL) == mechanism_names()
+def served(name):
+    """Return one mechanism for every unit and decoding that `name` can serve."""
+    found = []
+    for protect, delta in UNITS:
+        for decode in ("table", "direct"):
+            case = {"protect": protect, "delta": delta, "epsilon": 1.5, "sparsity": 3}
+            try:
+                found.append(build(name, case, decode=decode, clients=1000))
+            except FaintlyError:
+                continue
+    return found
 
 
-@pytest.mark.parametrize(("name", "case"), CASES, ids=str)
-def test_mechanism_passes_the_suite(name, case):
-    verdicts = list(checks.conformance(build(name, case)))
+@pytest.mark.parametrize("name", mechanism_names())
+def test_every_mechanism_serves_something_and_passes_the_suite(name):
+    mechanisms = served(name)
+    assert mechanisms
+    for mechanism in mechanisms:
+        cases = list(mechanism.miniatures())
+        assert cases
+        for case in cases:
+            for verdict in checks.conformance(case.mechanism, case.grid, case.items):
+                assert verdict.holds, (mechanism.plan.unit, verdict)
+
+
+@pytest.mark.parametrize("case", SMALL, ids=str)
+def test_signed_binning_passes_the_suite(case):
+    verdicts = list(checks.conformance(build("signed-binning", case)))
     assert len(verdicts) >= 3
     for verdict in verdicts:
         assert verdict.holds, verdict
@@ -64,7 +84,7 @@ def test_reports_read_by_the_server_are_unbiased(case, values):
 
 def test_the_bias_check_notices_a_missing_sign():
     """Mutant: a server that forgets the signs."""
-    mechanism = build("signed-binning", {**SMALL["signed-binning"][2]}, clients=10**6)
+    mechanism = build("signed-binning", {**SMALL[2]}, clients=10**6)
     wrong = lambda batch, ids: np.abs(type(mechanism).read(mechanism, batch, ids))  # noqa: E731
     object.__setattr__(mechanism, "read", wrong)
     assert np.abs(checks.exact_bias(mechanism, (1.0, -0.5))).max() > 0.1
@@ -72,7 +92,7 @@ def test_the_bias_check_notices_a_missing_sign():
 
 def test_clipping_and_truncation_show_as_the_bias_they_are():
     """A short range pulls estimates toward zero, and the enumerated bias says by how much."""
-    mechanism = build("signed-binning", {**SMALL["signed-binning"][2]})
+    mechanism = build("signed-binning", {**SMALL[2]})
     short = replace(mechanism, range=mechanism.steps)
     bias = checks.exact_bias(short, (1.0, 0.0))
     law = short.law((1.0,), ((0, 1),))

@@ -25,11 +25,12 @@ EPSILON = Fraction(1, 10)
 # Reports epoch after epoch and writes down what it got, which stands for sending it.
 REPORTER = """
 import os, sys
-from faintly import Client, Plan
-from faintly.client import Ledger
+from faintly import Client, Ledger, Plan, Policy
 
 plan, ledger, sent, first, count = sys.argv[1:]
-client = Client(Plan.from_json(open(plan).read()), ledger=Ledger(ledger, {"event": 1_000_000}))
+read = Plan.from_json(open(plan).read())
+budget = Ledger(ledger, {"event": 1_000_000})
+client = Client(read, policy=Policy.pinned(read.digest), ledger=budget)
 log = os.open(sent, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 print("ready", flush=True)
 sys.stdin.readline()

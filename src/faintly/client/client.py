@@ -11,7 +11,7 @@ from faintly.client.ledger import Ledger
 from faintly.client.policy import Policy, admit, read_plan
 from faintly.core import Key, Layout, Plan, Report, ReportBatch, SparseVector, VectorBatch
 from faintly.core.spending import Charge, Loss
-from faintly.errors import InvalidInput, PlanRefused, TooManyItems
+from faintly.errors import InvalidInput, TooManyItems
 from faintly.mechanisms import Mechanism
 from faintly.primitives.entropy import secure
 from faintly.wire import report_v1
@@ -36,30 +36,26 @@ class Client:
         ledger: Ledger | None = None,
         period_s: float | None = None,
         clock: Callable[[], float] = time.time,
-        mechanism: Mechanism | None = None,
     ) -> None:
-        """Take part in a collection whose plan this program made, or ships.
+        """Take part in a collection.
 
         Args:
-            plan: the application's own plan. For one that comes from a server use `fetched`.
-            policy: what the application accepts; None trusts the plan because it is its own.
+            plan: a plan that this program made, or one that it read and has a policy for.
+            policy: what the application accepts. None only for a plan made in this program; a
+                plan the application ships as a file is pinned by its digest.
             ledger: what this person has spent; None leaves the counting to the application.
             period_s: seconds of an epoch; None makes all time one epoch, for one report in all.
             clock: seconds since 1970, asked only where `period_s` is set.
-            mechanism: a variant to run in place of the plan's own, for audits; it must not be
-                combined with a policy or a ledger, which speak for the plan's own.
 
         Raises:
             PlanRefused: the policy, the ledger or the plan's own integers do not allow it.
         """
-        if mechanism is not None and (policy is not None or ledger is not None):
-            raise TypeError("a mechanism under audit takes no policy and no ledger")
         if period_s is not None and not 0 < period_s < math.inf:
             raise InvalidInput(f"the period must be positive and finite, got {period_s:g} s")
         if period_s is not None and ledger is None:
             raise TypeError("a period needs a ledger, which keeps the reports of its epochs")
         self.plan = plan
-        self._mechanism = admit(plan, policy) if mechanism is None else mechanism
+        self._mechanism = admit(plan, policy)
         self._ledger = ledger
         self._period_s = period_s
         self._clock = clock
@@ -90,11 +86,6 @@ class Client:
             PlanRefused: there is no policy, or it does not allow the plan, or the plan states
                 less than its integers prove, or it is not a plan.
         """
-        if not isinstance(policy, Policy):
-            raise PlanRefused(
-                "a plan from elsewhere needs a policy: Policy.within(epsilon=..., units=[...]) "
-                "or Policy.pinned(digest)"
-            )
         plan = read_plan(document)
         return cls(plan, policy=policy, ledger=ledger, period_s=period_s, clock=clock)
 

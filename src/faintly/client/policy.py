@@ -80,8 +80,13 @@ def read_plan(document: str | bytes) -> Plan:
 
 def admit(plan: Plan, policy: Policy | None) -> Mechanism:
     """Return the mechanism of a plan that the policy allows and whose integers keep its word."""
-    if policy is not None:
+    if isinstance(policy, Policy):
         policy.check(plan)
+    elif policy is not None or plan.parsed:
+        raise PlanRefused(
+            "a plan that was read and not made in this program needs a policy: "
+            "Policy.within(epsilon=..., units=[...]) or Policy.pinned(digest)"
+        )
     try:
         mechanism = mechanism_of(plan)
         _check_statement(plan, mechanism.guarantee())

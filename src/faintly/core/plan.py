@@ -76,6 +76,7 @@ class Plan:
     decode: str
     salt: bytes = field(repr=False)
     failure: float = 0.05
+    parsed: bool = field(default=False, compare=False, repr=False)  # read, not made here
 
     def __post_init__(self) -> None:
         check_budget(self.budget)
@@ -157,7 +158,7 @@ class Plan:
             )
         except (ValueError, RecursionError) as error:
             raise InvalidPlan(f"the plan is not JSON: {error}") from None
-        return cls(**_fields(_Reader(document, "plan")))
+        return cls(**_fields(_Reader(document, "plan")), parsed=True)
 
     def ids(self, keys: Iterable[Key] | AnyArray, *, private: bool = False) -> IdArray:
         """Return the 64-bit id of each key under this plan's universe and salt."""

@@ -559,7 +559,7 @@ API void faintly_read_slots(const uint64_t *seeds, const uint32_t *word, const u
     }
 }
 
-#define TAG_GROUP ((uint32_t)'g')
+#define TAG_GROUP ((uint32_t)'q')
 #define MAX_GROUPS 8192
 
 API void faintly_project_prf(const uint64_t *seeds, const int64_t *offsets, int64_t segments,

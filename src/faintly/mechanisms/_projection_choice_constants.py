@@ -198,9 +198,11 @@ def _binomial_laws(trials: int, chances: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore"):
         yes, no = np.log(chances)[:, None], np.log1p(-chances)[:, None]
     # 0·log 0 stands for an event that is certain, so it is 0.
-    low, high = np.where(counts, counts * yes, 0.0), np.zeros_like(counts * yes)
+    shape = len(chances), trials + 1
+    low, high = np.zeros(shape), np.zeros(shape)
     left = trials - counts
-    np.multiply(left, no, out=high, where=np.broadcast_to(left > 0, high.shape))
+    np.multiply(counts, yes, out=low, where=np.broadcast_to(counts > 0, shape))
+    np.multiply(left, no, out=high, where=np.broadcast_to(left > 0, shape))
     return np.exp(_log_choose(trials, trials) + low + high)
 
 

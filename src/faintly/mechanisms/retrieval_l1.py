@@ -171,7 +171,7 @@ class RetrievalL1(Mechanism):
         rows[:, -1] = rows[:, -1] >> spare << spare
         free[:, -1] <<= spare
         order = np.zeros(len(rows), dtype=np.uint32)
-        solved = kernels.solve_gf2(offsets, order, rows, answers, free)
+        solved = kernels.solve_gf2(offsets, order, rows, answers.astype(np.uint8), free)
         solved[:, -1] >>= spare
         return solved
 

@@ -19,7 +19,7 @@ from faintly.core import AnyArray, ArrayOrScalar, Hashing, IdArray, IntArray, Wo
 
 BIN, SIGN, ROW, MATRIX, MAP, MASK, FOLD = (ord(letter) for letter in "bsrAjmf")
 EQUATION, COIN, ORDER = (ord(letter) for letter in "aco")  # of retrieval
-PROJECTION, GROUP = (ord(letter) for letter in "pg")  # of projection-choice
+PROJECTION, GROUP = (ord(letter) for letter in "pq")  # of projection-choice
 POINT, SYMBOL = (ord(letter) for letter in "gy")  # of retrieval-gf
 WIDE = ord("w")  # of retrieval-l1
 ROUNDS = 4  # of odd-multiply, add and xor-shift; the statistical tests fail at one

@@ -39,6 +39,7 @@ def make(**changes):
         "clients": 1000,
         "universe": 10,
         "salt": SALT,
+        "mechanism": "signed-binning",
     }
     return make_plan(**{**wanted, **changes})
 
@@ -178,6 +179,7 @@ def test_impossible_parameters_are_invalid_plans(changes):
 def test_an_epsilon_beyond_the_thresholds_is_refused_and_not_searched_for_ever(epsilon):
     """Calibration runs in a process of its own, so that it can be stopped."""
     wanted = f"protect='event', epsilon={epsilon}, sparsity=4, clients=1000, universe=10"
+    wanted += ", mechanism='signed-binning'"
     program = f"from faintly.planner import make_plan; make_plan({wanted})"
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=10, check=False

@@ -178,7 +178,7 @@ def systems(bits, segments, longest, seed=3):
         np.concatenate([[0], np.cumsum(lengths)]),
         source.integers(0, 4 if bits < 20 else 2**32, items, dtype=np.uint32),  # ties included
         rows,
-        source.integers(0, 2, items),
+        source.integers(0, 2, items, dtype=np.uint8),
         source.integers(0, 2**32, (segments, words), dtype=np.uint32) & low,
     )
 
