@@ -87,5 +87,17 @@ def _show(story: "Story", out: Path) -> None:
     )
     say(found.guarantee.words())
     say(f"\nWritten to {out}/: plan.json, reports.fnt, sketch.fns, top.png. Go on with:")
-    say(f"  faintly query {out}/sketch.fns lodash react left-pad")
-    say(f"  faintly inspect {out}/plan.json")
+    for command in (
+        f"query {out}/sketch.fns lodash react left-pad",
+        f"audit --plan {out}/plan.json",
+    ):
+        say(f"  {_program()} {command}")
+
+
+def _program() -> str:
+    """Return how to call this program again: by name if it is on the path."""
+    import os
+    import shutil
+    import sys
+
+    return "faintly" if shutil.which("faintly") else os.path.relpath(sys.argv[0])

@@ -48,6 +48,7 @@ from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, r
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 
+NEGLIGIBLE = 0.01  # ghosts below this share of the variance move an interval by under 0.5 %
 THEOREM = "projection_choice.proof.md, Theorem 1 (the best slots are always equally many)"
 UNSENT_SEED_BYTES = 8  # table mode: rows and map come from it, and no server needs it
 BLOCK = 2**18  # scores or random words of one block of clients: they stay in the cache
@@ -271,12 +272,14 @@ class ProjectionChoice(Mechanism):
         """Return n·Var: the second moment of a report at each id, less the squared mean.
 
         The dense one is 1/c², whatever people hold, and linear hashing adds the worst that
-        ghosts can do. With bins it is read off the reports; it is least where nobody holds
-        the item. The exact term subtracted is the mean of v², at least mean² and at most 1.
+        ghosts can do, where that is more than a hundredth of it. With bins it is read off the
+        reports; it is least where nobody holds the item. The exact term subtracted is the mean of v², at least mean² and at most 1.
         """
         square = np.minimum(means**2, 1.0)
         if self.form == "dense":
-            return 1 / self.attenuation**2 - square + self._ghosts(sketch.count)
+            noise_alone = 1 / self.attenuation**2
+            ghosts = self._ghosts(sketch.count)
+            return noise_alone - square + (ghosts if ghosts > NEGLIGIBLE * noise_alone else 0.0)
         hit = np.full(len(means), 1 / self.bins)
         if ids is not None and sketch.hash_seeds is not None and sketch.fields is not None:
             _, hits = self._read_slots(sketch.hash_seeds, sketch.fields[:, 0], ids)

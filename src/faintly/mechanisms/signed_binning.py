@@ -29,7 +29,6 @@ from faintly.core import (
     Plan,
     ReportBatch,
     Sketch,
-    UserLevel,
     VectorBatch,
     WithinL1,
     WordArray,
@@ -60,13 +59,6 @@ class SignedBinning(Mechanism):
     def calibrate(cls, request: Request) -> Calibrated:
         """Choose bins, clip and noise by the paper's row for the unit."""
         return rows.calibrate(request)
-
-    @classmethod
-    def variants(cls, request: Request) -> Iterator[dict[str, Any]]:
-        """Yield the paper's number of bins, and the best one within the bytes that are asked."""
-        yield {}
-        if not isinstance(request.unit, UserLevel):
-            yield {"bins": "best"}
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
