@@ -273,7 +273,8 @@ class ProjectionChoice(Mechanism):
 
         The dense one is 1/c², whatever people hold, and linear hashing adds the worst that
         ghosts can do, where that is more than a hundredth of it. With bins it is read off the
-        reports; it is least where nobody holds the item. The exact term subtracted is the mean of v², at least mean² and at most 1.
+        reports; it is least where nobody holds the item. The exact term subtracted is the mean
+        of v², at least mean² and at most 1.
         """
         square = np.minimum(means**2, 1.0)
         if self.form == "dense":
