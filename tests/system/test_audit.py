@@ -10,8 +10,8 @@ import pytest
 
 from faintly.audit import audit
 from faintly.audit.run import encode_one, make_mechanism
-from faintly.core import Budget
-from faintly.mechanisms import mechanism_of
+from faintly.core import Budget, VectorBatch
+from faintly.mechanisms import mechanism_names, mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives import noise
 
@@ -122,3 +122,63 @@ def test_the_command_ends_well_on_a_sound_plan(faintly, tmp_path):
     (tmp_path / "plan.json").write_text(PLAN.to_json())
     out = faintly("audit", "--plan", "plan.json", "--samples", 2000).out
     assert "The promise holds." in out
+
+
+WISHES = {
+    "retrieval": {"protect": "event", "epsilon": 1.0},
+    "retrieval-gf": {"protect": "event", "epsilon": 3.0, "decode": "direct"},
+    "projection-choice": {"protect": "user", "epsilon": 1.0},
+    "retrieval-l1": {"protect": "l1:2", "epsilon": 1.0, "delta": 1e-4, "decode": "direct"},
+    "gaussian": {"protect": "l1:2", "epsilon": 1.0, "delta": 1e-4, "decode": "direct"},
+}
+
+
+def plan_of(name):
+    common = {"sparsity": 3, "clients": 1_000, "universe": 16, "salt": bytes(16)}
+    return make_plan(mechanism=name, **common, **WISHES[name])
+
+
+def test_every_other_mechanism_is_audited_here():
+    assert sorted([*WISHES, "signed-binning"]) == mechanism_names()
+
+
+@pytest.mark.parametrize("name", sorted(WISHES))
+def test_sound_plans_of_every_mechanism_pass(name):
+    found = audit(plan_of(name), samples=2_000)
+    assert found.passed, found
+
+
+def cut_to_k(self, sound, vectors, seeds, rng):
+    """Keep each client's first k items, which retrieval must never do."""
+    kept = np.concatenate([np.arange(n) < self.plan.sparsity for n in vectors.lengths])
+    lengths = np.minimum(vectors.lengths, self.plan.sparsity)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return sound(VectorBatch(offsets, vectors.indices[kept], vectors.values[kept]), seeds, rng)
+
+
+def test_a_cut_to_k_added_to_the_client_of_retrieval_is_caught():
+    """The client then no longer follows the law that was enumerated."""
+    found = audit(plan_of("retrieval"), samples=SAMPLES, make=with_randomize(cut_to_k))
+    assert "sampler" in {finding.check for finding in found.findings if not finding.holds}
+
+
+def test_a_cut_to_k_added_to_the_design_of_retrieval_is_caught():
+    """The enumerated law then loses more than epsilon."""
+
+    def make(plan):
+        sound = make_mechanism(plan)
+
+        class Mutant(type(sound)):
+            def law(self, values, outcome):
+                k = self.plan.sparsity
+                return super().law(values[:k], outcome[:k])
+
+        return Mutant(**{name: getattr(sound, name) for name in sound.__dataclass_fields__})
+
+    found = audit(plan_of("retrieval"), samples=500, make=make)
+    assert "law" in {finding.check for finding in found.findings if not finding.holds}
+
+
+def test_a_biased_coin_in_retrieval_is_caught_by_the_black_box():
+    found = audit(plan_of("retrieval"), samples=SAMPLES, make=with_randomize(biased_coin))
+    assert {"client", "sampler"} & {one.check for one in found.findings if not one.holds}

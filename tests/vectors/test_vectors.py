@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from faintly import errors
+from faintly import errors, kernels
 from faintly.core import Plan, ReportBatch, SparseVector, VectorBatch
 from faintly.engine import Reader, aggregate
 from faintly.errors import Reject, Rejected, ReportRejected, SketchRejected
 from faintly.mechanisms import mechanism_of
 from faintly.primitives import hashing
 from faintly.primitives.entropy import uniform_seeds
-from faintly.testing import GivenWords, cases, plain, vectors
+from faintly.testing import GivenWords, cases, plain, plain_projection, plain_retrieval, vectors
 from faintly.wire import report_v1, sketch_v1
 
 FOLDER = Path(__file__).parents[2] / "spec" / "vectors"
@@ -110,6 +110,24 @@ def test_mix(case):
     assert plain.mix_blake2s(key, item, case["tag"]) == case["blake2s"]
 
 
+@each("hashing/words")
+def test_words(case):
+    key, item, tag = int(case["key"], 16), int(case["id"], 16), case["tag"]
+    columns = column([case["key"]]), column([case["id"]])
+    if "wide" in case:
+        count = len(case["wide"])
+        assert tag == hashing.WIDE
+        assert hashing.wide_words(*columns, count).tolist() == [case["wide"]]
+        assert kernels.hash_wide(*columns, count).tolist() == [case["wide"]]
+        assert plain.wide_words(key, item, count) == case["wide"]
+        return
+    count = len(case["half_sip"])
+    assert kernels.hash_words(*columns, tag, count).tolist() == [case["half_sip"]]
+    for family, name in (("prf", "half_sip"), ("blake2s", "blake2s")):
+        assert hashing.hash_words(*columns, tag, count, family).tolist() == [case[name]]
+        assert [plain.hash_word(key, item, tag, w, family) for w in range(count)] == case[name]
+
+
 @each("hashing/linear")
 def test_linear_maps(case):
     plan, document = plan_named(case["plan"]), DOCUMENTS[case["plan"]]
@@ -185,7 +203,8 @@ def test_randomize(case):
     assert report_v1.encode_report(report, mechanism.layout).hex() == case["record"]
     record = np.frombuffer(bytes.fromhex(case["record"]), np.uint8)[None, :]
     back = report_v1.unpack(record, plan.digest, mechanism.layout)
-    assert (back.hash_seeds.tolist(), back.fields.tolist()) == (seeds.tolist(), fields.tolist())
+    sent = seeds.tolist() if mechanism.layout.seed_bytes else [0]
+    assert (back.hash_seeds.tolist(), back.fields.tolist()) == (sent, fields.tolist())
 
 
 @each("report/randomize")
@@ -210,6 +229,67 @@ def test_the_cases_show_what_they_claim():
     assert raw == -6
     saturated = next(case for why, case in by_why.items() if "beyond the range" in why)
     assert saturated["fields"] == [2 * DOCUMENTS["event-one-bin"]["parameters"]["range"]]
+
+
+def test_exact_words_are_all_used():
+    for (name, why, _, source), case in zip(cases.RANDOMIZE, load("report/randomize"), strict=True):
+        assert (name, why) == (case["plan"], case["why"])
+        assert isinstance(source, str) or source == case["words"], why
+
+
+def claimed(start):
+    """Return the one randomize case whose reason starts so, its plan, and its held (id, value)s."""
+    (case,) = [case for case in load("report/randomize") if case["why"].startswith(start)]
+    document = DOCUMENTS[case["plan"]]
+    items = [(plain_id(document, item["key"]), item["value"]) for item in case["items"]]
+    return case, document, items
+
+
+@pytest.mark.parametrize(
+    ("start", "ranks"),
+    [
+        ("all eight keys", [4]),
+        ("all twenty keys", [5, 5, 4]),
+        ("five items in three bits", [3]),
+    ],
+)
+def test_dependent_items_are_dropped(start, ranks):
+    case, document, items = claimed(start)
+    seed = int(case["hash_seed"], 16)
+    j = plain.map_of(document, seed)
+    rows = [[] for _ in ranks]
+    for item, _ in items:
+        block, row, _ = plain_retrieval.place(document, item, seed, j)
+        rows[block].append((row, 0))
+    assert [len(plain_retrieval.basis(block)) for block in rows] == ranks
+    assert len(items) > max(sum(ranks), document["sparsity"])
+
+
+@pytest.mark.parametrize(
+    ("start", "scores", "slots"),
+    [
+        ("sums 2, 2, -2, 0", [2, 2, -2, 0], {0, 2, 5}),
+        ("the same sums, the coin says other, and the rank falls on", [2, 2, -2, 0], {0, 2, 5}),
+        (
+            "the same sums, the coin says other, and the rank falls below",
+            [2, 2, -2, 0],
+            {1, 3, 4, 6, 7},
+        ),
+        ("sums 2, 0, 0, 0", [2, 0, 0, 0], {0}),
+        ("the same sums, and a rank at the border", [2, 0, 0, 0], set(range(2, 8))),
+    ],
+)
+def test_ties_are_what_they_claim(start, scores, slots):
+    case, document, _ = claimed(start)
+    words = iter(case["words"])
+    assert plain_projection.sums(document, 0, [], words) == scores
+    assert case["fields"][0] in slots
+
+
+def test_systematic_rounding_gives_two_tokens_from_any_start():
+    _, document, items = claimed("systematic rounding: eight items")
+    for start in (0, 1, 2**30, 2**32 - 1):
+        assert len(plain_projection.tokens(document, items, iter([0] * 8 + [start]))) == 2
 
 
 @each("report/batch")
@@ -244,6 +324,14 @@ def test_estimates(case):
     reports = [(int(r["hash_seed"], 16), r["fields"]) for r in case["reports"]]
     ids = [plain_id(document, answer["key"]) for answer in case["answers"]]
     assert [plain.total(document, reports, item) for item in ids] == wanted
+    if document["mechanism"] == "signed-binning":
+        return
+    by_text = plain.MECHANISMS[document["mechanism"]].estimate
+    for answer in case["answers"]:
+        mean, error = by_text(document, answer["total"], len(reports))
+        assert answer["mean"] == pytest.approx(mean, rel=1e-12)
+        assert answer["stderr"] == pytest.approx(error, rel=1e-12)
+    assert case["null_stderr"] == pytest.approx(by_text(document, 0, len(reports))[1], rel=1e-12)
 
 
 def test_table_and_direct_give_the_same_integers():

@@ -26,6 +26,7 @@ from faintly.wire.report_v1 import pack
 
 FALSE_ALARM = 1e-6
 THRESHOLDS = 15  # quantiles of a field that are tried as thresholds
+READ = 400  # reports that are read one by one, which is slow
 BOUNDED = 5  # events that are bounded: the largest ratios, and the surest ones
 Event = np.ndarray  # one boolean per sample
 
@@ -82,8 +83,21 @@ def sample(
     return ReportBatch(mechanism.plan.digest, sent, fields)
 
 
-def loss_bound(mechanism: Mechanism, left: ReportBatch, right: ReportBatch) -> Bound:
-    """Return the largest loss between two inputs that their samples prove."""
+def loss_bound(
+    mechanism: Mechanism,
+    left: ReportBatch,
+    right: ReportBatch,
+    changed: tuple[IdArray, np.ndarray] | None = None,
+) -> Bound:
+    """Return the largest loss between two inputs that their samples prove.
+
+    Args:
+        mechanism: what made the reports.
+        left: reports of one input.
+        right: reports of the other.
+        changed: the ids in which the inputs differ, and by how much; None leaves the
+            server's reading out, which is slow.
+    """
     half = len(left) // 2
     train = left.take(slice(0, half)), right.take(slice(0, half))
     held = left.take(slice(half, None)), right.take(slice(half, None))
@@ -91,21 +105,51 @@ def loss_bound(mechanism: Mechanism, left: ReportBatch, right: ReportBatch) -> B
     delta = mechanism.guarantee().budget.delta
     # Each event is tried in both directions, so the alarm rate is shared among twice as many.
     tail = FALSE_ALARM / (2 * max(1, len(events)))
+    if changed is not None:
+        events += _reading_events(mechanism, held, changed)
     counts = []
     for name, one, other in events:
-        hits, misses = int(one.sum()), int(other.sum())
-        counts += [(name, hits, misses), (name, misses, hits)]
+        hits, misses, trials = int(one.sum()), int(other.sum()), len(one)
+        counts += [(name, hits, misses, trials), (name, misses, hits, trials)]
     # Bounding is slow, so only events that look telling are bounded; all of them were compared.
     counts.sort(key=lambda row: (row[1] + 1) / (row[2] + 1), reverse=True)
     best, where = 0.0, "none"
-    for name, more, less in counts[:BOUNDED] + sorted(counts, key=_evidence)[-BOUNDED:]:
-        loss = loss_at_least(more, less, len(held[0]), delta, tail)
+    for name, more, less, trials in counts[:BOUNDED] + sorted(counts, key=_evidence)[-BOUNDED:]:
+        loss = loss_at_least(more, less, trials, delta, tail)
         if loss > best:
             best, where = loss, name
     return Bound(best, where, len(left), len(events))
 
 
-def _evidence(row: tuple[str, int, int]) -> float:
+def changed_ids(left: SparseVector, right: SparseVector) -> tuple[IdArray, np.ndarray]:
+    """Return the ids in which two vectors differ, and left minus right at each."""
+    ids = np.union1d(left.indices, right.indices)
+    gaps = np.zeros(len(ids))
+    for vector, sign in ((left, 1.0), (right, -1.0)):
+        gaps[np.searchsorted(ids, vector.indices)] += sign * vector.values
+    return ids[gaps != 0], gaps[gaps != 0]
+
+
+def _reading_events(
+    mechanism: Mechanism,
+    held: tuple[ReportBatch, ReportBatch],
+    changed: tuple[IdArray, np.ndarray],
+) -> list[tuple[str, Event, Event]]:
+    """Return what the server's own reading of the changed keys says, report by report.
+
+    Where a report hides an item in a combination of its bits, no single bit shows anything.
+    """
+    ids, gaps = changed
+    one, other = (_readings(mechanism, batch, ids) @ gaps for batch in held)
+    return [("the reading of what changed is above 0", one > 0, other > 0)]
+
+
+def _readings(mechanism: Mechanism, batch: ReportBatch, ids: IdArray) -> np.ndarray:
+    count = min(READ, len(batch))
+    return np.array([mechanism.read(batch.take(slice(i, i + 1)), ids) for i in range(count)])
+
+
+def _evidence(row: tuple[str, int, int, int]) -> float:
     """Return how many standard deviations the two counts of an event lie apart."""
     return (row[1] - row[2]) / (row[1] + row[2] + 1) ** 0.5
 

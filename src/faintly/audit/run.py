@@ -14,7 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from faintly.audit.blackbox import FALSE_ALARM, Bound, loss_bound, neighbouring_vectors, sample
+from faintly.audit.blackbox import (
+    FALSE_ALARM,
+    Bound,
+    changed_ids,
+    loss_bound,
+    neighbouring_vectors,
+    sample,
+)
 from faintly.client.bulk import randomize
 from faintly.core import Plan, SparseVector, VectorBatch
 from faintly.errors import FaintlyError, InvalidPlan, TooManyItems
@@ -148,7 +155,8 @@ def _client(mechanism: Mechanism, samples: int) -> Iterator[Finding]:
                 raise
             except FaintlyError:
                 break  # the mechanism refuses such a vector on the device, so nothing is sent
-            bound = loss_bound(mechanism, one, other)
+            changed = changed_ids(left, right) if seed == seeds[0] else None
+            bound = loss_bound(mechanism, one, other, changed)
             if best is None or bound.epsilon > best.epsilon:
                 best, where = bound, f"{name}, seed {seed or 'fresh each'}"
     assert best is not None

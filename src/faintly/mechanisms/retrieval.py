@@ -33,6 +33,7 @@ from faintly.core import (
     Plan,
     ReportBatch,
     Sketch,
+    SparseVector,
     Universe,
     VectorBatch,
     WordArray,
@@ -287,18 +288,35 @@ class Retrieval(Mechanism):
         one = list(itertools.product(range(self.blocks), rows, (1, -1)))
         yield from itertools.product(one, repeat=items)
 
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int, int, int], ...]:
+        """Return (block, row, sign, rank) of each id under a seed; ranks order the elimination."""
+        vectors = VectorBatch.of([SparseVector(ids)])
+        made = self._equations(vectors, vectors.owners, np.array([seed], dtype=np.uint64))
+        blocks = np.repeat(np.arange(self.blocks), np.diff(made.offsets))
+        found: dict[int, tuple[int, int, int, int]] = {}
+        for place, item in enumerate(np.arange(len(ids))[made.items].tolist()):
+            sign = -1 if made.flips[place] else 1
+            rank = int(made.order[place])
+            found[item] = int(blocks[place]), int(made.rows[place, 0]), sign, rank
+        return tuple(found[item] for item in range(len(ids)))
+
+    def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
+        """Return the place of each report in `law`, which does not speak of the map's number."""
+        numbers = np.zeros(len(fields), dtype=np.int64)
+        for block in range(self.blocks):
+            numbers = numbers * 2**self.bits + fields[:, block]
+        return numbers
+
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of all cells of a report, given the map that it names.
 
         P(i) = 2^-t · ∏ (1 + θ·v(x)·s(x)·(-1)^<i,a(x)>) over the greedy basis, in each block.
+        Items stand in their order of elimination, unless their outcomes have ranks.
         """
         cells = []
+        placed = sorted(zip(outcome, values, strict=True), key=lambda pair: pair[0][3:])
         for wanted in range(self.blocks):
-            held = [
-                (sign * value, row)
-                for value, (block, row, sign) in zip(values, outcome, strict=True)
-                if block == wanted
-            ]
+            held = [(place[2] * value, place[1]) for place, value in placed if place[0] == wanted]
             cells.append(self._cell_law(held))
         return reduce(lambda left, right: np.outer(left, right).ravel(), cells)
 

@@ -6,6 +6,8 @@ Plans are written out rather than calibrated, so that a better calibration chang
 import json
 from typing import Any
 
+from faintly.testing import cases_projection, cases_retrieval
+
 SALT = "000102030405060708090a0b0c0d0e0f"
 Document = dict[str, Any]
 
@@ -144,6 +146,7 @@ PLANS: dict[str, tuple[str, Document]] = {
     ),
     "squeeze": ("the (epsilon, delta) row: 8-byte seeds and keyed BLAKE2s", _SQUEEZE),
 }
+PLANS |= cases_retrieval.PLANS | cases_projection.PLANS
 
 
 def document(name: str) -> Document:
@@ -251,6 +254,10 @@ def invalid_plans() -> list[tuple[str, Document]]:
         ("a threshold of 2^32", _with("parameters.noise", [2**32])),
         ("a threshold as text", _with("parameters.noise", ["1"])),
         ("thresholds that keep less than the promised epsilon", _with("epsilon", "0.5")),
+        *(
+            (why, _with(path, value, name))
+            for why, name, path, value in cases_retrieval.INVALID + cases_projection.INVALID
+        ),
     ]
 
 
@@ -266,6 +273,20 @@ KEYS: list[tuple[str, Document]] = [
     ("an integer is its own id", {"integer": "000000000000002a"}),
     ("the largest integer", {"integer": "ffffffffffffffff"}),
 ]
+
+# What the estimate vectors ask, by plan.
+ASKED: dict[str, list[Document]] = {
+    "event-one-bin": [{"index": 0}, {"index": 3}, {"index": 9}],
+    "event-two-bins": [{"text": "ash"}, {"text": "birch"}],
+    "event-two-bins-direct": [{"text": "ash"}, {"text": "birch"}],
+    "event-prf": [{"index": 0}, {"index": 999}],
+    "event-open": [{"text": "left-pad"}, {"text": ""}, {"integer": "ffffffffffffffff"}],
+    "event-open-direct": [{"text": "left-pad"}, {"integer": "ffffffffffffffff"}],
+    "event-coarse": [{"index": 0}, {"index": 1}],
+    "user-clip": [{"index": 5}],
+    "squeeze": [{"text": "left-pad"}, {"bytes": "00ff"}],
+}
+ASKED |= cases_retrieval.ASKED | cases_projection.ASKED
 
 # (plan, why, keys with values, label of the hashed words or the exact words)
 RANDOMIZE: list[tuple[str, str, list[tuple[Document, float]], str | list[int]]] = [
@@ -351,3 +372,4 @@ RANDOMIZE: list[tuple[str, str, list[tuple[Document, float]], str | list[int]]] 
         "squeeze",
     ),
 ]
+RANDOMIZE += cases_retrieval.RANDOMIZE + cases_projection.RANDOMIZE

@@ -16,6 +16,7 @@ import numpy as np
 
 from faintly.core import Key, Plan, ReportBatch, Sketch, SparseVector, VectorBatch
 from faintly.engine import Reader, aggregate
+from faintly.errors import Reject
 from faintly.mechanisms import Mechanism, mechanism_of
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng, uniform_seeds
@@ -28,6 +29,10 @@ OUT = Path("spec/vectors")
 SEEDS = (0, 1, 2, 0x0123456789, 0xFFFFFFFFFF)
 TAGS = {"bin": hashing.BIN, "sign": hashing.SIGN, "row": hashing.ROW, "matrix": hashing.MATRIX}
 TAGS |= {"map": hashing.MAP, "mask": hashing.MASK, "fold": hashing.FOLD}
+TAGS |= {"group": hashing.GROUP, "point": hashing.POINT}
+NUMBERED = {"equation": hashing.EQUATION, "coin": hashing.COIN, "order": hashing.ORDER}
+NUMBERED |= {"projection": hashing.PROJECTION, "symbol": hashing.SYMBOL}
+ONCE = ("coin", "order")  # only word 0 of these is ever used
 SHOWN = 3  # reports of a sketch vector: enough to see the order of columns
 
 
@@ -78,6 +83,29 @@ def hashing_mix() -> Iterator[Case]:
                 "half_sip": int(words[at]),
                 "blake2s": int(strong[at]),
             }
+
+
+def hashing_words() -> Iterator[Case]:
+    """Yield numbered words of an id in every way that they are made."""
+    seeds, ids = _ids(0, 0x0123456789), _ids(7, 0x0F0E0D0C0B0A0908)
+    for name, tag in NUMBERED.items():
+        for at in range(len(seeds)):
+            one, count = (seeds[at : at + 1], ids[at : at + 1], tag), 1 if name in ONCE else 2
+            yield {
+                "why": f"tag for {name}, word after word",
+                "key": hex64(seeds[at]),
+                "id": hex64(ids[at]),
+                "tag": tag,
+                "half_sip": hashing.hash_words(*one, count, "prf")[0].tolist(),
+                "blake2s": hashing.hash_words(*one, count, "blake2s")[0].tolist(),
+            }
+    yield {
+        "why": "wide hashing: eight words from each digest",
+        "key": hex64(seeds[1]),
+        "id": hex64(ids[1]),
+        "tag": hashing.WIDE,
+        "wide": hashing.wide_words(seeds[1:], ids[1:], 9)[0].tolist(),
+    }
 
 
 def hashing_linear() -> Iterator[Case]:
@@ -166,7 +194,7 @@ def report_randomize() -> Iterator[Case]:
         mechanism = mechanism_of(plan)
         rng: Rng = HashedWords(source) if isinstance(source, str) else GivenWords(source)
         secret = RecordedWords(rng)
-        seeds = uniform_seeds(HashedWords(f"seed {name}"), 1, mechanism.layout.seed_bytes)
+        seeds = uniform_seeds(HashedWords(f"seed {name}"), 1, mechanism.seed_bytes)
         ids = plan.ids([key_of(key) for key, _ in items], private=True)
         vector = SparseVector(ids, [value for _, value in items])
         fields = mechanism.randomize(VectorBatch.of([vector]), seeds, secret)
@@ -224,18 +252,7 @@ def reports_json(batch: ReportBatch) -> list[Case]:
 
 def estimate_estimate() -> Iterator[Case]:
     """Yield reports with the integers and numbers that a server reads from them."""
-    asked: dict[str, list[Case]] = {
-        "event-one-bin": [{"index": 0}, {"index": 3}, {"index": 9}],
-        "event-two-bins": [{"text": "ash"}, {"text": "birch"}],
-        "event-two-bins-direct": [{"text": "ash"}, {"text": "birch"}],
-        "event-prf": [{"index": 0}, {"index": 999}],
-        "event-open": [{"text": "left-pad"}, {"text": ""}, {"integer": "ffffffffffffffff"}],
-        "event-open-direct": [{"text": "left-pad"}, {"integer": "ffffffffffffffff"}],
-        "event-coarse": [{"index": 0}, {"index": 1}],
-        "user-clip": [{"index": 5}],
-        "squeeze": [{"text": "left-pad"}, {"bytes": "00ff"}],
-    }
-    for name, keys in asked.items():
+    for name, keys in cases.ASKED.items():
         mechanism = mechanism_of(plan_of(name))
         batch = some_reports(mechanism, 6)
         reader = Reader(aggregate(mechanism.plan, [batch]))
@@ -267,6 +284,7 @@ def sketch_sketch() -> Iterator[Case]:
         ("event-two-bins", SHOWN, "tables of two maps"),
         ("event-two-bins-direct", SHOWN, "columns of the same reports, sorted"),
         ("squeeze", SHOWN, "columns with 8-byte seeds"),
+        ("retrieval-blocks", SHOWN, "a table for each block of the one map"),
         ("event-coarse", 0, "no reports, table"),
         ("event-prf", 0, "no reports, direct: a file without arrays"),
     ):
@@ -289,6 +307,11 @@ def reject_batch() -> Iterator[Case]:
     other = plan_of("event-two-bins").digest
     for why, data, code in refusals.batches(good, other):
         yield {"why": why, "plan": "event-one-bin", "bytes": data.hex(), "reject": str(code)}
+    blocks = mechanism_of(plan_of("retrieval-blocks"))
+    body = report_v1.encode_batch(some_reports(blocks, 1), blocks.layout)[:-4]
+    data = refusals.sealed_batch(body[:-1] + bytes([body[-1] | 128]))
+    why, reject = "three cells of five bits leave one bit unused", str(Reject.UNUSED_BITS)
+    yield {"why": why, "plan": "retrieval-blocks", "bytes": data.hex(), "reject": reject}
 
 
 def reject_sketch() -> Iterator[Case]:
@@ -305,6 +328,7 @@ FILES = {
     "hashing/mix.json": hashing_mix,
     "hashing/places.json": hashing_places,
     "hashing/seeds.json": hashing_seeds,
+    "hashing/words.json": hashing_words,
     "plan/invalid.json": plan_invalid,
     "plan/valid.json": plan_valid,
     "reject/batch.json": reject_batch,
