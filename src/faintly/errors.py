@@ -101,9 +101,9 @@ class Rejected(FaintlyError):
         super().__init__(f"{code}: {message}")
         self.code = code
 
-    def add_file(self, path: object) -> None:
-        """Name the file that the bytes came from."""
-        self.args = (f"{path}: {self.args[0]}",)
+    def add_place(self, place: object) -> None:
+        """Name where the bytes came from: a file, or a batch of it."""
+        self.args = (f"{place}: {self.args[0]}",)
 
 
 class ReportRejected(Rejected):

@@ -28,7 +28,7 @@ def test_randomize_follows_the_text(name, items, seed, label):
     mechanism = MECHANISMS[name]
     size = mechanism.plan.universe.size
     items = {item % size: value for item, value in items.items()} if size else items
-    seed >>= 64 - 8 * mechanism.layout.seed_bytes
+    seed >>= 64 - 8 * mechanism.seed_bytes
     vector = SparseVector(np.array(list(items), np.uint64), list(items.values()))
     source = RecordedWords(HashedWords(label))
     seeds = np.array([seed], dtype=np.uint64)

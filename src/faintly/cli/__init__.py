@@ -11,6 +11,7 @@ from faintly.cli import aggregate, audit, encode, inspect, ledger, plan, query, 
 from faintly.cli import demo as demo_command
 from faintly.cli import merge as merge_command
 from faintly.cli import simulate as simulate_command
+from faintly.cli.output import emit
 from faintly.errors import FaintlyError
 
 app = typer.Typer(
@@ -38,6 +39,8 @@ def main() -> None:
     try:
         app()
     except FaintlyError as error:
+        if "--json" in sys.argv:
+            emit({"error": type(error).__name__, "message": str(error)})
         typer.secho(f"error: {type(error).__name__}: {error}", fg="red", err=True)
         sys.exit(1)
     except BrokenPipeError:

@@ -19,6 +19,10 @@ PlanFile = Annotated[
     Path, typer.Option("--plan", help="The plan that client and server share.", show_default=False)
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="File to write.", show_default=False)]
+Integers = Annotated[
+    bool,
+    typer.Option("--integers", help="Open universe: keys are integers, as in a Parquet column."),
+]
 Level = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 
 
@@ -119,13 +123,13 @@ def read_keys(path: Path) -> list[str]:
     return [line for line in text.splitlines() if line]
 
 
-def as_keys(texts: list[str], kind: str) -> list[Any]:
+def as_keys(texts: list[str], kind: str, integers: bool) -> list[Any]:
     """Return keys typed on a command line as the universe wants them."""
     from faintly.errors import UnknownKey
 
-    if kind != "indexed":
+    if kind != "indexed" and not integers:
         return list(texts)
     try:
         return [int(text) for text in texts]
     except ValueError:
-        raise UnknownKey("keys of an indexed universe are integers") from None
+        raise UnknownKey("these keys must be integers") from None

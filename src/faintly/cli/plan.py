@@ -198,9 +198,10 @@ def _options(
     if bins == "best" and max_bytes is not None:
         own["max_bytes"] = max_bytes
     if cap is not None:
-        if cap != "none" and not cap.isdigit():
-            raise InvalidPlan(f"cap must be none or a positive integer, got {cap!r}")
-        own["cap"] = None if cap == "none" else int(cap)
+        try:
+            own["cap"] = None if cap == "none" else float(cap)
+        except ValueError:
+            raise InvalidPlan(f"cap must be none or a number above 0, got {cap!r}") from None
     if own and mechanism is None:
         mechanism = BINNING
         note(f"--{min(own)} belongs to {BINNING}, so no other mechanism is considered")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from faintly.cli.output import (
+    Integers,
     Json,
     Level,
     as_keys,
@@ -24,6 +25,7 @@ def query(
     keys_from: Annotated[
         Path | None, typer.Option(help="Read further keys from this file, one a line.")
     ] = None,
+    integers: Integers = False,
     level: Level = 0.95,
     as_json: Json = False,
 ) -> None:
@@ -37,7 +39,7 @@ def query(
     if not texts:
         raise InvalidInput("give at least one key, or --keys-from FILE")
     kind = loaded.plan.universe.kind
-    estimates = Reader(loaded, level).estimate(as_keys(texts, kind))
+    estimates = Reader(loaded, level).estimate(as_keys(texts, kind, integers))
     if as_json:
         emit(estimate_document(estimates))
         return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from faintly.cli.output import (
+    Integers,
     Json,
     Level,
     as_keys,
@@ -32,6 +33,7 @@ def top(
         str, typer.Option(help="family: chance of any false row; fdr: share of false rows.")
     ] = "family",
     false_rate: Annotated[float, typer.Option(help="The bound that --control keeps.")] = 0.05,
+    integers: Integers = False,
     level: Level = 0.95,
     as_json: Json = False,
 ) -> None:
@@ -40,7 +42,9 @@ def top(
     from faintly.engine.files import load_sketch
 
     loaded = load_sketch(sketch)
-    candidates = as_keys(read_keys(keys_from), loaded.plan.universe.kind) if keys_from else None
+    candidates = (
+        as_keys(read_keys(keys_from), loaded.plan.universe.kind, integers) if keys_from else None
+    )
     found = Reader(loaded, level).top(count, candidates, control, false_rate)
     if as_json:
         emit(_document(found))

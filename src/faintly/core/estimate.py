@@ -57,9 +57,15 @@ class Estimates:
     null_stderr: float  # standard error at a key that nobody holds
     agree: np.ndarray  # False where the maps of an open universe contradict each other
     level: float = 0.95
+    compared: int | None = None  # keys these rows were chosen from; None: they are all there is
 
     def __len__(self) -> int:
         return len(self.mean)
+
+    @property
+    def comparisons(self) -> int:
+        """Return how many keys simultaneous statements are about."""
+        return len(self) if self.compared is None else self.compared
 
     def __iter__(self) -> Iterator[Estimate]:
         return (self[position] for position in range(len(self)))
@@ -82,13 +88,13 @@ class Estimates:
 
     @property
     def low_all(self) -> FloatArray:
-        """Return the lower ends of the simultaneous intervals over these keys."""
-        return self.mean - normal_quantile(self.level, len(self)) * self.stderr
+        """Return the lower ends of the simultaneous intervals over all keys compared."""
+        return self.mean - normal_quantile(self.level, self.comparisons) * self.stderr
 
     @property
     def high_all(self) -> FloatArray:
-        """Return the upper ends of the simultaneous intervals over these keys."""
-        return self.mean + normal_quantile(self.level, len(self)) * self.stderr
+        """Return the upper ends of the simultaneous intervals over all keys compared."""
+        return self.mean + normal_quantile(self.level, self.comparisons) * self.stderr
 
     @property
     def noise_floor(self) -> float:
@@ -97,11 +103,14 @@ class Estimates:
 
     @property
     def noise_floor_all(self) -> float:
-        """Return how large the largest of these keys may look if nobody holds any of them."""
-        return normal_quantile(self.level, len(self)) * self.null_stderr
+        """Return how large the largest of all keys compared may look if nobody holds any."""
+        return normal_quantile(self.level, self.comparisons) * self.null_stderr
 
     def take(self, chosen: np.ndarray) -> "Estimates":
-        """Return the chosen rows; simultaneous intervals then speak of those rows only."""
+        """Return the chosen rows; simultaneous intervals still speak of all keys compared.
+
+        Rows are chosen for what they show, so their intervals must cover the choice as well.
+        """
         return Estimates(
             [self.keys[int(position)] for position in chosen],
             self.mean[chosen],
@@ -111,6 +120,7 @@ class Estimates:
             self.null_stderr,
             self.agree[chosen],
             self.level,
+            self.comparisons,
         )
 
     def columns(self) -> dict[str, Any]:

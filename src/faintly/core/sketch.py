@@ -67,8 +67,8 @@ class Sketch:
         if self.plan.digest != other.plan.digest:
             raise SketchRejected(
                 Reject.OTHER_PLAN,
-                f"cannot merge sketches of different plans ({self.plan.digest.hex()[:8]} and "
-                f"{other.plan.digest.hex()[:8]})",
+                f"cannot merge sketches of different plans ({self.plan.digest.hex()} and "
+                f"{other.plan.digest.hex()})",
             )
         reports, squares = self.reports + other.reports, self.squares + other.squares
         if self.tables is not None and other.tables is not None:

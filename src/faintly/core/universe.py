@@ -40,9 +40,9 @@ class Universe:
     @classmethod
     def named(cls, names: Sequence[str]) -> Self:
         """Return the universe of the given names, in their order."""
-        positions = {name: position for position, name in enumerate(names)}
         if not names or not all(isinstance(name, str) and name for name in names):
             raise InvalidPlan("a named universe needs at least one name, and no empty ones")
+        positions = {name: position for position, name in enumerate(names)}
         if len(positions) != len(names):
             raise InvalidPlan("a named universe lists a name twice; remove the repetition")
         for name in names:
@@ -136,4 +136,5 @@ def _first_other(keys: Sequence[Key] | AnyArray) -> tuple[int, object]:
 def _bad(private: bool, position: int, key: object, rule: str) -> Exception:
     if private:
         return InvalidVector(f"key at position {position} {rule}")
-    return UnknownKey(f"key {key!r} at position {position} {rule}")
+    shown = int(key) if isinstance(key, np.integer) else key
+    return UnknownKey(f"key {shown!r} at position {position} {rule}")

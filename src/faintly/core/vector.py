@@ -45,7 +45,10 @@ class SparseVector:
         indices: Sequence[int] | AnyArray,
         values: Sequence[float] | AnyArray | None = None,
     ) -> None:
-        ids = np.asarray(indices)
+        try:
+            ids = np.asarray(indices)
+        except ValueError:
+            raise InvalidVector("indices must be one row of non-negative integers") from None
         if ids.size == 0:
             ids = np.zeros(0, dtype=np.uint64)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":

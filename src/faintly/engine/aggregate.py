@@ -29,8 +29,7 @@ class Aggregator:
         if batch.plan_digest != plan.digest:
             raise ReportRejected(
                 Reject.OTHER_PLAN,
-                f"the batch belongs to plan {batch.plan_digest.hex()[:8]}, "
-                f"not {plan.digest.hex()[:8]}",
+                f"the batch belongs to plan {batch.plan_digest.hex()}, not {plan.digest.hex()}",
             )
         if not len(batch):
             return

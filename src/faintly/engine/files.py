@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from faintly.core import Plan, ReportBatch, Sketch, SketchShape
-from faintly.errors import InvalidInput, Rejected
+from faintly.errors import InvalidInput, InvalidPlan, Rejected
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1, sketch_v1
 
@@ -16,9 +16,15 @@ from faintly.wire import report_v1, sketch_v1
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """Yield a stream that becomes `path` only if everything was written and reached the disk."""
+    path = path.resolve()  # a link keeps pointing where it points
     if not path.parent.is_dir():
         raise InvalidInput(f"cannot write {path}: there is no folder {path.parent}")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    if path.exists() and not path.is_file():
+        raise InvalidInput(f"cannot write {path}: it is not an ordinary file")
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {error.strerror}") from None
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
@@ -26,8 +32,10 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
             os.fsync(stream.fileno())
         Path(name).chmod(0o666 & ~_umask())
         Path(name).replace(path)
-    except BaseException:
+    except BaseException as error:
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise InvalidInput(f"cannot write {path}: {error.strerror}") from None
         raise
 
 
@@ -47,8 +55,11 @@ def read_bytes(path: Path) -> bytes:
 
 def load_plan(path: Path) -> Plan:
     """Return the plan in a file, having checked that its integers keep its promise."""
-    plan = Plan.from_json(read_bytes(path))
-    mechanism_of(plan)
+    try:
+        plan = Plan.from_json(read_bytes(path))
+        mechanism_of(plan)
+    except InvalidPlan as error:
+        raise InvalidPlan(f"{path}: {error}") from None
     return plan
 
 
@@ -67,7 +78,7 @@ def read_reports(plan: Plan, path: Path) -> Iterator[ReportBatch]:
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
     except Rejected as error:
-        error.add_file(path)
+        error.add_place(path)
         raise
 
 
@@ -82,7 +93,7 @@ def load_sketch(path: Path) -> Sketch:
     try:
         return sketch_v1.decode_sketch(read_bytes(path), sketch_shape)
     except Rejected as error:
-        error.add_file(path)
+        error.add_place(path)
         raise
 
 

@@ -9,6 +9,8 @@ from types import ModuleType
 from faintly.kernels import _symbols_compiled, _symbols_reference, compiled, reference
 
 CHOICE = os.environ.get("FAINTLY_KERNEL", "")
+if CHOICE not in ("", "c", "numpy"):
+    raise ValueError(f"FAINTLY_KERNEL must be c or numpy, got {CHOICE!r}")
 active = "c" if compiled.available() and CHOICE != "numpy" else "numpy"
 _chosen: ModuleType = compiled if active == "c" else reference
 _symbols: ModuleType = _symbols_compiled if active == "c" else _symbols_reference

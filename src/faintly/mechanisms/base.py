@@ -283,8 +283,12 @@ def mechanism_class(name: str) -> type[Mechanism]:
 
 def mechanism_of(plan: Plan) -> Mechanism:
     """Return the plan's mechanism, having checked that its integers keep the plan's promise."""
-    mechanism = mechanism_class(plan.mechanism).from_plan(plan)
-    proven = mechanism.guarantee().budget
+    try:
+        mechanism = mechanism_class(plan.mechanism).from_plan(plan)
+        proven = mechanism.guarantee().budget
+    except (ArithmeticError, TypeError) as error:
+        # A stranger's plan may hold numbers that no calibration would make.
+        raise InvalidPlan(f"the plan's parameters do not work together: {error}") from None
     if not plan.budget.covers(proven):
         raise InvalidPlan(
             f"the plan promises {plan.budget}, but its thresholds only keep {proven}; do not use it"

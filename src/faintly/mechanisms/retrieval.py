@@ -229,7 +229,7 @@ class Retrieval(Mechanism):
         index = cells.index.reshape(-1, self.blocks)
         weight = cells.weight.reshape(-1, self.blocks)
         chosen, totals = self.map_of(batch), np.zeros(len(ids), dtype=np.int64)
-        for j in range(self.maps.maps):
+        for j in np.unique(chosen):
             here = np.array([j])  # an array, since scalar hashing would warn of overflow
             reports, masks = chosen == j, self.maps.masks(ids, here)
             block, code = self._split(self.maps.codes(ids, here))

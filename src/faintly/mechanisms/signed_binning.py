@@ -154,7 +154,7 @@ class SignedBinning(Mechanism):
         row, matrix = self.maps.rows(batch.hash_seeds, self.bins.bit_length() - 1)
         chosen = self.maps.map_of(batch.hash_seeds)
         totals = np.zeros(len(ids), dtype=np.int64)
-        for j in range(self.maps.maps):
+        for j in np.unique(chosen).tolist():
             mine = chosen == j
             read = kernels.read_linear(
                 row[mine], matrix[mine], values[mine], self.maps.codes(ids, j)

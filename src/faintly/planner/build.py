@@ -76,15 +76,15 @@ def make_plan(
 
 def _named(wish: Wish, mechanism: str, options: dict[str, Any], salt: bytes) -> Plan:
     """Return the plan of a named mechanism: what it makes of the options by itself."""
-    if wish.decode is not None:
-        return _checked(plan_for(mechanism, wish.request(wish.decode, options), salt))
+    first, *others = wish.decodes
     try:
-        return _checked(plan_for(mechanism, wish.request("table", options), salt))
+        return _checked(plan_for(mechanism, wish.request(first, options), salt))
     except FaintlyError:
-        try:
-            return _checked(plan_for(mechanism, wish.request("direct", options), salt))
-        except FaintlyError:
-            pass
+        for other in others:
+            try:
+                return _checked(plan_for(mechanism, wish.request(other, options), salt))
+            except FaintlyError:
+                continue
         raise
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from faintly.core import Plan
-from faintly.core.plan import DECODES, SALT_BYTES
+from faintly.core.plan import SALT_BYTES
 from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import Request, mechanism_class, mechanism_names, mechanism_of
 from faintly.planner.wish import Wish, wish_for
@@ -168,7 +168,7 @@ def _fitted(name: str, wish: Wish, decode: str, options: Mapping[str, Any]) -> C
 def _variants(wish: Wish, refused: list[Refused]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     names = mechanism_names() if wish.mechanism is None else [wish.mechanism]
     for name in names:
-        for decode in DECODES if wish.decode is None else (wish.decode,):
+        for decode in wish.decodes:
             if wish.options is not None:
                 yield name, decode, wish.options
                 continue

@@ -55,6 +55,8 @@ class Wish:
                 f"mean-square must be between 0 and the sparsity {self.sparsity}, "
                 f"got {self.mean_square:g}"
             )
+        if self.family not in (None, "linear") and (self.maps or self.bits):
+            raise InvalidPlan("maps and bits belong to the linear family; leave them out")
         if self.options is not None and self.mechanism is None:
             raise InvalidPlan(
                 f"the option {min(self.options, default='')!r} belongs to one mechanism; name it, "
@@ -83,6 +85,16 @@ class Wish:
     def bound(self) -> float:
         """Return the lower bound on the worst-case n·Var of any pure mechanism."""
         return lower_bound(self.unit, self.budget.epsilon, self.sparsity, self.universe.size)
+
+    @property
+    def decodes(self) -> tuple[str, ...]:
+        """Return the ways of decoding to consider: both, unless something was asked for.
+
+        Maps and bits describe public maps, so whoever sets them asks for tables.
+        """
+        if self.decode is not None:
+            return (self.decode,)
+        return ("table",) if self.maps is not None or self.bits is not None else DECODES
 
     def request(self, decode: str, options: Mapping[str, Any]) -> Request:
         """Return what a mechanism is asked for."""

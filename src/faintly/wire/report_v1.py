@@ -137,7 +137,7 @@ def _check_plan(head: Head, plan_digest: bytes, layout: Layout) -> None:
     if head.plan_digest != plan_digest:
         raise ReportRejected(
             Reject.OTHER_PLAN,
-            f"the batch belongs to plan {head.plan_digest.hex()[:8]}, not {plan_digest.hex()[:8]}",
+            f"the batch belongs to plan {head.plan_digest.hex()}, not {plan_digest.hex()}",
         )
     if head.record_bytes != layout.record_bytes:
         raise ReportRejected(
@@ -184,9 +184,14 @@ def _pieces(stream: BinaryIO, wanted: int) -> Iterator[bytes]:
 
 def read_batches(stream: BinaryIO, plan_digest: bytes, layout: Layout) -> Iterator[ReportBatch]:
     """Yield the batches of a file of reports, one in memory at a time."""
-    for head, data in _raw_batches(stream):
-        _check_plan(head, plan_digest, layout)
-        yield _decode_body(data, plan_digest, layout)
+    for number, (head, data) in enumerate(_raw_batches(stream), start=1):
+        try:
+            _check_plan(head, plan_digest, layout)
+            batch = _decode_body(data, plan_digest, layout)
+        except ReportRejected as error:
+            error.add_place(f"batch {number}")
+            raise
+        yield batch
 
 
 def scan_batches(stream: BinaryIO) -> Iterator[Head]:

@@ -158,7 +158,7 @@ def test_the_unit_has_one_spelling_in_a_plan(spelling):
         {"maps": 2, "universe": Universe.open()},
         {"bits": 3},
         {"bits": 32},
-        {"bins": 3},
+        {"bins": 3, "decode": "table"},
         {"bins": 0},
         {"bins": "many"},
         {"steps": 3},
