@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from faintly.core import Budget
-from faintly.mechanisms import _retrieval_l1_field as fields
 from faintly.mechanisms import _retrieval_l1_forms as forms
 from faintly.mechanisms import checks, mechanism_of
 from faintly.mechanisms._retrieval_l1_channel import FULL, Channel, best_channel, best_marked
 from faintly.planner import make_plan
+from faintly.primitives import fields
 
 HALVES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 CORNERS = (-1.0, -0.25, 0.0, 0.25, 1.0)

@@ -17,15 +17,15 @@ import numpy as np
 from faintly.core import Hashing, Plan, Unit, WithinL1
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms._retrieval_l1_channel import FULL, Channel, best_marked
-from faintly.mechanisms._retrieval_l1_field import MODULI
 from faintly.mechanisms.base import Calibrated, Request
 from faintly.primitives import galois, noise
+from faintly.primitives.fields import ORDERS
 from faintly.primitives.hashing import word_digits
 
 FORMS = ("binary", "ternary", "polynomial")
 FAMILY = {"binary": "blake2s", "ternary": "blake2s", "polynomial": "prf"}  # the last hashes nothing
 NAMES = ("form", "field", "marked", "plus", "minus", "symbols")
-TERNARY_FIELDS = tuple(order for order in MODULI if order > 2)
+TERNARY_FIELDS = tuple(order for order in ORDERS if order > 2)
 WORTH = Fraction(101, 100)  # a larger field must gain 1 % to be taken
 MAX_SYMBOLS = 4000  # 16-bit lanes hold sums of so many products in every field
 MAX_BINARY_SYMBOLS = 8192  # 1 KiB of report
