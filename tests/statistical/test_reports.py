@@ -11,7 +11,7 @@ import pytest
 from faintly.client import randomize_all
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.engine import Reader, aggregate
-from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives import hashing, noise
 
@@ -55,9 +55,8 @@ def sample(mechanism, vector, seed, rng):
 @pytest.mark.parametrize("vector", [HERE, SparseVector([])], ids=["held", "empty"])
 def test_reports_follow_the_enumerated_law(name, vector, odds, seed, rng_of):
     mechanism = mechanism_of(make_plan(mechanism="signed-binning", **SMALL, **ROWS[name]))
-    outcome_of = checks.placed(mechanism)
     for public in (7 * seed, 7 * seed + 1):
-        outcome = outcome_of(public, vector.indices)
+        outcome = mechanism.outcome_of(public, vector.indices)
         law = mechanism.law(vector.values.tolist(), outcome)
         counts = sample(mechanism, vector, public, rng_of(f"noise {public}"))
         assert odds.misfit(counts, law) < 1
@@ -72,7 +71,7 @@ def test_the_law_depends_on_where_the_hash_puts_items(odds, rng_of):
     mechanism = mechanism_of(
         make_plan(mechanism="signed-binning", **SMALL, **ROWS["event prf bins"])
     )
-    outcome = checks.placed(mechanism)(3, HERE.indices)
+    outcome = mechanism.outcome_of(3, HERE.indices)
     counts = sample(mechanism, HERE, 3, rng_of("noise"))
     for other in [((1 - b, s), *outcome[1:]) for b, s in outcome[:1]]:
         assert odds.misfit(counts, mechanism.law(HERE.values.tolist(), other)) > 1

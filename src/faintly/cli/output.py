@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from faintly.core import Estimates
+    from faintly.core import Estimate, Estimates
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 PlanFile = Annotated[
@@ -85,6 +85,12 @@ def shown(key: object) -> str:
     """Return a key for the terminal, with control characters spelled out."""
     text = str(key)
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
+def estimate_cells(row: "Estimate") -> tuple[str, ...]:
+    """Return key, mean, standard error and interval as the tables of query and top show them."""
+    numbers = f"{row.mean:.5f}", f"{row.stderr:.5f}", f"{row.low:.5f} … {row.high:.5f}"
+    return shown(row.key), *numbers
 
 
 def estimate_document(estimates: "Estimates") -> dict[str, Any]:

@@ -11,10 +11,10 @@ from faintly.cli.output import (
     Level,
     as_keys,
     emit,
+    estimate_cells,
     estimate_document,
     read_keys,
     say,
-    shown,
     table,
 )
 
@@ -45,16 +45,7 @@ def query(
         return
     table(
         ["key", "mean", "std. error", f"{level:.0%} interval", "over all keys asked"],
-        (
-            (
-                shown(row.key),
-                f"{row.mean:.5f}",
-                f"{row.stderr:.5f}",
-                f"{row.low:.5f} … {row.high:.5f}",
-                f"{row.low_all:.5f} … {row.high_all:.5f}",
-            )
-            for row in estimates
-        ),
+        ((*estimate_cells(row), f"{row.low_all:.5f} … {row.high_all:.5f}") for row in estimates),
     )
     say(
         f"{estimates.reports:,} reports. A key that nobody holds shows up to "

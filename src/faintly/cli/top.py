@@ -11,10 +11,10 @@ from faintly.cli.output import (
     Level,
     as_keys,
     emit,
+    estimate_cells,
     estimate_document,
     read_keys,
     say,
-    shown,
     table,
 )
 
@@ -52,13 +52,7 @@ def top(
     table(
         ["key", "mean", "std. error", f"{level:.0%} interval", "significant"],
         (
-            (
-                shown(row.key),
-                f"{row.mean:.5f}",
-                f"{row.stderr:.5f}",
-                f"{row.low:.5f} … {row.high:.5f}",
-                "yes" if significant else "no",
-            )
+            (*estimate_cells(row), "yes" if significant else "no")
             for row, significant in zip(found.estimates, found.significant, strict=True)
         ),
     )

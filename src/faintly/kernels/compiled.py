@@ -13,7 +13,6 @@ import numpy as np
 from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
 from faintly.kernels import arguments
 from faintly.kernels.arguments import exactly
-from faintly.primitives import galois, hashing
 
 
 def _load() -> ctypes.CDLL | None:
@@ -33,7 +32,8 @@ def available() -> bool:
     return _library is not None
 
 
-def _call(name: str, *arguments: AnyArray | int) -> None:
+def call(name: str, *arguments: AnyArray | int) -> None:
+    """Call a function of kernels.c with arrays and 64-bit integers."""
     assert _library is not None
     function: Any = getattr(_library, name)
     function.restype = None
@@ -48,20 +48,20 @@ def _call(name: str, *arguments: AnyArray | int) -> None:
 def scatter_add(tables: IntArray, table: IntArray, index: IntArray, weight: IntArray) -> None:
     """Add weight[i] to tables[table[i], index[i]], in place."""
     table, index, weight = arguments.cells(tables, table, index, weight)
-    _call("faintly_scatter_add", tables, tables.shape[1], table, index, weight, len(index))
+    call("faintly_scatter_add", tables, tables.shape[1], table, index, weight, len(index))
 
 
 def walsh_hadamard(rows: IntArray) -> None:
     """Replace each row f of 2^D integers by its transform Σ_r f[r]·(-1)^<r,c>, in place."""
     arguments.power_of_two_columns(rows)
-    _call("faintly_walsh_hadamard", rows, rows.shape[0], rows.shape[1])
+    call("faintly_walsh_hadamard", rows, rows.shape[0], rows.shape[1])
 
 
 def read_linear(row: WordArray, matrix: WordArray, values: IntArray, codes: WordArray) -> IntArray:
     """Return Σ_i (-1)^<row_i,code>·values[i, A_i·code] for each code, over reports i."""
     row, matrix, values, codes = arguments.linear_reports(row, matrix, values, codes)
     totals = np.zeros(len(codes), dtype=np.int64)
-    _call(
+    call(
         "faintly_read_linear",
         row,
         matrix,
@@ -88,7 +88,7 @@ def read_blake2s(seeds: IdArray, values: IntArray, ids: IdArray) -> IntArray:
 def _read_hashed(name: str, seeds: IdArray, values: IntArray, ids: IdArray) -> IntArray:
     seeds, values, ids = arguments.hashed_reports(seeds, values, ids)
     totals = np.zeros(len(ids), dtype=np.int64)
-    _call(name, seeds, values, values.shape[1], len(seeds), ids, len(ids), totals)
+    call(name, seeds, values, values.shape[1], len(seeds), ids, len(ids), totals)
     return totals
 
 
@@ -99,7 +99,18 @@ def hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
     if len(seeds) != len(ids) or not 0 <= tag < 256 or not 0 <= count <= 256:
         raise TypeError("seeds and ids must pair up, and tag and count fit one byte")
     words = np.empty((len(ids), count), dtype=np.uint32)
-    _call("faintly_hash_words", seeds, ids, len(ids), tag, count, words)
+    call("faintly_hash_words", seeds, ids, len(ids), tag, count, words)
+    return words
+
+
+def hash_wide(seeds: IdArray, ids: IdArray, count: int) -> WordArray:
+    """Return words (items, count) of BLAKE2s, eight from each call."""
+    seeds = exactly(seeds, np.uint64, 1, "seeds")
+    ids = exactly(ids, np.uint64, 1, "ids")
+    if len(seeds) != len(ids) or not 0 <= count <= 2048:
+        raise TypeError("seeds and ids must pair up, and the number of a block fit one byte")
+    words = np.empty((len(ids), count), dtype=np.uint32)
+    call("faintly_hash_wide", seeds, ids, len(ids), count, words)
     return words
 
 
@@ -125,7 +136,7 @@ def solve_gf2(
     basis = np.empty((most, max(1, words)), dtype=np.uint32)
     pivots, keys = np.empty(most, np.int64), np.empty(max(1, longest), np.uint64)
     sides = np.empty(most, dtype=np.uint8)
-    _call(
+    call(
         "faintly_solve_gf2",
         *(offsets, len(solutions), order, rows, answers, words, solutions),
         *(basis, pivots, sides, keys),
@@ -142,102 +153,8 @@ def read_parity(seeds: IdArray, payload: WordArray, ids: IdArray) -> IntArray:
         raise TypeError("seeds and payload must describe the same reports")
     totals = np.zeros(len(ids), dtype=np.int64)
     columns = np.ascontiguousarray(payload.T)  # the loop over reports runs along memory
-    _call(
-        "faintly_read_parity", seeds, columns, payload.shape[1], len(seeds), ids, len(ids), totals
-    )
+    call("faintly_read_parity", seeds, columns, payload.shape[1], len(seeds), ids, len(ids), totals)
     return totals
-
-
-def solve_field(
-    offsets: IntArray, rows: WordArray, answers: WordArray, free: WordArray, bits: int
-) -> WordArray:
-    """Return for each segment a vector that answers its equations over GF(2^bits)."""
-    offsets = exactly(offsets, np.int64, 1, "offsets")
-    own: WordArray = np.array(rows, dtype=np.uint32, order="C")  # both are worked on in place
-    said: WordArray = np.array(answers, dtype=np.uint32, order="C")
-    solutions: WordArray = np.array(free, dtype=np.uint32, order="C")
-    if solutions.ndim != 2 or own.ndim != 2 or said.ndim != 1:
-        raise TypeError("rows and free must have 2 dimensions, answers 1")
-    size = solutions.shape[1]
-    if len(offsets) != len(solutions) + 1 or own.shape != (len(said), size):
-        raise TypeError("offsets, rows, answers and free must describe the same items")
-    if offsets[0] != 0 or offsets[-1] != len(said) or np.diff(offsets).min(initial=0) < 0:
-        raise TypeError("offsets must ascend from 0 to the number of items")
-    for symbols in (own, said, solutions):
-        _symbols(symbols, bits)
-    kept, pivots = np.empty(max(1, size), np.int64), np.empty(max(1, size), np.int64)
-    powers, logs = galois.tables(bits)
-    _call(
-        "faintly_solve_field",
-        *(offsets, len(solutions), own, said, size, solutions),
-        *(powers, logs, 2**bits - 1, kept, pivots),
-    )
-    return solutions
-
-
-def _symbols(symbols: WordArray, bits: int) -> None:
-    if not 1 <= bits <= galois.MAX_BITS or symbols.max(initial=0) >= 2**bits:
-        raise IndexError(f"a symbol lies outside the field of {bits} bits")
-
-
-def read_span(
-    seeds: IdArray,
-    fields: WordArray,
-    ids: IdArray,
-    readings: IntArray,
-    *,
-    bits: int,
-    family: str,
-) -> IntArray:
-    """Return (2, ids): Σ_i s_i(x)·r and Σ_i r² with r = readings[<fields_i, a_i(x)>]."""
-    seeds, fields, ids, readings = _field_reports(seeds, fields, ids, readings, bits)
-    size = fields.shape[1]
-    if hashing.symbol_words(size, bits) > 256 or family not in ("prf", "blake2s"):
-        raise TypeError("rows take at most 256 words of the prf or blake2s family")
-    totals = np.zeros((2, len(ids)), dtype=np.int64)
-    products = np.empty(size << bits, dtype=np.uint32)
-    _call(
-        "faintly_read_span",
-        *(seeds, fields, size, len(seeds), ids, len(ids), readings, bits),
-        *(int(family == "blake2s"), *galois.tables(bits), products, totals),
-    )
-    return totals
-
-
-def read_polynomial(
-    seeds: IdArray,
-    fields: WordArray,
-    ids: IdArray,
-    readings: IntArray,
-    *,
-    bits: int,
-    hashed: bool,
-) -> IntArray:
-    """Return (2, ids): Σ_i s_i(x)·r and Σ_i r² with r = readings[P_i(γ_i(x))]; see reference."""
-    seeds, fields, ids, readings = _field_reports(seeds, fields, ids, readings, bits)
-    if not hashed and ids.max(initial=0) >= 2**bits:
-        raise IndexError("an id is not a point of the field")
-    totals = np.zeros((2, len(ids)), dtype=np.int64)
-    table = np.empty(2**bits, dtype=np.uint32)
-    _call(
-        "faintly_read_polynomial",
-        *(seeds, fields, fields.shape[1], len(seeds), ids, len(ids), readings, bits),
-        *(int(hashed), *galois.tables(bits), table, totals),
-    )
-    return totals
-
-
-def _field_reports(
-    seeds: IdArray, fields: WordArray, ids: IdArray, readings: IntArray, bits: int
-) -> tuple[IdArray, WordArray, IdArray, IntArray]:
-    seeds = exactly(seeds, np.uint64, 1, "seeds")
-    fields = exactly(fields, np.uint32, 2, "fields")
-    ids = exactly(ids, np.uint64, 1, "ids")
-    readings = exactly(readings, np.int64, 1, "readings")
-    _symbols(fields, bits)
-    if len(seeds) != len(fields) or fields.shape[1] < 1 or len(readings) != 2**bits:
-        raise TypeError("seeds and fields must describe the same reports, readings every symbol")
-    return seeds, fields, ids, readings
 
 
 def read_slots(
@@ -252,7 +169,7 @@ def read_slots(
     if not 1 <= bins < 2**32 or slots[0].max(initial=0) > 255 or slots[3].max(initial=0) > 1:
         raise TypeError("bins must fit 32 bits, word one byte and minus one bit")
     totals, hits = np.zeros(len(ids), dtype=np.int64), np.zeros(len(ids), dtype=np.int64)
-    _call(
+    call(
         "faintly_read_slots",
         *(seeds, *slots, len(seeds)),
         *(bins, ids, len(ids), totals, hits),
@@ -269,7 +186,7 @@ def project_prf(
     if len(ids) != len(negative) or not 1 <= groups <= 8192:
         raise TypeError("ids and negative must pair up, and groups be at most 8192")
     sums = np.empty((len(seeds), groups), dtype=np.int64)
-    _call("faintly_project_prf", seeds, offsets, len(seeds), ids, negative, groups, sums)
+    call("faintly_project_prf", seeds, offsets, len(seeds), ids, negative, groups, sums)
     return sums
 
 
@@ -288,7 +205,7 @@ def project_linear(
     if len(codes) != len(negative) or not 1 <= groups <= 8192 or not 1 <= bits <= 32:
         raise TypeError("codes and negative must pair up, groups be at most 8192 and bits 32")
     sums = np.empty((len(seeds), groups), dtype=np.int64)
-    _call("faintly_project_linear", seeds, offsets, len(seeds), codes, negative, groups, bits, sums)
+    call("faintly_project_linear", seeds, offsets, len(seeds), codes, negative, groups, bits, sums)
     return sums
 
 

@@ -1,6 +1,12 @@
-/* The hot loops. reference.py says what each one means; tests hold the two equal.
+/* The hot loops. reference*.py say what each one means; tests hold the two equal.
  *
- * Callers have checked every size and index (compiled.py). Integers wrap nowhere that the
+ *   tables      scatter_add, walsh_hadamard, read_linear
+ *   hashing     HalfSipHash: read_prf, hash_words; BLAKE2s: read_blake2s, hash_wide
+ *   GF(2)       solve_gf2, read_parity
+ *   fields      solve_field, read_inner; read_polynomial over GF(2^bits)
+ *   projection  read_slots, project_prf, project_linear
+ *
+ * Callers have checked every size and index (compiled*.py). Integers wrap nowhere that the
  * reference would not: all sums are 64-bit. No Python headers: loaded through ctypes,
  * which releases the interpreter lock around each call. */
 
@@ -76,17 +82,19 @@ API void faintly_read_linear(const uint32_t *row, const uint32_t *matrix, int64_
         v2 += v1; v1 = rotl(v1, 13) ^ v2; v2 = rotl(v2, 16);                                 \
     } while (0)
 
-/* HalfSipHash-1-3 under `key` of the nine bytes id, tag. */
-static inline uint32_t half_sip(uint64_t key, uint64_t id, uint32_t tag)
+/* The last word of a message: its length in bytes, and the tag and number that follow the id. */
+#define CLOSING(tag) (9u << 24 | (tag))
+#define CLOSING_WORD(tag, word) (10u << 24 | (uint32_t)(word) << 8 | (tag))
+
+/* HalfSipHash-1-3 under `key` of an id and the closing word. */
+static inline uint32_t half_sip(uint64_t key, uint64_t id, uint32_t closing)
 {
     const uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-    const uint32_t words[3] = {(uint32_t)id, (uint32_t)(id >> 32), (9u << 24) | tag};
+    const uint32_t m0 = (uint32_t)id, m1 = (uint32_t)(id >> 32);
     uint32_t v0 = k0, v1 = k1, v2 = k0 ^ 0x6c796765u, v3 = k1 ^ 0x74656462u;
-    for (int i = 0; i < 3; i++) {
-        v3 ^= words[i];
-        SIP_ROUND;
-        v0 ^= words[i];
-    }
+    v3 ^= m0; SIP_ROUND; v0 ^= m0;
+    v3 ^= m1; SIP_ROUND; v0 ^= m1;
+    v3 ^= closing; SIP_ROUND; v0 ^= closing;
     v2 ^= 0xff;
     SIP_ROUND;
     SIP_ROUND;
@@ -107,8 +115,8 @@ API void faintly_read_prf(const uint64_t *seeds, const int64_t *values, int64_t 
     for (int64_t c = 0; c < count; c++) {
         int64_t total = 0;
         for (int64_t i = 0; i < reports; i++) {
-            uint32_t where = bins > 1 ? half_sip(seeds[i], ids[c], TAG_BIN) : 0;
-            total += signed_value(where, half_sip(seeds[i], ids[c], TAG_SIGN),
+            uint32_t where = bins > 1 ? half_sip(seeds[i], ids[c], CLOSING(TAG_BIN)) : 0;
+            total += signed_value(where, half_sip(seeds[i], ids[c], CLOSING(TAG_SIGN)),
                                   values + i * bins, bins);
         }
         totals[c] = total;
@@ -162,19 +170,26 @@ static void blake2s_compress(uint32_t h[8], const uint32_t m[16], uint32_t bytes
 }
 
 /* The state after the key block: shared by every id that is hashed under one seed. */
-static void blake2s_keyed(uint32_t h[8], uint64_t seed)
+static void blake2s_keyed(uint32_t h[8], uint64_t seed, uint32_t digest_bytes)
 {
     uint32_t block[16] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     memcpy(h, BLAKE_IV, sizeof BLAKE_IV);
-    h[0] ^= 0x01010000u ^ (8u << 8) ^ 8u; /* sequential mode, 8-byte key, 8-byte digest */
+    h[0] ^= 0x01010000u ^ (8u << 8) ^ digest_bytes; /* sequential mode, 8-byte key */
     blake2s_compress(h, block, 64, 0);
 }
 
-static uint32_t blake2s_mix(const uint32_t keyed[8], uint64_t id, uint32_t tag)
+/* BLAKE2s of an id and the closing word, whose top byte is the length as in HalfSipHash. */
+static void blake2s(const uint32_t keyed[8], uint64_t id, uint32_t closing, uint32_t h[8])
 {
-    uint32_t h[8], block[16] = {(uint32_t)id, (uint32_t)(id >> 32), tag};
-    memcpy(h, keyed, sizeof h);
-    blake2s_compress(h, block, 64 + 9, 0xffffffffu);
+    const uint32_t block[16] = {(uint32_t)id, (uint32_t)(id >> 32), closing & 0xffffffu};
+    memcpy(h, keyed, 8 * sizeof *h);
+    blake2s_compress(h, block, 64 + (closing >> 24), 0xffffffffu);
+}
+
+static uint32_t blake2s_first(const uint32_t keyed[8], uint64_t id, uint32_t closing)
+{
+    uint32_t h[8];
+    blake2s(keyed, id, closing, h);
     return h[0];
 }
 
@@ -184,10 +199,10 @@ API void faintly_read_blake2s(const uint64_t *seeds, const int64_t *values, int6
 {
     for (int64_t i = 0; i < reports; i++) {
         uint32_t keyed[8];
-        blake2s_keyed(keyed, seeds[i]);
+        blake2s_keyed(keyed, seeds[i], 8);
         for (int64_t c = 0; c < count; c++) {
-            uint32_t where = bins > 1 ? blake2s_mix(keyed, ids[c], TAG_BIN) : 0;
-            totals[c] += signed_value(where, blake2s_mix(keyed, ids[c], TAG_SIGN),
+            uint32_t where = bins > 1 ? blake2s_first(keyed, ids[c], CLOSING(TAG_BIN)) : 0;
+            totals[c] += signed_value(where, blake2s_first(keyed, ids[c], CLOSING(TAG_SIGN)),
                                       values + i * bins, bins);
         }
     }
@@ -197,30 +212,13 @@ API void faintly_read_blake2s(const uint64_t *seeds, const int64_t *values, int6
 #define TAG_EQUATION ((uint32_t)'a')
 #define TAG_COIN ((uint32_t)'c')
 
-/* HalfSipHash-1-3 under `key` of the ten bytes id, tag, word. */
-static inline uint32_t half_sip_word(uint64_t key, uint64_t id, uint32_t tag, uint32_t word)
-{
-    const uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-    const uint32_t m0 = (uint32_t)id, m1 = (uint32_t)(id >> 32);
-    const uint32_t m2 = (10u << 24) | (word << 8) | tag;
-    uint32_t v0 = k0, v1 = k1, v2 = k0 ^ 0x6c796765u, v3 = k1 ^ 0x74656462u;
-    v3 ^= m0; SIP_ROUND; v0 ^= m0;
-    v3 ^= m1; SIP_ROUND; v0 ^= m1;
-    v3 ^= m2; SIP_ROUND; v0 ^= m2;
-    v2 ^= 0xff;
-    SIP_ROUND;
-    SIP_ROUND;
-    SIP_ROUND;
-    return v1 ^ v3;
-}
-
 API void faintly_hash_words(const uint64_t *seeds, const uint64_t *ids, int64_t items,
                             int64_t tag, int64_t count, uint32_t *words)
 {
     for (int64_t i = 0; i < items; i++)
         for (int64_t w = 0; w < count; w++)
             words[i * count + w] =
-                half_sip_word(seeds[i], ids[i], (uint32_t)tag, (uint32_t)w);
+                half_sip(seeds[i], ids[i], CLOSING_WORD((uint32_t)tag, w));
 }
 
 static int compare_keys(const void *left, const void *right)
@@ -322,12 +320,12 @@ API void faintly_read_parity(const uint64_t *seeds, const uint32_t *columns, int
         const int64_t size = reports - start < PARITY_BLOCK ? reports - start : PARITY_BLOCK;
         for (int64_t c = 0; c < count; c++) {
             for (int64_t i = 0; i < size; i++)
-                folded[i] = half_sip_word(key[i], ids[c], TAG_COIN, 0) & 1;
+                folded[i] = half_sip(key[i], ids[c], CLOSING_WORD(TAG_COIN, 0)) & 1;
             for (int64_t w = 0; w < words; w++) {
                 const uint32_t *column = columns + w * reports + start;
                 for (int64_t i = 0; i < size; i++)
-                    folded[i] ^= half_sip_word(key[i], ids[c], TAG_EQUATION, (uint32_t)w) &
-                                 column[i];
+                    folded[i] ^=
+                        half_sip(key[i], ids[c], CLOSING_WORD(TAG_EQUATION, w)) & column[i];
             }
             int64_t odd = 0;
             for (int64_t i = 0; i < size; i++)
@@ -337,322 +335,31 @@ API void faintly_read_parity(const uint64_t *seeds, const uint32_t *columns, int
     }
 }
 
-/* Retrieval over GF(2^bits): products by logarithms, powers[logs[a] + logs[b]] = a·b. The
- * logarithm of 0 is 2^(bits+1), and powers is 0 from there on. */
+/* Retrieval over a small field of `order` elements, given as tables. */
 #define TAG_POINT ((uint32_t)'g')
 #define TAG_SYMBOL ((uint32_t)'y')
-
-API void faintly_solve_field(const int64_t *offsets, int64_t segments, uint32_t *rows,
-                             uint32_t *answers, int64_t size, uint32_t *solutions,
-                             const uint32_t *powers, const uint32_t *logs, int64_t order,
-                             int64_t *kept, int64_t *pivots)
-{
-    for (int64_t s = 0; s < segments; s++) {
-        uint32_t *solution = solutions + s * size;
-        int64_t rank = 0;
-        for (int64_t item = offsets[s]; item < offsets[s + 1]; item++) {
-            uint32_t *row = rows + item * size, answer = answers[item];
-            for (int64_t r = 0; r < rank; r++) {
-                const uint32_t factor = row[pivots[r]], *known = rows + kept[r] * size;
-                if (!factor)
-                    continue;
-                const uint32_t *times = powers + logs[factor];
-                for (int64_t j = pivots[r]; j < size; j++)
-                    row[j] ^= times[known[j]];
-                answer ^= times[logs[answers[kept[r]]]];
-            }
-            int64_t pivot = 0;
-            while (pivot < size && !row[pivot])
-                pivot++;
-            if (pivot == size)
-                continue;
-            const uint32_t *over = powers + (uint32_t)order - logs[row[pivot]];
-            for (int64_t j = pivot; j < size; j++) /* kept rows hold logarithms */
-                row[j] = logs[over[logs[row[j]]]];
-            answers[item] = over[logs[answer]];
-            pivots[rank] = pivot;
-            kept[rank++] = item;
-        }
-        while (rank-- > 0) {
-            const uint32_t *row = rows + kept[rank] * size;
-            uint32_t answer = answers[kept[rank]];
-            for (int64_t j = pivots[rank] + 1; j < size; j++)
-                answer ^= powers[row[j] + logs[solution[j]]];
-            solution[pivots[rank]] = answer;
-        }
-    }
-}
-
-/* The first word of BLAKE2s under the key of `keyed`, of the ten bytes id, tag, word. */
-static uint32_t blake2s_word(const uint32_t keyed[8], uint64_t id, uint32_t tag, uint32_t word)
-{
-    uint32_t h[8], block[16] = {(uint32_t)id, (uint32_t)(id >> 32), tag | word << 8};
-    memcpy(h, keyed, sizeof h);
-    blake2s_compress(h, block, 64 + 10, 0xffffffffu);
-    return h[0];
-}
-
-#define FIELD_BLOCK 128 /* ids taken together, so that hashing is in step and look-ups overlap */
-
-/* HalfSipHash-1-3 under one key of several ids, each followed by the closing word. */
-static void half_sip_block(uint64_t key, const uint64_t *ids, int64_t count, uint32_t closing,
-                           uint32_t *out)
-{
-    const uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-    for (int64_t c = 0; c < count; c++) {
-        const uint32_t m0 = (uint32_t)ids[c], m1 = (uint32_t)(ids[c] >> 32);
-        uint32_t v0 = k0, v1 = k1, v2 = k0 ^ 0x6c796765u, v3 = k1 ^ 0x74656462u;
-        v3 ^= m0; SIP_ROUND; v0 ^= m0;
-        v3 ^= m1; SIP_ROUND; v0 ^= m1;
-        v3 ^= closing; SIP_ROUND; v0 ^= closing;
-        v2 ^= 0xff;
-        SIP_ROUND;
-        SIP_ROUND;
-        SIP_ROUND;
-        out[c] = v1 ^ v3;
-    }
-}
-
-/* Totals of signed readings come first, those of their squares `count` entries later. */
-static inline void count_reading(int64_t *totals, int64_t count, int64_t c, int64_t reading,
-                                 uint32_t sign)
-{
-    totals[c] += sign & 1 ? -reading : reading;
-    totals[count + c] += reading * reading;
-}
-
-static void count_block(int64_t *totals, int64_t count, int64_t size, const int64_t *readings,
-                        const uint32_t *symbols, const uint32_t *signs)
-{
-    for (int64_t c = 0; c < size; c++)
-        count_reading(totals, count, c, readings[symbols[c]], signs[c]);
-}
-
-static void span_block(uint64_t seed, const uint32_t *keyed, const uint64_t *ids, int64_t count,
-                       int64_t size, int64_t bits, const uint32_t *products, uint32_t *symbols,
-                       uint32_t *words)
-{
-    const uint32_t mask = (1u << bits) - 1;
-    const int64_t each = 32 / bits;
-    memset(symbols, 0, (size_t)count * sizeof *symbols);
-    for (int64_t first = 0, w = 0; first < size; first += each, w++) {
-        const int64_t stop = first + each < size ? first + each : size;
-        if (!keyed)
-            half_sip_block(seed, ids, count, 10u << 24 | (uint32_t)w << 8 | TAG_SYMBOL, words);
-        for (int64_t c = 0; keyed && c < count; c++)
-            words[c] = blake2s_word(keyed, ids[c], TAG_SYMBOL, (uint32_t)w);
-        for (int64_t j = first; j < stop; j++)
-            for (int64_t c = 0; c < count; c++) {
-                symbols[c] ^= products[(j << bits) + (words[c] & mask)];
-                words[c] >>= bits;
-            }
-    }
-}
-
-API void faintly_read_span(const uint64_t *seeds, const uint32_t *fields, int64_t size,
-                           int64_t reports, const uint64_t *ids, int64_t count,
-                           const int64_t *readings, int64_t bits, int64_t blake,
-                           const uint32_t *powers, const uint32_t *logs, uint32_t *products,
-                           int64_t *totals)
-{
-    uint32_t keyed[8], symbols[FIELD_BLOCK], words[FIELD_BLOCK];
-    for (int64_t i = 0; i < reports; i++) {
-        if (blake)
-            blake2s_keyed(keyed, seeds[i]);
-        for (int64_t j = 0; j < size; j++)
-            for (int64_t a = 0; a < (int64_t)1 << bits; a++)
-                products[(j << bits) + a] = powers[logs[fields[i * size + j]] + logs[a]];
-        for (int64_t start = 0; start < count; start += FIELD_BLOCK) {
-            const uint64_t *some = ids + start;
-            const int64_t many = count - start < FIELD_BLOCK ? count - start : FIELD_BLOCK;
-            span_block(seeds[i], blake ? keyed : NULL, some, many, size, bits, products,
-                       symbols, words);
-            if (!blake)
-                half_sip_block(seeds[i], some, many, 9u << 24 | TAG_SIGN, words);
-            for (int64_t c = 0; blake && c < many; c++)
-                words[c] = blake2s_mix(keyed, some[c], TAG_SIGN);
-            count_block(totals + start, count, many, readings, symbols, words);
-        }
-    }
-}
-
-/* Replace points by the values that the polynomial takes there. */
-static void evaluate_block(const uint32_t *coefficients, int64_t size, uint32_t *points,
-                           int64_t count, const uint32_t *powers, const uint32_t *logs)
-{
-    uint32_t values[FIELD_BLOCK];
-    for (int64_t c = 0; c < count; c++) {
-        points[c] = logs[points[c]];
-        values[c] = coefficients[size - 1];
-    }
-    for (int64_t j = size - 2; j >= 0; j--)
-        for (int64_t c = 0; c < count; c++)
-            values[c] = powers[points[c] + logs[values[c]]] ^ coefficients[j];
-    memcpy(points, values, (size_t)count * sizeof *values);
-}
-
-API void faintly_read_polynomial(const uint64_t *seeds, const uint32_t *fields, int64_t size,
-                                 int64_t reports, const uint64_t *ids, int64_t count,
-                                 const int64_t *readings, int64_t bits, int64_t hashed,
-                                 const uint32_t *powers, const uint32_t *logs, uint32_t *table,
-                                 int64_t *totals)
-{
-    const int64_t order = (int64_t)1 << bits;
-    const int tabled = hashed && count >= order; /* then each point is evaluated once */
-    uint32_t symbols[FIELD_BLOCK], words[FIELD_BLOCK] = {0};
-    for (int64_t i = 0; i < reports; i++) {
-        const uint32_t *own = fields + i * size;
-        for (int64_t first = 0; tabled && first < order; first += FIELD_BLOCK) {
-            const int64_t many = order - first < FIELD_BLOCK ? order - first : FIELD_BLOCK;
-            for (int64_t c = 0; c < many; c++)
-                table[first + c] = (uint32_t)(first + c);
-            evaluate_block(own, size, table + first, many, powers, logs);
-        }
-        for (int64_t start = 0; start < count; start += FIELD_BLOCK) {
-            const uint64_t *some = ids + start;
-            const int64_t many = count - start < FIELD_BLOCK ? count - start : FIELD_BLOCK;
-            if (hashed)
-                half_sip_block(seeds[i], some, many, 9u << 24 | TAG_POINT, words);
-            for (int64_t c = 0; c < many; c++) {
-                symbols[c] = hashed ? words[c] >> (32 - bits) : (uint32_t)some[c];
-                if (tabled)
-                    symbols[c] = table[symbols[c]];
-            }
-            if (!tabled)
-                evaluate_block(own, size, symbols, many, powers, logs);
-            count_block(totals + start, count, many, readings, symbols, words);
-        }
-    }
-}
-
-/* Projection choice: bins and signs of one slot per report, hashed under tag 'p'. */
-#define TAG_PROJECTION ((uint32_t)'p')
-#define SLOT_BLOCK 1024 /* reports that stay in the first cache while ids pass by */
-
-API void faintly_read_slots(const uint64_t *seeds, const uint32_t *word, const uint32_t *mask,
-                            const uint32_t *where, const uint32_t *minus, int64_t reports,
-                            int64_t bins, const uint64_t *ids, int64_t count, int64_t *totals,
-                            int64_t *hits)
-{
-    for (int64_t start = 0; start < reports; start += SLOT_BLOCK) {
-        const int64_t end = reports - start < SLOT_BLOCK ? reports : start + SLOT_BLOCK;
-        for (int64_t c = 0; c < count; c++) {
-            uint32_t hit = 0, odd = 0;
-            if (bins == 1) { /* every report hits, and the loop is all hashing */
-                hit = (uint32_t)(end - start);
-                for (int64_t i = start; i < end; i++) {
-                    uint32_t hash = half_sip_word(seeds[i], ids[c], TAG_PROJECTION, word[i]);
-                    odd += ((hash & mask[i]) != 0) ^ minus[i];
-                }
-            } else {
-                for (int64_t i = start; i < end; i++) {
-                    uint32_t hash = half_sip_word(seeds[i], ids[c], TAG_PROJECTION, word[i]);
-                    uint32_t bin = (uint32_t)(((uint64_t)hash * (uint64_t)bins) >> 32);
-                    uint32_t same = bin == where[i];
-                    hit += same;
-                    odd += same & (((hash & mask[i]) != 0) ^ minus[i]);
-                }
-            }
-            hits[c] += hit;
-            totals[c] += (int64_t)hit - 2 * (int64_t)odd;
-        }
-    }
-}
-
-#define TAG_GROUP ((uint32_t)'q')
-#define MAX_GROUPS 8192
-
-API void faintly_project_prf(const uint64_t *seeds, const int64_t *offsets, int64_t segments,
-                             const uint64_t *ids, const uint8_t *negative, int64_t groups,
-                             int64_t *sums)
-{
-    uint32_t masks[32], ones[MAX_GROUPS];
-    const int64_t words = (groups + 31) / 32;
-    for (int b = 0; b < 32; b++)
-        masks[b] = 1u << b;
-    for (int64_t s = 0; s < segments; s++) {
-        const int64_t count = offsets[s + 1] - offsets[s];
-        memset(ones, 0, (size_t)(32 * words) * sizeof *ones);
-        for (int64_t t = offsets[s]; t < offsets[s + 1]; t++)
-            for (int64_t w = 0; w < words; w++) {
-                uint32_t *column = ones + 32 * w;
-                uint32_t hash = half_sip_word(seeds[s], ids[t], TAG_PROJECTION, (uint32_t)w);
-                hash ^= 0u - negative[t];
-                for (int b = 0; b < 32; b++) /* a test against a mask, not a shift: it vectorises */
-                    column[b] += (hash & masks[b]) != 0;
-            }
-        for (int64_t g = 0; g < groups; g++)
-            sums[s * groups + g] = count - 2 * (int64_t)ones[g];
-    }
-}
-
-API void faintly_project_linear(const uint64_t *seeds, const int64_t *offsets, int64_t segments,
-                                const uint32_t *codes, const uint8_t *negative, int64_t groups,
-                                int64_t bits, int64_t *sums)
-{
-    uint32_t rows[MAX_GROUPS], ones[MAX_GROUPS];
-    const uint32_t low = (uint32_t)(((uint64_t)1 << bits) - 1);
-    for (int64_t s = 0; s < segments; s++) {
-        const int64_t count = offsets[s + 1] - offsets[s];
-        for (int64_t g = 0; g < groups && count; g++)
-            rows[g] = half_sip(seeds[s], (uint64_t)g, TAG_GROUP) & low;
-        memset(ones, 0, (size_t)groups * sizeof *ones);
-        for (int64_t t = offsets[s]; t < offsets[s + 1]; t++) {
-            const uint32_t code = codes[t], flip = negative[t];
-            for (int64_t g = 0; g < groups; g++) {
-                uint32_t x = rows[g] & code;
-                x ^= x >> 16;
-                x ^= x >> 8;
-                x ^= x >> 4;
-                x ^= x >> 2;
-                x ^= x >> 1;
-                ones[g] += (x & 1) ^ flip;
-            }
-        }
-        for (int64_t g = 0; g < groups; g++)
-            sums[s * groups + g] = count - 2 * (int64_t)ones[g];
-    }
-}
-
-/* Retrieval over any small field, hashed by BLAKE2s under tag 'w', eight words a call. */
 #define TAG_WIDE ((uint32_t)'w')
-
-static void blake2s_wide_keyed(uint32_t h[8], uint64_t seed)
-{
-    uint32_t block[16] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
-    memcpy(h, BLAKE_IV, sizeof BLAKE_IV);
-    h[0] ^= 0x01010000u ^ (8u << 8) ^ 32u; /* sequential mode, 8-byte key, 32-byte digest */
-    blake2s_compress(h, block, 64, 0);
-}
-
-/* Writes whole blocks: `words` has room for the next multiple of eight. */
-static void blake2s_wide(const uint32_t keyed[8], uint64_t id, int64_t count, uint32_t *words)
-{
-    for (int64_t block = 0; 8 * block < count; block++) {
-        const uint32_t message[16] = {(uint32_t)id, (uint32_t)(id >> 32),
-                                      TAG_WIDE | (uint32_t)block << 8};
-        memcpy(words + 8 * block, keyed, 8 * sizeof *words);
-        blake2s_compress(words + 8 * block, message, 64 + 10, 0xffffffffu);
-    }
-}
 
 API void faintly_hash_wide(const uint64_t *seeds, const uint64_t *ids, int64_t items,
                            int64_t count, uint32_t *words)
 {
-    uint32_t keyed[8], digest[8 * 256];
+    uint32_t keyed[8], digest[8];
     for (int64_t i = 0; i < items; i++) {
         if (i == 0 || seeds[i] != seeds[i - 1]) /* items of one client stand together */
-            blake2s_wide_keyed(keyed, seeds[i]);
-        blake2s_wide(keyed, ids[i], count, digest);
-        memcpy(words + i * count, digest, (size_t)count * sizeof *words);
+            blake2s_keyed(keyed, seeds[i], 32);
+        for (int64_t w = 0; w < count; w += 8) {
+            blake2s(keyed, ids[i], CLOSING_WORD(TAG_WIDE, w / 8), digest);
+            memcpy(words + i * count + w, digest,
+                   (size_t)(count - w < 8 ? count - w : 8) * sizeof *words);
+        }
     }
 }
 
-API void faintly_solve_symbols(const int64_t *offsets, int64_t segments, uint8_t *rows,
-                               uint8_t *answers, int64_t size, uint8_t *solutions,
-                               const uint8_t *products, const uint8_t *differences,
-                               const uint8_t *inverses, int64_t order, int64_t *kept,
-                               int64_t *pivots)
+API void faintly_solve_field(const int64_t *offsets, int64_t segments, uint8_t *rows,
+                             uint8_t *answers, int64_t size, uint8_t *solutions,
+                             const uint8_t *products, const uint8_t *differences,
+                             const uint8_t *inverses, int64_t order, int64_t *kept,
+                             int64_t *pivots)
 {
     for (int64_t s = 0; s < segments; s++) {
         uint8_t *solution = solutions + s * size;
@@ -690,62 +397,268 @@ API void faintly_solve_symbols(const int64_t *offsets, int64_t segments, uint8_t
     }
 }
 
-static inline int64_t fold_lanes(uint64_t sums, uint64_t prime, int64_t order)
+#define FIELD_BLOCK 128 /* ids taken together, so that hashing is in step and look-ups overlap */
+
+static void half_sip_block(uint64_t key, const uint64_t *ids, int64_t count, uint32_t closing,
+                           uint32_t *out)
 {
-    int64_t element = 0;
-    for (int64_t place = 1; place < order; place *= (int64_t)prime, sums >>= 16)
-        element += (int64_t)((sums & 0xffff) % prime) * place;
-    return element;
+    for (int64_t c = 0; c < count; c++)
+        out[c] = half_sip(key, ids[c], closing);
 }
 
-/* One symbol of one report: `scratch` holds the products of each of its symbols by each element. */
-static inline uint64_t inner_lanes(const uint32_t *hashed, const uint64_t *scratch, int64_t size,
-                                   int64_t order, int64_t each)
+/* Totals of signed readings come first, those of their squares `count` entries later. */
+static void count_block(int64_t *totals, int64_t count, int64_t size, const int64_t *readings,
+                        const uint32_t *symbols, const uint32_t *signs)
 {
-    uint64_t sums = 0;
-    for (int64_t j = 0; j < size; hashed++) {
-        const int64_t stop = j + each < size ? j + each : size;
-        for (uint64_t rest = *hashed; j < stop; j++, rest &= 0xffffffffu) {
-            rest *= (uint64_t)order;
-            sums += scratch[j * order + (int64_t)(rest >> 32)];
-        }
+    for (int64_t c = 0; c < size; c++) {
+        const int64_t reading = readings[symbols[c]];
+        totals[c] += signs[c] & 1 ? -reading : reading;
+        totals[count + c] += reading * reading;
     }
-    return sums;
 }
 
-API void faintly_read_symbols(const uint64_t *seeds, const uint8_t *symbols, int64_t size,
-                              int64_t reports, const uint64_t *ids, int64_t count,
-                              const int64_t *readings, const uint64_t *lanes, int64_t order,
-                              int64_t prime, int64_t each, uint32_t *hashed, uint64_t *scratch,
-                              int64_t *totals)
+enum { PRF, BLAKE2S, WIDE }; /* how rows are hashed: kernels/compiled_fields.py */
+
+struct hasher {
+    int64_t family;
+    uint64_t seed;
+    uint32_t keyed[8];
+    uint32_t words[8][FIELD_BLOCK]; /* the wide family makes eight at a time */
+};
+
+/* Word w of every id's row; in the wide family words are asked for one after another. */
+static uint32_t *row_words(struct hasher *hash, const uint64_t *ids, int64_t count, int64_t w)
+{
+    if (hash->family == PRF)
+        half_sip_block(hash->seed, ids, count, CLOSING_WORD(TAG_SYMBOL, w), hash->words[0]);
+    for (int64_t c = 0; hash->family == BLAKE2S && c < count; c++)
+        hash->words[0][c] = blake2s_first(hash->keyed, ids[c], CLOSING_WORD(TAG_SYMBOL, w));
+    if (hash->family != WIDE)
+        return hash->words[0];
+    for (int64_t c = 0; w % 8 == 0 && c < count; c++) {
+        uint32_t digest[8];
+        blake2s(hash->keyed, ids[c], CLOSING_WORD(TAG_WIDE, w / 8), digest);
+        for (int b = 0; b < 8; b++)
+            hash->words[b][c] = digest[b];
+    }
+    return hash->words[w % 8];
+}
+
+/* The words whose lowest bits are signs: in the wide family the ones after the row's. */
+static const uint32_t *sign_words(struct hasher *hash, const uint64_t *ids, int64_t count,
+                                  int64_t words)
+{
+    if (hash->family == WIDE)
+        return row_words(hash, ids, count, words);
+    if (hash->family == PRF)
+        half_sip_block(hash->seed, ids, count, CLOSING(TAG_SIGN), hash->words[0]);
+    for (int64_t c = 0; hash->family == BLAKE2S && c < count; c++)
+        hash->words[0][c] = blake2s_first(hash->keyed, ids[c], CLOSING(TAG_SIGN));
+    return hash->words[0];
+}
+
+/* Adds the product of one symbol and the next digit of every id's word, which is used up:
+ * the top one in the wide family, the lowest in the others, whose order is a power of two. */
+static void add_products(const uint32_t *products, uint32_t order, int64_t prime, int64_t wide,
+                         int64_t count, uint32_t *words, uint32_t *sums)
+{
+    const uint32_t bits = (uint32_t)lowest_bit(&order, 1);
+    for (int64_t c = 0; c < count; c++) {
+        const uint64_t scaled = (uint64_t)words[c] * order;
+        const uint32_t digit = wide ? (uint32_t)(scaled >> 32) : words[c] & (order - 1);
+        words[c] = wide ? (uint32_t)scaled : words[c] >> bits;
+        sums[c] = prime == 2 ? sums[c] ^ products[digit] : sums[c] + products[digit];
+    }
+}
+
+/* The element whose coordinates modulo an odd prime are sums in 16-bit lanes. */
+static inline uint32_t fold_lanes(uint32_t sums, uint32_t prime)
+{
+    return (sums & 0xffff) % prime + (sums >> 16) % prime * prime;
+}
+
+API void faintly_read_inner(const uint64_t *seeds, const uint8_t *symbols, int64_t size,
+                            int64_t reports, const uint64_t *ids, int64_t count,
+                            const int64_t *readings, const uint32_t *lanes, int64_t order,
+                            int64_t prime, int64_t each, int64_t family, uint32_t *scratch,
+                            int64_t *totals)
 {
     const int64_t words = (size + each - 1) / each;
-    uint32_t *packed = (uint32_t *)scratch; /* over GF(2) whole words are compared at once */
+    const int whole = order == 2 && family == WIDE; /* then words are compared at once */
+    struct hasher hash = {.family = family};
+    uint32_t sums[FIELD_BLOCK];
     for (int64_t i = 0; i < reports; i++) {
         const uint8_t *own = symbols + i * size;
-        uint32_t keyed[8];
-        blake2s_wide_keyed(keyed, seeds[i]);
-        if (order == 2)
-            memset(packed, 0, (size_t)words * sizeof *packed);
+        hash.seed = seeds[i];
+        if (family != PRF)
+            blake2s_keyed(hash.keyed, seeds[i], family == WIDE ? 32 : 8);
+        if (whole)
+            memset(scratch, 0, (size_t)words * sizeof *scratch);
         for (int64_t j = 0; j < size; j++)
-            if (order == 2)
-                packed[j >> 5] |= (uint32_t)own[j] << (31 - (j & 31));
+            if (whole)
+                scratch[j >> 5] |= (uint32_t)own[j] << (31 - (j & 31));
             else
                 memcpy(scratch + j * order, lanes + own[j] * order,
                        (size_t)order * sizeof *scratch);
-        for (int64_t c = 0; c < count; c++) {
-            int64_t symbol;
-            blake2s_wide(keyed, ids[c], words + 1, hashed);
-            if (order == 2) {
-                uint32_t folded = 0;
-                for (int64_t w = 0; w < words; w++)
-                    folded ^= hashed[w] & packed[w];
-                symbol = parity32(folded);
-            } else {
-                symbol = fold_lanes(inner_lanes(hashed, scratch, size, order, each),
-                                    (uint64_t)prime, order);
+        for (int64_t start = 0; start < count; start += FIELD_BLOCK) {
+            const uint64_t *some = ids + start;
+            const int64_t many = count - start < FIELD_BLOCK ? count - start : FIELD_BLOCK;
+            memset(sums, 0, sizeof sums);
+            for (int64_t w = 0; w < words; w++) {
+                uint32_t *hashed = row_words(&hash, some, many, w);
+                const int64_t stop = (w + 1) * each < size ? (w + 1) * each : size;
+                for (int64_t c = 0; whole && c < many; c++)
+                    sums[c] ^= hashed[c] & scratch[w];
+                for (int64_t j = w * each; !whole && j < stop; j++)
+                    add_products(scratch + j * order, (uint32_t)order, prime,
+                                 family == WIDE, many, hashed, sums);
             }
-            count_reading(totals, count, c, readings[symbol], hashed[words]);
+            for (int64_t c = 0; (whole || prime > 2) && c < many; c++)
+                sums[c] = whole ? parity32(sums[c]) : fold_lanes(sums[c], (uint32_t)prime);
+            count_block(totals + start, count, many, readings, sums,
+                        sign_words(&hash, some, many, words));
         }
+    }
+}
+
+/* Polynomials over GF(2^bits): powers[logs[a] + logs[b]] = a·b. The logarithm of 0 is
+ * 2^(bits+1), and powers is 0 from there on. */
+/* Replaces points by the values that the polynomial takes there. */
+static void evaluate_block(const uint32_t *coefficients, int64_t size, uint32_t *points,
+                           int64_t count, const uint32_t *powers, const uint32_t *logs)
+{
+    uint32_t values[FIELD_BLOCK];
+    for (int64_t c = 0; c < count; c++) {
+        points[c] = logs[points[c]];
+        values[c] = coefficients[size - 1];
+    }
+    for (int64_t j = size - 2; j >= 0; j--)
+        for (int64_t c = 0; c < count; c++)
+            values[c] = powers[points[c] + logs[values[c]]] ^ coefficients[j];
+    memcpy(points, values, (size_t)count * sizeof *values);
+}
+
+API void faintly_read_polynomial(const uint64_t *seeds, const uint32_t *fields, int64_t size,
+                                 int64_t reports, const uint64_t *ids, int64_t count,
+                                 const int64_t *readings, int64_t bits, int64_t hashed,
+                                 const uint32_t *powers, const uint32_t *logs, uint32_t *table,
+                                 int64_t *totals)
+{
+    const int64_t order = (int64_t)1 << bits;
+    const int tabled = hashed && count >= order; /* then each point is evaluated once */
+    uint32_t symbols[FIELD_BLOCK], words[FIELD_BLOCK] = {0};
+    for (int64_t i = 0; i < reports; i++) {
+        const uint32_t *own = fields + i * size;
+        for (int64_t first = 0; tabled && first < order; first += FIELD_BLOCK) {
+            const int64_t many = order - first < FIELD_BLOCK ? order - first : FIELD_BLOCK;
+            for (int64_t c = 0; c < many; c++)
+                table[first + c] = (uint32_t)(first + c);
+            evaluate_block(own, size, table + first, many, powers, logs);
+        }
+        for (int64_t start = 0; start < count; start += FIELD_BLOCK) {
+            const uint64_t *some = ids + start;
+            const int64_t many = count - start < FIELD_BLOCK ? count - start : FIELD_BLOCK;
+            if (hashed)
+                half_sip_block(seeds[i], some, many, CLOSING(TAG_POINT), words);
+            for (int64_t c = 0; c < many; c++) {
+                symbols[c] = hashed ? words[c] >> (32 - bits) : (uint32_t)some[c];
+                if (tabled)
+                    symbols[c] = table[symbols[c]];
+            }
+            if (!tabled)
+                evaluate_block(own, size, symbols, many, powers, logs);
+            count_block(totals + start, count, many, readings, symbols, words);
+        }
+    }
+}
+
+/* Projection choice: bins and signs of one slot per report, hashed under tag 'p'. */
+#define TAG_PROJECTION ((uint32_t)'p')
+#define SLOT_BLOCK 1024 /* reports that stay in the first cache while ids pass by */
+
+API void faintly_read_slots(const uint64_t *seeds, const uint32_t *word, const uint32_t *mask,
+                            const uint32_t *where, const uint32_t *minus, int64_t reports,
+                            int64_t bins, const uint64_t *ids, int64_t count, int64_t *totals,
+                            int64_t *hits)
+{
+    for (int64_t start = 0; start < reports; start += SLOT_BLOCK) {
+        const int64_t end = reports - start < SLOT_BLOCK ? reports : start + SLOT_BLOCK;
+        for (int64_t c = 0; c < count; c++) {
+            uint32_t hit = 0, odd = 0;
+            if (bins == 1) { /* every report hits, and the loop is all hashing */
+                hit = (uint32_t)(end - start);
+                for (int64_t i = start; i < end; i++) {
+                    uint32_t hash =
+                        half_sip(seeds[i], ids[c], CLOSING_WORD(TAG_PROJECTION, word[i]));
+                    odd += ((hash & mask[i]) != 0) ^ minus[i];
+                }
+            } else {
+                for (int64_t i = start; i < end; i++) {
+                    uint32_t hash =
+                        half_sip(seeds[i], ids[c], CLOSING_WORD(TAG_PROJECTION, word[i]));
+                    uint32_t bin = (uint32_t)(((uint64_t)hash * (uint64_t)bins) >> 32);
+                    uint32_t same = bin == where[i];
+                    hit += same;
+                    odd += same & (((hash & mask[i]) != 0) ^ minus[i]);
+                }
+            }
+            hits[c] += hit;
+            totals[c] += (int64_t)hit - 2 * (int64_t)odd;
+        }
+    }
+}
+
+#define TAG_GROUP ((uint32_t)'q')
+#define MAX_GROUPS 8192
+
+API void faintly_project_prf(const uint64_t *seeds, const int64_t *offsets, int64_t segments,
+                             const uint64_t *ids, const uint8_t *negative, int64_t groups,
+                             int64_t *sums)
+{
+    uint32_t masks[32], ones[MAX_GROUPS];
+    const int64_t words = (groups + 31) / 32;
+    for (int b = 0; b < 32; b++)
+        masks[b] = 1u << b;
+    for (int64_t s = 0; s < segments; s++) {
+        const int64_t count = offsets[s + 1] - offsets[s];
+        memset(ones, 0, (size_t)(32 * words) * sizeof *ones);
+        for (int64_t t = offsets[s]; t < offsets[s + 1]; t++)
+            for (int64_t w = 0; w < words; w++) {
+                uint32_t *column = ones + 32 * w;
+                uint32_t hash = half_sip(seeds[s], ids[t], CLOSING_WORD(TAG_PROJECTION, w));
+                hash ^= 0u - negative[t];
+                for (int b = 0; b < 32; b++) /* a test against a mask, not a shift: it vectorises */
+                    column[b] += (hash & masks[b]) != 0;
+            }
+        for (int64_t g = 0; g < groups; g++)
+            sums[s * groups + g] = count - 2 * (int64_t)ones[g];
+    }
+}
+
+API void faintly_project_linear(const uint64_t *seeds, const int64_t *offsets, int64_t segments,
+                                const uint32_t *codes, const uint8_t *negative, int64_t groups,
+                                int64_t bits, int64_t *sums)
+{
+    uint32_t rows[MAX_GROUPS], ones[MAX_GROUPS];
+    const uint32_t low = (uint32_t)(((uint64_t)1 << bits) - 1);
+    for (int64_t s = 0; s < segments; s++) {
+        const int64_t count = offsets[s + 1] - offsets[s];
+        for (int64_t g = 0; g < groups && count; g++)
+            rows[g] = half_sip(seeds[s], (uint64_t)g, CLOSING(TAG_GROUP)) & low;
+        memset(ones, 0, (size_t)groups * sizeof *ones);
+        for (int64_t t = offsets[s]; t < offsets[s + 1]; t++) {
+            const uint32_t code = codes[t], flip = negative[t];
+            for (int64_t g = 0; g < groups; g++) {
+                uint32_t x = rows[g] & code;
+                x ^= x >> 16;
+                x ^= x >> 8;
+                x ^= x >> 4;
+                x ^= x >> 2;
+                x ^= x >> 1;
+                ones[g] += (x & 1) ^ flip;
+            }
+        }
+        for (int64_t g = 0; g < groups; g++)
+            sums[s * groups + g] = count - 2 * (int64_t)ones[g];
     }
 }

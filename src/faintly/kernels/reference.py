@@ -4,7 +4,7 @@ import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
 from faintly.kernels import arguments
-from faintly.primitives import galois, hashing
+from faintly.primitives import hashing
 
 
 def scatter_add(tables: IntArray, table: IntArray, index: IntArray, weight: IntArray) -> None:
@@ -66,6 +66,11 @@ def hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
     return hashing.hash_words(seeds, ids, tag, count, "prf")
 
 
+def hash_wide(seeds: IdArray, ids: IdArray, count: int) -> WordArray:
+    """Return words (items, count) of BLAKE2s, eight from each call."""
+    return hashing.wide_words(seeds, ids, count)
+
+
 def solve_gf2(
     offsets: IntArray, order: WordArray, rows: WordArray, answers: IntArray, free: WordArray
 ) -> WordArray:
@@ -123,99 +128,6 @@ def read_parity(seeds: IdArray, payload: WordArray, ids: IdArray) -> IntArray:
         coins = hash_words(seeds, repeated, hashing.COIN, 1)[:, 0]
         totals[position] = hashing.to_signs(hashing.parity(folded) ^ (coins & 1)).sum()
     return totals
-
-
-def solve_field(
-    offsets: IntArray, rows: WordArray, answers: WordArray, free: WordArray, bits: int
-) -> WordArray:
-    """Return for each segment a vector over GF(2^bits) that answers its equations.
-
-    Segment s owns items offsets[s]:offsets[s+1], taken in this order; an item whose row is in
-    the span of the rows before it is dropped. The solution has <solution, row> = answer for
-    all others, and the symbols of `free` wherever no row has its pivot: the first symbol left
-    after reduction by the rows before.
-    """
-    out = free.copy()
-    for segment in range(len(free)):
-        basis: list[tuple[int, WordArray, WordArray]] = []  # pivot, row and answer, scaled
-        for item in range(int(offsets[segment]), int(offsets[segment + 1])):
-            row, answer = rows[item].copy(), answers[item]
-            for pivot, known, said in basis:
-                factor = row[pivot]
-                row ^= galois.multiply(factor, known, bits)
-                answer = answer ^ galois.multiply(factor, said, bits)
-            if row.any():
-                pivot = int(np.argmax(row != 0))
-                head = row[pivot]
-                basis.append(
-                    (pivot, galois.divide(row, head, bits), galois.divide(answer, head, bits))
-                )
-        # A row holds no earlier pivot, so from the last one back only its own symbol is open.
-        for pivot, row, answer in reversed(basis):
-            out[segment, pivot] = 0
-            out[segment, pivot] = answer ^ _inner(row, out[segment], bits)
-    return out
-
-
-def _inner(left: WordArray, right: WordArray, bits: int) -> WordArray:
-    products = galois.multiply(left, right, bits)
-    return np.bitwise_xor.reduce(products, axis=-1, dtype=np.uint32)
-
-
-def read_span(
-    seeds: IdArray,
-    fields: WordArray,
-    ids: IdArray,
-    readings: IntArray,
-    *,
-    bits: int,
-    family: str,
-) -> IntArray:
-    """Return (2, ids): Σ_i s_i(x)·r and Σ_i r² with r = readings[<fields_i, a_i(x)>]."""
-    totals = np.zeros((2, len(ids)), dtype=np.int64)
-    count = fields.shape[1]
-    for position, item in enumerate(ids):
-        repeated = np.full(len(seeds), item, dtype=np.uint64)
-        words = hashing.hash_words(
-            seeds, repeated, hashing.SYMBOL, hashing.symbol_words(count, bits), family
-        )
-        symbols = _inner(fields, hashing.unpack_symbols(words, count, bits), bits)
-        mixed = (hashing.mix if family == "prf" else hashing.mix_blake2s)(
-            seeds, repeated, hashing.SIGN
-        )
-        _count(totals[:, position], readings[symbols], hashing.to_signs(mixed))
-    return totals
-
-
-def read_polynomial(
-    seeds: IdArray,
-    fields: WordArray,
-    ids: IdArray,
-    readings: IntArray,
-    *,
-    bits: int,
-    hashed: bool,
-) -> IntArray:
-    """Return (2, ids): Σ_i s_i(x)·r and Σ_i r² with r = readings[P_i(γ_i(x))].
-
-    P_i has the coefficients fields[i], constant term first. Where not `hashed`, an id is its
-    own point γ and every sign is +1.
-    """
-    totals = np.zeros((2, len(ids)), dtype=np.int64)
-    for position, item in enumerate(ids):
-        if hashed:
-            repeated = np.full(len(seeds), item, dtype=np.uint64)
-            where, signs = hashing.points(seeds, repeated, bits)
-        else:
-            where, signs = np.full(len(seeds), item, np.uint32), np.ones(len(seeds), np.int64)
-        symbols = galois.evaluate(fields, where, bits)
-        _count(totals[:, position], readings[symbols], signs)
-    return totals
-
-
-def _count(totals: IntArray, read: IntArray, signs: IntArray) -> None:
-    totals[0] += (signs * read).sum()
-    totals[1] += (read * read).sum()
 
 
 def read_slots(

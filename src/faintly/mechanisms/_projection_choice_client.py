@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from faintly.core import AnyArray, FloatArray, IdArray, IntArray, VectorBatch
-from faintly.primitives.choice import FULL, uniform_below
+from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
+from faintly.primitives.noise import FULL
 from faintly.primitives.rounding import bernoulli, round_unbiased
 
 WORD_BITS = 32

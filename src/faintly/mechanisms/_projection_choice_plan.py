@@ -12,6 +12,7 @@ from faintly.core import Hashing, Plan
 from faintly.core.plan import MAX_BITS, MAX_MAPS, OPEN_MAPS
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import _projection_choice_constants as constants
+from faintly.mechanisms import parameters as need
 from faintly.mechanisms._projection_choice_constants import Odds, Shape
 from faintly.mechanisms.base import Calibrated, Request
 from faintly.primitives import noise
@@ -40,16 +41,12 @@ def calibrate(request: Request) -> Calibrated:
     shape = _shape(request, form, options)
     top = options.pop("top", None)
     options.pop("nonnegative", None)  # a promise about the data that only variants() needs
-    if options:
-        raise InvalidPlan(
-            f"projection-choice has no option {min(options)!r}; it has form, groups, bins, top, "
-            "rounding and nonnegative"
-        )
-    if rounding not in ROUNDINGS:
-        raise InvalidPlan(f"rounding must be one of {', '.join(ROUNDINGS)}, got {rounding!r}")
+    known = "form, groups, bins, top, rounding and nonnegative"
+    need.no_more(options, "projection-choice", known)
+    need.one_of(rounding, "rounding", ROUNDINGS)
     if top is None:
         top = constants.best_top(shape, request.budget.epsilon)
-    _within("top", top, 1, shape.most)
+    need.integer(top, "top", 1, shape.most)
     parameters = {
         "form": form,
         "groups": shape.groups,
@@ -67,9 +64,7 @@ def _form(request: Request, options: dict[str, Any]) -> str:
     if form is None:
         own = request.family in (None, "prf") and "groups" not in options
         return "bins" if request.sparsity == 1 and request.decode == "direct" and own else "dense"
-    if form not in FORMS:
-        raise InvalidPlan(f"form must be one of {', '.join(FORMS)}, got {form!r}")
-    return str(form)
+    return str(need.one_of(form, "form", FORMS))
 
 
 def _shape(request: Request, form: str, options: dict[str, Any]) -> Shape:
@@ -94,7 +89,7 @@ def _shape(request: Request, form: str, options: dict[str, Any]) -> Shape:
     most = MAX_SLOTS // groups // (2 if signed else 1)
     if bins is None:
         bins = constants.best_bins(tokens, groups, epsilon, signed=signed, most=most)
-    _within("bins", bins, 1 if signed else 2, most)
+    need.integer(bins, "bins", 1 if signed else 2, most)
     return Shape(tokens, groups, bins, signed)
 
 
@@ -105,18 +100,8 @@ def _check_tokens(tokens: int) -> None:
         )
 
 
-def _within(name: str, value: Any, least: int, most: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidPlan(f"{name} must be an integer between {least} and {most}, got {value!r}")
-    if not least <= value <= most:
-        nearest = min(max(value, least), most)
-        raise InvalidPlan(
-            f"{name} must be between {least} and {most} here, got {value}; the nearest is {nearest}"
-        )
-
-
 def _power_of_two(name: str, value: Any, most: int) -> None:
-    _within(name, value, 1, most)
+    need.integer(value, name, 1, most)
     if value & (value - 1):
         nearest = 1 << round(math.log2(value))
         raise InvalidPlan(f"{name} must be a power of two, got {value}; the nearest is {nearest}")
@@ -197,24 +182,20 @@ def _codes(request: Request, ghosts: float) -> Hashing:
 
 def check(plan: Plan) -> Shape:
     """Return the plan's sizes, or refuse one whose parameters this mechanism cannot honour."""
-    given: dict[str, Any] = dict(plan.parameters)
-    if set(given) != set(NAMES):
-        raise InvalidPlan(f"projection-choice has the parameters {', '.join(NAMES)}")
-    if given["form"] not in FORMS:
-        raise InvalidPlan(f"form must be one of {', '.join(FORMS)}")
-    if given["rounding"] not in ROUNDINGS:
-        raise InvalidPlan(f"rounding must be one of {', '.join(ROUNDINGS)}")
+    given = need.named(plan, NAMES)
+    need.one_of(given["form"], "form", FORMS)
+    need.one_of(given["rounding"], "rounding", ROUNDINGS)
     dense, signed = given["form"] == "dense", given["form"] != "unsigned"
     _power_of_two("groups", given["groups"], MAX_DENSE_GROUPS if dense else MAX_BIN_GROUPS)
     most = MAX_SLOTS // given["groups"] // (2 if signed else 1)
-    _within("bins", given["bins"], 1 if signed else 2, 1 if dense else most)
+    need.integer(given["bins"], "bins", 1 if signed else 2, 1 if dense else most)
     if type(given["tokens"]) is not int or given["tokens"] != plan.sparsity:
         raise InvalidPlan(f"tokens must be the sparsity {plan.sparsity}, got {given['tokens']!r}")
     if not dense:
         _check_tokens(given["tokens"])
     shape = Shape(given["tokens"], given["groups"], given["bins"], signed)
-    _within("top", given["top"], 1, shape.most)
-    _within("threshold", given["threshold"], 1, noise.FULL - 1)
+    need.integer(given["top"], "top", 1, shape.most)
+    need.integer(given["threshold"], "threshold", 1, noise.FULL - 1)
     if likelihood_ratio(shape, given["top"], given["threshold"]) <= 1:
         raise InvalidPlan("threshold leaves the best slots no likelier than the others")
     _check_hashing(plan, dense)

@@ -21,8 +21,7 @@ from faintly import kernels
 from faintly.core import FloatArray, IntArray, WordArray
 from faintly.primitives import noise
 from faintly.primitives.entropy import Rng
-
-FULL = 2**32
+from faintly.primitives.noise import FULL
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,11 +15,13 @@ from faintly.core import EventLevel, Hashing, Plan, WordArray
 from faintly.core.plan import SEED_BYTES
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
-from faintly.mechanisms._retrieval_gf_channels import FULL, Channel
+from faintly.mechanisms import parameters as need
+from faintly.mechanisms._retrieval_gf_channels import Channel
 from faintly.mechanisms._retrieval_gf_search import full_channel, span_safe_channel
 from faintly.mechanisms.base import Calibrated, Request
 from faintly.primitives import galois, hashing, noise
 from faintly.primitives.entropy import Rng
+from faintly.primitives.noise import FULL
 
 FORMS = ("span-safe", "polynomial", "full")
 FAMILY = {"span-safe": "prf", "polynomial": "prf", "full": "blake2s"}
@@ -45,20 +47,17 @@ def calibrate(request: Request) -> Calibrated:
     """Return the integers of the form that the options name; span-safe by default."""
     options = dict(request.options)
     form = options.pop("form", "span-safe")
-    if form not in FORMS:
-        raise InvalidPlan(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+    need.one_of(form, "form", FORMS)
     if not isinstance(request.unit, EventLevel):
         raise UnsupportedUnit(f"retrieval-gf protects event, not {request.unit}")
     if request.decode != "direct":
         raise InvalidPlan("retrieval-gf is read report by report; use --decode direct")
     _check_family(form, request.family)
-    if request.maps or request.bits:
-        raise InvalidPlan("maps and bits belong to the linear family; retrieval-gf has neither")
+    need.no_tables(request, "retrieval-gf")
     shape = {"span-safe": _span_safe, "polynomial": _polynomial, "full": _full}[form](
         request, options
     )
-    if options:
-        raise InvalidPlan(f"retrieval-gf {form} has no option {sorted(options)[0]!r}")
+    need.no_more(options, f"retrieval-gf {form}")
     make = span_safe_channel if form == "span-safe" else full_channel
     channel = make(shape["symbol_bits"], request.budget.epsilon)
     parameters = {
@@ -86,7 +85,7 @@ def _check_family(form: str, family: str | None) -> None:
 
 def _bits(options: dict[str, Any], form: str, default: int) -> int:
     least, most = CHOICES[form]
-    return _integer(options.pop("symbol_bits", default), "symbol_bits", least, most)
+    return need.integer(options.pop("symbol_bits", default), "symbol_bits", least, most)
 
 
 def _span_safe(request: Request, options: dict[str, Any]) -> dict[str, int]:
@@ -145,11 +144,11 @@ def _hashed_symbols(symbols: Any, bits: int) -> int:
             f"rows of GF({2**bits}) have at most {most} symbols, got {symbols}; use fewer "
             f"symbol_bits, form polynomial, or a sparsity of at most {most - SPARE_BITS}"
         )
-    return _integer(symbols, "symbols", 1, most)
+    return need.integer(symbols, "symbols", 1, most)
 
 
 def _polynomial(request: Request, options: dict[str, Any]) -> dict[str, int]:
-    limit = _integer(options.pop("max_bytes", MAX_RECORD), "max_bytes", 1, MAX_RECORD)
+    limit = need.integer(options.pop("max_bytes", MAX_RECORD), "max_bytes", 1, MAX_RECORD)
     wanted = {name: options.pop(name, None) for name in ("symbol_bits", "symbols", "seed_bytes")}
     shapes = [
         shape
@@ -201,38 +200,33 @@ def _record_bytes(shape: Mapping[str, int]) -> int:
 
 
 def _check_polynomial(shape: Mapping[str, Any], sparsity: int, size: int | None) -> None:
-    bits = _integer(shape["symbol_bits"], "symbol_bits", *CHOICES["polynomial"])
-    seed_bytes = _integer(shape["seed_bytes"], "seed_bytes", 0, SEED_BYTES["prf"])
-    symbols = _integer(shape["symbols"], "symbols", 2, MAX_COEFFICIENTS)
+    bits = need.integer(shape["symbol_bits"], "symbol_bits", *CHOICES["polynomial"])
+    seed_bytes = need.integer(shape["seed_bytes"], "seed_bytes", 0, SEED_BYTES["prf"])
+    symbols = need.integer(shape["symbols"], "symbols", 2, MAX_COEFFICIENTS)
     if symbols < sparsity:
         raise BoundDoesNotApply(
             f"a polynomial of {symbols} coefficients cannot hold {sparsity} items; "
             f"use {sparsity} symbols"
         )
     if seed_bytes == 0 and (size is None or size > 2**bits):
-        need = "no universe that is open" if size is None else f"{(size - 1).bit_length()} bits"
+        wants = "no universe that is open" if size is None else f"{(size - 1).bit_length()} bits"
         raise InvalidPlan(
-            f"without a seed every key needs its own point of the field ({need}); "
+            f"without a seed every key needs its own point of the field ({wants}); "
             f"use seed_bytes {SHORT_SEED} or more"
         )
 
 
 def check(plan: Plan) -> Channel:
     """Return the channel of a plan, or refuse what this mechanism cannot honour."""
-    given: dict[str, Any] = dict(plan.parameters)
-    if set(given) != set(NAMES):
-        raise InvalidPlan(f"retrieval-gf has the parameters {', '.join(NAMES)}")
-    form = given["form"]
-    if form not in FORMS:
-        raise InvalidPlan(f"form must be one of {', '.join(FORMS)}")
+    given = need.named(plan, NAMES)
+    form = need.one_of(given["form"], "form", FORMS)
     if not isinstance(plan.unit, EventLevel):
         raise InvalidPlan(f"retrieval-gf protects event, not {plan.unit}")
-    if plan.decode != "direct" or plan.hashing.family != FAMILY[form]:
-        raise InvalidPlan(f"retrieval-gf {form} needs --decode direct --family {FAMILY[form]}")
+    need.direct(plan, f"retrieval-gf {form}", FAMILY[form])
     if form == "polynomial":
         _check_polynomial(given, plan.sparsity, plan.universe.size)
     else:
-        bits = _integer(given["symbol_bits"], "symbol_bits", 1, 8)
+        bits = need.integer(given["symbol_bits"], "symbol_bits", 1, 8)
         _hashed_symbols(given["symbols"], bits)
         if given["seed_bytes"] != plan.hashing.seed_bytes:
             raise InvalidPlan(f"{form} sends seeds of {plan.hashing.seed_bytes} bytes")
@@ -250,7 +244,7 @@ def _channel(given: dict[str, Any]) -> Channel:
         if not isinstance(values, list) or not 1 <= len(values) <= MAX_CLASSES:
             raise InvalidPlan(f"{name} must be a list of 1 to {MAX_CLASSES} integers")
         lists[name] = tuple(
-            _integer(value, f"{name}[{position}]", least, most)
+            need.integer(value, f"{name}[{position}]", least, most)
             for position, value in enumerate(values)
         )
     if len({len(values) for values in lists.values()}) != 1:
@@ -268,17 +262,6 @@ def _channel(given: dict[str, Any]) -> Channel:
     if channel.gain <= 0:
         raise InvalidPlan("at least one class must have plus above minus and a reading above 0")
     return channel
-
-
-def _integer(value: Any, name: str, least: int, most: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidPlan(f"{name} must be an integer between {least} and {most}")
-    if not least <= value <= most:
-        raise InvalidPlan(
-            f"{name} must be between {least} and {most}, got {value}; "
-            f"the nearest is {min(max(value, least), most)}"
-        )
-    return value
 
 
 def conditions(form: str, sparsity: int, epsilon: float) -> tuple[str, ...]:

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from faintly.errors import BoundDoesNotApply
-from faintly.mechanisms._retrieval_gf_channels import FULL, Channel
+from faintly.mechanisms._retrieval_gf_channels import Channel
 from faintly.primitives import noise
+from faintly.primitives.noise import FULL
 
 WHOLE_SEARCH = 32  # up to this many pairs every count of each corner is tried
 WINDOW = 3  # beyond, counts this close to the continuous optimum

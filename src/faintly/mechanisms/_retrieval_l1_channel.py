@@ -21,9 +21,8 @@ import numpy as np
 from faintly.core import FloatArray, IntArray
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
+from faintly.primitives.noise import FULL
 from faintly.primitives.rounding import bernoulli
-
-FULL = 2**32
 
 
 @dataclass(frozen=True, kw_only=True)

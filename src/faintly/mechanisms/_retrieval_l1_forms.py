@@ -16,16 +16,18 @@ import numpy as np
 
 from faintly.core import Hashing, Plan, Unit, WithinL1
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
-from faintly.mechanisms._retrieval_l1_channel import FULL, Channel, best_marked
-from faintly.mechanisms._retrieval_l1_field import MODULI
+from faintly.mechanisms import parameters as need
+from faintly.mechanisms._retrieval_l1_channel import Channel, best_marked
 from faintly.mechanisms.base import Calibrated, Request
 from faintly.primitives import galois, noise
+from faintly.primitives.fields import ORDERS
 from faintly.primitives.hashing import word_digits
+from faintly.primitives.noise import FULL
 
 FORMS = ("binary", "ternary", "polynomial")
 FAMILY = {"binary": "blake2s", "ternary": "blake2s", "polynomial": "prf"}  # the last hashes nothing
 NAMES = ("form", "field", "marked", "plus", "minus", "symbols")
-TERNARY_FIELDS = tuple(order for order in MODULI if order > 2)
+TERNARY_FIELDS = tuple(order for order in ORDERS if order > 2)
 WORTH = Fraction(101, 100)  # a larger field must gain 1 % to be taken
 MAX_SYMBOLS = 4000  # 16-bit lanes hold sums of so many products in every field
 MAX_BINARY_SYMBOLS = 8192  # 1 KiB of report
@@ -45,18 +47,15 @@ def calibrate(request: Request) -> Calibrated:
     """
     options = dict(request.options)
     form = options.pop("form", None) or ("binary" if request.budget.delta else "polynomial")
-    if form not in FORMS:
-        raise InvalidPlan(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+    need.one_of(form, "form", FORMS)
     if not isinstance(request.unit, WithinL1):
         raise UnsupportedUnit(f"retrieval-l1 protects l1:DISTANCE, not {request.unit}")
     _check_hash(form, request.decode, request.family)
-    if request.maps or request.bits:
-        raise InvalidPlan("maps and bits belong to the linear family; retrieval-l1 has neither")
+    need.no_tables(request, "retrieval-l1")
     slope = noise.exact(request.budget.epsilon) / noise.exact(request.unit.distance)
     make = _polynomial if form == "polynomial" else _hashed
     channel, symbols = make(request, form, slope, options)
-    if options:
-        raise InvalidPlan(f"retrieval-l1 {form} has no option {sorted(options)[0]!r}")
+    need.no_more(options, f"retrieval-l1 {form}")
     parameters = {
         "form": form,
         "field": channel.order,
@@ -135,11 +134,7 @@ def _hashed(
 
 def _ternary_channel(field: Any, slope: Fraction) -> Channel:
     if field is not None:
-        if field not in TERNARY_FIELDS:
-            raise InvalidPlan(
-                f"field must be one of {', '.join(map(str, TERNARY_FIELDS))}, got {field!r}"
-            )
-        return best_marked(field, slope)
+        return best_marked(need.one_of(field, "field", TERNARY_FIELDS), slope)
     made = [best_marked(order, slope) for order in TERNARY_FIELDS]
     least = min(_moment(channel) for channel in made)
     if least * WORTH > _moment(best_marked(2, slope)):
@@ -168,7 +163,7 @@ def _polynomial(
         )
     own = point_bits(size)
     bits = options.pop("symbol_bits", max(own, USEFUL_BITS))
-    _integer(bits, "symbol_bits", own, galois.MAX_BITS)
+    need.integer(bits, "symbol_bits", own, galois.MAX_BITS)
     channel = best_marked(2**bits, slope)
     _check_gain(channel)
     # One coefficient more than items keeps every key that is not held exactly uniform.
@@ -197,7 +192,7 @@ def _check_symbols(symbols: Any, order: int, sparsity: int) -> int:
             f"a report has at most {most} symbols, {symbols} are needed; "
             f"use sparsity {nearest} or less"
         )
-    return _integer(symbols, "symbols", 1, most)
+    return need.integer(symbols, "symbols", 1, most)
 
 
 def failure(order: int, sparsity: int, symbols: int) -> Fraction:
@@ -243,20 +238,15 @@ def distance(unit: Unit) -> float:
 
 def check(plan: Plan) -> Channel:
     """Return the channel of a plan, or refuse what this mechanism cannot honour."""
-    given: dict[str, Any] = dict(plan.parameters)
-    if set(given) != set(NAMES):
-        raise InvalidPlan(f"retrieval-l1 has the parameters {', '.join(NAMES)}")
-    form = given["form"]
-    if form not in FORMS:
-        raise InvalidPlan(f"form must be one of {', '.join(FORMS)}")
+    given = need.named(plan, NAMES)
+    form = need.one_of(given["form"], "form", FORMS)
     if not isinstance(plan.unit, WithinL1):
         raise InvalidPlan(f"retrieval-l1 protects l1:DISTANCE, not {plan.unit}")
-    if plan.decode != "direct" or plan.hashing.family != FAMILY[form]:
-        raise InvalidPlan(f"retrieval-l1 {form} needs --decode direct --family {FAMILY[form]}")
+    need.direct(plan, f"retrieval-l1 {form}", FAMILY[form])
     order = _check_field(form, given["field"], plan.universe.size)
-    marked = _integer(given["marked"], "marked", 1, order // 2)
-    plus = _integer(given["plus"], "plus", 1, FULL - 1)
-    minus = _integer(given["minus"], "minus", 1, FULL - plus)
+    marked = need.integer(given["marked"], "marked", 1, order // 2)
+    plus = need.integer(given["plus"], "plus", 1, FULL - 1)
+    minus = need.integer(given["minus"], "minus", 1, FULL - plus)
     channel = Channel(order=order, marked=marked, plus=plus, minus=minus)
     if (channel.silent == 0) != (plus + minus == FULL) or plus <= minus:
         raise InvalidPlan("plus must exceed minus, and the silent symbols get what they leave")
@@ -277,17 +267,6 @@ def _check_field(form: str, field: Any, size: int | None) -> int:
     if isinstance(field, bool) or field not in orders:
         raise InvalidPlan(f"the {form} form does not have a field of {field!r} elements")
     return int(field)
-
-
-def _integer(value: Any, name: str, least: int, most: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidPlan(f"{name} must be an integer between {least} and {most}")
-    if not least <= value <= most:
-        raise InvalidPlan(
-            f"{name} must be between {least} and {most}, got {value}; "
-            f"the nearest is {min(max(value, least), most)}"
-        )
-    return value
 
 
 def conditions(form: str, sparsity: int) -> tuple[str, ...]:

@@ -18,10 +18,11 @@ import numpy as np
 from faintly.core import EventLevel, FloatArray, Hashing, Plan
 from faintly.core.plan import MAX_BITS, MAX_MAPS, OPEN_MAPS, SEED_BYTES
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
+from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Request
 from faintly.primitives import noise
+from faintly.primitives.noise import FULL
 
-FULL = noise.FULL
 DIRECT_SPARE = 16  # bits beyond k in direct mode: 2^-17 of an item's weight is lost at most
 LEAST_SPARE = 8  # bits beyond the load in table mode: 2^-9, hidden by any noise of interest
 MAX_DIRECT_BITS = 8192  # hash_words numbers its words by one byte
@@ -77,13 +78,10 @@ def calibrate(request: Request) -> Calibrated:
         "blocks": given.pop("blocks", None),
         "max_bytes": given.pop("max_bytes", None),
     }
-    if given:
-        raise InvalidPlan(
-            f"retrieval has no option {sorted(given)[0]!r}; it has {', '.join(OPTIONS)}"
-        )
+    need.no_more(given, "retrieval", ", ".join(OPTIONS))
     for name, value in wanted.items():
         if value is not None:
-            _integer(value, name, 1, 2**31)
+            need.integer(value, name, 1, 2**31)
     make = _linear if family == "linear" else _direct
     shape = make(request, **wanted)
     _check_shape(shape, request.sparsity, request.decode)
@@ -147,7 +145,7 @@ def _linear(
     k, size = request.sparsity, request.universe.size
     if blocks is None:
         blocks = 1 if k <= ONE_BLOCK_ITEMS else -(-2 * k // 11)
-    _integer(blocks, "blocks", 1, MAX_BLOCKS)
+    need.integer(blocks, "blocks", 1, MAX_BLOCKS)
     least_maps = maps or (OPEN_MAPS if size is None else 1)
     if bits is None:
         least = least_bits(k, blocks, size)
@@ -196,12 +194,6 @@ def code_bits(shape: Shape, size: int | None) -> int:
     return MAX_BITS if size is None else shape.bits - 1 + shape.blocks.bit_length() - 1
 
 
-def _integer(value: Any, name: str, least: int, most: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidPlan(f"{name} must be an integer between {least} and {most}")
-    return value
-
-
 def _check_shape(shape: Shape, sparsity: int, decode: str) -> None:
     bits, blocks = shape.bits, shape.blocks
     if not shape.maps:
@@ -210,12 +202,12 @@ def _check_shape(shape: Shape, sparsity: int, decode: str) -> None:
                 f"direct retrieval has at most {MAX_DIRECT_BITS} bits, got {bits}; "
                 f"use sparsity {MAX_DIRECT_BITS - DIRECT_SPARE} or less"
             )
-        _integer(bits, "bits", 1, MAX_DIRECT_BITS)
-        _integer(blocks, "blocks", 1, 1)
+        need.integer(bits, "bits", 1, MAX_DIRECT_BITS)
+        need.integer(blocks, "blocks", 1, 1)
     else:
-        _integer(bits, "bits", 2, MAX_CELL_BITS)
-        _integer(blocks, "blocks", 1, MAX_BLOCKS)
-        _integer(shape.maps, "maps", 1, MAX_MAPS)
+        need.integer(bits, "bits", 2, MAX_CELL_BITS)
+        need.integer(blocks, "blocks", 1, MAX_BLOCKS)
+        need.integer(shape.maps, "maps", 1, MAX_MAPS)
     if bits * blocks < sparsity:
         raise InvalidPlan(
             f"{bits * blocks} bits cannot carry {sparsity} answers; "
@@ -230,17 +222,15 @@ def _check_shape(shape: Shape, sparsity: int, decode: str) -> None:
 
 def check(plan: Plan) -> Shape:
     """Return the sizes of a plan, or refuse what this mechanism cannot honour."""
-    given = dict(plan.parameters)
-    if set(given) != set(PARAMETERS):
-        raise InvalidPlan(f"retrieval has the parameters {', '.join(PARAMETERS)}")
+    given = need.named(plan, PARAMETERS)
     if not isinstance(plan.unit, EventLevel):
         raise InvalidPlan(f"retrieval protects event, not {plan.unit}")
     if plan.hashing.family == "blake2s":
         raise InvalidPlan("retrieval has the prf and the linear family")
-    _integer(given["keep"], "keep", FULL // 2 + 1, FULL - 1)
+    need.integer(given["keep"], "keep", FULL // 2 + 1, FULL - 1)
     shape = Shape(
-        _integer(given["bits"], "bits", 1, MAX_DIRECT_BITS),
-        _integer(given["blocks"], "blocks", 1, MAX_BLOCKS),
+        need.integer(given["bits"], "bits", 1, MAX_DIRECT_BITS),
+        need.integer(given["blocks"], "blocks", 1, MAX_BLOCKS),
         plan.hashing.maps,
     )
     _check_shape(shape, plan.sparsity, plan.decode)

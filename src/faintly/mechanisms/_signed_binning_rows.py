@@ -16,6 +16,7 @@ from faintly.core import EventLevel, Hashing, Plan, Unit, UserLevel, WithinL1
 from faintly.core.plan import OPEN_MAPS, SEED_BYTES
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
+from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Request
 from faintly.primitives import noise
 
@@ -46,14 +47,14 @@ CONDITIONS: dict[str, tuple[str, ...]] = {
     ),
     "user": (),
 }
+NAMES = ("row", "bins", "steps", "clip", "range", "noise")
 
 
 def calibrate(request: Request) -> Calibrated:
     """Return the integers of the row that suits the request."""
     options = dict(request.options)
     row = options.pop("row", None) or _row_for(request, options)
-    if row not in UNITS:
-        raise InvalidPlan(f"row must be one of {', '.join(UNITS)}, got {row!r}")
+    need.one_of(row, "row", UNITS)
     if not isinstance(request.unit, UNITS[row]):
         raise UnsupportedUnit(f"row {row} of signed-binning does not protect {request.unit}")
     hashing = _hashing(request, row)
@@ -62,8 +63,7 @@ def calibrate(request: Request) -> Calibrated:
     cap = options.pop("cap", request.sparsity)
     if cap is not None and not (isinstance(cap, int | float) and 0 < cap < math.inf):
         raise InvalidPlan(f"cap must be none or a number above 0, got {cap!r}")
-    if options:
-        raise InvalidPlan(f"signed-binning has no option {sorted(options)[0]!r}")
+    need.no_more(options, "signed-binning")
     parameters = _parameters(request, row, bins, steps, cap)
     return Calibrated(parameters=parameters, hashing=hashing)
 
@@ -262,33 +262,25 @@ def tail_steps(thresholds: list[int]) -> int:
 
 def check(plan: Plan) -> None:
     """Refuse a plan whose parameters this mechanism cannot honour."""
-    given = dict(plan.parameters)
-    if set(given) != {"row", "bins", "steps", "clip", "range", "noise"}:
-        raise InvalidPlan("signed-binning has the parameters row, bins, steps, clip, range, noise")
+    given = need.named(plan, NAMES)
     row = given["row"]
     if not isinstance(row, str) or row not in UNITS or not isinstance(plan.unit, UNITS[row]):
         raise InvalidPlan(f"row {row!r} of signed-binning does not protect {plan.unit}")
-    bins, steps = _integer(given, "bins", 1, MAX_BINS), _integer(given, "steps", 1, MAX_STEPS)
+    bins = need.integer(given["bins"], "bins", 1, MAX_BINS)
+    steps = need.integer(given["steps"], "steps", 1, MAX_STEPS)
     _check_steps(row, steps)
-    _integer(given, "range", 1, MAX_RANGE)
+    need.integer(given["range"], "range", 1, MAX_RANGE)
     if plan.hashing.family == "linear" and bins & (bins - 1):
         raise InvalidPlan(f"the linear family needs a power of two of bins, got {bins}")
     if row == "squeeze" and plan.hashing.family != "blake2s":
         raise InvalidPlan("the squeeze row needs the blake2s family")
     if row == "user":
-        _integer(given, "clip", 1, MAX_RANGE)
+        need.integer(given["clip"], "clip", 1, MAX_RANGE)
         if bins != 1:
             raise InvalidPlan(f"the user row has one bin, got {bins}")
     elif given["clip"] is not None:
         raise InvalidPlan(f"the {row} row does not clip; clip must be null")
     _check_thresholds(given["noise"])
-
-
-def _integer(given: dict[str, Any], name: str, least: int, most: int) -> int:
-    value = given[name]
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidPlan(f"{name} must be an integer between {least} and {most}")
-    return value
 
 
 def _check_thresholds(thresholds: Any) -> None:

@@ -16,7 +16,7 @@ with parameters small enough to enumerate: a few items, a coarse grid, few possi
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,12 +34,10 @@ from faintly.core import (
     VectorBatch,
 )
 from faintly.mechanisms.base import Mechanism
-from faintly.primitives import hashing
 from faintly.primitives.entropy import seeded
 
 Values = tuple[float, ...]
 Pair = tuple[Values, Values]
-OutcomeOf = Callable[[int, IdArray], Any]
 
 GRID: Values = (-1.0, -0.5, 0.0, 0.5, 1.0)
 SLACK = 1e-12  # what 64-bit sums of positive terms may lose; far below any real leak
@@ -182,27 +180,7 @@ def exact_delta(
     return max(math.fsum(forward), math.fsum(backward))
 
 
-def placed(mechanism: Mechanism) -> OutcomeOf:
-    """Return how a seed places ids, where an outcome is a (bin, sign) for each item."""
-    family, bins = mechanism.plan.hashing.family, len(mechanism.layout.widths)
-
-    def outcome_of(seed: int, ids: IdArray) -> tuple[tuple[int, int], ...]:
-        seeds = np.full(len(ids), seed, dtype=np.uint64)
-        if family == "linear":
-            maps = hashing.LinearMaps(
-                mechanism.plan.hashing, mechanism.plan.salt, mechanism.plan.universe.size
-            )
-            place = maps.places(seeds, ids, bins)
-        else:
-            place = hashing.places(seeds, ids, bins, family)
-        return tuple(zip(place.bins.tolist(), place.signs.tolist(), strict=True))
-
-    return outcome_of
-
-
-def exact_bias(
-    mechanism: Mechanism, values: Sequence[float], outcome_of: OutcomeOf | None = None
-) -> FloatArray:
+def exact_bias(mechanism: Mechanism, values: Sequence[float]) -> FloatArray:
     """Return expectation minus truth of the estimate at each item and at one that is not held.
 
     The expectation is over every outcome of the hash, all equally likely, and every report.
@@ -212,14 +190,13 @@ def exact_bias(
     Args:
         mechanism: one whose reports `law` lists in the order of their fields, last one fastest.
         values: values of items 0, 1, 2, …
-        outcome_of: outcome of a seed over ids; by default bins and signs, see `placed`.
     """
     ids = np.arange(len(values) + 1, dtype=np.uint64)
     truth = np.array([*values, 0.0])
     limits = mechanism.layout.limits
     reports = np.array(list(itertools.product(*map(range, limits))), dtype=np.uint32)
     laws, total = Laws(mechanism), np.zeros(len(ids))
-    seeds = _seed_of_each(mechanism, ids, outcome_of or placed(mechanism))
+    seeds = _seed_of_each(mechanism, ids)
     for outcome, seed in seeds.items():
         chances = laws.of(tuple(values), outcome[: len(values)])
         total += chances @ _readings(mechanism, seed, reports, ids)
@@ -227,11 +204,11 @@ def exact_bias(
     return bias
 
 
-def _seed_of_each(mechanism: Mechanism, ids: IdArray, outcome_of: OutcomeOf) -> dict[Any, int]:
+def _seed_of_each(mechanism: Mechanism, ids: IdArray) -> dict[Any, int]:
     wanted = set(mechanism.outcomes(len(ids)))
     seeds: dict[Any, int] = {}
     for seed in range(MAX_SEEDS):
-        seeds.setdefault(outcome_of(seed, ids), seed)
+        seeds.setdefault(mechanism.outcome_of(seed, ids), seed)
         if len(seeds) == len(wanted):
             break
     if set(seeds) != wanted:

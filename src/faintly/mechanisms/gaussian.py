@@ -37,6 +37,7 @@ from faintly.core import (
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import _gaussian_noise as gaussian
+from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import round_unbiased
@@ -67,12 +68,10 @@ class Gaussian(Mechanism):
         """Choose the coarsest grid and the least variance that keep the budget."""
         if not isinstance(request.unit, WithinL1):
             raise UnsupportedUnit(f"gaussian protects l1:DISTANCE, not {request.unit}")
-        if request.options:
-            raise InvalidPlan(f"gaussian has no option {min(request.options)!r}")
+        need.no_more(request.options, "gaussian")
         if request.decode != "direct" or request.family not in (None, FAMILY):
             raise InvalidPlan("gaussian adds up reports and hashes nothing; use --decode direct")
-        if request.maps or request.bits:
-            raise InvalidPlan("maps and bits belong to the linear family; gaussian has neither")
+        need.no_tables(request, "gaussian")
         if request.budget.delta == 0:
             raise BoundDoesNotApply(
                 "Gaussian noise needs delta above 0; give --delta (for example "
@@ -87,13 +86,10 @@ class Gaussian(Mechanism):
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         """Return the mechanism a plan describes, checking every parameter."""
-        given: dict[str, Any] = dict(plan.parameters)
-        if set(given) != set(NAMES):
-            raise InvalidPlan(f"gaussian has the parameters {', '.join(NAMES)}")
+        given = need.named(plan, NAMES)
         if not isinstance(plan.unit, WithinL1):
             raise InvalidPlan(f"gaussian protects l1:DISTANCE, not {plan.unit}")
-        if plan.decode != "direct" or plan.hashing.family != FAMILY:
-            raise InvalidPlan(f"gaussian needs --decode direct --family {FAMILY}")
+        need.direct(plan, "gaussian", FAMILY)
         _keys(plan.universe)
         most = {
             "steps": (1, MAX_STEPS),
@@ -101,9 +97,7 @@ class Gaussian(Mechanism):
             "range": (1, MAX_RANGE),
         }
         for name, (low, high) in most.items():
-            value = given[name]
-            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-                raise InvalidPlan(f"{name} must be an integer between {low} and {high}")
+            need.integer(given[name], name, low, high)
         if given["steps"] & (given["steps"] - 1):
             raise InvalidPlan(f"steps must be a power of two, got {given['steps']}")
         return cls(

@@ -42,6 +42,7 @@ from faintly.mechanisms import _retrieval_sizes as sizes
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
+from faintly.primitives.noise import FULL
 from faintly.primitives.rounding import bernoulli
 
 THEOREM = "retrieval.proof.md, Theorem 1 (a new item exchanges at most one item of the basis)"
@@ -123,7 +124,7 @@ class Retrieval(Mechanism):
     @property
     def shrink(self) -> float:
         """Return θ = (2N-2^32)/2^32: the mean of an answer to the value 1."""
-        return (2 * self.keep - sizes.FULL) / sizes.FULL
+        return (2 * self.keep - FULL) / FULL
 
     def guarantee(self) -> Guarantee:
         """Return ln(N/(2^32-N)), for every map and any number of items."""

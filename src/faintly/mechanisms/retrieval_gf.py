@@ -18,6 +18,7 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import (
+    AnyArray,
     Budget,
     Cells,
     FloatArray,
@@ -39,6 +40,7 @@ from faintly.mechanisms._retrieval_gf_channels import Channel
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
 from faintly.primitives import galois, hashing
 from faintly.primitives.entropy import Rng
+from faintly.primitives.fields import field_of, independent, inner_products, powers_of
 from faintly.primitives.rounding import bernoulli
 
 SOLVE_SYMBOLS = 2**22  # hashed at once when bulk encoding: 16 MiB of rows
@@ -157,9 +159,9 @@ class RetrievalGf(Mechanism):
             out[start:stop] = kernels.solve_field(
                 offsets[start : stop + 1] - offsets[start],
                 self._rows(seeds[part], ids[part]),
-                answers[part],
-                free[start:stop],
-                self.bits,
+                answers[part].astype(np.uint8),
+                free[start:stop].astype(np.uint8),
+                field_of(self.channel.size),
             )
             start = stop
         return out
@@ -190,10 +192,10 @@ class RetrievalGf(Mechanism):
             return kernels.hash_words(seeds, ids, tag, count)
         return hashing.hash_words(seeds, ids, tag, count, self.plan.hashing.family)
 
-    def _rows(self, seeds: IdArray, ids: IdArray) -> WordArray:
+    def _rows(self, seeds: IdArray, ids: IdArray) -> AnyArray:
         words = hashing.symbol_words(self.symbols, self.bits)
         hashed = self._hash(seeds, ids, hashing.SYMBOL, words)
-        return hashing.unpack_symbols(hashed, self.symbols, self.bits)
+        return hashing.unpack_symbols(hashed, self.symbols, self.bits).astype(np.uint8)
 
     def _signs(self, seeds: IdArray, ids: IdArray) -> IntArray:
         return hashing.places(seeds, ids, 1, self.plan.hashing.family).signs
@@ -213,8 +215,11 @@ class RetrievalGf(Mechanism):
             return kernels.read_polynomial(
                 seeds, fields, ids, counted, bits=self.bits, hashed=hashed
             )
-        family = self.plan.hashing.family
-        return kernels.read_span(seeds, fields, ids, counted, bits=self.bits, family=family)
+        return kernels.read_inner(
+            *(seeds, fields.astype(np.uint8), ids, counted),
+            field=field_of(self.channel.size),
+            family=self.plan.hashing.family,
+        )
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
         """Return n·Var: the second moment of what was read, less mean².
@@ -326,14 +331,14 @@ class RetrievalGf(Mechanism):
         law = np.full(size**count, float(size) ** -count)
         if self.form == "polynomial":
             for point in {place[0] for _, place in held}:
-                row = tuple(_powers_of(point, count, self.bits))
+                row = powers_of(point, count, size)
                 content = [sign * value for value, (at, sign) in held if at == point]
-                law *= self._factors(content)[_answers(row, self.bits)]
+                law *= self._factors(content)[inner_products(row, size)]
             return law
         held.sort(key=lambda one: one[1][0])
-        for position in _basis(tuple(place[1] for _, place in held), self.bits):
+        for position in _basis(tuple(place[1] for _, place in held), size):
             value, (_, row, sign) = held[position]
-            law *= self._factors([sign * value])[_answers(row, self.bits)]
+            law *= self._factors([sign * value])[inner_products(row, size)]
         return law
 
     def _factors(self, values: list[float]) -> FloatArray:
@@ -360,23 +365,6 @@ def _content(values: list[float]) -> dict[int, float]:
     return clipped
 
 
-def _powers_of(point: int, count: int, bits: int) -> list[int]:
-    powers = [1]
-    for _ in range(count - 1):
-        powers.append(int(galois.multiply(np.array(powers[-1]), np.array(point), bits)))
-    return powers
-
-
 @lru_cache(maxsize=2**14)
-def _basis(rows: tuple[tuple[int, ...], ...], bits: int) -> list[int]:
-    return galois.greedy_basis(np.array(rows), bits) if rows else []
-
-
-@lru_cache(maxsize=2**12)  # enumeration asks for the same few again and again
-def _answers(row: tuple[int, ...], bits: int) -> WordArray:
-    """Return <i, row> for every report i, the last symbol fastest."""
-    total = np.zeros(1, dtype=np.uint32)
-    symbols = np.arange(2**bits)
-    for symbol in row:
-        total = (total[:, None] ^ galois.multiply(symbols, np.array(symbol), bits)).ravel()
-    return total
+def _basis(rows: tuple[tuple[int, ...], ...], order: int) -> list[int]:
+    return independent(rows, order)

@@ -12,14 +12,13 @@ the powers of the key's own point (polynomial: always). retrieval_l1.proof.md.
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from faintly import kernels
 from faintly.core import (
-    AnyArray,
     Budget,
     Cells,
     FloatArray,
@@ -37,11 +36,10 @@ from faintly.core import (
 )
 from faintly.core.report import fields_below
 from faintly.errors import TooManyItems
-from faintly.mechanisms import _retrieval_l1_field as fields
 from faintly.mechanisms import _retrieval_l1_forms as forms
 from faintly.mechanisms._retrieval_l1_channel import Channel
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
-from faintly.primitives import galois, hashing, noise
+from faintly.primitives import fields, galois, hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
 
@@ -156,11 +154,10 @@ class RetrievalL1(Mechanism):
         words = free.reshape(len(vectors), -1).astype(np.uint32)
         if self.order == 2:
             return self._solved_bits(vectors.offsets, hashed, answers, words)
-        field = fields.field_of(self.order)
         rows = hashing.base_digits(hashed, self.order, self.symbols)
         blank = fields.unpack(words, self.symbols, self.order)
-        tables = field.products, field.differences, field.inverses
-        solved = kernels.solve_symbols(vectors.offsets, rows, answers, blank, tables)
+        said, field = answers.astype(np.uint8), fields.field_of(self.order)
+        solved = kernels.solve_field(vectors.offsets, rows, said, blank, field)
         return fields.pack(solved, self.order)
 
     def _solved_bits(
@@ -205,8 +202,8 @@ class RetrievalL1(Mechanism):
         for start in range(0, len(seeds), size):
             part = slice(start, start + size)
             symbols = fields.unpack(sent[part], self.symbols, self.order)
-            totals += kernels.read_symbols(
-                seeds[part], symbols, ids, readings, lanes=field.lanes, prime=field.prime
+            totals += kernels.read_inner(
+                seeds[part], symbols, ids, readings, field=field, family="wide"
             )
         return totals
 
@@ -311,21 +308,10 @@ class RetrievalL1(Mechanism):
         law = np.full(self.order**self.symbols, float(self.order) ** -self.symbols)
         if self._pointed:
             for value, (point, _) in held:
-                law *= self.channel.factors(value)[_values_at(point, self.symbols, self._bits)]
+                row = fields.powers_of(point, self.symbols, self.order)
+                law *= self.channel.factors(value)[fields.inner_products(row, self.order)]
             return law
         for position in fields.independent([row for _, (row, _) in held], self.order):
             value, (row, sign) = held[position]
-            law *= self.channel.factors(sign * value)[_answers(row, self.order)]
+            law *= self.channel.factors(sign * value)[fields.inner_products(row, self.order)]
         return law
-
-
-@lru_cache(maxsize=2**14)  # enumeration asks for the same few again and again
-def _answers(row: tuple[int, ...], order: int) -> IntArray:
-    return fields.inner_products(row, order)
-
-
-@lru_cache(maxsize=2**10)
-def _values_at(point: int, symbols: int, bits: int) -> AnyArray:
-    """Return the value at a point of every polynomial, its last coefficient fastest."""
-    every = np.array(list(itertools.product(range(2**bits), repeat=symbols)), dtype=np.uint32)
-    return galois.evaluate(every, np.full(len(every), point), bits)

@@ -4,8 +4,7 @@ import numpy as np
 
 from faintly.core import IntArray
 from faintly.primitives.entropy import Rng
-
-FULL = 2**32
+from faintly.primitives.noise import FULL
 
 
 def uniform_below(limits: IntArray, rng: Rng) -> IntArray:

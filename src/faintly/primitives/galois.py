@@ -108,22 +108,3 @@ def add_points(
         grown[:, 1:] ^= master[rows, :-1]
         master[rows] = grown
     return out
-
-
-def greedy_basis(rows: AnyArray, bits: int) -> list[int]:
-    """Return the positions of the rows that are not in the span of the rows before them.
-
-    >>> greedy_basis(np.array([[1, 2], [2, 3], [0, 0], [0, 1]]), 2)
-    [0, 3]
-    """
-    basis: list[tuple[int, AnyArray]] = []
-    kept = []
-    for position, row in enumerate(np.asarray(rows, dtype=np.uint32)):
-        rest = row
-        for pivot, known in basis:
-            rest = rest ^ multiply(rest[pivot], known, bits)
-        if rest.any():
-            pivot = int(np.argmax(rest != 0))
-            basis.append((pivot, divide(rest, rest[pivot], bits)))
-            kept.append(position)
-    return kept

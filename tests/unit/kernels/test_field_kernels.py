@@ -1,83 +1,180 @@
-"""Kernels over GF(2^w): compiled equals reference, solutions solve, bad arguments are refused."""
+"""Kernels over small fields: both agree, solutions answer, bad arguments are refused."""
+
+import itertools
 
 import numpy as np
 import pytest
 
-from faintly.kernels import compiled, reference
-from faintly.primitives import galois
+from faintly.kernels import compiled, compiled_fields, reference, reference_fields
+from faintly.primitives import fields, galois, hashing
 
-needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels are not built")
-
-
-def case(bits, size=5, clients=30):
-    generator = np.random.default_rng(bits)
-    offsets = np.concatenate([[0], np.cumsum(generator.integers(0, size + 4, clients))])
-    rows = generator.integers(0, 2**bits, (offsets[-1], size)).astype(np.uint32)
-    rows[::4] = rows[1]  # repeated rows, which are dropped
-    rows[3::7] = 0
-    answers = generator.integers(0, 2**bits, offsets[-1]).astype(np.uint32)
-    free = generator.integers(0, 2**bits, (clients, size)).astype(np.uint32)
-    return offsets, rows, answers, free, bits
+needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
+ORDERS = (*fields.ORDERS, 32, 64, 128, 256)
+POWERS = [order for order in ORDERS if order & (order - 1) == 0]  # prf and blake2s cut words
+HASHED = [
+    *((order, "wide") for order in ORDERS),
+    *itertools.product(POWERS, ("prf", "blake2s")),
+]
+SIZE = 40
 
 
-def reports(bits, size=5, clients=30):
-    generator = np.random.default_rng(bits + 100)
-    seeds = generator.integers(0, 2**63, clients).astype(np.uint64)
-    fields = generator.integers(0, 2**bits, (clients, size)).astype(np.uint32)
-    return seeds, fields, generator.integers(-9, 10, 2**bits)
+@pytest.mark.parametrize("order", fields.ORDERS)
+def test_tables_are_fields(order):
+    field = fields.field_of(order)
+    everything = range(order)
+    plus = field.differences[:, field.differences[0]]  # a + b = a - (0 - b)
+    for a, b, c in itertools.product(everything, repeat=3):
+        times = field.products
+        assert times[a, times[b, c]] == times[times[a, b], c]
+        assert times[a, plus[b, c]] == plus[times[a, b], times[a, c]]
+        assert plus[a, plus[b, c]] == plus[plus[a, b], c]
+    assert all(field.products[a, field.inverses[a]] == 1 for a in range(1, order))
+    one = np.arange(order)[:, None, None], np.arange(order)[None, :, None]
+    np.testing.assert_array_equal(field.inner(*one), field.products)
 
 
-@needs_c
-@pytest.mark.parametrize("bits", range(1, 17))
-def test_compiled_equals_reference(bits):
-    assert np.array_equal(compiled.solve_field(*case(bits)), reference.solve_field(*case(bits)))
-    seeds, fields, readings = reports(bits)
-    wide = np.random.default_rng(1).integers(0, 2**63, 150).astype(np.uint64)
-    for ids in (wide, wide[:3]):  # above and below the number of symbols, and across a block
-        for family in ("prf", "blake2s"):
-            options = {"bits": bits, "family": family}
-            left = compiled.read_span(seeds, fields, ids, readings, **options)
-            assert np.array_equal(
-                left, reference.read_span(seeds, fields, ids, readings, **options)
-            )
-        options = {"bits": bits, "hashed": True}
-        left = compiled.read_polynomial(seeds, fields, ids, readings, **options)
-        right = reference.read_polynomial(seeds, fields, ids, readings, **options)
-        assert np.array_equal(left, right)
-    own = np.arange(min(2**bits, 200), dtype=np.uint64)
-    options = {"bits": bits, "hashed": False}
-    left = compiled.read_polynomial(seeds, fields, own, readings, **options)
-    assert np.array_equal(left, reference.read_polynomial(seeds, fields, own, readings, **options))
+def test_independent_keeps_the_first_independent_rows():
+    rows = np.array([[0, 0, 0], [1, 2, 3], [2, 3, 1], [0, 1, 0], [1, 3, 3], [0, 0, 2], [3, 3, 3]])
+    assert fields.independent(rows, 4) == [1, 3, 5]
 
 
-@pytest.mark.parametrize("bits", [1, 2, 4, 9])
-def test_solutions_answer_the_greedy_basis_and_keep_free_symbols(bits):
-    offsets, rows, answers, free, _ = case(bits)
-    solved = reference.solve_field(offsets, rows, answers, free, bits)
-    for client in range(len(free)):
-        own = slice(offsets[client], offsets[client + 1])
-        basis = galois.greedy_basis(rows[own], bits)
-        products = galois.multiply(rows[own][basis], solved[client], bits)
-        assert np.array_equal(np.bitwise_xor.reduce(products, axis=1), answers[own][basis])
-        assert (solved[client] != free[client]).sum() <= len(basis)
+def systems(order, generator):
+    """Systems of none, few and more equations than unknowns."""
+    offsets = np.array([0, 3, 3, 33, 33 + 2 * SIZE])
+    rows = generator.integers(0, order, (offsets[-1], SIZE)).astype(np.uint8)
+    rows[5] = rows[4]  # a dependent row among few
+    rows[7] = 0
+    answers = generator.integers(0, order, offsets[-1]).astype(np.uint8)
+    free = generator.integers(0, order, (4, SIZE)).astype(np.uint8)
+    return offsets, rows, answers, free, fields.field_of(order)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_solutions_answer_every_independent_equation(order, generator):
+    case = systems(order, generator)
+    offsets, rows, answers, free, field = case
+    solved = reference_fields.solve_field(*case)
+    for segment, (first, last) in enumerate(itertools.pairwise(offsets)):
+        basis = fields.independent(rows[first:last], order)
+        for place in basis:
+            read = field.inner(solved[segment], rows[first + place])
+            assert read == answers[first + place]
+        assert (solved[segment] != free[segment]).sum() <= len(basis)
 
 
 @needs_c
-def test_bad_arguments_are_refused_before_memory_is_touched():
-    offsets, rows, answers, free, bits = case(2)
-    with pytest.raises(IndexError, match="outside the field"):
-        compiled.solve_field(offsets, rows + np.uint32(4), answers, free, bits)
-    with pytest.raises(TypeError, match="ascend"):
-        compiled.solve_field(offsets[::-1].copy(), rows, answers, free, bits)
-    with pytest.raises(TypeError, match="same items"):
-        compiled.solve_field(offsets, rows[:, 1:], answers, free, bits)
-    seeds, fields, readings = reports(2)
-    ids = np.arange(4, dtype=np.uint64)
-    with pytest.raises(IndexError, match="outside the field"):
-        compiled.read_span(seeds, fields + np.uint32(4), ids, readings, bits=2, family="prf")
+@pytest.mark.parametrize("order", ORDERS)
+def test_both_solve_alike(order, generator):
+    case = systems(order, generator)
+    np.testing.assert_array_equal(
+        compiled_fields.solve_field(*case), reference_fields.solve_field(*case)
+    )
+
+
+@needs_c
+@pytest.mark.parametrize(("order", "family"), HASHED)
+@pytest.mark.parametrize("size", [1, 15, 16, 75])
+def test_both_read_alike(order, family, size, generator):
+    seeds = generator.integers(0, 2**64, 12, dtype=np.uint64)
+    symbols = generator.integers(0, order, (12, size)).astype(np.uint8)
+    readings = generator.integers(-3, 4, order)
+    how = {"field": fields.field_of(order), "family": family}
+    for count in (5, 130):  # within a block, and across
+        ids = generator.integers(0, 2**64, count, dtype=np.uint64)
+        np.testing.assert_array_equal(
+            compiled_fields.read_inner(seeds, symbols, ids, readings, **how),
+            reference_fields.read_inner(seeds, symbols, ids, readings, **how),
+        )
+
+
+@needs_c
+@pytest.mark.parametrize("bits", range(1, galois.MAX_BITS + 1))
+@pytest.mark.parametrize("hashed", [True, False])
+def test_both_read_polynomials_alike(bits, hashed, generator):
+    seeds = generator.integers(0, 2**64, 30, dtype=np.uint64)
+    coefficients = generator.integers(0, 2**bits, (30, 5)).astype(np.uint32)
+    readings = generator.integers(-9, 10, 2**bits)
+    wide = generator.integers(0, 2**64, 150, dtype=np.uint64)
+    for count in (150, 3):  # above and below the number of symbols, and across a block
+        ids = wide[:count] if hashed else np.arange(min(2**bits, count), dtype=np.uint64)
+        case, how = (seeds, coefficients, ids, readings), {"bits": bits, "hashed": hashed}
+        np.testing.assert_array_equal(
+            compiled_fields.read_polynomial(*case, **how),
+            reference_fields.read_polynomial(*case, **how),
+        )
+
+
+@needs_c
+@pytest.mark.parametrize("count", [0, 1, 8, 9, 40])
+def test_both_hash_alike(count, generator):
+    seeds, ids = generator.integers(0, 2**64, (2, 20), dtype=np.uint64)
+    seeds[5:9] = seeds[5]
+    case = seeds, ids, count
+    np.testing.assert_array_equal(compiled.hash_wide(*case), reference.hash_wide(*case))
+
+
+@needs_c
+def test_what_would_read_out_of_bounds_is_refused(generator):
+    kernels, one = compiled_fields, np.zeros(1, dtype=np.uint64)
+    symbols, readings = np.zeros((1, 4), dtype=np.uint8), np.zeros(3, dtype=np.int64)
+    how = {"field": fields.field_of(3), "family": "wide"}
+    with pytest.raises(IndexError, match="outside the field of 3"):
+        kernels.read_inner(one, symbols + np.uint8(3), one, readings, **how)
     with pytest.raises(TypeError, match="every symbol"):
-        compiled.read_span(seeds, fields, ids, readings[:3], bits=2, family="prf")
-    with pytest.raises(TypeError, match="prf or blake2s"):
-        compiled.read_span(seeds, fields, ids, readings, bits=2, family="linear")
+        kernels.read_inner(one, symbols, one, readings[:2], **how)
+    with pytest.raises(TypeError, match="too long"):
+        kernels.read_inner(one, np.zeros((1, 2**15), dtype=np.uint8), one, readings, **how)
+    for order, family in ((3, "prf"), (4, "linear")):
+        how, counted = {"field": fields.field_of(order), "family": family}, np.zeros(order, int)
+        with pytest.raises(TypeError, match="hashed by"):
+            kernels.read_inner(one, symbols, one, counted, **how)
+    how = {"field": fields.field_of(256), "family": "prf"}
+    with pytest.raises(TypeError, match="too long"):
+        kernels.read_inner(one, np.zeros((1, 1025), np.uint8), one, np.zeros(256, int), **how)
+    offsets, rows, answers, free, field = systems(3, generator)
+    with pytest.raises(TypeError, match="ascend"):
+        kernels.solve_field(offsets[::-1].copy(), rows, answers, free, field)
+    with pytest.raises(TypeError, match="same items"):
+        kernels.solve_field(offsets, rows[:, 1:], answers, free, field)
+    with pytest.raises(IndexError, match="outside the field of 3"):
+        kernels.solve_field(offsets, rows + np.uint8(3), answers, free, field)
+    with pytest.raises(TypeError, match="pair up"):
+        compiled.hash_wide(one, np.zeros(2, dtype=np.uint64), 1)
+    point = np.array([4], dtype=np.uint64)
     with pytest.raises(IndexError, match="not a point"):
-        compiled.read_polynomial(seeds, fields, ids + np.uint64(1), readings, bits=2, hashed=False)
+        kernels.read_polynomial(
+            *(one, symbols.astype(np.uint32), point, np.zeros(4, int)), bits=2, hashed=False
+        )
+    with pytest.raises(IndexError, match="no field"):
+        kernels.read_polynomial(
+            *(one, symbols.astype(np.uint32), point, np.zeros(4, int)), bits=17, hashed=False
+        )
+
+
+@pytest.mark.parametrize("order", fields.ORDERS)
+@pytest.mark.parametrize("count", [1, 20, 21, 75])
+def test_packing_keeps_symbols(order, count, generator):
+    symbols = generator.integers(0, order, (9, count)).astype(np.uint8)
+    words = fields.pack(symbols, order)
+    assert words.shape == (9, len(fields.word_lengths(count, order)))
+    np.testing.assert_array_equal(fields.unpack(words, count, order), symbols)
+
+
+@pytest.mark.parametrize("order", [2, 3, 5, 16, 17])
+def test_digits_are_those_of_the_scaled_word(order, generator):
+    words = generator.integers(0, 2**32, (6, 2), dtype=np.uint32)
+    each = hashing.word_digits(order)
+    digits = hashing.base_digits(words, order, 2 * each)
+    for row, column in itertools.product(range(6), range(2)):
+        number = int(words[row, column]) * order**each >> 32
+        expected = [number // order**place % order for place in reversed(range(each))]
+        assert digits[row, column * each : (column + 1) * each].tolist() == expected
+
+
+def test_hashing_is_pinned():
+    """Eight words of one 32-byte digest: the server of tomorrow must read reports of today."""
+    import hashlib
+
+    digest = hashlib.blake2s((7).to_bytes(8, "little") + b"w\x00", key=(9).to_bytes(8, "little"))
+    words = hashing.wide_words(np.array([9], np.uint64), np.array([7], np.uint64), 9)
+    assert words[0, :8].astype("<u4").tobytes() == digest.digest()

@@ -65,8 +65,3 @@ def test_uniform_coefficients_become_uniform_solutions():
     solutions, often = np.unique(made, axis=0, return_counts=True)
     assert len(solutions) == 4
     assert (often == 16).all()
-
-
-def test_greedy_basis_keeps_the_first_independent_rows():
-    rows = np.array([[0, 0, 0], [1, 2, 3], [2, 3, 1], [0, 1, 0], [1, 3, 3], [0, 0, 2], [3, 3, 3]])
-    assert galois.greedy_basis(rows, 2) == [1, 3, 5]

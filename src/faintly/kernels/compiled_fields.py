@@ -1,0 +1,111 @@
+"""The kernels of `reference_fields` from kernels.c: same signatures, same integers."""
+
+import numpy as np
+
+from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
+from faintly.kernels.arguments import exactly
+from faintly.kernels.compiled import call
+from faintly.primitives import galois, hashing
+from faintly.primitives.fields import LANE, Field
+
+FAMILIES = {"prf": 0, "blake2s": 1, "wide": 2}  # kernels.c has the same numbers
+MOST_WORDS = {"prf": 256, "blake2s": 256, "wide": 2047}  # the number of a block is one byte
+
+
+def solve_field(
+    offsets: IntArray, rows: AnyArray, answers: AnyArray, free: AnyArray, field: Field
+) -> AnyArray:
+    """Return for each segment a vector over the field that answers its equations."""
+    offsets = exactly(offsets, np.int64, 1, "offsets")
+    own = exactly(rows, np.uint8, 2, "rows").copy()  # all three are worked on in place
+    said = exactly(answers, np.uint8, 1, "answers").copy()
+    solutions = exactly(free, np.uint8, 2, "free").copy()
+    size = solutions.shape[1]
+    if len(offsets) != len(solutions) + 1 or own.shape != (len(said), size):
+        raise TypeError("offsets, rows, answers and free must describe the same items")
+    if offsets[0] != 0 or offsets[-1] != len(said) or np.diff(offsets).min(initial=0) < 0:
+        raise TypeError("offsets must ascend from 0 to the number of items")
+    for symbols in (own, said, solutions):
+        _inside(symbols, field.order)
+    kept, pivots = np.empty(max(1, size), np.int64), np.empty(max(1, size), np.int64)
+    call(
+        "faintly_solve_field",
+        *(offsets, len(solutions), own, said, size, solutions),
+        *(field.products, field.differences, field.inverses, field.order, kept, pivots),
+    )
+    return solutions
+
+
+def _inside(symbols: AnyArray, order: int) -> None:
+    if symbols.max(initial=0) >= order:
+        raise IndexError(f"a symbol lies outside the field of {order} elements")
+
+
+def read_inner(
+    seeds: IdArray,
+    symbols: AnyArray,
+    ids: IdArray,
+    readings: IntArray,
+    *,
+    field: Field,
+    family: str,
+) -> IntArray:
+    """Return (2, ids): Σ_i s_i(x)·r and Σ_i r² with r = readings[<symbols_i, a_i(x)>]."""
+    symbols = exactly(symbols, np.uint8, 2, "symbols")
+    seeds, ids, readings = _reports(seeds, symbols, ids, readings, field.order)
+    size, power_of_two = symbols.shape[1], field.prime == 2
+    if family not in FAMILIES or not (power_of_two or family == "wide"):
+        raise TypeError("rows are hashed by wide; or prf or blake2s, over a power of two")
+    each = hashing.word_digits(field.order)
+    if family != "wide":
+        each = 32 // (field.order.bit_length() - 1)
+    sums_fit = power_of_two or size * (field.prime - 1) < 2**LANE
+    if -(-size // each) > MOST_WORDS[family] or not sums_fit:
+        raise TypeError("rows are too long for the hash, or sums for their lanes")
+    totals = np.zeros((2, len(ids)), dtype=np.int64)
+    scratch = np.empty(size * field.order, dtype=np.uint32)
+    call(
+        "faintly_read_inner",
+        *(seeds, symbols, size, len(seeds), ids, len(ids), readings),
+        *(field.lanes, field.order, field.prime, each, FAMILIES[family], scratch, totals),
+    )
+    return totals
+
+
+def read_polynomial(
+    seeds: IdArray,
+    fields: WordArray,
+    ids: IdArray,
+    readings: IntArray,
+    *,
+    bits: int,
+    hashed: bool,
+) -> IntArray:
+    """Return (2, ids): Σ_i s_i(x)·r and Σ_i r² with r = readings[P_i(γ_i(x))]; see reference."""
+    fields = exactly(fields, np.uint32, 2, "fields")
+    if not 1 <= bits <= galois.MAX_BITS:
+        raise IndexError(f"there is no field of {bits} bits")
+    seeds, ids, readings = _reports(seeds, fields, ids, readings, 2**bits)
+    if not hashed and ids.max(initial=0) >= 2**bits:
+        raise IndexError("an id is not a point of the field")
+    totals = np.zeros((2, len(ids)), dtype=np.int64)
+    table = np.empty(2**bits, dtype=np.uint32)
+    call(
+        "faintly_read_polynomial",
+        *(seeds, fields, fields.shape[1], len(seeds), ids, len(ids), readings, bits),
+        *(int(hashed), *galois.tables(bits), table, totals),
+    )
+    return totals
+
+
+def _reports(
+    seeds: IdArray, symbols: AnyArray, ids: IdArray, readings: IntArray, order: int
+) -> tuple[IdArray, IdArray, IntArray]:
+    """Return the columns beside the symbols, having checked that all of them fit."""
+    seeds = exactly(seeds, np.uint64, 1, "seeds")
+    ids = exactly(ids, np.uint64, 1, "ids")
+    readings = exactly(readings, np.int64, 1, "readings")
+    _inside(symbols, order)
+    if len(seeds) != len(symbols) or symbols.shape[1] < 1 or len(readings) != order:
+        raise TypeError("seeds and symbols must describe the same reports, readings every symbol")
+    return seeds, ids, readings
