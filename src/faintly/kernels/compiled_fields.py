@@ -51,8 +51,10 @@ def read_inner(
     family: str,
 ) -> IntArray:
     """Return (2, ids): Σ_i s_i(x)·r and Σ_i r² with r = readings[<symbols_i, a_i(x)>]."""
-    symbols = exactly(symbols, np.uint8, 2, "symbols")
+    if symbols.dtype != np.uint8:
+        symbols = exactly(symbols, np.uint32, 2, "symbols")  # as they stand in a report
     seeds, ids, readings = _reports(seeds, symbols, ids, readings, field.order)
+    symbols = exactly(symbols.astype(np.uint8, copy=False), np.uint8, 2, "symbols")
     size, power_of_two = symbols.shape[1], field.prime == 2
     if family not in FAMILIES or not (power_of_two or family == "wide"):
         raise TypeError("rows are hashed by wide; or prf or blake2s, over a power of two")

@@ -216,7 +216,7 @@ class RetrievalGf(Mechanism):
                 seeds, fields, ids, counted, bits=self.bits, hashed=hashed
             )
         return kernels.read_inner(
-            *(seeds, fields.astype(np.uint8), ids, counted),
+            *(seeds, fields, ids, counted),
             field=field_of(self.channel.size),
             family=self.plan.hashing.family,
         )

@@ -120,6 +120,8 @@ def test_what_would_read_out_of_bounds_is_refused(generator):
     how = {"field": fields.field_of(3), "family": "wide"}
     with pytest.raises(IndexError, match="outside the field of 3"):
         kernels.read_inner(one, symbols + np.uint8(3), one, readings, **how)
+    with pytest.raises(IndexError, match="outside the field of 3"):  # it would wrap to 0
+        kernels.read_inner(one, symbols.astype(np.uint32) + np.uint32(256), one, readings, **how)
     with pytest.raises(TypeError, match="every symbol"):
         kernels.read_inner(one, symbols, one, readings[:2], **how)
     with pytest.raises(TypeError, match="too long"):
