@@ -179,3 +179,18 @@ def test_too_many_items_are_refused_before_any_noise_is_drawn():
     assert mechanism.randomize(fits, seeds, seeded(1, "noise")).shape == (1, 1)
     with pytest.raises(TooManyItems, match="at most 32"):
         mechanism.randomize(VectorBatch.of([SparseVector(range(33))]), seeds, seeded(1, "noise"))
+
+
+def test_the_auditors_case_fails_with_half_the_noise():
+    """Sixty-four flips at delta 1e-5: the plan's own lemma keeps it, half of its noise does not."""
+    plan = plan_of(distance=128, sparsity=64, epsilon=4.0, delta=1e-5)
+    (case,) = mechanism_of(plan).miniatures()
+    assert checks.check_case(case).holds
+    change = round(
+        -plan.budget.epsilon / math.log(noise.carry_ratios(list(case.mechanism.noise))[0])
+    )
+    less = noise.laplace_thresholds(
+        noise.exp_at_least(-noise.exact(plan.budget.epsilon) * 2 / change)
+    )
+    mutant = replace(case, mechanism=replace(case.mechanism, noise=tuple(less)))
+    assert not checks.check_case(mutant).holds

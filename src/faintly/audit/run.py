@@ -128,15 +128,22 @@ def _law(mechanism: Mechanism) -> Iterator[Finding]:
     found = False
     for case in mechanism.miniatures():
         found = True
-        verdict = checks.check_privacy(case.mechanism, case.grid, case.items)
-        what = "delta" if case.mechanism.guarantee().budget.delta else "log ratio"
-        evidence = (
-            f"every report, hash and neighbouring pair of {case.items} items with values "
-            f"{', '.join(f'{value:g}' for value in case.grid)}; largest {what} at {verdict.where}"
-        )
+        verdict = checks.check_case(case)
+        evidence = _case_words(case, verdict.where)
         yield Finding("law", verdict.holds, verdict.measured, verdict.allowed, evidence)
     if not found:
         yield Finding("law", False, 0, 0, "the mechanism offers no case to enumerate")
+
+
+def _case_words(case: Miniature, where: str) -> str:
+    if case.pair is not None:
+        return f"every report, and every outcome of the hash, for {where}: the exact delta"
+    what = "delta" if case.mechanism.plan.budget.delta else "log ratio"
+    values = ", ".join(f"{value:g}" for value in case.grid)
+    return (
+        f"every report, hash and neighbouring pair of {case.items} items with values {values}; "
+        f"largest {what} at {where}"
+    )
 
 
 def _client(mechanism: Mechanism, samples: int) -> Iterator[Finding]:
@@ -192,13 +199,16 @@ def _sampler(mechanism: Mechanism, samples: int) -> Iterator[Finding]:
                 score, count = _misfit(case.mechanism, values, seed, samples)
                 cells += count
                 if score > worst:
-                    worst, where = score, f"values {values}, seed {seed}"
+                    worst, where = score, f"{len(values)} item(s), seed {seed}"
     limit = -NormalDist().inv_cdf(FALSE_ALARM / max(1, cells) / 2)
     evidence = f"{cells} frequencies compared, worst {worst:.2f} standard deviations at {where}"
     yield Finding("sampler", worst <= limit, worst, limit, evidence)
 
 
 def _sampler_vectors(case: Miniature) -> Iterator[tuple[float, ...]]:
+    if case.pair is not None:
+        yield case.pair[0]
+        return
     yield (max(case.grid),)
     yield (max(case.grid),) * case.items
     yield tuple(case.grid[position % len(case.grid)] for position in range(case.items))
@@ -221,9 +231,9 @@ def _misfit(
     if (drawn >= np.array(mechanism.layout.limits)).any():
         return float("inf"), len(law)  # a report that the layout does not allow
     counts = np.bincount(mechanism.report_number(drawn, seed), minlength=len(law))
-    # Rare reports are counted together: alone, their counts are too skewed for a normal limit.
-    rare = samples * law < COMMON
-    expected = np.append(law[~rare], law[rare].sum())
-    seen = np.append(counts[~rare], counts[rare].sum())
+    # Rare reports are counted together with their neighbours: alone, their counts are too
+    # skewed for a normal limit.
+    group = np.floor((np.cumsum(law) - law) * samples / COMMON).astype(np.int64)
+    expected, seen = np.bincount(group, weights=law), np.bincount(group, weights=counts)
     spread = np.sqrt(np.maximum(samples * expected * (1 - expected), COMMON / 2))
     return float((np.abs(seen - samples * expected) / spread).max()), len(expected)

@@ -29,7 +29,7 @@ class SketchShape:
     """What a sketch of a plan holds: tables of so many rows and columns, or report columns."""
 
     tables: tuple[int, int] | None  # None in direct mode
-    fields: int  # of one report
+    limits: tuple[int, ...]  # what each field of a report stays below
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +54,7 @@ class Sketch:
             reports,
             0,
             hash_seeds=np.zeros(0, dtype=np.uint64),
-            fields=np.zeros((0, shape.fields), dtype=np.uint32),
+            fields=np.zeros((0, len(shape.limits)), dtype=np.uint32),
         )
 
     @property

@@ -313,6 +313,48 @@ def slot_bins(epsilon: float, most: int) -> int:
     return int(bins[np.argmin(worst)])
 
 
+def sign_response_variance(tokens: int, epsilon: float) -> float:
+    """Return n·Var of randomized response on the sign of one projection (one group, N = 1)."""
+    odd = tokens if tokens % 2 else tokens + 1
+    halves = math.prod((2 * step - 1) / (2 * step) for step in range(1, (odd - 1) // 2 + 1))
+    return (1 / (math.tanh(epsilon / 2) * halves)) ** 2
+
+
+def collision_variance(tokens: int, bins: int, epsilon: float) -> float:
+    """Return V0 of the signed collision mechanism with that many bins."""
+    slots, growth = 2 * bins, math.exp(epsilon)
+    omega = tokens * growth + slots - tokens
+    # Distinct slots hit by the other tokens, none of which hits the opposite slot.
+    law = np.zeros(tokens + 1)
+    law[1] = 1.0
+    hits = np.arange(tokens + 1)
+    free = np.maximum(slots - 1 - hits, 0) / (slots - 1)
+    for _ in range(tokens - 1):
+        moved = law * free
+        law -= moved
+        law[1:] += moved[:-1]
+    possible = hits < slots
+    missed = np.zeros(tokens + 1)
+    missed[possible] = (omega - hits[possible] * growth) / (omega * (slots - hits[possible]))
+    apart = (1 - 1 / slots) ** (tokens - 1)
+    c = apart * float(law @ (growth / omega - missed))
+    return 1 / (bins * c * c)
+
+
+def collision_bins(tokens: int, epsilon: float) -> int:
+    """Return the bins of the signed collision mechanism with the least V0 (it has one valley)."""
+    low, high = 1, math.ceil(4 * tokens * (math.exp(epsilon) + 1))
+    while low < high:
+        middle = (low + high) // 2
+        here, following = (collision_variance(tokens, middle + step, epsilon) for step in (0, 1))
+        # Too few bins for all tokens to fall apart leave no signal, or one of the wrong sign.
+        if 2 * middle < tokens or following < here:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 def lower_bound(tokens: int, epsilon: float) -> float:
     """Return what V0 of no unbiased mechanism can go below (user level, many items)."""
     growth = math.exp(epsilon)

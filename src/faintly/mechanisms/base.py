@@ -133,7 +133,7 @@ class Mechanism(ABC):
     def sketch_shape(self) -> SketchShape:
         """Return what a sketch of this plan holds."""
         tables = self.table_shape if self.plan.decode == "table" else None
-        return SketchShape(tables, len(self.layout.widths))
+        return SketchShape(tables, self.layout.limits)
 
     def empty_sketch(self) -> Sketch:
         """Return the sketch of no reports."""
@@ -253,6 +253,10 @@ class Miniature:
     mechanism: Mechanism
     grid: tuple[float, ...] = (-1.0, -0.5, 0.0, 0.5, 1.0)
     items: int = 3
+    # Where all outcomes are too many to list: one pair, and classes of like outcomes that
+    # matter for it, each with its probability.
+    pair: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    weighted: tuple[tuple[float, Any], ...] = ()
 
 
 _REGISTRY: dict[str, type[Mechanism]] = {}

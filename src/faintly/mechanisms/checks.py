@@ -33,7 +33,7 @@ from faintly.core import (
     UserLevel,
     VectorBatch,
 )
-from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.base import Mechanism, Miniature
 from faintly.primitives.entropy import seeded
 
 Values = tuple[float, ...]
@@ -250,6 +250,17 @@ def check_privacy(
     worst = max(deltas)
     pair = pairs[deltas.index(worst)]
     return Verdict("privacy", worst <= budget.delta + SLACK, worst, budget.delta, f"{pair}")
+
+
+def check_case(case: Miniature) -> Verdict:
+    """Return whether a miniature keeps its budget: all its pairs, or the one that it names."""
+    if case.pair is None:
+        return check_privacy(case.mechanism, case.grid, case.items)
+    budget = case.mechanism.plan.budget
+    delta = exact_delta(case.mechanism, *case.pair, budget.epsilon, case.weighted)
+    return Verdict(
+        "privacy", delta <= budget.delta, delta, budget.delta, f"{len(case.pair[0])} flips"
+    )
 
 
 def check_statement(mechanism: Mechanism) -> Verdict:

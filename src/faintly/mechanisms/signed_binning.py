@@ -41,6 +41,8 @@ from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import round_unbiased
 
+MOST_FLIPS = 128  # of a miniature of the squeeze row: its law costs their number squared
+
 
 @register("signed-binning")
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +197,7 @@ class SignedBinning(Mechanism):
         """Yield a case of one or two coarse bins, with up to two items more than planned."""
         bins = min(self.bins, 2)
         if self.row == "squeeze":
-            yield Miniature(self._small_squeeze(), (-1.0, 0.0, 1.0), 3)
+            yield self._small_squeeze()
         elif self.row == "l1":
             near = WithinL1(min(1.5, rows.distance(self.plan.unit)))
             options = {"row": "l1", "bins": 1, "steps": 2}
@@ -204,15 +206,25 @@ class SignedBinning(Mechanism):
             options = {"row": self.row, "bins": bins, "steps": 1}
             yield Miniature(self.small(sparsity=1, options=options))
 
-    def _small_squeeze(self) -> "SignedBinning":
-        """Return the squeeze of four items at a coarse grid; its lemma then needs a large delta."""
-        budget = Budget(self.plan.budget.epsilon, max(0.3, self.plan.budget.delta))
-        plan = replace(self.plan, unit=WithinL1(8), budget=budget, sparsity=4)
-        change = rows.squeezed_steps(8, 4, 1, 1, budget.delta)
-        bound = noise.exp_at_least(-noise.exact(budget.epsilon) / change)
+    def _small_squeeze(self) -> Miniature:
+        """Return flips of as many items as the distance allows, in one bin of whole steps.
+
+        Equal items differ by their signs only, so outcomes are classes by the number of minus
+        signs. The noise is that of the plan's own lemma, on a grid that can be enumerated.
+        """
+        flips = min(int(rows.distance(self.plan.unit) / 2), self.plan.sparsity, MOST_FLIPS)
+        reach, delta = rows.distance(self.plan.unit), self.plan.budget.delta
+        fine = rows.squeezed_steps(reach, self.plan.sparsity, 1, self.steps, delta)
+        change = -(-fine // self.steps)
+        bound = noise.exp_at_least(-noise.exact(self.plan.budget.epsilon) / change)
         thresholds = noise.laplace_thresholds(bound)
-        reach = 4 + rows.tail_steps(thresholds) // 3
-        return replace(self, plan=plan, bins=1, steps=1, range=reach, noise=tuple(thresholds))
+        span = flips + rows.tail_steps(thresholds) // 3
+        small = replace(self, bins=1, steps=1, range=span, noise=tuple(thresholds))
+        weighted = tuple(
+            (math.comb(flips, minus) / 2**flips, ((0, -1),) * minus + ((0, 1),) * (flips - minus))
+            for minus in range(flips + 1)
+        )
+        return Miniature(small, pair=((1.0,) * flips, (-1.0,) * flips), weighted=weighted)
 
     def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int], ...]]:
         """Yield every assignment of (bin, sign) to `items` items."""

@@ -110,10 +110,14 @@ def _arrays(body: bytes, counted: Sketch, shape: SketchShape) -> Sketch:
         _expect(body, 8 * shape.tables[0] * shape.tables[1])
         tables = np.frombuffer(body, dtype="<i8").reshape(shape.tables).astype(np.int64)
         return replace(counted, tables=tables)
-    count, width = counted.count, shape.fields
+    count, width = counted.count, len(shape.limits)
     _expect(body, count * (8 + 4 * width))
     seeds = np.frombuffer(body, dtype="<u8", count=count).astype(np.uint64)
     fields = np.frombuffer(body, dtype="<u4", offset=8 * count).reshape(count, width)
+    outside = fields >= np.array(shape.limits, dtype=np.uint64)
+    if outside.any():
+        position = int(np.argmax(outside.any(axis=1)))
+        raise SketchRejected(Reject.OUT_OF_RANGE, f"a field of report {position} is out of range")
     return replace(counted, hash_seeds=seeds, fields=fields.astype(np.uint32))
 
 
