@@ -306,8 +306,9 @@ def test_dropped_items_of_span_safe_lose_what_is_printed():
     assert first == pytest.approx(-1 / 16, abs=checks.SLACK)
     assert last == pytest.approx(0.5 * (1 / 16 / 16 + 15 / 16 / 4), abs=checks.SLACK)
     assert max(abs(first), abs(last) / 0.5) <= two.relative_bias()
-    narrow = small("span-safe", 2.0, symbol_bits=2, symbols=1)
-    assert span_bias(narrow, (1.0, -0.5), 2) == pytest.approx(0.0, abs=checks.SLACK)
+    assert span_bias(two, (1.0, -0.5), 2) == pytest.approx(0.0, abs=checks.SLACK)
+    with pytest.raises(InvalidPlan, match="1 symbols cannot hold 2 items; use at least 2"):
+        small("span-safe", 2.0, symbol_bits=2, symbols=1)
 
 
 @pytest.mark.parametrize("form", ["span-safe", "polynomial", "full"])

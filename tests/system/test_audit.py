@@ -182,3 +182,25 @@ def test_a_cut_to_k_added_to_the_design_of_retrieval_is_caught():
 def test_a_biased_coin_in_retrieval_is_caught_by_the_black_box():
     found = audit(plan_of("retrieval"), samples=SAMPLES, make=with_randomize(biased_coin))
     assert {"client", "sampler"} & {one.check for one in found.findings if not one.holds}
+
+
+def doubled(name):
+    """Mutant: the client of a plan with the epsilon of twice the promise."""
+
+    def make(plan):
+        wish = {**WISHES[name], "epsilon": 2 * WISHES[name]["epsilon"]}
+        loud = make_mechanism(
+            make_plan(
+                mechanism=name, sparsity=3, clients=1_000, universe=16, salt=bytes(16), **wish
+            )
+        )
+        object.__setattr__(loud, "plan", replace(loud.plan, budget=plan.budget))
+        return loud
+
+    return make
+
+
+@pytest.mark.parametrize("name", ["retrieval", "retrieval-gf"])
+def test_a_client_of_twice_the_epsilon_is_caught_by_integers_and_by_samples(name):
+    found = audit(plan_of(name), samples=SAMPLES, make=doubled(name))
+    assert {"statement", "client"} <= {one.check for one in found.findings if not one.holds}

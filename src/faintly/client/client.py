@@ -11,7 +11,7 @@ from faintly.client.ledger import Ledger
 from faintly.client.policy import Policy, admit, read_plan
 from faintly.core import Key, Layout, Plan, Report, ReportBatch, SparseVector, VectorBatch
 from faintly.core.spending import Charge, Loss
-from faintly.errors import InvalidInput, TooManyItems
+from faintly.errors import InvalidInput
 from faintly.mechanisms import Mechanism
 from faintly.primitives.entropy import secure
 from faintly.wire import report_v1
@@ -133,11 +133,8 @@ class Client:
 
     def _vector(self, items: Items) -> SparseVector:
         vector = self.plan.vector(items)
-        if self._mechanism.enforces_sparsity and len(vector) > self.plan.sparsity:
-            # The mechanism would refuse too, but only after the report was paid for.
-            raise TooManyItems(
-                f"the plan allows at most {self.plan.sparsity} items; choose which to keep"
-            )
+        # The mechanism would refuse too, but only after the report was paid for.
+        self._mechanism.check_vector(vector)
         return vector
 
     def _randomize(self, vector: SparseVector) -> Report:

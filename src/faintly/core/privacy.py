@@ -111,13 +111,17 @@ class Guarantee:
             f"{getattr(self.unit, 'distance', 0):g}",
         }[type(self.unit)]
         factor = math.exp(self.budget.epsilon)
+        bound = f"no report is more than {factor:.3g} times as likely"
+        if self.budget.delta:
+            bound = (
+                f"no set of reports is, but for a difference of {self.budget.delta:g} in its "
+                f"probability, more than {factor:.3g} times as likely"
+            )
         text = (
             f"Whoever sees a report, and knows everything else, can hardly tell {hidden}: "
-            f"no report is more than {factor:.3g} times as likely with it as without it "
+            f"{bound} with it as without it "
             f"({self.budget}, local differential privacy, {self.unit} level)."
         )
-        if self.budget.delta:
-            text += f" This may fail with probability at most {self.budget.delta:g}."
         if self.conditions:
             text += " It holds provided that " + "; ".join(self.conditions) + "."
         return text

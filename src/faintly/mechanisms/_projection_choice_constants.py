@@ -182,7 +182,7 @@ def sign_sum_tail(count: int) -> FloatArray:
     law[1:] *= 2
     if count % 2:
         law[0] *= 2
-    tails = np.cumsum((law / law.sum())[::-1])[::-1]
+    tails = np.minimum(np.cumsum((law / law.sum())[::-1])[::-1], 1.0)  # sums may round above 1
     out = np.zeros(reach + 1)
     out[values] = tails
     between = values[1:] - 1

@@ -227,7 +227,11 @@ def check(plan: Plan) -> Channel:
         _check_polynomial(given, plan.sparsity, plan.universe.size)
     else:
         bits = need.integer(given["symbol_bits"], "symbol_bits", 1, 8)
-        _hashed_symbols(given["symbols"], bits)
+        if _hashed_symbols(given["symbols"], bits) < plan.sparsity:
+            raise InvalidPlan(
+                f"{given['symbols']} symbols cannot hold {plan.sparsity} items; "
+                f"use at least {plan.sparsity}"
+            )
         if given["seed_bytes"] != plan.hashing.seed_bytes:
             raise InvalidPlan(f"{form} sends seeds of {plan.hashing.seed_bytes} bytes")
     if form == "full" and failure(given["symbol_bits"], plan.sparsity, given["symbols"]) >= 1:

@@ -289,3 +289,6 @@ def _check_thresholds(thresholds: Any) -> None:
     for position, threshold in enumerate(thresholds):
         if not isinstance(threshold, int) or not 0 < threshold < noise.FULL:
             raise InvalidPlan(f"noise threshold {position} must be between 1 and 2^32 - 1")
+    if thresholds[-1] > noise.FULL // 2:
+        # Drawing would go on and on; calibration stays far below.
+        raise InvalidPlan("the last noise threshold must be at most 2^31")

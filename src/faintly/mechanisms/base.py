@@ -34,13 +34,14 @@ from faintly.core import (
     ReportBatch,
     Sketch,
     SketchShape,
+    SparseVector,
     Unit,
     Universe,
     VectorBatch,
     WordArray,
 )
 from faintly.core.plan import check_budget, check_sizes
-from faintly.errors import InvalidPlan
+from faintly.errors import InvalidPlan, TooManyItems
 from faintly.primitives.entropy import Rng
 from faintly.primitives.hashing import LinearMaps
 
@@ -118,6 +119,13 @@ class Mechanism(ABC):
         events or an l1 distance a bounded cost at user level in a client's ledger.
         """
         return False
+
+    def check_vector(self, vector: SparseVector) -> None:
+        """Refuse a vector that the theorem does not cover, before anything is paid for."""
+        if self.enforces_sparsity and len(vector) > self.plan.sparsity:
+            raise TooManyItems(
+                f"the plan allows at most {self.plan.sparsity} items; choose which to keep"
+            )
 
     @cached_property
     def maps(self) -> LinearMaps:

@@ -90,6 +90,8 @@ class Gaussian(Mechanism):
         if not isinstance(plan.unit, WithinL1):
             raise InvalidPlan(f"gaussian protects l1:DISTANCE, not {plan.unit}")
         need.direct(plan, "gaussian", FAMILY)
+        if plan.budget.delta == 0:
+            raise InvalidPlan("gaussian needs delta above 0")
         _keys(plan.universe)
         most = {
             "steps": (1, MAX_STEPS),

@@ -34,6 +34,7 @@ from faintly.core import (
     Plan,
     ReportBatch,
     Sketch,
+    SparseVector,
     VectorBatch,
     WordArray,
 )
@@ -138,7 +139,21 @@ class ProjectionChoice(Mechanism):
     def guarantee(self) -> Guarantee:
         """Return ln(T·(M-N)/(N·(2^32-T))), for every hash and any number of items."""
         ratio = planning.likelihood_ratio(self.shape, self.top, self.threshold)
-        return Guarantee(self.plan.unit, Budget(float(noise.log_at_least(ratio))), THEOREM)
+        conditions = () if self.shape.signed else ("every value is at least 0",)
+        return Guarantee(
+            self.plan.unit, Budget(float(noise.log_at_least(ratio))), THEOREM, conditions
+        )
+
+    def check_vector(self, vector: SparseVector) -> None:
+        """Refuse a negative value in the unsigned form, which has no report for it."""
+        self._check_signs(vector.values)
+
+    def _check_signs(self, values: FloatArray) -> None:
+        if not self.shape.signed and (values < 0).any():
+            position = int(np.argmax(values < 0))
+            raise InvalidVector(
+                f"value at position {position} is negative; the unsigned form needs [0, 1]"
+            )
 
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
         """Return the slot of one report per vector, or the cell that it stands for.
@@ -150,11 +165,7 @@ class ProjectionChoice(Mechanism):
         by Theorem 1. The caller draws `hash_seeds` without looking at the vectors, and from
         another source than `rng`; dummies never come from a seed.
         """
-        if not self.shape.signed and (vectors.values < 0).any():
-            position = int(np.argmax(vectors.values < 0))
-            raise InvalidVector(
-                f"value at position {position} is negative; the unsigned form needs [0, 1]"
-            )
+        self._check_signs(vectors.values)
         each = max(self.shape.slots, self.groups * (-(-self.tokens // client.WORD_BITS)))
         size = max(1, BLOCK // each)
         slots = [

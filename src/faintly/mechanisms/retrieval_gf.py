@@ -258,7 +258,7 @@ class RetrievalGf(Mechanism):
         """
         k = self.plan.sparsity
         if self.form != "polynomial":
-            return float(self.channel.size) ** (k - 1 - self.symbols)
+            return float(self.channel.size) ** min(0, k - 1 - self.symbols)
         if self.seed_size:
             return (k - 1) / (2 * self.channel.size)
         if self.symbols > k:

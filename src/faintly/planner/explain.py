@@ -3,6 +3,7 @@
 import math
 
 from faintly.core import EventLevel, UserLevel
+from faintly.errors import InvalidInput
 from faintly.mechanisms import mechanism_of
 from faintly.planner.error_model import smallest_visible
 from faintly.planner.search import Candidate, Ranking
@@ -78,11 +79,15 @@ def _collected(pick: Candidate) -> str:
 def _hidden(pick: Candidate) -> str:
     guarantee = mechanism_of(pick.plan).guarantee()
     factor = math.exp(guarantee.budget.epsilon)
-    return (
+    text = (
         "What is hidden, and from whom. From everybody who sees reports: the operator, its staff "
-        f"and suppliers, an eavesdropper, whoever obtains the files later. {guarantee.words()} "
-        "Put as odds: whoever held it for as likely as not beforehand (50 %) can be at most "
-        f"{100 * factor / (1 + factor):.3g} % sure afterwards, whatever the report says and "
+        f"and suppliers, an eavesdropper, whoever obtains the files later. {guarantee.words()}"
+    )
+    if guarantee.budget.delta:
+        return text
+    return (
+        f"{text} Put as odds: whoever held it for as likely as not beforehand (50 %) can be at "
+        f"most {100 * factor / (1 + factor):.3g} % sure afterwards, whatever the report says and "
         "whatever else they know."
     )
 
@@ -129,6 +134,10 @@ def warnings(ranking: Ranking, expected_mean: float | None = None) -> list[str]:
     pick, found = ranking.pick, []
     plan, stderr = pick.plan, pick.stderr
     visible = smallest_visible(stderr, ranking.wish.keys)
+    if expected_mean is not None and not 0 < expected_mean <= 1:
+        raise InvalidInput(
+            f"the expected mean must be above 0 and at most 1, got {expected_mean:g}"
+        )
     if expected_mean is not None and expected_mean < visible:
         need = math.ceil(plan.clients * (visible / expected_mean) ** 2)
         found.append(

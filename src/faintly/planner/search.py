@@ -12,7 +12,7 @@ from typing import Any
 
 from faintly.core import Plan
 from faintly.core.plan import SALT_BYTES
-from faintly.errors import FaintlyError, InvalidPlan
+from faintly.errors import BoundDoesNotApply, FaintlyError, InvalidPlan
 from faintly.mechanisms import Request, mechanism_class, mechanism_names, mechanism_of
 from faintly.planner.wish import Wish, wish_for
 from faintly.primitives.entropy import secure
@@ -256,7 +256,10 @@ def _measure(name: str, asked: _Asked) -> Candidate | str:
 
 def plan_for(name: str, request: Request, salt: bytes) -> Plan:
     """Return the plan that a mechanism makes of a request."""
-    calibrated = mechanism_class(name).calibrate(request)
+    try:
+        calibrated = mechanism_class(name).calibrate(request)
+    except ArithmeticError:
+        raise BoundDoesNotApply(f"{name} has no numbers for such extreme parameters") from None
     return Plan(
         unit=request.unit,
         budget=request.budget,
@@ -292,7 +295,8 @@ def _drawbacks(
 
 def ordered(candidates: Iterable[Candidate], measure: str) -> list[Candidate]:
     """Return the candidates best first, by the rules that `survey` states."""
-    left = sorted(candidates, key=lambda one: (bool(one.drawbacks), getattr(one, measure)))
+    finite = (one for one in candidates if math.isfinite(getattr(one, measure)))
+    left = sorted(finite, key=lambda one: (bool(one.drawbacks), getattr(one, measure)))
     done: list[Candidate] = []
     while left:
         limit = TIE * getattr(left[0], measure)

@@ -100,3 +100,17 @@ def test_dense_curve_is_the_bins_curve_of_one_bin():
                 reach = np.cumsum(level)
                 total[1 : len(reach) + 1] += reach
             np.testing.assert_allclose(total, dense, rtol=1e-10)
+
+
+def test_constants_are_finite_for_every_sparsity():
+    """Tails that round above 1 once made them NaN for 51 values of k below 600."""
+    for tokens in range(1, 601):
+        tails = constants.sign_sum_tail(tokens)
+        assert tails.max() <= 1.0
+        assert (np.diff(tails) <= 1e-15).all()
+    for tokens in (21, 23, 41, 109, 511):
+        plan = make_plan(
+            protect="user", epsilon=1.0, sparsity=tokens, clients=10**5, universe=10**4
+        )
+        assert plan.mechanism == "projection-choice"
+        assert 5.9 * tokens < mechanism_of(plan).predicted_variance(0) < 6.6 * tokens
