@@ -1,0 +1,295 @@
+"""Discrete Gaussian noise on every coordinate: for l1 changes too long for single answers.
+
+Client  y[x] = round at random(v[x]·steps) + Z[x] for each key x of a small universe, kept
+        within ±range; P(Z = z) is proportional to e^(-z²/(2·variance))
+Server  mean[x] = Σᵢ yᵢ[x] / (n·steps)
+A change of L1 norm L whose coordinates move by at most 2 has a squared length of at most 2L (L²
+for L below 2), so n·Var grows like L and not like L². δ is computed from the integers, for any
+number of items; gaussian.proof.md has the arguments. The report is as long as the universe.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from faintly.core import (
+    Budget,
+    Cells,
+    FloatArray,
+    Guarantee,
+    Hashing,
+    IdArray,
+    IntArray,
+    Layout,
+    Plan,
+    ReportBatch,
+    Sketch,
+    Universe,
+    VectorBatch,
+    WithinL1,
+    WordArray,
+)
+from faintly.core.report import fields_below
+from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
+from faintly.mechanisms import parameters as need
+from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
+from faintly.primitives import gaussian
+from faintly.primitives.entropy import Rng
+from faintly.primitives.rounding import round_unbiased
+
+THEOREM = "gaussian.proof.md, Theorem 1 (the continuous Gaussian, rounded at random)"
+NAMES = ("steps", "variance", "range")
+FAMILY = "prf"  # nothing is hashed
+MAX_KEYS = 4096  # a report has one integer of about ten bits for each: 5 KiB
+MAX_STEPS = 2**8
+MAX_RANGE = 2**31 - 1
+DRAWS = 2**20  # noise drawn at once when bulk encoding
+LEAST_DELTA = "0.00001"
+SMALL_REPORTS = 2**20  # that an enumerated case can send
+
+
+@register("gaussian")
+@dataclass(frozen=True, kw_only=True)
+class Gaussian(Mechanism):
+    """Public parameters of one collection; both sides hold the same object."""
+
+    plan: Plan
+    steps: int  # grid steps per unit
+    variance_steps: int  # of the noise, in squared grid steps
+    range: int  # what a report can say, in grid steps
+
+    @classmethod
+    def calibrate(cls, request: Request) -> Calibrated:
+        """Choose the coarsest grid and the least variance that keep the budget."""
+        if not isinstance(request.unit, WithinL1):
+            raise UnsupportedUnit(f"gaussian protects l1:DISTANCE, not {request.unit}")
+        need.no_more(request.options, "gaussian")
+        if request.decode != "direct" or request.family not in (None, FAMILY):
+            raise InvalidPlan("gaussian adds up reports and hashes nothing; use --decode direct")
+        need.no_tables(request, "gaussian")
+        if request.budget.delta == 0:
+            raise BoundDoesNotApply(
+                "Gaussian noise needs delta above 0; give --delta (for example "
+                f"{LEAST_DELTA}), or use retrieval-l1 with form polynomial, which is pure"
+            )
+        keys = _keys(request.universe)
+        steps, variance = _least_noise(request, request.unit.distance, keys)
+        tail = math.sqrt(2 * variance * math.log(20 * request.clients * keys / request.failure))
+        parameters = {"steps": steps, "variance": variance, "range": steps + math.ceil(tail)}
+        return Calibrated(parameters=parameters, hashing=Hashing(family=FAMILY))
+
+    @classmethod
+    def from_plan(cls, plan: Plan) -> Self:
+        """Return the mechanism a plan describes, checking every parameter."""
+        given = need.named(plan, NAMES)
+        if not isinstance(plan.unit, WithinL1):
+            raise InvalidPlan(f"gaussian protects l1:DISTANCE, not {plan.unit}")
+        need.direct(plan, "gaussian", FAMILY)
+        if plan.budget.delta == 0:
+            raise InvalidPlan("gaussian needs delta above 0")
+        _keys(plan.universe)
+        most = {
+            "steps": (1, MAX_STEPS),
+            "variance": (gaussian.SMOOTHED + 1, gaussian.MAX_VARIANCE),
+            "range": (1, MAX_RANGE),
+        }
+        for name, (low, high) in most.items():
+            need.integer(given[name], name, low, high)
+        if given["steps"] & (given["steps"] - 1):
+            raise InvalidPlan(f"steps must be a power of two, got {given['steps']}")
+        return cls(
+            plan=plan,
+            steps=given["steps"],
+            variance_steps=given["variance"],
+            range=given["range"],
+        )
+
+    @property
+    def keys(self) -> int:
+        """Return d, the number of keys and of integers in a report."""
+        return _keys(self.plan.universe)
+
+    @cached_property
+    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+        """Return one field for each key, and no seed."""
+        return fields_below(2 * self.range + 1, self.keys, 0)
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        """Return the value of one grid step."""
+        return 1 / self.steps
+
+    def guarantee(self) -> Guarantee:
+        """Return the plan's epsilon with the delta that the variance keeps there."""
+        assert isinstance(self.plan.unit, WithinL1)
+        epsilon = self.plan.budget.epsilon
+        reach = self.plan.unit.distance
+        _check_rounding(epsilon, reach, self.steps, self.variance_steps)
+        delta = _delta(epsilon, reach, self.steps, self.variance_steps, self.keys)
+        return Guarantee(self.plan.unit, Budget(epsilon, min(delta, 1 - 2.0**-53)), THEOREM)
+
+    def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:  # noqa: ARG002
+        """Return one noisy integer for each key and vector.
+
+        Privacy: any change of L1 norm up to the plan's distance, within its budget, for any
+        number of items.
+        """
+        rounded = round_unbiased(vectors.values, self.steps, rng)
+        out = np.empty((len(vectors), self.keys), dtype=np.uint32)
+        size = max(1, DRAWS // self.keys)
+        for start in range(0, len(vectors), size):
+            part = vectors.slice(start, start + size)
+            noisy = gaussian.draw(self.variance_steps, len(part) * self.keys, rng)
+            first = int(vectors.offsets[start])
+            place = part.owners * self.keys + part.indices.astype(np.int64)
+            noisy[place] += rounded[first : first + len(place)]
+            kept = noisy.clip(-self.range, self.range) + self.range
+            out[start : start + size] = kept.reshape(-1, self.keys)
+        return out
+
+    def cells(self, batch: ReportBatch) -> Cells:
+        """Refuse: reports are added up as they are."""
+        raise NotImplementedError("gaussian decodes directly; it has no cells")
+
+    def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
+        """Return Σᵢ yᵢ[x] for each id."""
+        columns = ids.astype(np.int64)
+        return batch.fields.sum(axis=0, dtype=np.int64)[columns] - len(batch) * self.range
+
+    def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return n·Var: the noise and, where the key may be held, the largest rounding."""
+        known = self.predicted_variance(0.0) if ids is None else self.worst_variance()
+        return np.full(len(means), known)
+
+    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
+        """Return the variance of the noise, which does not depend on what clients hold."""
+        return self.variance_steps / self.steps**2
+
+    def worst_variance(self) -> float:
+        """Return noise and rounding of a value half a step off the grid."""
+        return (self.variance_steps + 0.25) / self.steps**2
+
+    def influence(self) -> float:
+        """Return the largest value that a report can claim for a key."""
+        return self.range / self.steps
+
+    def miniatures(self) -> Iterator[Miniature]:
+        """Yield one key, and two keys where reports of two stay few enough."""
+        assert isinstance(self.plan.unit, WithinL1)
+        reach = self.plan.unit.distance
+        step = min(1.0, reach) / 2
+        # A range that is hardly ever left keeps what little can tell two inputs apart.
+        wide: dict[str, Any] = {"failure": 1e-9, "sparsity": 1}
+        one = {"unit": WithinL1(min(2.0, reach)), "universe": Universe.indexed(1)}
+        fine = (-1.0, -0.5, 0.0, step, 0.5, 1 - step, 1.0)
+        yield Miniature(self.small(**wide | one), fine, items=1)
+        two = {"unit": WithinL1(min(4.0, reach)), "universe": Universe.indexed(2), "sparsity": 2}
+        if (case := self.small(**wide | two)).layout.limits[0] ** 2 < SMALL_REPORTS:
+            yield Miniature(case, (-1.0, 1 - step, 1.0), items=2)
+
+    def outcomes(self, items: int) -> Iterator[tuple[int, ...]]:
+        """Yield the one outcome there is: each item has the coordinate of its place."""
+        yield tuple(range(items))
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[int, ...]:  # noqa: ARG002
+        """Return the coordinate of each id, whatever the seed."""
+        return tuple(ids.tolist())
+
+    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of every report: coordinates are independent."""
+        held = dict(zip(outcome, values, strict=True))
+        joint = np.ones(1)
+        for coordinate in range(self.keys):
+            joint = np.outer(joint, self.coordinate_law(held.get(coordinate, 0.0))).ravel()
+        return joint
+
+    def coordinate_law(self, value: float) -> FloatArray:
+        """Return the law of what a report says about a key of this value."""
+        low = math.floor(value * self.steps)
+        up = float(Fraction(value) * self.steps - low)
+        far = self.range + self.steps + math.ceil(40 * math.sqrt(self.variance_steps))
+        shape = gaussian.law(self.variance_steps, far)
+        out = np.zeros(2 * self.range + 1)
+        for shift, share in ((low, 1 - up), (low + 1, up)):
+            if share:
+                first = far - self.range - shift
+                kept = shape[first : first + len(out)].copy()
+                kept[0] += shape[:first].sum()
+                kept[-1] += shape[first + len(out) :].sum()
+                out += share * kept
+        return out
+
+
+def _keys(universe: Universe) -> int:
+    if universe.size is None or universe.size > MAX_KEYS:
+        raise InvalidPlan(
+            f"a Gaussian report holds one integer for each key, of which there may be {MAX_KEYS} "
+            "at most; use retrieval-l1, projection-choice or a smaller universe"
+        )
+    return universe.size
+
+
+def _largest_move(reach: float, steps: int) -> int:
+    """Return how many steps a coordinate can move: two units at most, and no more than L."""
+    return math.ceil(min(2.0, reach) * steps)
+
+
+def _square(reach: float, steps: int) -> float:
+    """Return the largest squared length, in steps, of a change of L1 norm `reach`."""
+    return reach * steps * _largest_move(reach, steps)
+
+
+def _delta(epsilon: float, reach: float, steps: int, variance: int, keys: int) -> float:
+    return gaussian.delta_at(epsilon, _square(reach, steps), variance, keys)
+
+
+def _rounds_freely(epsilon: float, reach: float, steps: int, variance: int) -> bool:
+    rate = gaussian.growth(epsilon, _square(reach, steps), variance)
+    # The rate is a float; Lemma 3 wants it exactly, so a neighbourhood of it is checked.
+    most = _largest_move(reach, steps)
+    return all(gaussian.rounding_is_free(rate * near, most) for near in (1 - 1e-6, 1 + 1e-6))
+
+
+def _check_rounding(epsilon: float, reach: float, steps: int, variance: int) -> None:
+    if not _rounds_freely(epsilon, reach, steps, variance):
+        raise BoundDoesNotApply(
+            f"a grid of {steps} steps is too coarse for Gaussian noise of this size; "
+            f"use {2 * steps} steps"
+        )
+
+
+def _least_noise(request: Request, reach: float, keys: int) -> tuple[int, int]:
+    """Return steps and variance: the coarsest grid whose rounding is free at the least noise."""
+    epsilon, delta = request.budget.epsilon, request.budget.delta
+    steps = 1
+    while steps <= MAX_STEPS:
+        variance = _least_variance(epsilon, delta, reach, steps, keys)
+        if variance is None:
+            break
+        if _rounds_freely(epsilon, reach, steps, variance):
+            return steps, variance
+        steps *= 2
+    raise BoundDoesNotApply(
+        "Gaussian noise for this budget does not fit 32-bit draws; use a larger epsilon or delta, "
+        "or retrieval-l1"
+    )
+
+
+def _least_variance(
+    epsilon: float, delta: float, reach: float, steps: int, keys: int
+) -> int | None:
+    low, high = gaussian.SMOOTHED, gaussian.MAX_VARIANCE  # delta fails at low, holds at high
+    if _delta(epsilon, reach, steps, high, keys) > delta:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _delta(epsilon, reach, steps, middle, keys) > delta:
+            low = middle
+        else:
+            high = middle
+    return high
