@@ -202,9 +202,9 @@ class Mechanism(ABC):
     def influence(self) -> float:
         """Return how far one lying client can move any estimate, times the number of reports."""
 
+    @abstractmethod
     def miniatures(self) -> "Iterator[Miniature]":
         """Yield cases of this mechanism that can be enumerated: same unit, epsilon and form."""
-        yield from ()
 
     def small(self, **changes: Any) -> "Mechanism":
         """Return this mechanism calibrated anew for tiny sizes; `changes` are request fields."""
@@ -238,9 +238,9 @@ class Mechanism(ABC):
     def outcomes(self, items: int) -> Iterator[Any]:
         """Yield every outcome of the public hash over `items` items (small cases only)."""
 
+    @abstractmethod
     def outcome_of(self, seed: int, ids: IdArray) -> Any:
         """Return the outcome of the public hash that a drawn seed gives these items."""
-        raise NotImplementedError(f"{self.name} does not say what a seed draws")
 
     def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
         """Return the place of each report in `law`: by default its fields, the last one fastest."""
