@@ -153,9 +153,9 @@ class Mechanism(ABC):
             return np.zeros(len(batch), dtype=np.int64)
         return self.maps.map_of(batch.hash_seeds)
 
-    @abstractmethod
-    def cells(self, batch: ReportBatch) -> Cells:
+    def cells(self, batch: ReportBatch) -> Cells:  # noqa: ARG002  # for mechanisms with tables
         """Return what the reports add to the tables."""
+        raise TypeError(f"{self.name} decodes directly; it has no cells")
 
     @abstractmethod
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:

@@ -19,7 +19,6 @@ import numpy as np
 
 from faintly.core import (
     Budget,
-    Cells,
     FloatArray,
     Guarantee,
     Hashing,
@@ -151,10 +150,6 @@ class Gaussian(Mechanism):
             kept = noisy.clip(-self.range, self.range) + self.range
             out[start : start + size] = kept.reshape(-1, self.keys)
         return out
-
-    def cells(self, batch: ReportBatch) -> Cells:
-        """Refuse: reports are added up as they are."""
-        raise NotImplementedError("gaussian decodes directly; it has no cells")
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ yᵢ[x] for each id."""

@@ -20,7 +20,6 @@ from faintly import kernels
 from faintly.core import (
     AnyArray,
     Budget,
-    Cells,
     FloatArray,
     Guarantee,
     IdArray,
@@ -199,10 +198,6 @@ class RetrievalGf(Mechanism):
 
     def _signs(self, seeds: IdArray, ids: IdArray) -> IntArray:
         return hashing.places(seeds, ids, 1, self.plan.hashing.family).signs
-
-    def cells(self, batch: ReportBatch) -> Cells:
-        """Refuse: there are no tables over a larger field."""
-        raise NotImplementedError("retrieval-gf decodes directly; it has no cells")
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ sᵢ(x)·reading(<iᵢ, aᵢ(x)>) for each id."""

@@ -20,7 +20,6 @@ import numpy as np
 from faintly import kernels
 from faintly.core import (
     Budget,
-    Cells,
     FloatArray,
     Guarantee,
     IdArray,
@@ -181,10 +180,6 @@ class RetrievalL1(Mechanism):
     @property
     def _bits(self) -> int:
         return self.order.bit_length() - 1
-
-    def cells(self, batch: ReportBatch) -> Cells:
-        """Refuse: rows must not be public, so there are no tables."""
-        raise NotImplementedError("retrieval-l1 decodes directly; it has no cells")
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ sᵢ(x)·reading(<iᵢ, aᵢ(x)>) for each id."""
