@@ -52,7 +52,7 @@ def repeated(values, clients):
 # Two symbols of GF(4) for four items (span-safe) or two of the others: rows are often dependent
 # and points often collide.
 LAWS = {
-    "span-safe": (plan_of("span-safe", 2.0, symbol_bits=2, symbols=2), VALUES),
+    "span-safe": (plan_of("span-safe", 2.0, sparsity=2, symbol_bits=2, symbols=2), VALUES),
     "polynomial": (
         plan_of("polynomial", sparsity=2, symbol_bits=2, symbols=2, seed_bytes=2),
         VALUES[1:3],
