@@ -1,13 +1,14 @@
 """The three forms of retrieval-l1: what each needs, chooses and proves.
 
 form        field           symbols sent     seed      n·Var at ε = 1         holds
-binary      2               least t for δ    8 bytes   (1+L)²                 with 1-δ over seeds
-ternary     3 to 17         least t for δ    8 bytes   2γ²/((γ+1)(γ-1)²)      with 1-δ over seeds
+binary      2               k + 40           8 bytes   (1+L)²                 with 1-δ over seeds
+ternary     3 to 17         k + 40 bits' w.  8 bytes   2γ²/((γ+1)(γ-1)²)      with 1-δ over seeds
 polynomial  2^w, w to 16    k + 1            none      the same, but for 2^w  always
 
 γ = 1 + ε/L. All of them refuse vectors of more than k items.
 """
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -31,6 +32,7 @@ TERNARY_FIELDS = tuple(order for order in ORDERS if order > 2)
 WORTH = Fraction(101, 100)  # a larger field must gain 1 % to be taken
 MAX_SYMBOLS = 4000  # 16-bit lanes hold sums of so many products in every field
 MAX_BINARY_SYMBOLS = 8192  # 1 KiB of report
+SPARE_BITS = 40  # rows are then dependent less than once in 10^11 reports
 USEFUL_BITS = 8  # from here on a polynomial's fraction of marked symbols is as good as exact
 LEAST_DELTA = "0.00001"
 THEOREMS = {
@@ -105,7 +107,7 @@ def _check_hash(form: str, decode: str, family: str | None) -> None:
 def _hashed(
     request: Request, form: str, slope: Fraction, options: dict[str, Any]
 ) -> tuple[Channel, int]:
-    """Return the channel, and the least number of symbols that keeps delta."""
+    """Return the channel, and the number of symbols: forty spare bits, or more for delta."""
     if request.budget.delta == 0:
         raise BoundDoesNotApply(
             f"the {form} form holds except with a probability over seeds, so it needs delta above "
@@ -123,7 +125,8 @@ def _hashed(
     symbols = k
     while failure(channel.order, k, symbols) > delta:
         symbols += 1
-    asked = options.pop("symbols", symbols)
+    spare = math.ceil(SPARE_BITS / math.log2(channel.order))
+    asked = options.pop("symbols", max(symbols, k + spare))
     if isinstance(asked, int) and asked < symbols:
         raise BoundDoesNotApply(
             f"{asked} symbols for {k} items are dependent too often for delta "

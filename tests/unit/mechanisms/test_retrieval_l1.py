@@ -50,8 +50,10 @@ def test_binary_is_one_plus_l_over_epsilon_squared(distance, expected):
     mechanism = made("binary", distance=distance)
     assert mechanism.predicted_variance(1.0) == pytest.approx(expected, rel=1e-7)
     assert mechanism.worst_variance() == pytest.approx(expected, rel=1e-7)
-    assert mechanism.symbols == 64 + 18
-    assert mechanism.layout.record_bytes == 8 + 11
+    assert mechanism.symbols == 64 + 40
+    assert mechanism.layout.record_bytes == 8 + 13
+    lean = made("binary", distance=distance, symbols=64 + 18)
+    assert lean.layout.record_bytes == 8 + 11
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,9 @@ def test_ternary_reaches_the_note(distance, field, expected, size):
     assert mechanism.order == field
     assert mechanism.predicted_variance(1.0) == pytest.approx(expected, abs=5e-5)
     assert mechanism.predicted_variance(1.0) == pytest.approx(formula, rel=1e-7)
-    assert mechanism.layout.record_bytes == size
+    assert mechanism.symbols == 64 + math.ceil(40 / math.log2(field))
+    fewest = next(t for t in range(64, 200) if forms.failure(field, 64, t) <= 1e-5)
+    assert made("ternary", distance=distance, symbols=fewest).layout.record_bytes == size
 
 
 @pytest.mark.parametrize("distance", [1, 2, 4, 8, 16])
@@ -96,14 +100,18 @@ def test_the_integers_keep_the_budget(form, epsilon, distance):
 
 @pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-12])
 @pytest.mark.parametrize("field", [2, 3, 16])
-def test_symbols_are_the_fewest_that_delta_allows(delta, field):
+def test_symbols_spare_forty_bits_or_what_delta_needs(delta, field):
     form = "binary" if field == 2 else "ternary"
+    fewest = next(t for t in range(10, 200) if forms.failure(field, 10, t) <= delta)
+    spare = math.ceil(40 / math.log2(field))
     mechanism = made(form, delta=delta, sparsity=10, field=field)
-    assert forms.failure(field, 10, mechanism.symbols) <= delta
-    assert forms.failure(field, 10, mechanism.symbols - 1) > delta
+    assert mechanism.symbols == max(fewest, 10 + spare)
+    assert made(form, delta=delta, sparsity=10, field=field, symbols=fewest).symbols == fewest
+    with pytest.raises(BoundDoesNotApply, match=f"use at least {fewest}"):
+        made(form, delta=delta, sparsity=10, field=field, symbols=fewest - 1)
     # The bound of the note, which lacks only the lean of the hash, is met up to that.
-    note = 2 * field ** (10 - mechanism.symbols) / (field - 1)
-    assert float(forms.failure(field, 10, mechanism.symbols)) < 1.05 * note
+    note = 2 * field ** (10 - fewest) / (field - 1)
+    assert float(forms.failure(field, 10, fewest)) < 1.05 * note
 
 
 REFUSED = [
@@ -118,7 +126,7 @@ REFUSED = [
     ({"field": 3}, InvalidPlan, "field of 2 elements"),
     ({"colour": 1}, InvalidPlan, "no option 'colour'"),
     ({"epsilon": 1e-10}, BoundDoesNotApply, "too small for 32-bit"),
-    ({"sparsity": 9000}, InvalidPlan, "use sparsity 8174 or less"),
+    ({"sparsity": 9000}, InvalidPlan, "use sparsity 8152 or less"),
     ({"bits": 4}, InvalidPlan, "belong to the linear family"),
 ]
 
@@ -164,7 +172,7 @@ def test_more_than_k_items_are_refused_without_naming_them(form):
 LIES = [
     ("plus", lambda plan: plan["plus"] + 2**20),
     ("minus", lambda plan: plan["minus"] - 2**20),
-    ("symbols", lambda plan: plan["symbols"] - 1),
+    ("symbols", lambda plan: plan["symbols"] - 30),
     ("marked", lambda _: 3),
     ("field", lambda _: 6),
     ("form", lambda _: "unary"),
@@ -191,7 +199,7 @@ def test_polynomials_of_a_larger_universe_than_points_are_refused():
 
 def test_a_smaller_promise_is_a_lie():
     plan = plan_of("binary")
-    for budget in (Budget(0.99, 1e-5), Budget(1.0, 1e-6)):
+    for budget in (Budget(0.99, 1e-5), Budget(1.0, 1e-13)):
         with pytest.raises(InvalidPlan, match="only keep"):
             mechanism_of(replace(plan, budget=budget))
 
