@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faintly.cli.output import Json, emit, estimate_document, say, shown, table
+from faintly.cli.output import Json, emit, estimate_document, say, shown, table, verdict
 
 if TYPE_CHECKING:
     from faintly.demo import Story
@@ -72,11 +72,11 @@ def _show(story: "Story", out: Path) -> None:
                 f"{row.mean:.4f}",
                 f"{row.high - row.mean:.4f}",
                 f"{truth:.4f}",
-                "yes" if significant else "no",
+                verdict(*marks),
                 "█" * round(BAR * max(0.0, row.mean) / longest),
             )
-            for row, truth, significant in zip(
-                found, story.truth, story.top.significant, strict=True
+            for row, truth, *marks in zip(
+                found, story.truth, story.top.significant, found.agree, strict=True
             )
         ),
     )

@@ -104,8 +104,9 @@ def estimate_document(estimates: "Estimates") -> dict[str, Any]:
             "high": row.high,
             "low_all": row.low_all,
             "high_all": row.high_all,
+            "agree": bool(agree),
         }
-        for row in estimates
+        for row, agree in zip(estimates, estimates.agree, strict=True)
     ]
     return {
         "estimates": rows,
@@ -115,6 +116,13 @@ def estimate_document(estimates: "Estimates") -> dict[str, Any]:
         "noise_floor_all": estimates.noise_floor_all,
         "guarantee": estimates.guarantee.words(),
     }
+
+
+def verdict(significant: bool, agree: bool) -> str:
+    """Return how a row of a top list is marked; contradicting maps mean a collision of keys."""
+    if significant:
+        return "yes"
+    return "no" if agree else "maps disagree"
 
 
 def read_keys(path: Path) -> list[str]:

@@ -16,6 +16,7 @@ from faintly.cli.output import (
     read_keys,
     say,
     table,
+    verdict,
 )
 
 if TYPE_CHECKING:
@@ -52,8 +53,10 @@ def top(
     table(
         ["key", "mean", "std. error", f"{level:.0%} interval", "significant"],
         (
-            (*estimate_cells(row), "yes" if significant else "no")
-            for row, significant in zip(found.estimates, found.significant, strict=True)
+            (*estimate_cells(row), verdict(*marks))
+            for row, *marks in zip(
+                found.estimates, found.significant, found.estimates.agree, strict=True
+            )
         ),
     )
     _explain(found)
