@@ -55,9 +55,8 @@ def outcome_under(mechanism, seed):
     ids, seeds = np.arange(5, dtype=np.uint64), np.full(5, seed, dtype=np.uint64)
     order = np.argsort(hashing.hash_words(seeds, ids, hashing.ORDER, 1, "prf")[:, 0], kind="stable")
     if mechanism.plan.hashing.family == "linear":
-        here = np.array([0])
-        block, code = mechanism.cell_of(ids, here)
-        rows, signs = 2 * code.astype(int) + 1, mechanism.maps.masks(ids, here)
+        block, code = np.divmod(mechanism.entries(ids, 0), mechanism.table_shape[1])
+        rows, signs = 2 * code.astype(int) + 1, mechanism.maps.masks(ids, np.array([0]))
     else:
         block = np.zeros(5, int)
         rows = hashing.hash_words(seeds, ids, hashing.EQUATION, 1, "prf")[:, 0] & 7

@@ -1,6 +1,15 @@
 """Immutable nouns: no I/O, no clock, no randomness."""
 
-from faintly.core.arrays import AnyArray, ArrayOrScalar, FloatArray, IdArray, IntArray, WordArray
+from faintly.core.arrays import (
+    AnyArray,
+    ArrayOrScalar,
+    FloatArray,
+    IdArray,
+    IntArray,
+    NarrowArray,
+    TableArray,
+    WordArray,
+)
 from faintly.core.estimate import Estimate, Estimates
 from faintly.core.plan import Hashing, Plan
 from faintly.core.privacy import (
@@ -32,12 +41,14 @@ __all__ = [
     "IntArray",
     "Key",
     "Layout",
+    "NarrowArray",
     "Plan",
     "Report",
     "ReportBatch",
     "Sketch",
     "SketchShape",
     "SparseVector",
+    "TableArray",
     "Unit",
     "Universe",
     "UserLevel",

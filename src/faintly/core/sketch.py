@@ -6,22 +6,24 @@ reports give the same integers whatever the order, the threads or the machines.
 """
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
-from faintly.core.arrays import IdArray, IntArray, WordArray
+from faintly.core.arrays import IdArray, IntArray, NarrowArray, TableArray, WordArray
 from faintly.core.plan import Plan
 from faintly.errors import Reject, SketchRejected
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """What reports become on the server: weight[i] is to be added at tables[table[i], index[i]]."""
+    """What reports become on the server: weight[i] is to be added at entry index[i].
 
-    table: IntArray
-    index: IntArray
-    weight: IntArray
+    Entries of all tables are numbered together: table·2^bits + position in the table.
+    """
+
+    index: WordArray
+    weight: NarrowArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,8 @@ class Sketch:
     plan: Plan
     reports: IntArray  # reports counted in each map; one entry where there are no maps
     squares: int  # sum of the squared report values, for mechanisms whose variance needs it
-    tables: IntArray | None = None  # (rows, 2^bits) in table mode
+    mass: int = 0  # sum of |weights| in the tables: no entry of them or their transform is larger
+    tables: TableArray | None = None  # (rows, 2^bits) in table mode, of `table_type(mass)`
     hash_seeds: IdArray | None = None  # direct mode: the reports themselves, sorted
     fields: WordArray | None = None
 
@@ -48,7 +51,7 @@ class Sketch:
         """Return the sketch of no reports."""
         reports = np.zeros(max(1, plan.hashing.maps), dtype=np.int64)
         if shape.tables is not None:
-            return cls(plan, reports, 0, tables=np.zeros(shape.tables, dtype=np.int64))
+            return cls(plan, reports, 0, tables=np.zeros(shape.tables, table_type(0)))
         return cls(
             plan,
             reports,
@@ -72,7 +75,9 @@ class Sketch:
             )
         reports, squares = self.reports + other.reports, self.squares + other.squares
         if self.tables is not None and other.tables is not None:
-            return Sketch(self.plan, reports, squares, tables=self.tables + other.tables)
+            mass = self.mass + other.mass
+            tables = np.add(self.tables, other.tables, dtype=table_type(mass))
+            return Sketch(self.plan, reports, squares, mass, tables=tables)
         assert self.hash_seeds is not None and other.hash_seeds is not None
         assert self.fields is not None and other.fields is not None
         seeds, fields = sorted_columns(
@@ -84,14 +89,21 @@ class Sketch:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sketch):
             return NotImplemented
-        same = self.plan.digest == other.plan.digest and self.squares == other.squares
         return (
-            same
+            self.plan.digest == other.plan.digest
+            and (self.squares, self.mass) == (other.squares, other.mass)
             and np.array_equal(self.reports, other.reports)
             and _equal(self.tables, other.tables)
             and _equal(self.hash_seeds, other.hash_seeds)
             and _equal(self.fields, other.fields)
         )
+
+
+def table_type(mass: int) -> type[np.signedinteger[Any]]:
+    """Return the narrowest integers that hold tables of this mass, and their transform."""
+    if mass >= 2**63:
+        raise OverflowError("the tables hold more reports than 64 bits can count")
+    return np.int32 if mass < 2**31 else np.int64
 
 
 def sorted_columns(seeds: IdArray, fields: WordArray) -> tuple[IdArray, WordArray]:

@@ -20,7 +20,7 @@ class Aggregator:
         self._base = self.mechanism.empty_sketch()
         self._reports = self._base.reports
         self._tables = self._base.tables
-        self._squares = 0
+        self._squares = self._mass = 0
         self._kept: list[ReportBatch] = []
 
     def add(self, batch: ReportBatch) -> None:
@@ -39,13 +39,20 @@ class Aggregator:
             self._kept.append(batch)
             return
         cells = self.mechanism.cells(batch)
-        kernels.scatter_add(self._tables, cells.table, cells.index, cells.weight)
+        try:
+            self._mass = kernels.scatter_add(self._tables, cells.index, cells.weight, self._mass)
+        except OverflowError:
+            if self._tables.dtype == np.int64:
+                raise
+            self._tables = self._tables.astype(np.int64)
+            self._mass = kernels.scatter_add(self._tables, cells.index, cells.weight, self._mass)
 
     def sketch(self) -> Sketch:
         """Return the sketch of everything counted so far, independent of further additions."""
         plan = self._base.plan
         if self._tables is not None:
-            return Sketch(plan, self._reports.copy(), self._squares, tables=self._tables.copy())
+            tables = self._tables.copy()
+            return Sketch(plan, self._reports.copy(), self._squares, self._mass, tables=tables)
         width = len(self.mechanism.layout.widths)
         seeds, fields = sorted_columns(
             np.concatenate([np.zeros(0, np.uint64), *(b.hash_seeds for b in self._kept)]),

@@ -12,7 +12,16 @@ from statistics import NormalDist
 import numpy as np
 
 from faintly import kernels
-from faintly.core import Estimates, FloatArray, IdArray, IntArray, Key, ReportBatch, Sketch
+from faintly.core import (
+    Estimates,
+    FloatArray,
+    IdArray,
+    IntArray,
+    Key,
+    ReportBatch,
+    Sketch,
+    TableArray,
+)
 from faintly.core.estimate import normal_quantile
 from faintly.errors import InvalidInput
 from faintly.mechanisms import mechanism_of
@@ -43,7 +52,7 @@ class Reader:
         self.mechanism = mechanism_of(sketch.plan)
 
     @cached_property
-    def _transformed(self) -> IntArray:
+    def _transformed(self) -> TableArray:
         assert self.sketch.tables is not None
         tables = self.sketch.tables.copy()
         kernels.walsh_hadamard(tables)

@@ -17,6 +17,10 @@ _fields: ModuleType = compiled_fields if active == "c" else reference_fields
 
 scatter_add = _chosen.scatter_add
 walsh_hadamard = _chosen.walsh_hadamard
+look_up = _chosen.look_up
+map_codes = _chosen.map_codes
+hash_ids = _chosen.hash_ids
+read_cells = _chosen.read_cells
 read_linear = _chosen.read_linear
 read_prf = _chosen.read_prf
 read_blake2s = _chosen.read_blake2s
@@ -33,11 +37,15 @@ read_polynomial = _fields.read_polynomial
 
 __all__ = [
     "active",
+    "hash_ids",
     "hash_wide",
     "hash_words",
+    "look_up",
+    "map_codes",
     "project_linear",
     "project_prf",
     "read_blake2s",
+    "read_cells",
     "read_inner",
     "read_linear",
     "read_parity",

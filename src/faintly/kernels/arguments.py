@@ -31,27 +31,37 @@ def same_length(**arrays: AnyArray) -> None:
         raise TypeError(f"{', '.join(arrays)} must have the same length")
 
 
-def cells(tables: AnyArray, table: AnyArray, index: AnyArray, weight: AnyArray) -> list[AnyArray]:
-    """Return the columns of cells, all of which lie inside the tables."""
-    in_place(tables, np.int64, 2, "tables")
-    columns = [
-        exactly(column, np.int64, 1, name)
-        for name, column in (("table", table), ("index", index), ("weight", weight))
-    ]
-    same_length(table=table, index=index, weight=weight)
-    if len(index) and not (
-        0 <= table.min() <= table.max() < tables.shape[0]
-        and 0 <= index.min() <= index.max() < tables.shape[1]
-    ):
-        raise IndexError("a cell lies outside its table")
-    return columns
+def tables(array: AnyArray, name: str) -> int:
+    """Return the bits of the integers of a table that can be changed in place."""
+    bits = {np.dtype(np.int32): 32, np.dtype(np.int64): 64}.get(array.dtype)
+    if bits is None:
+        raise TypeError(f"{name} must be int32 or int64, C-contiguous")
+    in_place(array, np.int32 if bits == 32 else np.int64, 2, name)
+    return bits
 
 
-def power_of_two_columns(rows: AnyArray) -> None:
-    """Refuse what no Walsh-Hadamard transform can take in place."""
-    in_place(rows, np.int64, 2, "rows")
+def cells(index: AnyArray, weight: AnyArray) -> list[AnyArray]:
+    """Return the columns of cells."""
+    same_length(index=index, weight=weight)
+    return [exactly(index, np.uint32, 1, "index"), exactly(weight, np.int32, 1, "weight")]
+
+
+def mass_after(mass: int, added: int, bits: int) -> int:
+    """Return the sum of |weights| in a table, or refuse what its integers might not hold.
+
+    No entry of a table, and none of its transform, exceeds this sum.
+    """
+    if mass < 0 or mass + added >= 2 ** (bits - 1):
+        raise OverflowError(f"tables of {bits} bits could overflow; widen them first")
+    return mass + added
+
+
+def power_of_two_columns(rows: AnyArray) -> int:
+    """Return the bits of rows that a Walsh-Hadamard transform can take in place."""
+    bits = tables(rows, "rows")
     if rows.shape[1] == 0 or rows.shape[1] & (rows.shape[1] - 1):
         raise TypeError("rows must have a power of two of columns")
+    return bits
 
 
 def linear_reports(

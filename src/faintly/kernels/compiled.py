@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
-from faintly.kernels import arguments
+from faintly.core.arrays import AnyArray, IdArray, IntArray, NarrowArray, TableArray, WordArray
+from faintly.kernels import arguments, reference
 from faintly.kernels.arguments import exactly
 
 
@@ -45,16 +45,66 @@ def call(name: str, *arguments: AnyArray | int) -> None:
     )
 
 
-def scatter_add(tables: IntArray, table: IntArray, index: IntArray, weight: IntArray) -> None:
-    """Add weight[i] to tables[table[i], index[i]], in place."""
-    table, index, weight = arguments.cells(tables, table, index, weight)
-    call("faintly_scatter_add", tables, tables.shape[1], table, index, weight, len(index))
+def scatter_add(tables: TableArray, index: WordArray, weight: NarrowArray, mass: int) -> int:
+    """Add weight[i] to the entry index[i] of the flattened tables, in place; see reference."""
+    bits = arguments.tables(tables, "tables")
+    index, weight = arguments.cells(index, weight)
+    measured = np.zeros(2, dtype=np.int64)
+    call("faintly_measure_cells", index, weight, len(index), measured)
+    if len(index) and measured[0] >= tables.size:
+        raise IndexError("a cell lies outside its table")
+    mass = arguments.mass_after(mass, int(measured[1]), bits)
+    call(f"faintly_scatter_add_{bits}", tables, index, weight, len(index))
+    return mass
 
 
-def walsh_hadamard(rows: IntArray) -> None:
+def walsh_hadamard(rows: TableArray) -> None:
     """Replace each row f of 2^D integers by its transform Σ_r f[r]·(-1)^<r,c>, in place."""
-    arguments.power_of_two_columns(rows)
-    call("faintly_walsh_hadamard", rows, rows.shape[0], rows.shape[1])
+    bits = arguments.power_of_two_columns(rows)
+    reference.check_masses(rows, bits)
+    call(f"faintly_walsh_hadamard_{bits}", rows, rows.shape[0], rows.shape[1])
+
+
+def look_up(tables: TableArray, cells: WordArray, flips: WordArray) -> IntArray:
+    """Return the entry of the flattened tables at each cell, negated where a flip is odd."""
+    bits = arguments.tables(tables, "tables")
+    cells, flips = exactly(cells, np.uint32, 1, "cells"), exactly(flips, np.uint32, 1, "flips")
+    arguments.same_length(cells=cells, flips=flips)
+    if len(cells) and int(cells.max()) >= tables.size:
+        raise IndexError("a cell lies outside its table")
+    values = np.empty(len(cells), dtype=np.int64)
+    call(f"faintly_look_up_{bits}", tables, cells, flips, len(cells), values)
+    return values
+
+
+def map_codes(ids: IdArray, factor: WordArray, offset: WordArray, bits: int) -> WordArray:
+    """Return the code of each id under a bijection of `bits` bits; see reference."""
+    ids = exactly(ids, np.uint64, 1, "ids")
+    factor = exactly(factor, np.uint32, 1, "factor")
+    offset = exactly(offset, np.uint32, 1, "offset")
+    arguments.same_length(factor=factor, offset=offset)
+    if not 1 <= bits <= 32:
+        raise TypeError("bits must be between 1 and 32")
+    codes = np.empty(len(ids), dtype=np.uint32)
+    call("faintly_map_codes", ids, len(ids), factor, offset, len(factor), bits, codes)
+    return codes
+
+
+def hash_ids(key: int, ids: IdArray, tag: int) -> WordArray:
+    """Return the hash of each id ‖ tag under one key."""
+    ids = exactly(ids, np.uint64, 1, "ids")
+    words = np.empty(len(ids), dtype=np.uint32)
+    call("faintly_hash_ids", key, ids, len(ids), tag, words)
+    return words
+
+
+def read_cells(index: WordArray, weight: NarrowArray, codes: WordArray) -> IntArray:
+    """Return Σ_i weight_i·(-1)^<index_i,code> for each code, over cells i of one table."""
+    index, weight = arguments.cells(index, weight)
+    codes = exactly(codes, np.uint32, 1, "codes")
+    totals = np.empty(len(codes), dtype=np.int64)
+    call("faintly_read_cells", index, weight, len(index), codes, len(codes), totals)
+    return totals
 
 
 def read_linear(row: WordArray, matrix: WordArray, values: IntArray, codes: WordArray) -> IntArray:

@@ -1,13 +1,14 @@
 /* The hot loops. reference*.py say what each one means; tests hold the two equal.
  *
- *   tables      scatter_add, walsh_hadamard, read_linear
- *   hashing     HalfSipHash: read_prf, hash_words; BLAKE2s: read_blake2s, hash_wide
+ *   tables      measure_cells, scatter_add, walsh_hadamard, look_up, map_codes
+ *   linear      read_cells, read_linear
+ *   hashing     HalfSipHash: read_prf, hash_ids, hash_words; BLAKE2s: read_blake2s, hash_wide
  *   GF(2)       solve_gf2, read_parity
  *   fields      solve_field, read_inner; read_polynomial over GF(2^bits)
  *   projection  read_slots, project_prf, project_linear
  *
  * Callers have checked every size and index (compiled*.py). Integers wrap nowhere that the
- * reference would not: all sums are 64-bit. No Python headers: loaded through ctypes,
+ * reference would not. No Python headers: loaded through ctypes,
  * which releases the interpreter lock around each call. */
 
 #include <stdint.h>
@@ -18,6 +19,14 @@
 #define API __declspec(dllexport)
 #else
 #define API __attribute__((visibility("default")))
+#endif
+
+/* HOT functions are compiled for several instruction sets, and the loader picks the best one
+ * that the machine has. Elsewhere the baseline serves: on ARM that already has vectors. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(FAINTLY_ONE_TARGET)
+#define HOT __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
+#define HOT
 #endif
 
 /* Tags keep bins and signs apart; primitives/hashing.py names the same letters. */
@@ -35,24 +44,79 @@ static inline uint32_t parity32(uint32_t x)
     return (0x6996u >> (x & 15)) & 1;
 }
 
-API void faintly_scatter_add(int64_t *tables, int64_t size, const int64_t *table,
-                             const int64_t *index, const int64_t *weight, int64_t count)
+/* Tables of 32- or 64-bit integers; the caller keeps every sum below what the type holds. */
+#define DEFINE_TABLES(bits)                                                                  \
+    HOT API void faintly_scatter_add_##bits(int##bits##_t *tables, const uint32_t *index,    \
+                                            const int32_t *weight, int64_t count)            \
+    {                                                                                        \
+        for (int64_t i = 0; i < count; i++)                                                  \
+            tables[index[i]] += weight[i];                                                   \
+    }                                                                                        \
+    HOT API void faintly_walsh_hadamard_##bits(int##bits##_t *rows, int64_t count,           \
+                                               int64_t size)                                 \
+    {                                                                                        \
+        for (int64_t row = 0; row < count; row++) {                                          \
+            int##bits##_t *f = rows + row * size;                                            \
+            for (int64_t half = 1; half < size; half *= 2)                                   \
+                for (int64_t start = 0; start < size; start += 2 * half)                     \
+                    for (int64_t i = start; i < start + half; i++) {                         \
+                        int##bits##_t a = f[i], b = f[i + half];                             \
+                        f[i] = a + b;                                                        \
+                        f[i + half] = a - b;                                                 \
+                    }                                                                        \
+        }                                                                                    \
+    }                                                                                        \
+    HOT API void faintly_look_up_##bits(const int##bits##_t *tables, const uint32_t *cells,  \
+                                        const uint32_t *flips, int64_t count,                \
+                                        int64_t *values)                                     \
+    {                                                                                        \
+        for (int64_t i = 0; i < count; i++) {                                                \
+            const int64_t value = tables[cells[i]];                                          \
+            values[i] = flips[i] & 1 ? -value : value;                                       \
+        }                                                                                    \
+    }
+
+DEFINE_TABLES(32)
+DEFINE_TABLES(64)
+
+/* What the callers check before they touch a table: the largest index, the sum of |weights|. */
+HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight, int64_t count,
+                                   int64_t *largest_and_mass)
 {
-    for (int64_t i = 0; i < count; i++)
-        tables[table[i] * size + index[i]] += weight[i];
+    uint32_t largest = 0;
+    int64_t mass = 0;
+    for (int64_t i = 0; i < count; i++) {
+        largest = index[i] > largest ? index[i] : largest;
+        mass += weight[i] < 0 ? -(int64_t)weight[i] : weight[i];
+    }
+    largest_and_mass[0] = largest;
+    largest_and_mass[1] = mass;
 }
 
-API void faintly_walsh_hadamard(int64_t *rows, int64_t count, int64_t size)
+HOT API void faintly_map_codes(const uint64_t *ids, int64_t count, const uint32_t *factor,
+                               const uint32_t *offset, int64_t rounds, int64_t bits,
+                               uint32_t *codes)
 {
-    for (int64_t row = 0; row < count; row++) {
-        int64_t *f = rows + row * size;
-        for (int64_t half = 1; half < size; half *= 2)
-            for (int64_t start = 0; start < size; start += 2 * half)
-                for (int64_t i = start; i < start + half; i++) {
-                    int64_t a = f[i], b = f[i + half];
-                    f[i] = a + b;
-                    f[i + half] = a - b;
-                }
+    const uint32_t low = (uint32_t)(((uint64_t)1 << bits) - 1);
+    const int shift = (int)((bits + 1) / 2);
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t code = (uint32_t)ids[i];
+        for (int64_t round = 0; round < rounds; round++) {
+            code = (code * factor[round] + offset[round]) & low;
+            code ^= code >> shift;
+        }
+        codes[i] = code;
+    }
+}
+
+HOT API void faintly_read_cells(const uint32_t *index, const int32_t *weight, int64_t cells,
+                                const uint32_t *codes, int64_t count, int64_t *totals)
+{
+    for (int64_t c = 0; c < count; c++) {
+        int64_t total = 0;
+        for (int64_t i = 0; i < cells; i++)
+            total += parity32(index[i] & codes[c]) ? -(int64_t)weight[i] : weight[i];
+        totals[c] = total;
     }
 }
 
@@ -211,6 +275,13 @@ API void faintly_read_blake2s(const uint64_t *seeds, const int64_t *values, int6
 /* Retrieval: equations over GF(2), hashed under tag 'a', flipped under 'c'. */
 #define TAG_EQUATION ((uint32_t)'a')
 #define TAG_COIN ((uint32_t)'c')
+
+HOT API void faintly_hash_ids(uint64_t key, const uint64_t *ids, int64_t count, int64_t tag,
+                              uint32_t *words)
+{
+    for (int64_t i = 0; i < count; i++)
+        words[i] = half_sip(key, ids[i], CLOSING((uint32_t)tag));
+}
 
 API void faintly_hash_words(const uint64_t *seeds, const uint64_t *ids, int64_t items,
                             int64_t tag, int64_t count, uint32_t *words)

@@ -2,20 +2,37 @@
 
 import numpy as np
 
-from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
+from faintly.core.arrays import AnyArray, IdArray, IntArray, NarrowArray, TableArray, WordArray
 from faintly.kernels import arguments
 from faintly.primitives import hashing
 
 
-def scatter_add(tables: IntArray, table: IntArray, index: IntArray, weight: IntArray) -> None:
-    """Add weight[i] to tables[table[i], index[i]], in place."""
-    arguments.cells(tables, table, index, weight)
-    np.add.at(tables, (table, index), weight)
+def scatter_add(tables: TableArray, index: WordArray, weight: NarrowArray, mass: int) -> int:
+    """Add weight[i] to the entry index[i] of the flattened tables, in place.
+
+    Args:
+        tables: (rows, columns) of int32 or int64.
+        index: uint32 positions, row by row.
+        weight: int32.
+        mass: the sum of |weights| that the tables hold already. It bounds every entry of the
+            tables and of their transform, so that neither can overflow.
+
+    Returns:
+        The mass with these cells; OverflowError before anything is added if it is too large.
+    """
+    bits = arguments.tables(tables, "tables")
+    index, weight = arguments.cells(index, weight)
+    if len(index) and index.max() >= tables.size:
+        raise IndexError("a cell lies outside its table")
+    mass = arguments.mass_after(mass, int(np.abs(weight.astype(np.int64)).sum()), bits)
+    np.add.at(tables.reshape(-1), index, weight)
+    return mass
 
 
-def walsh_hadamard(rows: IntArray) -> None:
+def walsh_hadamard(rows: TableArray) -> None:
     """Replace each row f of 2^D integers by its transform Σ_r f[r]·(-1)^<r,c>, in place."""
-    arguments.power_of_two_columns(rows)
+    bits = arguments.power_of_two_columns(rows)
+    check_masses(rows, bits)
     count, size = rows.shape
     half = 1
     while half < size:
@@ -24,6 +41,48 @@ def walsh_hadamard(rows: IntArray) -> None:
         pairs[:, :, 1] = pairs[:, :, 0] - pairs[:, :, 1]
         pairs[:, :, 0] = top
         half *= 2
+
+
+def check_masses(rows: TableArray, bits: int) -> None:
+    """Refuse rows whose sums of absolute values might overflow in a transform."""
+    for row in rows:
+        # Sums of floats are near enough: half the range is left as a margin.
+        if np.abs(row.astype(np.float64)).sum() >= (2**62 if bits == 64 else 2**31):
+            raise OverflowError(f"rows of {bits} bits could overflow; widen them first")
+
+
+def look_up(tables: TableArray, cells: WordArray, flips: WordArray) -> IntArray:
+    """Return the entry of the flattened tables at each cell, negated where a flip is odd."""
+    if len(cells) and cells.max() >= tables.size:
+        raise IndexError("a cell lies outside its table")
+    return hashing.to_signs(flips) * tables.reshape(-1)[cells]
+
+
+def map_codes(ids: IdArray, factor: WordArray, offset: WordArray, bits: int) -> WordArray:
+    """Return the code of each id under a bijection of `bits` bits.
+
+    Each round multiplies by an odd factor, adds an offset and folds the upper half down.
+    """
+    low, shift = np.uint32(2**bits - 1), np.uint32((bits + 1) // 2)
+    code = ids.astype(np.uint32)
+    for multiply, add in zip(factor, offset, strict=True):
+        code = (code * multiply + add) & low
+        code = code ^ (code >> shift)
+    return code
+
+
+def hash_ids(key: int, ids: IdArray, tag: int) -> WordArray:
+    """Return the hash of each id ‖ tag under one key."""
+    return hashing.mix(np.uint64(key), ids, tag)
+
+
+def read_cells(index: WordArray, weight: NarrowArray, codes: WordArray) -> IntArray:
+    """Return Σ_i weight_i·(-1)^<index_i,code> for each code, over cells i of one table."""
+    index, weight = arguments.cells(index, weight)
+    totals = np.zeros(len(codes), dtype=np.int64)
+    for position, code in enumerate(codes):
+        totals[position] = (hashing.to_signs(hashing.parity(index & code)) * weight).sum()
+    return totals
 
 
 def read_linear(row: WordArray, matrix: WordArray, values: IntArray, codes: WordArray) -> IntArray:

@@ -269,7 +269,9 @@ def check(plan: Plan) -> None:
     bins = need.integer(given["bins"], "bins", 1, MAX_BINS)
     steps = need.integer(given["steps"], "steps", 1, MAX_STEPS)
     _check_steps(row, steps)
-    need.integer(given["range"], "range", 1, MAX_RANGE)
+    reach = need.integer(given["range"], "range", 1, MAX_RANGE)
+    if plan.hashing.family == "linear" and bins * reach > MAX_RANGE:
+        raise InvalidPlan("bins times range must fit 31 bits: a cell's weight can be that large")
     if plan.hashing.family == "linear" and bins & (bins - 1):
         raise InvalidPlan(f"the linear family needs a power of two of bins, got {bins}")
     if row == "squeeze" and plan.hashing.family != "blake2s":

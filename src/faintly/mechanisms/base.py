@@ -12,6 +12,7 @@ law         the exact law of a report for a given outcome of the public hash, so
             privacy can be checked by enumeration on small cases
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,8 +21,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from faintly import kernels
 from faintly.core import (
-    AnyArray,
     Budget,
     Cells,
     FloatArray,
@@ -35,6 +36,7 @@ from faintly.core import (
     Sketch,
     SketchShape,
     SparseVector,
+    TableArray,
     Unit,
     Universe,
     VectorBatch,
@@ -42,8 +44,11 @@ from faintly.core import (
 )
 from faintly.core.plan import check_budget, check_sizes
 from faintly.errors import InvalidPlan, TooManyItems
+from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
 from faintly.primitives.hashing import LinearMaps
+
+MAX_ENTRIES = 2**32  # an entry of the tables has a 32-bit number; this many take 16 GiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,15 +166,44 @@ class Mechanism(ABC):
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return, for each id, the integer that the tables of these reports would give."""
 
-    def gather(self, transformed: IntArray, ids: IdArray) -> IntArray:
+    def gather(self, transformed: TableArray, ids: IdArray) -> IntArray:
         """Return the integers (maps, ids) that the transformed tables hold for each id."""
-        maps = np.arange(self.maps.maps)[:, None]
-        rows, columns = self.cell_of(ids[None, :], maps)
-        return self.maps.masks(ids[None, :], maps) * transformed[rows, columns]
+        values = np.empty((self.maps.maps, len(ids)), dtype=np.int64)
+        for j in range(self.maps.maps):
+            values[j] = kernels.look_up(transformed, self.entries(ids, j), self.flips(ids, j))
+        return values
 
-    def cell_of(self, ids: AnyArray, maps: AnyArray) -> tuple[AnyArray, AnyArray]:
-        """Return the row and column of the transformed tables where each id is read."""
-        return maps, self.maps.codes(ids, maps)
+    def read_cells(self, batch: ReportBatch, ids: IdArray) -> IntArray:
+        """Return what `gather` over all maps would give, from the cells of the reports."""
+        size = np.uint32(self.table_shape[1])
+        cells, totals = self.cells(batch), np.zeros(len(ids), dtype=np.int64)
+        order = np.argsort(cells.index // size, kind="stable")
+        index, weight = cells.index[order] % size, cells.weight[order]
+        starts = np.searchsorted(cells.index[order] // size, np.arange(self.table_shape[0] + 1))
+        for j in range(self.maps.maps):
+            entries, signs = self.entries(ids, j), hashing.to_signs(self.flips(ids, j))
+            rows = entries // size
+            for row in np.unique(rows):
+                mine, asked = slice(starts[row], starts[row + 1]), rows == row
+                said = kernels.read_cells(index[mine], weight[mine], entries[asked] % size)
+                totals[asked] += signs[asked] * said
+        return totals
+
+    def entries(self, ids: IdArray, j: int) -> WordArray:
+        """Return the entry of the transformed tables, numbered together, that map j has for ids."""
+        return self.codes(ids, j) + np.uint32(j * self.table_shape[1])
+
+    def codes(self, ids: IdArray, j: int) -> WordArray:
+        """Return the code of each id in the public map j."""
+        maps = self.maps
+        if maps.bijective:
+            return kernels.map_codes(ids, maps.factor[j], maps.offset[j], maps.bits)
+        folded = kernels.hash_ids(int(maps.fold_key[j]), ids, hashing.FOLD)
+        return folded & np.uint32(2**maps.bits - 1)
+
+    def flips(self, ids: IdArray, j: int) -> WordArray:
+        """Return words whose lowest bit says where the public sign of map j is -1."""
+        return kernels.hash_ids(int(self.maps.mask_key[j]), ids, hashing.MASK)
 
     def squares(self, batch: ReportBatch) -> int:  # noqa: ARG002  # for mechanisms that need it
         """Return the sum of squares that `variance` needs; 0 where it needs none."""
@@ -305,4 +339,6 @@ def mechanism_of(plan: Plan) -> Mechanism:
         raise InvalidPlan(
             f"the plan promises {plan.budget}, but its thresholds only keep {proven}; do not use it"
         )
+    if plan.decode == "table" and math.prod(mechanism.table_shape) > MAX_ENTRIES:
+        raise InvalidPlan(f"tables have at most {MAX_ENTRIES} entries; use fewer bits or maps")
     return mechanism

@@ -297,7 +297,7 @@ def check_decoding(mechanism: Mechanism, seed: int = 1, reports: int = 200) -> V
     batch = ReportBatch(plan.digest, public, fields)
     tables = np.zeros(mechanism.table_shape, dtype=np.int64)
     cells = mechanism.cells(batch)
-    kernels.scatter_add(tables, cells.table, cells.index, cells.weight)
+    kernels.scatter_add(tables, cells.index, cells.weight, 0)
     kernels.walsh_hadamard(tables)
     ids = np.arange(size, dtype=np.uint64)
     differ = mechanism.gather(tables, ids).sum(axis=0) != mechanism.read(batch, ids)

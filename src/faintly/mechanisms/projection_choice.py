@@ -246,24 +246,15 @@ class ProjectionChoice(Mechanism):
         else:
             minus = batch.fields[:, 0] & np.uint32(1)
             rows = self._rows(batch.hash_seeds, batch.fields[:, 0] >> np.uint32(1))
-        return Cells(self.map_of(batch), rows.astype(np.int64), 1 - 2 * minus.astype(np.int64))
+        table = self.map_of(batch).astype(np.uint32) << np.uint32(self.plan.hashing.bits)
+        return Cells(table | rows, 1 - 2 * minus.astype(np.int32))
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ ±ᵢ·s_g(x)·1[h_g(x) = j] for each id; unsigned, b times the hits less n."""
         if not self._linear:
             totals, hits = self._read_slots(batch.hash_seeds, batch.fields[:, 0], ids)
             return totals if self.shape.signed else self.bins * hits - len(batch)
-        cells, totals = self.cells(batch), np.zeros(len(ids), dtype=np.int64)
-        rows = cells.index.astype(np.uint32)
-        for j in np.unique(cells.table):
-            here = np.array([j])  # an array, since scalar hashing would warn of overflow
-            mine = cells.table == j
-            matrix = np.zeros((int(mine.sum()), 0), dtype=np.uint32)
-            said = kernels.read_linear(
-                rows[mine], matrix, cells.weight[mine, None], self.maps.codes(ids, here)
-            )
-            totals += self.maps.masks(ids, here) * said
-        return totals
+        return self.read_cells(batch, ids)
 
     def _read_slots(
         self, seeds: IdArray, slots: WordArray, ids: IdArray

@@ -211,36 +211,24 @@ class Retrieval(Mechanism):
             return batch.fields[:, -1].astype(np.int64)
         return np.zeros(len(batch), dtype=np.int64)
 
-    def cell_of(self, ids: AnyArray, maps: AnyArray) -> tuple[AnyArray, AnyArray]:
-        """Return the row and column of the transformed tables where each id is read."""
-        block, code = self._split(self.maps.codes(ids, maps))
-        return maps * self.blocks + block, code
+    def entries(self, ids: IdArray, j: int) -> WordArray:
+        """Return the entry of the transformed tables, numbered together, that map j has for ids."""
+        block, code = self._split(self.codes(ids, j))
+        rows = block.astype(np.uint32) + np.uint32(j * self.blocks)
+        return rows * np.uint32(self.table_shape[1]) + code
 
     def cells(self, batch: ReportBatch) -> Cells:
         """Return B signed cells per report, of weight +1 or -1."""
         table = self.map_of(batch)[:, None] * self.blocks + np.arange(self.blocks)
-        cell = batch.fields[:, : self.blocks].astype(np.int64)
-        return Cells(table.ravel(), (cell >> 1).ravel(), (1 - 2 * (cell & 1)).ravel())
+        cell = batch.fields[:, : self.blocks]
+        index = table.astype(np.uint32) * np.uint32(self.table_shape[1]) + (cell >> 1)
+        return Cells(index.ravel(), (1 - 2 * (cell & 1).astype(np.int32)).ravel())
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ sᵢ(x)·(-1)^<i,aᵢ(x)> for each id."""
-        if not self._public:
-            return kernels.read_parity(batch.hash_seeds, batch.fields, ids)
-        cells = self.cells(batch)
-        index = cells.index.reshape(-1, self.blocks)
-        weight = cells.weight.reshape(-1, self.blocks)
-        chosen, totals = self.map_of(batch), np.zeros(len(ids), dtype=np.int64)
-        for j in np.unique(chosen):
-            here = np.array([j])  # an array, since scalar hashing would warn of overflow
-            reports, masks = chosen == j, self.maps.masks(ids, here)
-            block, code = self._split(self.maps.codes(ids, here))
-            for b in np.unique(block):
-                asked = block == b
-                row = index[reports, b].astype(np.uint32)
-                width = np.zeros((len(row), 0), dtype=np.uint32)
-                said = kernels.read_linear(row, width, weight[reports, b, None], code[asked])
-                totals[asked] += masks[asked] * said
-        return totals
+        if self._public:
+            return self.read_cells(batch, ids)
+        return kernels.read_parity(batch.hash_seeds, batch.fields, ids)
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return n·Var = c² - mean²: every report reads ±c, whatever the client holds.

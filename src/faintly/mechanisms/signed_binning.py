@@ -138,13 +138,13 @@ class SignedBinning(Mechanism):
         weight = self._values(batch)
         kernels.walsh_hadamard(weight)
         row, matrix = self.maps.rows(batch.hash_seeds, self.bins.bit_length() - 1)
-        index = np.empty((len(batch), self.bins), dtype=np.int64)
-        index[:, 0] = row
+        table = self.maps.map_of(batch.hash_seeds).astype(np.uint32)
+        index = np.empty((len(batch), self.bins), dtype=np.uint32)
+        index[:, 0] = row | table << np.uint32(self.plan.hashing.bits)
         for bit in range(matrix.shape[1]):
             known = 1 << bit
             index[:, known : 2 * known] = index[:, :known] ^ matrix[:, bit : bit + 1]
-        table = np.repeat(self.maps.map_of(batch.hash_seeds), self.bins)
-        return Cells(table, index.ravel(), weight.ravel())
+        return Cells(index.ravel(), weight.astype(np.int32).ravel())
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ sᵢ(x)·yᵢ[hᵢ(x)] for each id, b times as much in the linear family."""

@@ -216,27 +216,27 @@ class LinearMaps:
             for j in range(self.maps)
         )
         words = np.frombuffer(raw, dtype="<u4").reshape(self.maps, 16).astype(np.uint32)
-        self._factor = words[:, 0 : 2 * ROUNDS : 2] | np.uint32(1)
-        self._offset = words[:, 1 : 2 * ROUNDS : 2]
+        self.factor = words[:, 0 : 2 * ROUNDS : 2] | np.uint32(1)
+        self.offset = words[:, 1 : 2 * ROUNDS : 2]
         keys = words[:, 8:].astype(np.uint64)
-        self._mask_key = keys[:, 0] | (keys[:, 1] << np.uint64(32))
-        self._fold_key = keys[:, 2] | (keys[:, 3] << np.uint64(32))
+        self.mask_key = keys[:, 0] | (keys[:, 1] << np.uint64(32))
+        self.fold_key = keys[:, 2] | (keys[:, 3] << np.uint64(32))
 
     def codes(self, ids: AnyArray, maps: AnyArray | int) -> WordArray:
         """Return the D-bit code of each id in the map beside it (arrays broadcast)."""
         low = np.uint32(2**self.bits - 1)
         if not self.bijective:
-            return mix(self._fold_key[maps], ids, FOLD) & low
+            return mix(self.fold_key[maps], ids, FOLD) & low
         code = np.asarray(ids, np.uint64).astype(np.uint32)
         shift = np.uint32((self.bits + 1) // 2)
         for step in range(ROUNDS):
-            code = (code * self._factor[maps, step] + self._offset[maps, step]) & low
+            code = (code * self.factor[maps, step] + self.offset[maps, step]) & low
             code = code ^ (code >> shift)
         return code
 
     def masks(self, ids: AnyArray, maps: AnyArray | int) -> IntArray:
         """Return the public sign t_j of each id in the map beside it (arrays broadcast)."""
-        return to_signs(mix(self._mask_key[maps], ids, MASK))
+        return to_signs(mix(self.mask_key[maps], ids, MASK))
 
     def map_of(self, seeds: IdArray) -> IntArray:
         """Return the map that each seed uses."""

@@ -256,7 +256,7 @@ def test_a_negative_value_in_the_unsigned_form_is_named_by_position_alone():
 def as_tables(chosen, batch):
     tables = np.zeros(chosen.table_shape, dtype=np.int64)
     cells = chosen.cells(batch)
-    kernels.scatter_add(tables, cells.table, cells.index, cells.weight)
+    kernels.scatter_add(tables, cells.index, cells.weight, 0)
     kernels.walsh_hadamard(tables)
     return tables
 

@@ -44,7 +44,7 @@ def test_a_candidate_tells_what_its_plan_will_do():
         assert one.plan.decode == one.decode
         if one.decode == "table":
             tables = mechanism.empty_sketch().tables
-            assert one.memory == tables.nbytes
+            assert one.memory == 2 * tables.nbytes  # and their transform
         else:
             assert one.key_operations == 20_000
 
