@@ -18,16 +18,23 @@ def aggregate(
 
     A file that breaks a rule is refused with the reason, and then no sketch is written.
     """
+    import time
+
     from faintly.engine import Aggregator
     from faintly.engine.files import load_plan, read_reports, save_sketch
 
     loaded = load_plan(plan)
-    aggregator = Aggregator(loaded)
+    # Reports of direct mode may be more than memory holds; the sketch will lie there as well.
+    aggregator = Aggregator(loaded, spool=output.resolve().parent)
+    started = time.monotonic()
     with progress() as bar:
         task = bar.add_task("aggregating", total=len(reports))
         for path in reports:
             for batch in read_reports(loaded, path):
                 aggregator.add(batch)
+                rate = aggregator.count / max(1e-9, time.monotonic() - started)
+                said = f"aggregating: {aggregator.count:,} reports, {rate:,.0f}/s, files"
+                bar.update(task, description=said)
             bar.advance(task)
     sketch = aggregator.sketch()
     save_sketch(sketch, output)

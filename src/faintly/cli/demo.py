@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faintly.cli.output import Json, emit, estimate_document, say, shown, table, verdict
+from faintly.cli.output import Json, emit, estimate_document, say, shown, table
 
 if TYPE_CHECKING:
     from faintly.demo import Story
@@ -72,12 +72,10 @@ def _show(story: "Story", out: Path) -> None:
                 f"{row.mean:.4f}",
                 f"{row.high - row.mean:.4f}",
                 f"{truth:.4f}",
-                verdict(*marks),
+                verdict,
                 "█" * round(BAR * max(0.0, row.mean) / longest),
             )
-            for row, truth, *marks in zip(
-                found, story.truth, story.top.significant, found.agree, strict=True
-            )
+            for row, truth, verdict in zip(found, story.truth, story.top.verdicts, strict=True)
         ),
     )
     say(

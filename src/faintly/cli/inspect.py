@@ -13,10 +13,10 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Say what a file is and whether it is whole."""
-    from faintly.engine.files import read_bytes
+    from faintly.engine.files import read_head
     from faintly.wire import report_v1, sketch_v1
 
-    head = read_bytes(file)[:4]
+    head = read_head(file, 4)
     if head == report_v1.MAGIC:
         document = _reports(file)
     elif head == sketch_v1.MAGIC:
@@ -63,6 +63,7 @@ def _sketch(file: Path) -> dict[str, Any]:
         "plan": sketch.plan.digest.hex(),
         "reports": sketch.count,
         "reports_per_map": sketch.reports.tolist(),
+        "mass": str(sketch.mass),
         "decode": sketch.plan.decode,
         "file_bytes": file.stat().st_size,
         "plan_document": sketch.plan.document(),

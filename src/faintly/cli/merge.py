@@ -11,6 +11,9 @@ from faintly.cli.output import Json, Output, emit, say
 def merge(
     sketches: Annotated[list[Path], typer.Argument(help="Sketches of the same plan.")],
     output: Output,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads to use; all processors unless given.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Merge sketches made on different machines, or from different files.
@@ -18,12 +21,10 @@ def merge(
     The result is the sketch that all reports together would give, integer for integer.
     Whoever merges makes sure that no report is in two of the sketches.
     """
-    from functools import reduce
+    from faintly.engine import merge_all
+    from faintly.engine.files import save_sketch
 
-    from faintly.core import Sketch
-    from faintly.engine.files import load_sketch, save_sketch
-
-    merged = reduce(Sketch.merge, (load_sketch(path) for path in sketches))
+    merged = merge_all(sketches, threads, spool=output.resolve().parent)
     save_sketch(merged, output)
     if as_json:
         emit({"reports": merged.count, "files": len(sketches), "plan": merged.plan.digest.hex()})

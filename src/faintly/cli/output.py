@@ -118,13 +118,6 @@ def estimate_document(estimates: "Estimates") -> dict[str, Any]:
     }
 
 
-def verdict(significant: bool, agree: bool) -> str:
-    """Return how a row of a top list is marked; contradicting maps mean a collision of keys."""
-    if significant:
-        return "yes"
-    return "no" if agree else "maps disagree"
-
-
 def read_keys(path: Path) -> list[str]:
     """Return the keys in a text file, one a line; empty lines are skipped."""
     from faintly.engine.files import read_bytes

@@ -16,11 +16,15 @@ from faintly.cli.output import (
     read_keys,
     say,
     table,
-    verdict,
 )
 
 if TYPE_CHECKING:
     from faintly.engine import TopList
+
+_REASONS = {
+    "maps disagree": "the maps of the key contradict each other, so it shares a code with another",
+    "one map": "without one of its maps the key would not stand out, and that one may be shared",
+}
 
 
 def top(
@@ -53,10 +57,8 @@ def top(
     table(
         ["key", "mean", "std. error", f"{level:.0%} interval", "significant"],
         (
-            (*estimate_cells(row), verdict(*marks))
-            for row, *marks in zip(
-                found.estimates, found.significant, found.estimates.agree, strict=True
-            )
+            (*estimate_cells(row), verdict)
+            for row, verdict in zip(found.estimates, found.verdicts, strict=True)
         ),
     )
     _explain(found)
@@ -64,8 +66,10 @@ def top(
 
 def _document(found: "TopList") -> dict[str, Any]:
     document = estimate_document(found.estimates)
-    for row, significant in zip(document["estimates"], found.significant, strict=True):
-        row["significant"] = bool(significant)
+    for row, significant, verdict in zip(
+        document["estimates"], found.significant, found.verdicts, strict=True
+    ):
+        row |= {"significant": bool(significant), "verdict": verdict}
     threshold = found.threshold if found.threshold < float("inf") else None
     return document | {
         "threshold": threshold,
@@ -87,4 +91,7 @@ def _explain(found: "TopList") -> None:
         f"{limit} on: {promise} is at most {found.false_rate:.0%}. "
         f"A key that nobody holds shows up to ±{found.estimates.noise_floor:.5f}."
     )
+    for verdict, meaning in _REASONS.items():
+        if verdict in found.verdicts:
+            say(f"{verdict}: {meaning}.")
     say(found.estimates.guarantee.words())

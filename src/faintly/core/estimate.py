@@ -55,6 +55,9 @@ class Estimates:
     reports: int
     guarantee: Guarantee
     null_stderr: float  # standard error at a key that nobody holds
+    # The mean in standard errors of a key that nobody holds. Where several maps tell of a key of
+    # an open universe: the least of it that leaving one of them out gives.
+    score: FloatArray
     agree: np.ndarray  # False where the maps of an open universe contradict each other
     level: float = 0.95
     compared: int | None = None  # keys these rows were chosen from; None: they are all there is
@@ -68,12 +71,24 @@ class Estimates:
         return len(self) if self.compared is None else self.compared
 
     def __iter__(self) -> Iterator[Estimate]:
-        return (self[position] for position in range(len(self)))
+        columns = [getattr(self, name).tolist() for name in _COLUMNS]
+        for key, *numbers in zip(self.keys, *columns, strict=True):
+            yield Estimate(key, *numbers, self.reports, self.guarantee)
 
     def __getitem__(self, position: int) -> Estimate:
-        numbers = {name: float(getattr(self, name)[position]) for name in _COLUMNS}
+        mean, stderr = float(self.mean[position]), float(self.stderr[position])
+        alone = normal_quantile(self.level) * stderr
+        among = normal_quantile(self.level, self.comparisons) * stderr
         return Estimate(
-            key=self.keys[position], reports=self.reports, guarantee=self.guarantee, **numbers
+            key=self.keys[position],
+            mean=mean,
+            stderr=stderr,
+            low=mean - alone,
+            high=mean + alone,
+            low_all=mean - among,
+            high_all=mean + among,
+            reports=self.reports,
+            guarantee=self.guarantee,
         )
 
     @property
@@ -118,6 +133,7 @@ class Estimates:
             self.reports,
             self.guarantee,
             self.null_stderr,
+            self.score[chosen],
             self.agree[chosen],
             self.level,
             self.comparisons,

@@ -5,6 +5,7 @@ the reports' columns. Either way merging is associative and commutative, and the
 reports give the same integers whatever the order, the threads or the machines.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from faintly.core.arrays import IdArray, IntArray, NarrowArray, TableArray, WordArray
 from faintly.core.plan import Plan
+from faintly.core.report import ReportBatch
 from faintly.errors import Reject, SketchRejected
 
 
@@ -65,14 +67,25 @@ class Sketch:
         """Return the number of reports counted."""
         return int(self.reports.sum())
 
-    def merge(self, other: "Sketch") -> "Sketch":
-        """Return the sketch of both sets of reports together."""
+    def batches(self, size: int) -> Iterator[ReportBatch]:
+        """Yield the reports of a direct sketch, at most `size` at a time."""
+        assert self.hash_seeds is not None and self.fields is not None
+        every = ReportBatch(self.plan.digest, self.hash_seeds, self.fields)
+        for start in range(0, len(every), size):
+            yield every.take(slice(start, start + size))
+
+    def check_plan(self, other: "Sketch") -> None:
+        """Refuse a sketch of another plan, which nothing of this one may be added to."""
         if self.plan.digest != other.plan.digest:
             raise SketchRejected(
                 Reject.OTHER_PLAN,
                 f"cannot merge sketches of different plans ({self.plan.digest.hex()} and "
                 f"{other.plan.digest.hex()})",
             )
+
+    def merge(self, other: "Sketch") -> "Sketch":
+        """Return the sketch of both sets of reports together."""
+        self.check_plan(other)
         reports, squares = self.reports + other.reports, self.squares + other.squares
         if self.tables is not None and other.tables is not None:
             mass = self.mass + other.mass
@@ -108,8 +121,27 @@ def table_type(mass: int) -> type[np.signedinteger[Any]]:
 
 def sorted_columns(seeds: IdArray, fields: WordArray) -> tuple[IdArray, WordArray]:
     """Return the reports in sorted order, which forgets the order of arrival."""
-    order = np.lexsort((*fields.T[::-1], seeds))
-    return seeds[order], fields[order]
+    order = np.argsort(seeds)
+    sorted_seeds = seeds[order]
+    # Seeds seldom repeat, or are all zero: only rows that share one are sorted by their fields.
+    same = sorted_seeds[1:] == sorted_seeds[:-1]
+    tied = np.nonzero(np.append(same, False) | np.insert(same, 0, False))[0]
+    rows = order[tied]
+    order[tied] = rows[np.lexsort((*fields[rows].T[::-1], seeds[rows]))]
+    return sorted_seeds, fields[order]
+
+
+def in_order(seeds: IdArray, fields: WordArray) -> bool:
+    """Return whether reports stand as `sorted_columns` would put them."""
+    if (seeds[1:] < seeds[:-1]).any():
+        return False
+    tied = np.nonzero(seeds[1:] == seeds[:-1])[0]
+    for column in fields.T:
+        before, after = column[tied], column[tied + 1]
+        if (after < before).any():
+            return False
+        tied = tied[after == before]
+    return True
 
 
 def _equal(left: np.ndarray | None, right: np.ndarray | None) -> bool:

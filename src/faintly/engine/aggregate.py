@@ -1,44 +1,93 @@
-"""Ingestion: batches of reports become one sketch, and memory does not grow in table mode."""
+"""Ingestion: batches of reports become one sketch, and memory does not grow.
+
+In table mode a report is added to the tables and forgotten. In direct mode reports are kept;
+with a folder to spool to, at most some million of them are in memory.
+"""
 
 from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
 
 import numpy as np
 
 from faintly import kernels
-from faintly.core import Plan, ReportBatch, Sketch
-from faintly.core.sketch import sorted_columns
+from faintly.core import Cells, Plan, ReportBatch, Sketch
+from faintly.engine import columns
+from faintly.engine.answers import Reader, transform
 from faintly.errors import Reject, ReportRejected
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 
+SLICE = 2**15  # reports whose cells are made at a time: they stay in the cache
+KEPT = 2**22  # reports of direct mode that are kept in memory before they are spooled
+
 
 class Aggregator:
-    """Counts reports of one plan; ask for the `sketch` at any time."""
+    """Counts reports of one plan; ask for the `sketch` or a `reader` at any time."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, spool: Path | None = None) -> None:
+        """Start with no reports.
+
+        Args:
+            plan: what the reports were made under.
+            spool: a folder for reports of direct mode that are too many for memory. Its files
+                have no names and vanish with the aggregator and its sketches.
+        """
         self.mechanism = mechanism_of(plan)
-        self._base = self.mechanism.empty_sketch()
-        self._reports = self._base.reports
-        self._tables = self._base.tables
+        self.plan, self._spool = plan, spool
+        base = self.mechanism.empty_sketch()
+        self._reports, self._tables = base.reports, base.tables
         self._squares = self._mass = 0
-        self._kept: list[ReportBatch] = []
+        self._recent: list[ReportBatch] = []
+        self._runs: list[columns.Columns] = []
+        self._reader: Reader | None = None
+
+    @classmethod
+    def resume(cls, sketch: Sketch, spool: Path | None = None) -> Self:
+        """Return an aggregator that has counted the reports of a sketch, which stays as it is."""
+        made = cls(sketch.plan, spool)
+        made._reports, made._squares = sketch.reports.copy(), sketch.squares
+        made._mass = sketch.mass
+        if sketch.tables is not None:
+            made._tables = sketch.tables.copy()
+        else:
+            assert sketch.hash_seeds is not None and sketch.fields is not None
+            made._runs = [(sketch.hash_seeds, sketch.fields)]
+        return made
+
+    @property
+    def count(self) -> int:
+        """Return the number of reports counted."""
+        return int(self._reports.sum())
 
     def add(self, batch: ReportBatch) -> None:
         """Count every report of the batch."""
-        plan = self._base.plan
-        if batch.plan_digest != plan.digest:
+        if batch.plan_digest != self.plan.digest:
             raise ReportRejected(
                 Reject.OTHER_PLAN,
-                f"the batch belongs to plan {batch.plan_digest.hex()}, not {plan.digest.hex()}",
+                f"the batch belongs to plan {batch.plan_digest.hex()}, "
+                f"not {self.plan.digest.hex()}",
             )
         if not len(batch):
             return
+        self._reader = None
+        for start in range(0, len(batch), SLICE):
+            self._count(batch.take(slice(start, start + SLICE)))
+        if self._tables is None:
+            self._recent.append(batch)
+            if self._spool is not None and sum(map(len, self._recent)) >= KEPT:
+                self._runs.append(columns.spill([self._sorted()], self._width, self._spool))
+                self._recent = []
+
+    def _count(self, batch: ReportBatch) -> None:
+        if self._tables is not None:
+            self._scatter(self.mechanism.cells(batch))
         self._reports += np.bincount(self.mechanism.map_of(batch), minlength=len(self._reports))
         self._squares += self.mechanism.squares(batch)
-        if self._tables is None:
-            self._kept.append(batch)
-            return
-        cells = self.mechanism.cells(batch)
+
+    def _scatter(self, cells: Cells) -> None:
+        assert self._tables is not None
         try:
             self._mass = kernels.scatter_add(self._tables, cells.index, cells.weight, self._mass)
         except OverflowError:
@@ -47,23 +96,41 @@ class Aggregator:
             self._tables = self._tables.astype(np.int64)
             self._mass = kernels.scatter_add(self._tables, cells.index, cells.weight, self._mass)
 
+    @property
+    def _width(self) -> int:
+        return len(self.mechanism.layout.widths)
+
+    def _sorted(self) -> columns.Columns:
+        parts = [(batch.hash_seeds, batch.fields) for batch in self._recent]
+        return columns.join(parts, self._width)
+
     def sketch(self) -> Sketch:
         """Return the sketch of everything counted so far, independent of further additions."""
-        plan = self._base.plan
+        counts = Sketch(self.plan, self._reports.copy(), self._squares, self._mass)
         if self._tables is not None:
-            tables = self._tables.copy()
-            return Sketch(plan, self._reports.copy(), self._squares, self._mass, tables=tables)
-        width = len(self.mechanism.layout.widths)
-        seeds, fields = sorted_columns(
-            np.concatenate([np.zeros(0, np.uint64), *(b.hash_seeds for b in self._kept)]),
-            np.concatenate([np.zeros((0, width), np.uint32), *(b.fields for b in self._kept)]),
-        )
-        return Sketch(plan, self._reports.copy(), self._squares, hash_seeds=seeds, fields=fields)
+            return replace(counts, tables=self._tables.copy())
+        runs = [*self._runs, self._sorted()]
+        seeds, fields = columns.merge_runs(runs, self._width, self._spool)
+        return replace(counts, hash_seeds=seeds, fields=fields)
+
+    def reader(self, level: float = 0.95) -> Reader:
+        """Return a reader of everything counted so far.
+
+        Its transform is made once and serves until more is added. It keeps no second copy of
+        the tables, so `reader.sketch` has counts but no tables.
+        """
+        if self._reader is None:
+            if self._tables is None:
+                self._reader = Reader(self.sketch())
+            else:
+                counts = Sketch(self.plan, self._reports.copy(), self._squares, self._mass)
+                self._reader = Reader(counts, transformed=transform(self._tables))
+        return self._reader.at(level)
 
 
-def aggregate(plan: Plan, batches: Iterable[ReportBatch]) -> Sketch:
-    """Return the sketch of all the batches."""
-    aggregator = Aggregator(plan)
+def aggregate(plan: Plan, batches: Iterable[ReportBatch], spool: Path | None = None) -> Sketch:
+    """Return the sketch of all the batches, of which one is in memory at a time."""
+    aggregator = Aggregator(plan, spool)
     for batch in batches:
         aggregator.add(batch)
     return aggregator.sketch()

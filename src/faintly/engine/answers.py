@@ -1,10 +1,10 @@
 """Questions to a sketch: the mean of any key with its error, and the top of a list.
 
-A transform is made once per reader, after which every key costs a look-up.
+A transform is made once per reader, after which every key costs a look-up in each map.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
@@ -18,7 +18,6 @@ from faintly.core import (
     IdArray,
     IntArray,
     Key,
-    ReportBatch,
     Sketch,
     TableArray,
 )
@@ -29,6 +28,8 @@ from faintly.mechanisms import mechanism_of
 DISAGREEMENT = 1e-4  # how often honest maps of one key are called contradictory
 CONTROLS = ("family", "fdr")
 NULL = np.zeros(1)  # the mean of a key that nobody holds
+KEYS = 2**16  # asked at a time
+REPORTS = 2**20  # read at a time in direct mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,37 +38,96 @@ class TopList:
 
     estimates: Estimates
     significant: np.ndarray
-    threshold: float  # smallest mean that counts as significant
+    threshold: float  # the mean below which nothing is significant
     compared: int  # keys the list was chosen from
     control: str  # family: 5 % chance of any false one; fdr: 5 % of the significant ones
     false_rate: float
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Return for each row yes, or why it is not significant.
+
+        no: its mean is too small. maps disagree: they contradict each other, so one of them has
+        a collision. one map: without one of its maps it would not stand out.
+        """
+        above = self.estimates.mean >= self.threshold
+        marks = zip(self.significant, self.estimates.agree, above, strict=True)
+        return [_verdict(*(bool(mark) for mark in row)) for row in marks]
+
+
+def _verdict(significant: bool, agree: bool, above: bool) -> str:
+    if significant:
+        return "yes"
+    if not agree:
+        return "maps disagree"
+    return "one map" if above else "no"
+
+
+def transform(tables: TableArray) -> TableArray:
+    """Return the Walsh-Hadamard transform of tables, which stay as they are."""
+    copied = tables.copy()
+    kernels.walsh_hadamard(copied)
+    return copied
 
 
 class Reader:
     """Answers questions about one sketch."""
 
-    def __init__(self, sketch: Sketch, level: float = 0.95) -> None:
+    def __init__(
+        self, sketch: Sketch, level: float = 0.95, *, transformed: TableArray | None = None
+    ) -> None:
+        """Read a sketch.
+
+        Args:
+            sketch: counts, and tables or columns.
+            level: of the intervals.
+            transformed: the transform of the tables, if somebody has made it already.
+        """
         normal_quantile(level)
         self.sketch, self.level = sketch, level
         self.mechanism = mechanism_of(sketch.plan)
+        self._given = transformed
+
+    def at(self, level: float) -> "Reader":
+        """Return a reader of the same sketch at another level, with the same transform."""
+        if level == self.level:
+            return self
+        shared = self._transformed if self.sketch.plan.decode == "table" else None
+        return Reader(self.sketch, level, transformed=shared)
 
     @cached_property
     def _transformed(self) -> TableArray:
+        if self._given is not None:
+            return self._given
         assert self.sketch.tables is not None
-        tables = self.sketch.tables.copy()
-        kernels.walsh_hadamard(tables)
-        return tables
+        return transform(self.sketch.tables)
+
+    @property
+    def _told_apart(self) -> bool:
+        """Return whether maps are asked one by one, since in each another key may be in the way."""
+        plan = self.sketch.plan
+        return plan.universe.size is None and plan.hashing.family == "linear"
 
     def totals(self, ids: IdArray) -> IntArray:
         """Return the integer behind each estimate: the same from tables and from reports."""
-        if self.sketch.tables is not None:
-            return self.mechanism.gather(self._transformed, ids).sum(axis=0)
-        return self.mechanism.read(self._batch, ids)
+        if self.sketch.plan.decode == "direct":
+            return self._read(ids).sum(axis=0)
+        parts = [self.mechanism.gather(self._transformed, part).sum(axis=0) for part in _cut(ids)]
+        return np.concatenate([np.zeros(0, np.int64), *parts])
 
-    @property
-    def _batch(self) -> ReportBatch:
-        assert self.sketch.hash_seeds is not None and self.sketch.fields is not None
-        return ReportBatch(self.sketch.plan.digest, self.sketch.hash_seeds, self.sketch.fields)
+    def _read(self, ids: IdArray) -> IntArray:
+        """Return the integers of direct reading, for each map where maps are told apart.
+
+        Reports are read some at a time, so that columns may be larger than memory.
+        """
+        rows = len(self.sketch.reports) if self._told_apart else 1
+        values = np.zeros((rows, len(ids)), dtype=np.int64)
+        for batch in self.sketch.batches(REPORTS):
+            chosen = self.mechanism.map_of(batch) if rows > 1 else None
+            for row in range(rows):
+                mine = batch if chosen is None else batch.take(chosen == row)
+                values[row] += self.mechanism.read(mine, ids)
+        return values
 
     def estimate(self, keys: Sequence[Key] | np.ndarray) -> Estimates:
         """Return the mean of each key over the reporting clients, with its error."""
@@ -86,34 +146,64 @@ class Reader:
         count = self.sketch.count
         if count == 0:
             raise InvalidInput("the sketch has no reports yet; aggregate some first")
-        mean: FloatArray = self.totals(ids) * np.float64(self.mechanism.scale / count)
+        null = float(self.mechanism.variance(self.sketch, None, NULL)[0])
+        mean, stderr, score = (np.empty(len(ids)) for _ in range(3))
+        agree = np.ones(len(ids), dtype=bool)
+        direct = self._read(ids) if self.sketch.plan.decode == "direct" else None
+        for start in range(0, len(ids), KEYS):
+            # What one piece needs stays in the cache, however many keys are asked.
+            piece = slice(start, start + KEYS)
+            asked = ids[piece]
+            if direct is None:
+                values = self.mechanism.gather(self._transformed, asked)
+            else:
+                values = direct[:, piece]
+            mean[piece] = values.sum(axis=0) * np.float64(self.mechanism.scale / count)
+            variance = self.mechanism.variance(self.sketch, asked, mean[piece])
+            stderr[piece] = np.sqrt(variance / count)
+            score[piece] = mean[piece] / math.sqrt(null / count)
+            if self._told_apart:
+                score[piece] = self._least_score(values, null)
+                agree[piece] = self._agreement(values, mean[piece], variance)
         return Estimates(
             keys=keys.tolist() if isinstance(keys, np.ndarray) else keys,
             mean=mean,
-            stderr=np.sqrt(self.mechanism.variance(self.sketch, ids, mean) / count),
+            stderr=stderr,
             reports=count,
             guarantee=self.mechanism.guarantee(),
-            null_stderr=math.sqrt(self.mechanism.variance(self.sketch, None, NULL)[0] / count),
-            agree=self._agreement(ids, mean),
+            null_stderr=math.sqrt(null / count),
+            score=score,
+            agree=agree,
             level=self.level,
         )
 
-    def _agreement(self, ids: IdArray, mean: FloatArray) -> np.ndarray:
-        """Return whether the maps of each key tell one story.
+    def _least_score(self, values: IntArray, null: float) -> FloatArray:
+        """Return how far each key stands out without the map that speaks most for it.
 
-        In an open universe two keys may share a code in one map. The other maps then
-        contradict it, which a chi-square over the maps' own estimates shows.
+        In an open universe two keys may share a code in one map. A key that nobody holds and
+        that meets a heavy one there looks held by a share of its holders. Without that map it
+        is a key that nobody holds like any other, whatever the heavy one is, so demanding that
+        a key stands out without any one of its maps keeps the rate of false rows as long as
+        no more than one of its maps collides. With J maps of 2^D codes and h heavy keys, two
+        of them do with probability below J·(J-1)/2·(h/2^D)².
         """
-        counted = self.sketch.reports > 0
-        if self.sketch.plan.universe.size is not None or self.sketch.tables is None:
-            return np.ones(len(ids), dtype=bool)
-        counts = self.sketch.reports[counted][:, None]
-        integers = self.mechanism.gather(self._transformed, ids)[counted]
-        each = integers * (self.mechanism.scale / counts)
-        spread = self.mechanism.variance(self.sketch, ids, mean) / counts
-        return ((each - mean) ** 2 / spread).sum(axis=0) <= chi_square_quantile(
-            len(counts) - 1, 1 - DISAGREEMENT
-        )
+        total = values.sum(axis=0)
+        least = np.full(len(total), np.inf)
+        for own, count in zip(values, self.sketch.reports.tolist(), strict=True):
+            others = self.sketch.count - count
+            # No other map has a report: nothing is known without this one.
+            factor = self.mechanism.scale / math.sqrt(null * others) if others else -math.inf
+            np.minimum(least, (total - own) * factor if others else factor, out=least)
+        return least
+
+    def _agreement(self, values: IntArray, mean: FloatArray, variance: FloatArray) -> np.ndarray:
+        """Return whether the maps of each key tell one story, by a chi-square over them."""
+        counted = np.nonzero(self.sketch.reports)[0]
+        spread = np.zeros(len(mean))
+        for j in counted:
+            count = int(self.sketch.reports[j])
+            spread += count * (values[j] * (self.mechanism.scale / count) - mean) ** 2
+        return spread <= chi_square_quantile(len(counted) - 1, 1 - DISAGREEMENT) * variance
 
     def top(
         self,
@@ -138,32 +228,35 @@ class Reader:
         if count < 1:
             raise InvalidInput(f"a top list needs at least one row, got {count}")
         every = self.estimate_all() if candidates is None else self.estimate(candidates)
-        order = np.argsort(-every.mean, kind="stable")
-        threshold = self._threshold(every, control, false_rate)
-        shown = order[:count]
+        score = np.where(every.agree, every.score, -np.inf)
+        least = _least(score, control, false_rate)
+        shown = np.argsort(-every.mean, kind="stable")[:count]
         return TopList(
             estimates=every.take(shown),
-            significant=(every.mean[shown] >= threshold) & every.agree[shown],
-            threshold=threshold,
+            significant=score[shown] >= least,
+            threshold=least * every.null_stderr,
             compared=len(every),
             control=control,
             false_rate=false_rate,
         )
 
-    @staticmethod
-    def _threshold(every: Estimates, control: str, false_rate: float) -> float:
-        compared = max(1, len(every))
+
+def _cut(ids: IdArray) -> Iterator[IdArray]:
+    return (ids[start : start + KEYS] for start in range(0, len(ids), KEYS))
+
+
+def _least(score: FloatArray, control: str, false_rate: float) -> float:
+    """Return the score from which a key is significant among all of these."""
+    compared = max(1, len(score))
+    if control == "family":
         # One-sided Šidák: the largest of `compared` keys that nobody holds.
-        tail = -math.expm1(math.log1p(-false_rate) / compared)
-        if control == "family":
-            return -NormalDist().inv_cdf(tail) * every.null_stderr
-        means = np.sort(every.mean)[::-1]
-        scores = means / (every.null_stderr * math.sqrt(2))
-        tails = np.array([math.erfc(score) / 2 for score in scores])
-        passing = np.nonzero(tails <= false_rate * np.arange(1, len(tails) + 1) / compared)[0]
-        if not len(passing):
-            return math.inf
-        return float(means[passing[-1]])
+        return -NormalDist().inv_cdf(-math.expm1(math.log1p(-false_rate) / compared))
+    # No score below this one can pass, wherever it stands.
+    hopeful = score[score >= -NormalDist().inv_cdf(false_rate)]
+    hopeful = np.sort(hopeful)[::-1]
+    tails = np.array([math.erfc(one / math.sqrt(2)) / 2 for one in hopeful.tolist()])
+    passing = np.nonzero(tails <= false_rate * np.arange(1, len(tails) + 1) / compared)[0]
+    return float(hopeful[passing[-1]]) if len(passing) else math.inf
 
 
 def chi_square_quantile(freedom: int, level: float) -> float:

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from faintly.core import Plan, ReportBatch, Sketch, SketchShape
+import numpy as np
+
+from faintly.core import AnyArray, Plan, ReportBatch, Sketch, SketchShape
 from faintly.errors import InvalidInput, InvalidPlan, Rejected
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1, sketch_v1
@@ -53,6 +55,15 @@ def read_bytes(path: Path) -> bytes:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
 
 
+def read_head(path: Path, size: int) -> bytes:
+    """Return the first bytes of a file, without reading the rest."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(size)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+
+
 def load_plan(path: Path) -> Plan:
     """Return the plan in a file, having checked that its integers keep its promise."""
     try:
@@ -83,18 +94,31 @@ def read_reports(plan: Plan, path: Path) -> Iterator[ReportBatch]:
 
 
 def save_sketch(sketch: Sketch, path: Path) -> None:
-    """Write a sketch file."""
+    """Write a sketch file, a piece at a time: its arrays are never copied as a whole."""
     with atomic_write(path) as stream:
-        stream.write(sketch_v1.encode_sketch(sketch))
+        sketch_v1.write_sketch(sketch, stream)
 
 
 def load_sketch(path: Path) -> Sketch:
-    """Return the sketch in a file."""
+    """Return the sketch in a file, checked from end to end.
+
+    Its arrays stay on the disk and are mapped into memory, read-only. The file may be replaced
+    by another in the meantime, as `save_sketch` does, but must not be changed in place.
+    """
     try:
-        return sketch_v1.decode_sketch(read_bytes(path), sketch_shape)
+        return sketch_v1.decode_sketch(_mapped(path), sketch_shape)
     except Rejected as error:
         error.add_place(path)
         raise
+
+
+def _mapped(path: Path) -> bytes | AnyArray:
+    try:
+        if path.is_file() and path.stat().st_size:
+            return np.memmap(path, np.uint8, "r")
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+    return read_bytes(path)  # pipes have no size, and nothing cannot be mapped
 
 
 def sketch_shape(plan: Plan) -> SketchShape:

@@ -53,6 +53,7 @@ NEGLIGIBLE = 0.01  # ghosts below this share of the variance move an interval by
 THEOREM = "projection_choice.proof.md, Theorem 1 (the best slots are always equally many)"
 UNSENT_SEED_BYTES = 8  # table mode: rows and map come from it, and no server needs it
 BLOCK = 2**18  # scores or random words of one block of clients: they stay in the cache
+READ = 2**20  # reports looked at a time: those of a sketch may be more than memory holds
 BINS_FROM = 2.0  # epsilon from which bins can beat one bin where few people hold an item
 
 
@@ -284,8 +285,10 @@ class ProjectionChoice(Mechanism):
             ghosts = self._ghosts(sketch.count)
             return noise_alone - square + (ghosts if ghosts > NEGLIGIBLE * noise_alone else 0.0)
         hit = np.full(len(means), 1 / self.bins)
-        if ids is not None and sketch.hash_seeds is not None and sketch.fields is not None:
-            _, hits = self._read_slots(sketch.hash_seeds, sketch.fields[:, 0], ids)
+        if ids is not None:
+            hits = np.zeros(len(ids), dtype=np.int64)
+            for batch in sketch.batches(READ):
+                hits += self._read_slots(batch.hash_seeds, batch.fields[:, 0], ids)[1]
             hit = np.maximum(hit, hits / max(1, sketch.count))
         if self.shape.signed:
             return hit / self.attenuation**2 - square

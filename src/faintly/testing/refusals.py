@@ -83,7 +83,7 @@ def _first_of_two(good: bytes, body: bytes, record: int, other_digest: bytes) ->
 
 
 def sketches(good: bytes) -> Iterator[Refusal]:
-    """Yield refusals made of a sketch of one map with two cells."""
+    """Yield refusals made of a sketch of one map with two cells, 32 bits each."""
     body = good[:-16]
     yield "nothing at all", b"", Reject.TRUNCATED
     yield "shorter than any sketch", good[: SKETCH_HEAD + 15], Reject.TRUNCATED
@@ -99,24 +99,87 @@ def sketches(good: bytes) -> Iterator[Refusal]:
         ("a header that is a list", lambda header: [header]),
         ("no plan", lambda header: {**header, "plan": None}),
         ("an invalid plan", lambda header: {**header, "plan": {**header["plan"], "sparsity": 0}}),
-        ("no counts", lambda header: {name: header[name] for name in ("plan", "squares")}),
+        ("no counts", lambda header: {name: header[name] for name in ("mass", "plan", "squares")}),
+        ("no mass", lambda header: {name: header[name] for name in ("plan", "reports", "squares")}),
         ("counts of two maps", lambda header: {**header, "reports": [1, 2]}),
         ("a negative count", lambda header: {**header, "reports": [-1]}),
         ("a count beyond 64 bits", lambda header: {**header, "reports": [2**64]}),
         ("negative squares", lambda header: {**header, "squares": "-1"}),
         ("squares that are no number", lambda header: {**header, "squares": "many"}),
+        ("a mass that is no string", lambda header: {**header, "mass": 1}),
+        ("a mass beyond 64 bits", lambda header: {**header, "mass": str(2**63)}),
     ]
     for why, change in changes:
         yield why, with_header(good, change), Reject.BAD_HEADER
     text = sealed_sketch(sketch_v1.PREFIX.pack(b"FNTS", 1, 4) + b"plan" + body[-16:])
     yield "a header that is not JSON", text, Reject.BAD_HEADER
+    yield from _arrays(good)
+
+
+def _arrays(good: bytes) -> Iterator[Refusal]:
+    """Yield sketches whose tables are not what the header makes them."""
+    header = header_of(good)
+    text = json.dumps(header, sort_keys=True, ensure_ascii=False).encode()
+    yield "a header with spaces", _made_of(text, arrays_of(good)), Reject.BAD_HEADER
+    wide = {**header, "mass": str(2**31)}
+    yield (
+        "32-bit tables of a mass that needs 64",
+        with_header(good, lambda _: wide),
+        Reject.TRUNCATED,
+    )
+    tables = struct.unpack("<2i", arrays_of(good))
+    long = struct.pack("<2q", *tables)
+    yield "64-bit tables of a mass that needs 32", made_of(header, long), Reject.TRAILING_BYTES
+    start = sketch_v1.PREFIX.size + struct.unpack_from("<I", good, 5)[0]
+    padded = replaced(good[:-16], start, b"\1")
+    yield "a byte between header and tables", sealed_sketch(padded), Reject.UNUSED_BITS
+    less = {**header, "mass": str(sum(map(abs, tables)) - 1)}
+    yield "tables heavier than the mass", with_header(good, lambda _: less), Reject.OUT_OF_RANGE
+    least = made_of({**header, "mass": str(2**63 - 1)}, struct.pack("<2q", -(2**63), 0))
+    yield "the least integer of 64 bits", least, Reject.OUT_OF_RANGE
+
+
+def columns(good: bytes, limit: int) -> Iterator[Refusal]:
+    """Yield refusals made of a direct sketch of three reports, each of one field below `limit`."""
+    header, arrays = header_of(good), arrays_of(good)
+    massive = made_of({**header, "mass": "1"}, arrays)
+    yield "a mass where there are no tables", massive, Reject.BAD_HEADER
+    seeds, fields = arrays[:24], arrays[24:]
+    swapped = seeds[8:16] + seeds[:8] + seeds[16:]
+    yield "reports out of order", made_of(header, swapped + fields), Reject.OUT_OF_ORDER
+    twins = seeds[:8] + seeds[:8] + seeds[16:] + struct.pack("<3I", 1, 0, 0)
+    yield "equal seeds, fields out of order", made_of(header, twins), Reject.OUT_OF_ORDER
+    large = seeds + fields[:8] + struct.pack("<I", limit)
+    yield "a field at its limit", made_of(header, large), Reject.OUT_OF_RANGE
+    both = swapped + fields[:8] + struct.pack("<I", limit)
+    yield "range before order", made_of(header, both), Reject.OUT_OF_RANGE
+
+
+def header_of(good: bytes) -> dict[str, Any]:
+    """Return the header of a sketch."""
+    (length,) = struct.unpack_from("<I", good, 5)
+    header: dict[str, Any] = json.loads(good[SKETCH_HEAD : SKETCH_HEAD + length])
+    return header
+
+
+def arrays_of(good: bytes) -> bytes:
+    """Return the bytes of a sketch's arrays."""
+    (length,) = struct.unpack_from("<I", good, 5)
+    start = SKETCH_HEAD + length
+    return good[start + -start % sketch_v1.ALIGNMENT : -16]
+
+
+def made_of(header: Any, arrays: bytes) -> bytes:
+    """Return a sketch of any header and arrays, with the padding and checksum they deserve."""
+    text = json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return _made_of(text.encode(), arrays)
+
+
+def _made_of(text: bytes, arrays: bytes) -> bytes:
+    head = sketch_v1.PREFIX.pack(b"FNTS", 1, len(text)) + text
+    return sealed_sketch(head + bytes(-len(head) % sketch_v1.ALIGNMENT) + arrays)
 
 
 def with_header(good: bytes, change: Callable[[dict[str, Any]], Any]) -> bytes:
     """Return a sketch with its header changed and its checksum made anew."""
-    (length,) = struct.unpack_from("<I", good, 5)
-    header = json.loads(good[SKETCH_HEAD : SKETCH_HEAD + length])
-    text = json.dumps(change(header), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    data = text.encode()
-    arrays = good[SKETCH_HEAD + length : -16]
-    return sealed_sketch(sketch_v1.PREFIX.pack(b"FNTS", 1, len(data)) + data + arrays)
+    return made_of(change(header_of(good)), arrays_of(good))

@@ -317,7 +317,10 @@ def reject_batch() -> Iterator[Case]:
 def reject_sketch() -> Iterator[Case]:
     """Yield bytes that are no sketch, with the code of the refusal."""
     good = sketch_v1.encode_sketch(some_sketch("event-coarse"))
-    for why, data, code in refusals.sketches(good):
+    direct = plan_of("retrieval-direct-short")
+    kept = sketch_v1.encode_sketch(some_sketch("retrieval-direct-short", 3))
+    (limit,) = mechanism_of(direct).layout.limits
+    for why, data, code in (*refusals.sketches(good), *refusals.columns(kept, limit)):
         yield {"why": why, "bytes": data.hex(), "reject": str(code)}
 
 

@@ -1,80 +1,131 @@
 """Version 1 of a sketch file; spec/wire-v1.md has the byte table.
 
-magic 4 · version 1 · header length 4 · header JSON · arrays · BLAKE2b-128 of all before.
-The header carries the whole plan, so a sketch file answers questions by itself.
+magic 4 · version 1 · header length 4 · header JSON · zeros · arrays · BLAKE2b-128 of all before.
+The header carries the whole plan, so a sketch file answers questions by itself. The arrays begin
+at a multiple of 64 bytes, so that a file can be mapped into memory and used where it lies.
 """
 
 import hashlib
+import io
 import json
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from faintly.core import Plan, Sketch, SketchShape
+from faintly.core import AnyArray, Plan, Sketch, SketchShape
+from faintly.core.sketch import in_order, table_type
 from faintly.errors import FaintlyError, InvalidPlan, Reject, SketchRejected
 
 MAGIC = b"FNTS"
 VERSION = 1
 PREFIX = struct.Struct("<4sBI")
 CHECKSUM_BYTES = 16
+ALIGNMENT = 64  # a cache line, and a multiple of every vector register
 MAX_HEADER_BYTES = 2**28  # a named universe of some million names
+PIECE = 2**18  # entries or reports that are read, checked or written at a time
+LIMIT = 2**63  # what the mass of 64-bit tables stays below
+
+
+def write_sketch(sketch: Sketch, stream: BinaryIO) -> None:
+    """Write the sketch as a file, a piece at a time; one sketch always gives the same bytes."""
+    digest = hashlib.blake2b(digest_size=CHECKSUM_BYTES)
+    for piece in _pieces(sketch):
+        digest.update(piece)
+        stream.write(piece)
+    stream.write(digest.digest())
 
 
 def encode_sketch(sketch: Sketch) -> bytes:
-    """Return the sketch as the bytes of a file; the same sketch always gives the same bytes."""
-    header = {
-        "plan": sketch.plan.document(),
-        "reports": sketch.reports.tolist(),
-        "squares": str(sketch.squares),
-    }
-    text = json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    parts = [PREFIX.pack(MAGIC, VERSION, len(text)), text]
+    """Return the bytes of the file that `write_sketch` writes."""
+    stream = io.BytesIO()
+    write_sketch(sketch, stream)
+    return stream.getvalue()
+
+
+def _pieces(sketch: Sketch) -> Iterator[bytes]:
+    text = _canonical(
+        {
+            "mass": str(sketch.mass),
+            "plan": sketch.plan.document(),
+            "reports": sketch.reports.tolist(),
+            "squares": str(sketch.squares),
+        }
+    )
+    yield PREFIX.pack(MAGIC, VERSION, len(text)) + text + bytes(_padding(len(text)))
     if sketch.tables is not None:
-        parts.append(sketch.tables.astype("<i8").tobytes())
-    else:
-        assert sketch.hash_seeds is not None and sketch.fields is not None
-        parts.append(sketch.hash_seeds.astype("<u8").tobytes())
-        parts.append(sketch.fields.astype("<u4").tobytes())
-    body = b"".join(parts)
-    return body + hashlib.blake2b(body, digest_size=CHECKSUM_BYTES).digest()
+        yield from _portions(sketch.tables.reshape(-1), _table_format(sketch.mass))
+        return
+    assert sketch.hash_seeds is not None and sketch.fields is not None
+    yield from _portions(sketch.hash_seeds, "<u8")
+    yield from _portions(sketch.fields, "<u4")
 
 
-def decode_sketch(data: bytes, shape_of: Callable[[Plan], SketchShape]) -> Sketch:
+def _canonical(header: Any) -> bytes:
+    return json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _padding(header_bytes: int) -> int:
+    return -(PREFIX.size + header_bytes) % ALIGNMENT
+
+
+def _table_format(mass: int) -> str:
+    return "<i4" if table_type(mass) is np.int32 else "<i8"
+
+
+def _portions(array: AnyArray, layout: str) -> Iterator[bytes]:
+    for start in range(0, len(array), PIECE):
+        yield array[start : start + PIECE].astype(layout, copy=False).tobytes()
+
+
+def decode_sketch(data: bytes | AnyArray, shape_of: Callable[[Plan], SketchShape]) -> Sketch:
     """Return the sketch that `data` is, or raise `SketchRejected` with the reason.
 
     Args:
-        data: the whole file.
+        data: the whole file, as bytes or as an array of bytes that may be mapped from a disk.
+            Nothing is copied: the arrays of the sketch are where `data` is, and read-only.
         shape_of: a function from the plan to what its sketch holds.
     """
     if len(data) < PREFIX.size + CHECKSUM_BYTES:
         raise SketchRejected(Reject.TRUNCATED, f"{len(data)} bytes cannot hold a sketch")
-    magic, version, length = PREFIX.unpack_from(data)
+    whole = np.frombuffer(data, dtype=np.uint8)
+    magic, version, length = PREFIX.unpack(whole[: PREFIX.size].tobytes())
     if magic != MAGIC:
         raise SketchRejected(Reject.BAD_MAGIC, "this is not a faintly sketch")
     if version != VERSION:
         raise SketchRejected(
             Reject.BAD_VERSION, f"version {version} is not known here; this reads {VERSION}"
         )
-    body, checksum = data[:-CHECKSUM_BYTES], data[-CHECKSUM_BYTES:]
-    if hashlib.blake2b(body, digest_size=CHECKSUM_BYTES).digest() != checksum:
-        raise SketchRejected(
-            Reject.BAD_CHECKSUM, "the sketch was damaged or cut short; aggregate the reports again"
-        )
+    body = _checked_body(whole)
     if length > min(MAX_HEADER_BYTES, len(body) - PREFIX.size):
         raise SketchRejected(Reject.BAD_HEADER, "the header is longer than the file")
     start = PREFIX.size + length
-    plan, reports, squares = _header(body[PREFIX.size : start])
+    counted = _header(body[PREFIX.size : start].tobytes())
     try:
-        shape = shape_of(plan)
+        shape = shape_of(counted.plan)
     except FaintlyError as error:
         raise SketchRejected(Reject.BAD_HEADER, f"its plan is invalid: {error}") from None
-    return _arrays(body[start:], Sketch(plan, reports, squares), shape)
+    return _arrays(body[start:], _padding(length), counted, shape)
 
 
-def _header(text: bytes) -> tuple[Plan, np.ndarray, int]:
+def _checked_body(whole: AnyArray) -> AnyArray:
+    """Return all but the digest, having checked it without keeping what was read."""
+    body, checksum = whole[:-CHECKSUM_BYTES], whole[-CHECKSUM_BYTES:].tobytes()
+    digest = hashlib.blake2b(digest_size=CHECKSUM_BYTES)
+    for start in range(0, len(body), 8 * PIECE):
+        digest.update(body[start : start + 8 * PIECE].data)
+    if digest.digest() != checksum:
+        raise SketchRejected(
+            Reject.BAD_CHECKSUM, "the sketch was damaged or cut short; aggregate the reports again"
+        )
+    return body
+
+
+def _header(text: bytes) -> Sketch:
+    """Return a sketch that has everything but its arrays."""
     try:
         header = json.loads(text.decode("utf-8"))
         plan = Plan.from_json(json.dumps(header["plan"], ensure_ascii=False))
@@ -82,9 +133,14 @@ def _header(text: bytes) -> tuple[Plan, np.ndarray, int]:
         raise SketchRejected(Reject.BAD_HEADER, f"its plan is invalid: {error}") from None
     except (ValueError, KeyError, TypeError, RecursionError):
         raise SketchRejected(Reject.BAD_HEADER, "the header is not what a sketch has") from None
-    if set(header) != {"plan", "reports", "squares"}:
+    if set(header) != {"mass", "plan", "reports", "squares"}:
         raise SketchRejected(Reject.BAD_HEADER, "the header has other fields than a sketch's")
-    return plan, _counts(header["reports"], plan), _squares(header["squares"])
+    mass, squares = (_number(header[name], name) for name in ("mass", "squares"))
+    if mass >= (LIMIT if plan.decode == "table" else 1):
+        raise SketchRejected(Reject.BAD_HEADER, "mass is more than such a sketch can have")
+    if _canonical(header) != text:
+        raise SketchRejected(Reject.BAD_HEADER, "the header is not written canonically")
+    return Sketch(plan, _counts(header["reports"], plan), squares, mass)
 
 
 def _counts(reports: object, plan: Plan) -> np.ndarray:
@@ -98,31 +154,69 @@ def _counts(reports: object, plan: Plan) -> np.ndarray:
     raise SketchRejected(Reject.BAD_HEADER, f"reports must be {wanted} counts")
 
 
-def _squares(squares: object) -> int:
+def _number(text: object, name: str) -> int:
     # A string, since it may exceed what JSON readers keep of a number.
-    if isinstance(squares, str) and re.fullmatch(r"0|[1-9][0-9]{0,99}", squares):
-        return int(squares)
-    raise SketchRejected(Reject.BAD_HEADER, "squares must be a decimal string")
+    if isinstance(text, str) and re.fullmatch(r"0|[1-9][0-9]{0,99}", text):
+        return int(text)
+    raise SketchRejected(Reject.BAD_HEADER, f"{name} must be a decimal string")
 
 
-def _arrays(body: bytes, counted: Sketch, shape: SketchShape) -> Sketch:
+def _arrays(body: AnyArray, padding: int, counted: Sketch, shape: SketchShape) -> Sketch:
     if shape.tables is not None:
-        _expect(body, 8 * shape.tables[0] * shape.tables[1])
-        tables = np.frombuffer(body, dtype="<i8").reshape(shape.tables).astype(np.int64)
+        layout = np.dtype(_table_format(counted.mass))
+        arrays = _expected(body, padding, layout.itemsize * shape.tables[0] * shape.tables[1])
+        tables = _typed(arrays, layout).reshape(shape.tables)
+        _check_mass(tables.reshape(-1), counted.mass)
         return replace(counted, tables=tables)
     count, width = counted.count, len(shape.limits)
-    _expect(body, count * (8 + 4 * width))
-    seeds = np.frombuffer(body, dtype="<u8", count=count).astype(np.uint64)
-    fields = np.frombuffer(body, dtype="<u4", offset=8 * count).reshape(count, width)
-    outside = fields >= np.array(shape.limits, dtype=np.uint64)
-    if outside.any():
-        position = int(np.argmax(outside.any(axis=1)))
-        raise SketchRejected(Reject.OUT_OF_RANGE, f"a field of report {position} is out of range")
-    return replace(counted, hash_seeds=seeds, fields=fields.astype(np.uint32))
+    arrays = _expected(body, padding, count * (8 + 4 * width))
+    seeds = _typed(arrays[: 8 * count], np.dtype("<u8"))
+    fields = _typed(arrays[8 * count :], np.dtype("<u4")).reshape(count, width)
+    _check_columns(seeds, fields, shape.limits)
+    return replace(counted, hash_seeds=seeds, fields=fields)
 
 
-def _expect(body: bytes, size: int) -> None:
+def _expected(body: AnyArray, padding: int, size: int) -> AnyArray:
+    """Return the bytes of the arrays, behind zeros and nothing but them."""
+    size += padding
     if len(body) < size:
         raise SketchRejected(Reject.TRUNCATED, f"{size} bytes of arrays expected, got {len(body)}")
     if len(body) > size:
         raise SketchRejected(Reject.TRAILING_BYTES, f"{len(body) - size} bytes after the arrays")
+    if body[:padding].any():
+        raise SketchRejected(Reject.UNUSED_BITS, "the bytes between header and arrays must be 0")
+    return body[padding:]
+
+
+def _typed(data: AnyArray, layout: np.dtype[Any]) -> AnyArray:
+    """Return bytes as integers where they lie, or moved if this machine cannot use them there."""
+    return np.require(data.view(layout), layout.newbyteorder("="), "A")
+
+
+def _check_mass(entries: AnyArray, mass: int) -> None:
+    """Refuse tables whose entries outweigh the stated mass: a transform would overflow."""
+    total = 0
+    for start in range(0, len(entries), PIECE):
+        # Seen as unsigned, even the magnitude of the least integer is right.
+        magnitude = np.abs(entries[start : start + PIECE].astype(np.int64)).view(np.uint64)
+        low = int((magnitude & np.uint64(2**32 - 1)).sum())
+        total += (int((magnitude >> np.uint64(32)).sum()) << 32) + low
+    if total > mass:
+        raise SketchRejected(Reject.OUT_OF_RANGE, f"the tables hold more than the mass {mass}")
+
+
+def _check_columns(seeds: AnyArray, fields: AnyArray, limits: tuple[int, ...]) -> None:
+    """Refuse fields at or above their limits, and reports out of order."""
+    most = np.array(limits, dtype=np.uint64)
+    for start in range(0, len(seeds), PIECE):
+        outside = (fields[start : start + PIECE] >= most).any(axis=1)
+        if outside.any():
+            position = start + int(np.argmax(outside))
+            raise SketchRejected(
+                Reject.OUT_OF_RANGE, f"a field of report {position} is out of range"
+            )
+    for start in range(0, len(seeds), PIECE):
+        # One report more than the step, so that neighbouring pieces are compared as well.
+        piece = slice(start, start + PIECE + 1)
+        if not in_order(seeds[piece], fields[piece]):
+            raise SketchRejected(Reject.OUT_OF_ORDER, f"reports from {start} on are not sorted")

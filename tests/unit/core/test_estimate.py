@@ -20,6 +20,7 @@ def three():
         reports=100,
         guarantee=GUARANTEE,
         null_stderr=0.1,
+        score=np.array([5.0, 0.0, -1.0]),
         agree=np.ones(3, dtype=bool),
     )
 
@@ -46,6 +47,7 @@ def test_rows_agree_with_columns():
     assert next(iter(columns)) == "key"
     for name in ("mean", "stderr", "low", "high", "low_all", "high_all"):
         assert [getattr(row, name) for row in rows] == columns[name].tolist()
+    assert rows == [answers[position] for position in range(3)]
     assert rows[0].reports == 100
     assert rows[0].guarantee is GUARANTEE
 

@@ -1,0 +1,95 @@
+"""Many sketches to one, in threads and in little memory.
+
+A tree of wide knots: some tens of sketches are mapped at a time and added up together. Tables
+are added range by range, so that a sum is written once and stays in the cache; each thread has
+ranges of its own. Integers add up to the same whatever the order.
+"""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from faintly.core import Sketch, TableArray
+from faintly.core.sketch import table_type
+from faintly.engine import columns
+from faintly.engine.files import load_sketch
+from faintly.errors import InvalidInput
+
+KNOT = 64  # sketches that are mapped at a time: each holds a file open
+RANGE = 2**16  # entries that one thread adds up at a time
+
+Source = Sketch | Path
+
+
+def merge_all(
+    sources: Sequence[Source], threads: int | None = None, spool: Path | None = None
+) -> Sketch:
+    """Return the sketch of all reports together: the same bytes for every order and thread count.
+
+    Args:
+        sources: sketches of one plan, or the files that hold them.
+        threads: how many to use; all processors unless given.
+        spool: a folder for the columns of direct mode, where they are too many for memory.
+    """
+    if not sources:
+        raise InvalidInput("there is nothing to merge; give at least one sketch")
+    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+        merged: Sketch | None = None
+        for start in range(0, len(sources), KNOT):
+            knot = list(pool.map(_opened, sources[start : start + KNOT]))
+            merged = _merge(merged, knot, pool, spool)
+    assert merged is not None
+    return merged
+
+
+def _opened(source: Source) -> Sketch:
+    return source if isinstance(source, Sketch) else load_sketch(source)
+
+
+def _merge(
+    before: Sketch | None, knot: list[Sketch], pool: ThreadPoolExecutor, spool: Path | None
+) -> Sketch:
+    every = knot if before is None else [before, *knot]
+    for other in every[1:]:
+        every[0].check_plan(other)
+    counts = replace(
+        every[0],
+        reports=np.sum([sketch.reports for sketch in every], axis=0),
+        squares=sum(sketch.squares for sketch in every),
+        mass=sum(sketch.mass for sketch in every),
+    )
+    if counts.tables is None:
+        runs = [
+            (sketch.hash_seeds, sketch.fields)
+            for sketch in every
+            if sketch.hash_seeds is not None and sketch.fields is not None
+        ]
+        assert counts.fields is not None
+        seeds, fields = columns.merge_runs(runs, counts.fields.shape[1], spool)
+        return replace(counts, hash_seeds=seeds, fields=fields)
+    tables = [sketch.tables for sketch in every if sketch.tables is not None]
+    return replace(counts, tables=_sum(tables, table_type(counts.mass), before is not None, pool))
+
+
+def _sum(
+    tables: list[TableArray], wanted: type, reuse: bool, pool: ThreadPoolExecutor
+) -> TableArray:
+    """Return the sum of all tables, in place of the first if it may be and is wide enough."""
+    fits = reuse and tables[0].dtype == wanted
+    out = tables[0] if fits else np.empty(tables[0].shape, wanted)
+    parts = [table.reshape(-1) for table in tables]
+    total = out.reshape(-1)
+
+    def add(start: int) -> None:
+        piece = slice(start, start + RANGE)
+        if not fits:
+            total[piece] = parts[0][piece]
+        for part in parts[1:]:
+            total[piece] += part[piece]
+
+    list(pool.map(add, range(0, len(total), RANGE)))
+    return out
