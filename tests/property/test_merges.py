@@ -1,15 +1,17 @@
 """Merging is associative and commutative, with the empty sketch as its identity."""
 
 import json
+from functools import reduce
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faintly.core import Plan, ReportBatch
-from faintly.engine import Reader, aggregate
+from faintly.core import Plan, ReportBatch, Sketch
+from faintly.engine import Reader, aggregate, merge_all
 from faintly.mechanisms import mechanism_of
 from faintly.testing import cases
+from faintly.wire.sketch_v1 import encode_sketch
 
 PLANS = {name: Plan.from_json(json.dumps(cases.document(name))) for name in cases.PLANS}
 names = st.sampled_from(sorted(PLANS))
@@ -63,6 +65,17 @@ def test_merging_equals_counting_all_at_once(name, data):
     whole = aggregate(plan, [joined])
     assert aggregate(plan, [second, first]) == whole
     assert aggregate(plan, [first]).merge(aggregate(plan, [second])) == whole
+
+
+@given(names, st.data(), st.integers(1, 3))
+def test_a_merge_of_many_forgets_their_order(name, data, threads):
+    plan = PLANS[name]
+    parts = [
+        aggregate(plan, [data.draw(batches(plan))]) for _ in range(data.draw(st.integers(1, 5)))
+    ]
+    order = data.draw(st.permutations(range(len(parts))))
+    wanted = encode_sketch(reduce(Sketch.merge, parts))
+    assert encode_sketch(merge_all([parts[place] for place in order], threads)) == wanted
 
 
 @given(names, st.data())

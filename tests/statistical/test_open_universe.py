@@ -1,0 +1,142 @@
+"""Planted collisions: keys that nobody holds, but that share a code with one that many do.
+
+Names are searched for keys that meet a held key in one map, and in no other. All of them are
+asked about, many times, with fresh noise. A run is false if any of them is called significant;
+that must happen in at most 5 % of runs. Its number is binomial, so it stays below the stated
+limit except once in 10^9. Mutants: no check of the maps at all, and only the chi-square between
+them. The first is fooled by every heavy key, the second by middling ones, which are too weak
+to contradict the other maps and strong enough to lift the mean.
+"""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from faintly.client import randomize_all
+from faintly.core import Universe, VectorBatch
+from faintly.engine import Reader, aggregate
+from faintly.mechanisms import mechanism_of
+from faintly.planner import make_plan
+
+CLIENTS, RUNS, RATE, EACH = 20_000, 60, 0.05, 60
+BITS, MAPS = 9, 4
+NAMES = [f"name {number}" for number in range(60_000)]
+WISHES = {
+    # Held shares: of the two middling ones, one is about 9 standard errors and one about 6.5.
+    "event": ({"mechanism": "retrieval", "protect": "event", "epsilon": 4.0}, (0.6, 0.07, 0.05)),
+    "user": (
+        {"mechanism": "projection-choice", "protect": "user", "epsilon": 4.0},
+        (0.6, 0.11, 0.08),
+    ),
+}
+
+
+class Planted:
+    """A plan, its held keys, and keys that nobody holds by how many of their maps collide."""
+
+    def __init__(self, unit):
+        wish, self.shares = WISHES[unit]
+        self.plan = make_plan(
+            **wish,
+            sparsity=2,
+            clients=CLIENTS,
+            universe=Universe.open(),
+            decode="table",
+            bits=BITS,
+            maps=MAPS,
+            salt=bytes(range(16)),
+        )
+        self.held = [f"held {number}" for number in range(len(self.shares))]
+        counts = [round(CLIENTS * share) for share in self.shares]
+        held_ids = self.plan.ids(self.held)
+        held = [np.repeat(one, count) for one, count in zip(held_ids, counts, strict=True)]
+        holders = sum(counts)
+        offsets = np.minimum(np.arange(CLIENTS + 1), holders)
+        self.vectors = VectorBatch(offsets, np.concatenate(held), np.ones(holders))
+        # Entry [x, h, j] says whether name x and held key h share the code of map j.
+        mechanism, ids = mechanism_of(self.plan), self.plan.ids(NAMES)
+        self.shared = np.stack(
+            [
+                mechanism.entries(ids, j)[:, None] == mechanism.entries(held_ids, j)
+                for j in range(MAPS)
+            ],
+            axis=2,
+        )
+
+    def colliding(self, maps):
+        """Return names that meet one held key in so many maps, EACH for every one, and no other."""
+        times = self.shared.sum(axis=2)
+        chosen = []
+        for key in range(len(self.held)):
+            alone = (times[:, key] == maps) & (times.sum(axis=1) == maps)
+            chosen += [NAMES[x] for x in np.nonzero(alone)[0][:EACH]]
+        return chosen
+
+    def readers(self, rng_of, runs=RUNS):
+        """Yield a reader of fresh reports for each run."""
+        public, secret = rng_of("public"), rng_of("secret")
+        for _ in range(runs):
+            yield Reader(
+                aggregate(self.plan, randomize_all(self.plan, self.vectors, public, secret))
+            )
+
+
+@pytest.fixture(scope="module", params=WISHES)
+def planted(request):
+    return Planted(request.param)
+
+
+def family(compared):
+    """Return what the largest of so many normal numbers exceeds with probability RATE."""
+    return -NormalDist().inv_cdf(-math.expm1(math.log1p(-RATE) / compared))
+
+
+def test_one_collision_makes_no_false_row(planted, rng_of, odds):
+    ghosts = planted.colliding(1)
+    assert len(ghosts) == EACH * len(planted.held)
+    asked = [*planted.held, *ghosts]
+    nobody = np.arange(len(asked)) >= len(planted.held)
+    false = {"maps checked": 0, "false discoveries": 0.0, "no check": 0, "only chi-square": 0}
+    found = 0
+    for reader in planted.readers(rng_of):
+        for control in ("family", "fdr"):
+            top = reader.top(len(asked), asked, control=control, false_rate=RATE)
+            wrong = np.array([key in ghosts for key in top.estimates.keys]) & top.significant
+            if control == "family":
+                false["maps checked"] += bool(wrong.any())
+                found += int((top.significant & ~wrong).sum())
+            else:
+                false["false discoveries"] += wrong.sum() / max(1, top.significant.sum())
+        every = reader.estimate(asked)
+        above = every.mean / every.null_stderr >= family(len(asked))
+        false["no check"] += bool((above & nobody).any())
+        false["only chi-square"] += bool((above & nobody & every.agree).any())
+    limit = int(stats.binom.isf(odds.false_alarm, RUNS, RATE))
+    seen = f"{false} of {RUNS} runs, limit {limit}; {found / RUNS:.2f} held keys found a run"
+    assert false["maps checked"] <= limit, seen
+    # A share in [0, 1] of mean at most RATE is no more spread than a coin of that mean.
+    assert false["false discoveries"] <= limit, seen
+    assert false["no check"] > limit, seen
+    assert false["only chi-square"] > limit, seen
+    # Power: the weakest held key is 5.5 standard errors of three maps, two above the threshold;
+    # that it stands out without each of four maps fails in at most 4·P(Z < -2) = 9 % of runs.
+    missed = RUNS * len(planted.held) - found
+    assert missed <= stats.binom.isf(odds.false_alarm, RUNS, 0.09), seen
+
+
+def test_two_collisions_are_as_rare_as_stated(planted, odds):
+    """Two maps of four that say the same are not outvoted, so their number must be known.
+
+    With 256 codes a map, 12 of 60,000 names met one of three held keys twice, and 2 of 10 runs
+    called one of these twelve significant.
+    """
+    times = planted.shared.sum(axis=2)
+    codes = math.prod(mechanism_of(planted.plan).table_shape) // MAPS
+    expected = times.size * MAPS * (MAPS - 1) / 2 / codes**2
+    seen = int((times >= 2).sum())
+    assert stats.poisson.sf(seen - 1, expected) > odds.false_alarm, (seen, expected)
+    once = int((times >= 1).sum())
+    assert abs(once - times.size * MAPS / codes) < odds.z() * math.sqrt(once), (once, codes)

@@ -1,0 +1,65 @@
+"""Merging many sketches: the same bytes whatever the order, the threads and the knots."""
+
+import json
+
+import numpy as np
+import pytest
+
+from faintly.core import Plan, Sketch
+from faintly.engine import aggregate, merge, merge_all
+from faintly.engine.files import save_sketch
+from faintly.errors import InvalidInput, Reject, SketchRejected
+from faintly.mechanisms import mechanism_of
+from faintly.testing import cases, vectors
+from faintly.wire.sketch_v1 import encode_sketch
+
+
+def parts_of(name, count, parts):
+    plan = Plan.from_json(json.dumps(cases.document(name)))
+    batch = vectors.some_reports(mechanism_of(plan), count)
+    cut = [batch.take(np.arange(start, count, parts)) for start in range(parts)]
+    return aggregate(plan, [batch]), [aggregate(plan, [part]) for part in cut]
+
+
+@pytest.mark.parametrize("name", sorted(cases.PLANS))
+@pytest.mark.parametrize("knot", [1, 3, 64])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_all_at_once_and_in_knots(name, knot, threads, monkeypatch, tmp_path):
+    monkeypatch.setattr(merge, "KNOT", knot)
+    monkeypatch.setattr(merge, "RANGE", 5)
+    whole, parts = parts_of(name, 20, 7)
+    kept = [encode_sketch(part) for part in parts]
+    wanted = encode_sketch(whole)
+    assert encode_sketch(merge_all(parts, threads)) == wanted
+    assert encode_sketch(merge_all(parts[::-1], threads, tmp_path)) == wanted
+    paths = [tmp_path / str(number) for number in range(len(parts))]
+    for part, path in zip(parts, paths, strict=True):
+        save_sketch(part, path)
+    mixed = [*paths[:3], *parts[3:]]
+    assert encode_sketch(merge_all(mixed, threads, tmp_path)) == wanted
+    assert [encode_sketch(part) for part in parts] == kept, "what is merged must not change"
+    assert sorted(tmp_path.iterdir()) == sorted(paths)
+    assert merge_all(parts[:1]) == parts[0]
+
+
+def test_masses_that_widen_on_the_way(monkeypatch):
+    monkeypatch.setattr(merge, "KNOT", 2)
+    plan = Plan.from_json(json.dumps(cases.document("event-coarse")))
+    most = 2**30
+    one = Sketch(plan, np.array([1]), 0, most, tables=np.array([[-most, 0]], np.int32))
+    assert merge_all([one]).tables.dtype == np.int32
+    for count in (2, 3, 4, 5, 6):
+        found = merge_all([one] * count)
+        assert found.tables.tolist() == [[-most * count, 0]]
+        assert found.tables.dtype == np.int64
+        assert found.mass == count * most
+
+
+def test_what_cannot_be_merged(tmp_path):
+    with pytest.raises(InvalidInput, match="at least one"):
+        merge_all([])
+    with pytest.raises(SketchRejected) as caught:
+        merge_all([vectors.some_sketch("event-prf"), vectors.some_sketch("event-coarse")])
+    assert caught.value.code == Reject.OTHER_PLAN
+    with pytest.raises(InvalidInput, match="cannot read"):
+        merge_all([tmp_path / "missing"])

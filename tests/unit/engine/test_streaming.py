@@ -1,0 +1,255 @@
+"""Ingestion in bounded memory: slices, widening, spooled columns, and a transform that is kept."""
+
+import gc
+import json
+import sys
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from faintly.core import Plan, ReportBatch, Sketch
+from faintly.core.sketch import table_type
+from faintly.engine import Aggregator, Reader, aggregate, answers, columns
+from faintly.engine.files import load_sketch, save_sketch
+from faintly.errors import InvalidInput, SketchRejected
+from faintly.mechanisms import mechanism_of
+from faintly.testing import cases, vectors
+from faintly.wire import sketch_v1
+
+aggregate_module = sys.modules["faintly.engine.aggregate"]
+TABLES = [name for name in sorted(cases.PLANS) if cases.document(name)["decode"] == "table"]
+DIRECT = [name for name in sorted(cases.PLANS) if cases.document(name)["decode"] == "direct"]
+EVERY = pytest.mark.parametrize("name", [*TABLES, *DIRECT])
+
+
+def plan_named(name):
+    return Plan.from_json(json.dumps(cases.document(name)))
+
+
+def reports_of(name, count):
+    return vectors.some_reports(mechanism_of(plan_named(name)), count)
+
+
+@EVERY
+@pytest.mark.parametrize("size", [1, 3, 12])
+def test_slices_change_nothing(name, size, monkeypatch):
+    plan, batch = plan_named(name), reports_of(name, 12)
+    whole = aggregate(plan, [batch])
+    monkeypatch.setattr(aggregate_module, "SLICE", size)
+    monkeypatch.setattr(answers, "KEYS", size)
+    monkeypatch.setattr(answers, "REPORTS", size)
+    again = aggregate(plan, [batch])
+    assert again == whole
+    ids = np.arange(min(plan.universe.size or 9, 9), dtype=np.uint64)
+    sliced = Reader(again).estimate_ids(ids, ids)
+    monkeypatch.undo()
+    at_once = Reader(whole).estimate_ids(ids, ids)
+    for column in ("mean", "stderr", "score", "agree"):
+        assert getattr(sliced, column).tolist() == getattr(at_once, column).tolist()
+
+
+@EVERY
+def test_an_aggregator_resumes_a_sketch(name, tmp_path):
+    plan, batch = plan_named(name), reports_of(name, 9)
+    save_sketch(aggregate(plan, [batch.take(slice(5))]), tmp_path / "sketch")
+    loaded = load_sketch(tmp_path / "sketch")
+    for spool in (None, tmp_path):
+        resumed = Aggregator.resume(loaded, spool)
+        assert resumed.sketch() == loaded
+        assert resumed.count == 5
+        resumed.add(batch.take(slice(5, 9)))
+        assert resumed.sketch() == aggregate(plan, [batch])
+    assert loaded == aggregate(plan, [batch.take(slice(5))])
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("room", [0, 1, 10**9])
+def test_tables_widen_when_their_mass_demands_it(name, room):
+    """The planted mass leaves exactly `room` for what comes; the integers must not care."""
+    plan, batch = plan_named(name), reports_of(name, 11)
+    start, added = (
+        aggregate(plan, [batch.take(slice(4))]),
+        aggregate(plan, [batch.take(slice(4, 11))]),
+    )
+    heavy = replace(start, mass=2**31 - 1 - min(added.mass + room - 1, 2**31 - 1 - start.mass))
+    assert heavy.tables.dtype == np.int32
+    aggregator = Aggregator.resume(heavy)
+    aggregator.add(batch.take(slice(4, 11)))
+    found = aggregator.sketch()
+    assert found.mass == heavy.mass + added.mass
+    assert found.tables.dtype == (np.int32 if room else np.int64) == table_type(found.mass)
+    assert heavy.merge(added) == found
+    assert heavy.merge(added).tables.dtype == found.tables.dtype
+    assert np.array_equal(found.tables, aggregate(plan, [batch]).tables)
+    wide = replace(found, mass=2**40, tables=found.tables.astype(np.int64))
+    ids = np.arange(min(plan.universe.size or 9, 9), dtype=np.uint64)
+    assert Reader(found).totals(ids).tolist() == Reader(wide).totals(ids).tolist()
+
+
+def test_entries_beyond_32_bits_are_exact():
+    """One cell gets 2^31 - 1 twice: what 32 bits would wrap."""
+    plan = plan_named("event-coarse")
+    most = 2**31 - 1
+    tables = np.array([[most, 0]], np.int32)
+    full = Sketch(plan, np.array([1]), 0, most, tables=tables)
+    twice = full.merge(full)
+    assert twice.tables.tolist() == [[2 * most, 0]]
+    assert Reader(full)._transformed.tolist() == [[most, most]]
+    assert Reader(twice)._transformed.tolist() == [[2 * most, 2 * most]]
+    back = sketch_v1.decode_sketch(
+        sketch_v1.encode_sketch(twice), lambda plan: mechanism_of(plan).sketch_shape
+    )
+    assert back == twice
+    assert back.tables.dtype == np.int64
+    with pytest.raises(OverflowError):
+        replace(full, mass=2**63 - 1).merge(full)
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_spooled_reports_give_the_same_bytes(name, tmp_path, monkeypatch):
+    plan, batch = plan_named(name), reports_of(name, 60)
+    wanted = sketch_v1.encode_sketch(aggregate(plan, [batch]))
+    monkeypatch.setattr(aggregate_module, "KEPT", 7)
+    monkeypatch.setattr(columns, "MERGED", 9)
+    parts = [batch.take(slice(start, start + 5)) for start in range(0, 60, 5)]
+    aggregator = Aggregator(plan, tmp_path)
+    for part in parts:
+        aggregator.add(part)
+        assert not list(tmp_path.iterdir())
+    assert len(aggregator._runs) == 6
+    assert sketch_v1.encode_sketch(aggregator.sketch()) == wanted
+    assert sketch_v1.encode_sketch(aggregate(plan, parts[::-1], tmp_path)) == wanted
+    save_sketch(aggregator.sketch(), tmp_path / "sketch")
+    assert [path.name for path in tmp_path.iterdir()] == ["sketch"]
+
+
+@pytest.mark.parametrize("name", ["event-two-bins", "retrieval-blocks", "projection"])
+def test_a_report_ingested_and_dropped_costs_no_memory(name):
+    plan, batch = plan_named(name), reports_of(name, 5000)
+    aggregator = Aggregator(plan)
+    aggregator.add(batch)
+    tracemalloc.start()
+    for _ in range(3):
+        aggregator.add(batch)
+    gc.collect()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(20):
+        aggregator.add(batch.take(np.arange(5000)))  # a batch of its own, which could be kept
+    gc.collect()
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    # Small blocks that numpy hoards are some kilobytes; the reports would be a megabyte.
+    assert grown < 40_000, f"{grown} bytes after 100,000 reports"
+    assert aggregator.count == 24 * 5000
+
+
+def test_temporaries_do_not_grow_with_the_batch():
+    """A mutant without slices would make the cells of all reports at once."""
+    plan = plan_named("event-two-bins")
+    small, large = (reports_of("event-two-bins", count) for count in (2**15, 2**18))
+    peaks = []
+    for batch in (small, large):
+        aggregator = Aggregator(plan)
+        tracemalloc.start()
+        aggregator.add(batch)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]
+
+
+def test_a_generator_of_batches_is_not_collected():
+    batch, alive = reports_of("event-two-bins", 1000), []
+
+    class Watched(ReportBatch):
+        def __del__(self):
+            alive.pop()
+
+    def batches():
+        for _ in range(50):
+            alive.append(None)
+            assert len(alive) <= 2
+            yield Watched(batch.plan_digest, batch.hash_seeds, batch.fields)
+
+    aggregate(plan_named("event-two-bins"), batches())
+
+
+@EVERY
+def test_a_reader_of_the_live_tables_keeps_its_transform(name, monkeypatch):
+    plan, batch = plan_named(name), reports_of(name, 8)
+    made = []
+
+    def counted(tables):
+        made.append(tables)
+        return answers.transform(tables)
+
+    monkeypatch.setattr(aggregate_module, "transform", counted)
+    aggregator = Aggregator(plan)
+    aggregator.add(batch.take(slice(4)))
+    ids = np.arange(min(plan.universe.size or 5, 5), dtype=np.uint64)
+    first = aggregator.reader()
+    early = first.totals(ids).tolist()
+    assert aggregator.reader() is first
+    wide = aggregator.reader(0.5)
+    assert wide.level == 0.5
+    assert wide.estimate_ids(ids, ids).mean.tolist() == first.estimate_ids(ids, ids).mean.tolist()
+    assert len(made) == (plan.decode == "table")
+    aggregator.add(batch.take(slice(4, 8)))
+    later = aggregator.reader()
+    assert later.totals(ids).tolist() == Reader(aggregate(plan, [batch])).totals(ids).tolist()
+    assert first.totals(ids).tolist() == early == wide.totals(ids).tolist()
+    assert first.sketch.count == 4
+
+
+@EVERY
+def test_a_mapped_sketch_answers_and_stays_as_it_is(name, tmp_path):
+    plan, batch = plan_named(name), reports_of(name, 9)
+    sketch, path = aggregate(plan, [batch]), tmp_path / "sketch"
+    save_sketch(sketch, path)
+    before = path.read_bytes()
+    loaded = load_sketch(path)
+    arrays = [
+        part for part in (loaded.tables, loaded.hash_seeds, loaded.fields) if part is not None
+    ]
+    for part in arrays:
+        assert not part.flags.writeable
+        assert not part.flags.owndata
+    ids = np.arange(min(plan.universe.size or 5, 5), dtype=np.uint64)
+    wanted = Reader(sketch).totals(ids).tolist()
+    assert Reader(loaded).totals(ids).tolist() == wanted
+    # Another file takes its name; what is mapped is still the old one.
+    save_sketch(sketch.merge(sketch), path)
+    assert Reader(loaded).totals(ids).tolist() == wanted
+    assert sketch_v1.encode_sketch(loaded) == before != path.read_bytes()
+
+
+def test_a_mapped_file_is_not_copied(tmp_path, monkeypatch):
+    """Tables of 4 MiB are checked, with far less than that in memory."""
+    plan = replace_bits(plan_named("projection"), 19)
+    path = tmp_path / "sketch"
+    save_sketch(aggregate(plan, []), path)
+    assert path.stat().st_size > 2**22
+    monkeypatch.setattr(sketch_v1, "PIECE", 2**12)
+    tracemalloc.start()
+    loaded = load_sketch(path)
+    save_sketch(loaded, tmp_path / "again")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**20
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+
+
+def replace_bits(plan, bits):
+    document = plan.document()
+    document["hashing"] = {"family": "linear", "bits": bits, "maps": 2}
+    return Plan.from_json(json.dumps(document))
+
+
+def test_files_that_cannot_be_mapped(tmp_path):
+    (tmp_path / "empty").write_bytes(b"")
+    with pytest.raises(SketchRejected, match=r"empty: TRUNCATED"):
+        load_sketch(tmp_path / "empty")
+    for path in (tmp_path / "missing", tmp_path):
+        with pytest.raises(InvalidInput, match="cannot read"):
+            load_sketch(path)
