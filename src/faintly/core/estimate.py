@@ -72,8 +72,9 @@ class Estimates:
 
     def __iter__(self) -> Iterator[Estimate]:
         columns = [getattr(self, name).tolist() for name in _COLUMNS]
-        for key, *numbers in zip(self.keys, *columns, strict=True):
-            yield Estimate(key, *numbers, self.reports, self.guarantee)
+        shared: Any = {"reports": self.reports, "guarantee": self.guarantee}
+        for key, *row in zip(self.keys, *columns, strict=True):
+            yield Estimate(key=key, **dict(zip(_COLUMNS, row, strict=True)), **shared)
 
     def __getitem__(self, position: int) -> Estimate:
         mean, stderr = float(self.mean[position]), float(self.stderr[position])

@@ -51,6 +51,17 @@ def test_columns_forget_the_order_of_arrival():
         assert got[1].tolist() == [[3, 9], [5, 0], [0, 1]]
 
 
+def test_reports_come_back_in_parts():
+    sketch = vectors.some_sketch("event-prf", 7)
+    parts = list(sketch.batches(3))
+    assert [len(part) for part in parts] == [3, 3, 1]
+    assert (
+        np.concatenate([part.hash_seeds for part in parts]).tolist() == sketch.hash_seeds.tolist()
+    )
+    assert aggregate(sketch.plan, parts) == sketch
+    assert not list(vectors.some_sketch("event-prf", 0).batches(3))
+
+
 def test_layouts_count_bits():
     assert fields_below(911, 1, 5) == Layout(seed_bytes=5, widths=(10,), limits=(911,))
     assert fields_below(1, 3, 0).payload_bits == 3

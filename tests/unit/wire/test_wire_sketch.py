@@ -1,10 +1,13 @@
 """Sketch files: strict, checksummed, and whole or not at all."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from faintly.core import Plan
+from faintly.core.sketch import table_type
 from faintly.errors import FaintlyError, Reject, SketchRejected
 from faintly.mechanisms import mechanism_of
 from faintly.testing import cases, refusals, vectors
@@ -60,6 +63,8 @@ def test_refusals(why, data, code):
         ("a count as text", {"reports": ["3"]}),
         ("a truth value as a count", {"reports": [True]}),
         ("an unknown field", {"comment": "hello"}),
+        ("mass as a number", {"mass": 17}),
+        ("mass with a leading zero", {"mass": "017"}),
         ("squares as a number", {"squares": 17}),
         ("squares with a fraction", {"squares": 1.5}),
         ("squares spelled loosely", {"squares": " 1_7 "}),
@@ -100,6 +105,39 @@ def test_columns_cut_or_extended_are_noticed():
     data = sketch_v1.encode_sketch(vectors.some_sketch("event-prf"))
     assert code_of(refusals.sealed_sketch(data[:-20])) == Reject.TRUNCATED
     assert code_of(refusals.sealed_sketch(data[:-16] + bytes(4))) == Reject.TRAILING_BYTES
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3])
+def test_columns_are_checked_across_pieces(piece, monkeypatch):
+    """Whatever the size of a piece, no two neighbouring reports escape the comparison."""
+    monkeypatch.setattr(sketch_v1, "PIECE", piece)
+    sketch = vectors.some_sketch("event-prf", 6)
+    data = sketch_v1.encode_sketch(sketch)
+    assert decode(data) == sketch
+    header, arrays = refusals.header_of(data), refusals.arrays_of(data)
+    for first in range(5):
+        seeds = sketch.hash_seeds.copy()
+        seeds[[first, first + 1]] = seeds[[first + 1, first]]
+        swapped = refusals.made_of(header, seeds.tobytes() + arrays[48:])
+        assert code_of(swapped) == Reject.OUT_OF_ORDER
+    tables = sketch_v1.encode_sketch(SKETCH)
+    assert decode(tables) == SKETCH
+    assert tables == GOOD
+
+
+@pytest.mark.parametrize("mass", [2**31 - 1, 2**31])
+def test_the_mass_says_how_wide_the_tables_are(mass):
+    wide = replace(SKETCH, mass=mass, tables=SKETCH.tables.astype(table_type(mass)))
+    data = sketch_v1.encode_sketch(wide)
+    assert decode(data) == wide
+    assert decode(data).tables.dtype == (np.int32 if mass < 2**31 else np.int64)
+    assert len(refusals.arrays_of(data)) == SKETCH.tables.size * (4 if mass < 2**31 else 8)
+
+
+def test_arrays_begin_at_a_multiple_of_64_bytes():
+    for name in cases.PLANS:
+        data = sketch_v1.encode_sketch(vectors.some_sketch(name))
+        assert (len(data) - 16 - len(refusals.arrays_of(data))) % 64 == 0
 
 
 def test_a_sketch_carries_its_whole_plan():
