@@ -1,0 +1,92 @@
+"""What both implementations of the client kernels demand of their arguments."""
+
+import numpy as np
+
+from faintly.core.arrays import AnyArray
+from faintly.kernels.arguments import exactly, same_length
+
+
+def rounding(values: AnyArray, steps: int, words: AnyArray) -> list[AnyArray]:
+    """Return values to round onto a grid, and a word for each."""
+    checked = [exactly(values, np.float64, 1, "values"), exactly(words, np.uint32, 1, "words")]
+    same_length(values=values, words=words)
+    if not 1 <= steps < 2**31 or steps & (steps - 1):
+        raise TypeError("steps must be a power of two below 2^31")
+    return checked
+
+
+def ascending(offsets: AnyArray, items: int) -> AnyArray:
+    """Return offsets that cut `items` items into segments."""
+    offsets = exactly(offsets, np.int64, 1, "offsets")
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != items:
+        raise TypeError("offsets must run from 0 to the number of items")
+    if (offsets[1:] < offsets[:-1]).any():
+        raise TypeError("offsets must ascend")
+    return offsets
+
+
+def clients(
+    seeds: AnyArray, offsets: AnyArray, ids: AnyArray, amounts: AnyArray
+) -> list[AnyArray]:
+    """Return the columns of clients that hold items: what they hold, and how much of it."""
+    same_length(ids=ids, amounts=amounts)
+    checked = [
+        exactly(seeds, np.uint64, 1, "seeds"),
+        ascending(offsets, len(ids)),
+        exactly(ids, np.uint64, 1, "ids"),
+        exactly(amounts, np.int32, 1, "amounts"),
+    ]
+    if len(offsets) != len(seeds) + 1:
+        raise TypeError("seeds and offsets must describe the same clients")
+    return checked
+
+
+def binning(bins: int, family: str) -> None:
+    """Refuse bins or a family that no hash serves."""
+    if not 1 <= bins < 2**31 or family not in ("prf", "blake2s"):
+        raise TypeError("bins must be between 1 and 2^31, and the family prf or blake2s")
+
+
+def linear_width(bins: int) -> int:
+    """Return the bits of a bin's number in the linear family."""
+    if not 1 <= bins <= 2**16 or bins & (bins - 1):
+        raise TypeError("bins must be a power of two up to 2^16")
+    return bins.bit_length() - 1
+
+
+def linear_fields(seeds: AnyArray, fields: AnyArray, center: int) -> tuple[AnyArray, AnyArray, int]:
+    """Return the columns of linear reports and the bits of a bin's number."""
+    seeds, fields = exactly(seeds, np.uint64, 1, "seeds"), exactly(fields, np.uint32, 2, "fields")
+    same_length(seeds=seeds, fields=fields)
+    width = linear_width(fields.shape[1])
+    if not 0 <= center << width < 2**31:
+        raise TypeError("bins times center must fit 31 bits")
+    return seeds, fields, width
+
+
+def map_count(maps: int) -> None:
+    """Refuse a number of maps that a hash word cannot choose from."""
+    if not 1 <= maps < 2**31:
+        raise TypeError("maps must be between 1 and 2^31")
+
+
+def word(value: int, name: str) -> None:
+    """Refuse an integer that 32 bits do not hold."""
+    if not 0 <= value < 2**32:
+        raise TypeError(f"{name} must fit 32 bits")
+
+
+def word_request(seeds: AnyArray, ids: AnyArray, tag: int, count: int) -> list[AnyArray]:
+    """Return seeds and ids that pair up, having checked that tag and count fit their bytes."""
+    checked = [exactly(seeds, np.uint64, 1, "seeds"), exactly(ids, np.uint64, 1, "ids")]
+    if len(seeds) != len(ids) or not 0 <= tag < 256 or not 0 <= count <= 256:
+        raise TypeError("seeds and ids must pair up, and tag and count fit one byte")
+    return checked
+
+
+def strings(data: AnyArray, offsets: AnyArray, salt: bytes) -> list[AnyArray]:
+    """Return byte strings that stand one after another, and where each begins."""
+    data = exactly(data, np.uint8, 1, "data")
+    if not 1 <= len(salt) <= 32:
+        raise TypeError("salt must have 1 to 32 bytes")
+    return [data, ascending(offsets, len(data))]
