@@ -50,6 +50,8 @@ linear_cells = _clients.linear_cells
 sum_squares = _clients.sum_squares
 hash_words_blake2s = _clients.hash_words_blake2s
 hash_keys = _clients.hash_keys
+pack_records = _clients.pack_records
+unpack_records = _clients.unpack_records
 
 __all__ = [
     "active",
@@ -63,6 +65,7 @@ __all__ = [
     "linear_cells",
     "look_up",
     "map_codes",
+    "pack_records",
     "pick_maps",
     "project_linear",
     "project_prf",
@@ -79,5 +82,6 @@ __all__ = [
     "solve_field",
     "solve_gf2",
     "sum_squares",
+    "unpack_records",
     "walsh_hadamard",
 ]

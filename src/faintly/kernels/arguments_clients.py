@@ -1,5 +1,7 @@
 """What both implementations of the client kernels demand of their arguments."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from faintly.core.arrays import AnyArray
@@ -90,3 +92,34 @@ def strings(data: AnyArray, offsets: AnyArray, salt: bytes) -> list[AnyArray]:
     if not 1 <= len(salt) <= 32:
         raise TypeError("salt must have 1 to 32 bytes")
     return [data, ascending(offsets, len(data))]
+
+
+def _record_bytes(seed_bytes: int, widths: Sequence[int]) -> int:
+    if not 0 <= seed_bytes <= 8 or not all(1 <= width <= 32 for width in widths):
+        raise TypeError("a seed has at most 8 bytes, and a field 1 to 32 bits")
+    return seed_bytes + (sum(widths) + 7) // 8
+
+
+def report_columns(
+    seeds: AnyArray, fields: AnyArray, seed_bytes: int, widths: Sequence[int]
+) -> tuple[AnyArray, AnyArray, int]:
+    """Return the columns of reports and the bytes of a record."""
+    seeds, fields = exactly(seeds, np.uint64, 1, "seeds"), exactly(fields, np.uint32, 2, "fields")
+    same_length(seeds=seeds, fields=fields)
+    if fields.shape[1] != len(widths):
+        raise TypeError("fields must have a column for each width")
+    return seeds, fields, _record_bytes(seed_bytes, widths)
+
+
+def records(
+    given: AnyArray, seed_bytes: int, widths: Sequence[int], limits: Sequence[int]
+) -> AnyArray:
+    """Return records that have just the bytes of their fields."""
+    given = exactly(given, np.uint8, 2, "records")
+    if given.shape[1] != _record_bytes(seed_bytes, widths):
+        raise TypeError("records must have the bytes of the seed and of all fields")
+    if len(limits) != len(widths) or not all(
+        1 <= limit <= 2**width for limit, width in zip(limits, widths, strict=True)
+    ):
+        raise TypeError("limits must be between 1 and what the width of a field can hold")
+    return given

@@ -7,6 +7,7 @@ from faintly.kernels import arguments_clients as arguments
 from faintly.kernels import reference_clients
 from faintly.kernels.arguments import exactly
 from faintly.kernels.compiled import call
+from faintly.kernels.reference_clients import Unpacked
 from faintly.primitives.hashing import LinearMaps
 
 
@@ -108,3 +109,38 @@ def hash_keys(data: AnyArray, offsets: IntArray, salt: bytes) -> IdArray:
     key = np.frombuffer(salt.ljust(32, b"\0"), dtype=np.uint8)
     call("faintly_hash_keys", data, offsets, len(out), key, len(salt), out)
     return out
+
+
+def pack_records(
+    seeds: IdArray, fields: WordArray, seed_bytes: int, widths: tuple[int, ...]
+) -> AnyArray:
+    """Return records (reports, bytes): seed bytes, then each field in its width, low bit first."""
+    seeds, fields, size = arguments.report_columns(seeds, fields, seed_bytes, widths)
+    records = np.empty((len(seeds), size), dtype=np.uint8)
+    sizes, too_wide = np.array(widths, dtype=np.uint32), np.zeros(1, dtype=np.int64)
+    call(
+        "faintly_pack_records",
+        *(seeds, fields, len(seeds), seed_bytes, sizes, len(widths), size, records, too_wide),
+    )
+    if too_wide[0]:
+        raise ValueError("a field or a seed does not fit its bits")
+    return records
+
+
+def unpack_records(
+    records: AnyArray, seed_bytes: int, widths: tuple[int, ...], limits: tuple[int, ...]
+) -> Unpacked:
+    """Return what `pack_records` put into the records, and the first breach of each rule."""
+    records = arguments.records(records, seed_bytes, widths, limits)
+    count, columns = len(records), len(widths)
+    seeds, fields = np.empty(count, np.uint64), np.empty((count, columns), np.uint32)
+    largest = np.array([limit - 1 for limit in limits], dtype=np.uint32)
+    faults = np.array([columns, 0, count], dtype=np.int64)
+    call(
+        "faintly_unpack_records",
+        *(records, count, records.shape[1], seed_bytes),
+        *(np.array(widths, dtype=np.uint32), largest, columns, seeds, fields, faults),
+    )
+    field, record, unused = faults.tolist()
+    outside = (field, record) if field < columns else None
+    return Unpacked(seeds, fields, outside, unused if unused < count else None)

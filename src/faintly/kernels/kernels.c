@@ -1184,3 +1184,73 @@ HOT API void faintly_hash_keys(const uint8_t *data, const int64_t *offsets, int6
     }
     hash_waiting(&some, keyed, ids);
 }
+
+/* Records: seed bytes, then fields packed low bit first. Eight bytes hold any field. */
+static inline uint64_t window(const uint8_t *at, const uint8_t *end)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, at, end - at >= 8 ? 8 : (size_t)(end - at));
+    return LITTLE64(bits);
+}
+
+API void faintly_pack_records(const uint64_t *seeds, const uint32_t *fields, int64_t count,
+                              int64_t seed_bytes, const uint32_t *widths, int64_t columns,
+                              int64_t record_bytes, uint8_t *records, int64_t *too_wide)
+{
+    uint64_t lost = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint8_t *at = records + i * record_bytes, *const end = at + record_bytes;
+        const uint64_t seed = LITTLE64(seeds[i]);
+        uint64_t bits = 0; /* fewer than 32 wait when a field is added */
+        uint32_t filled = 0;
+        memcpy(at, &seed, (size_t)seed_bytes);
+        at += seed_bytes;
+        lost |= seed_bytes < 8 ? seeds[i] >> (8 * seed_bytes) : 0;
+        for (int64_t f = 0; f < columns; f++) {
+            lost |= (uint64_t)fields[i * columns + f] >> widths[f];
+            bits |= (uint64_t)fields[i * columns + f] << filled;
+            filled += widths[f];
+            if (filled >= 32) {
+                const uint32_t ready = LITTLE32((uint32_t)bits);
+                memcpy(at, &ready, 4);
+                at += 4;
+                bits >>= 32;
+                filled -= 32;
+            }
+        }
+        for (; at < end; bits >>= 8)
+            *at++ = (uint8_t)bits;
+    }
+    *too_wide = lost != 0;
+}
+
+/* `faults` becomes the least field that is not below its limit and the first record where it
+ * is so, then the first record that sets unused bits; what is fine stays as it was. */
+API void faintly_unpack_records(const uint8_t *records, int64_t count, int64_t record_bytes,
+                                int64_t seed_bytes, const uint32_t *widths,
+                                const uint32_t *largest, int64_t columns, uint64_t *seeds,
+                                uint32_t *fields, int64_t *faults)
+{
+    const uint8_t *const end = records + count * record_bytes;
+    const uint64_t mask = seed_bytes < 8 ? ((uint64_t)1 << (8 * seed_bytes)) - 1 : ~(uint64_t)0;
+    for (int64_t i = count; i-- > 0;) {
+        const uint8_t *const own = records + i * record_bytes;
+        uint32_t *out = fields + i * columns;
+        uint64_t position = 8 * (uint64_t)seed_bytes;
+        uint32_t outside = 0;
+        seeds[i] = window(own, end) & mask;
+        for (int64_t f = 0; f < columns; f++) {
+            const uint64_t bits = window(own + (position >> 3), end) >> (position & 7);
+            out[f] = (uint32_t)(bits & (((uint64_t)1 << widths[f]) - 1));
+            outside |= out[f] > largest[f];
+            position += widths[f];
+        }
+        for (int64_t f = 0; outside && f < columns && f <= faults[0]; f++)
+            if (out[f] > largest[f]) {
+                faults[0] = f;
+                faults[1] = i;
+            }
+        if (position & 7 && own[record_bytes - 1] >> (position & 7))
+            faults[2] = i;
+    }
+}

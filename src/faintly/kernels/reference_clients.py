@@ -1,6 +1,7 @@
 """What clients and their reports need in bulk, as plainly as numpy can say it."""
 
 import hashlib
+from typing import NamedTuple
 
 import numpy as np
 
@@ -129,3 +130,67 @@ def hash_keys(data: AnyArray, offsets: IntArray, salt: bytes) -> IdArray:
         digest = hashlib.blake2s(whole[first:last], digest_size=8, key=salt).digest()
         out[position] = int.from_bytes(digest, "little")
     return out
+
+
+def pack_records(
+    seeds: IdArray, fields: WordArray, seed_bytes: int, widths: tuple[int, ...]
+) -> AnyArray:
+    """Return records (reports, bytes): seed bytes, then each field in its width, low bit first.
+
+    Every field fits its width, and every seed its bytes.
+    """
+    seeds, fields, size = arguments.report_columns(seeds, fields, seed_bytes, widths)
+    room = np.array([2**width for width in widths], dtype=np.uint64)
+    if (fields >= room).any() or int(seeds.max(initial=0)) >= 2 ** (8 * seed_bytes):
+        raise ValueError("a field or a seed does not fit its bits")
+    out = np.zeros((len(seeds), size), dtype=np.uint8)
+    octets = seeds.astype("<u8").view(np.uint8).reshape(len(seeds), 8)
+    out[:, :seed_bytes] = octets[:, :seed_bytes]
+    position = 8 * seed_bytes
+    for column, width in enumerate(widths):
+        first, shift = divmod(position, 8)
+        moved = fields[:, column].astype(np.uint64) << np.uint64(shift)
+        for byte in range((shift + width + 7) // 8):
+            out[:, first + byte] |= (moved >> np.uint64(8 * byte)).astype(np.uint8)
+        position += width
+    return out
+
+
+class Unpacked(NamedTuple):
+    """The columns of records, and the first breach of each rule, where there is one."""
+
+    seeds: IdArray
+    fields: WordArray
+    outside: tuple[int, int] | None  # the least field not below its limit, its first record
+    unused: int | None  # the first record with a bit that no field uses
+
+
+def unpack_records(
+    records: AnyArray, seed_bytes: int, widths: tuple[int, ...], limits: tuple[int, ...]
+) -> Unpacked:
+    """Return what `pack_records` put into the records; fields must be below their limits."""
+    records = arguments.records(records, seed_bytes, widths, limits)
+    octets = np.zeros((len(records), 8), dtype=np.uint8)
+    octets[:, :seed_bytes] = records[:, :seed_bytes]
+    seeds = octets.view("<u8").reshape(len(records)).astype(np.uint64)
+    fields = np.zeros((len(records), len(widths)), dtype=np.uint32)
+    outside = unused = None
+    position = 8 * seed_bytes
+    for column, width in enumerate(widths):
+        fields[:, column] = _field(records, position, width)
+        position += width
+        bad = fields[:, column] >= limits[column]
+        if outside is None and bad.any():
+            outside = column, int(np.argmax(bad))
+    if position % 8:
+        rest = records[:, -1] >> (position % 8)
+        unused = int(np.argmax(rest != 0)) if rest.any() else None
+    return Unpacked(seeds, fields, outside, unused)
+
+
+def _field(records: AnyArray, position: int, width: int) -> WordArray:
+    first, shift = divmod(position, 8)
+    moved = np.zeros(len(records), dtype=np.uint64)
+    for byte in range((shift + width + 7) // 8):
+        moved |= records[:, first + byte].astype(np.uint64) << np.uint64(8 * byte)
+    return ((moved >> np.uint64(shift)) & np.uint64(2**width - 1)).astype(np.uint32)
