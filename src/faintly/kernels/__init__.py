@@ -45,6 +45,7 @@ read_polynomial = _fields.read_polynomial
 round_values = _clients.round_values
 bin_hashed = _clients.bin_hashed
 bin_linear = _clients.bin_linear
+code_items = _clients.code_items
 pick_maps = _clients.pick_maps
 linear_cells = _clients.linear_cells
 sum_squares = _clients.sum_squares
@@ -57,6 +58,7 @@ __all__ = [
     "active",
     "bin_hashed",
     "bin_linear",
+    "code_items",
     "hash_ids",
     "hash_keys",
     "hash_wide",

@@ -27,20 +27,21 @@ def ascending(offsets: AnyArray, items: int) -> AnyArray:
     return offsets
 
 
-def clients(
-    seeds: AnyArray, offsets: AnyArray, ids: AnyArray, amounts: AnyArray
-) -> list[AnyArray]:
-    """Return the columns of clients that hold items: what they hold, and how much of it."""
-    same_length(ids=ids, amounts=amounts)
-    checked = [
-        exactly(seeds, np.uint64, 1, "seeds"),
-        ascending(offsets, len(ids)),
-        exactly(ids, np.uint64, 1, "ids"),
-        exactly(amounts, np.int32, 1, "amounts"),
-    ]
+def items(seeds: AnyArray, offsets: AnyArray, ids: AnyArray) -> list[AnyArray]:
+    """Return the columns of clients that hold items."""
+    ids = exactly(ids, np.uint64, 1, "ids")
+    checked = [exactly(seeds, np.uint64, 1, "seeds"), ascending(offsets, len(ids)), ids]
     if len(offsets) != len(seeds) + 1:
         raise TypeError("seeds and offsets must describe the same clients")
     return checked
+
+
+def clients(
+    seeds: AnyArray, offsets: AnyArray, ids: AnyArray, amounts: AnyArray
+) -> list[AnyArray]:
+    """Return the columns of clients that hold items, and how much of each."""
+    same_length(ids=ids, amounts=amounts)
+    return [*items(seeds, offsets, ids), exactly(amounts, np.int32, 1, "amounts")]
 
 
 def binning(bins: int, family: str) -> None:

@@ -52,10 +52,26 @@ def bin_linear(
     call(
         "faintly_bin_linear",
         *(seeds, offsets, len(seeds), ids, amounts, width),
-        *(np.ascontiguousarray(maps.factor), np.ascontiguousarray(maps.offset)),
-        *(maps.mask_key, maps.fold_key, int(maps.bijective), maps.maps, maps.bits, sums),
+        *(*_public(maps), sums),
     )
     return sums
+
+
+def _public(maps: LinearMaps) -> list[AnyArray | int]:
+    """Return the public maps as kernels.c takes them."""
+    columns = (maps.factor, maps.offset, maps.mask_key, maps.fold_key)
+    sizes = (int(maps.bijective), maps.maps, maps.bits)
+    return [*(np.ascontiguousarray(column) for column in columns), *sizes]
+
+
+def code_items(
+    seeds: IdArray, offsets: IntArray, ids: IdArray, maps: LinearMaps
+) -> tuple[WordArray, AnyArray]:
+    """Return the code of every item in the map that its client's seed picks, and its flip."""
+    seeds, offsets, ids = arguments.items(seeds, offsets, ids)
+    codes, flips = np.empty(len(ids), dtype=np.uint32), np.empty(len(ids), dtype=np.uint8)
+    call("faintly_code_items", seeds, offsets, len(seeds), ids, *_public(maps), codes, flips)
+    return codes, flips
 
 
 def pick_maps(seeds: IdArray, maps: int) -> IntArray:
@@ -123,7 +139,7 @@ def pack_records(
         *(seeds, fields, len(seeds), seed_bytes, sizes, len(widths), size, records, too_wide),
     )
     if too_wide[0]:
-        raise ValueError("a field or a seed does not fit its bits")
+        raise ValueError("a field does not fit its bits")
     return records
 
 

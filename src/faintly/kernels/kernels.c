@@ -283,9 +283,16 @@ HOT API void faintly_hash_ids(uint64_t key, const uint64_t *ids, int64_t count, 
         words[i] = half_sip(key, ids[i], CLOSING((uint32_t)tag));
 }
 
-API void faintly_hash_words(const uint64_t *seeds, const uint64_t *ids, int64_t items,
+HOT API void faintly_hash_words(const uint64_t *seeds, const uint64_t *ids, int64_t items,
                             int64_t tag, int64_t count, uint32_t *words)
 {
+    if (count < 8) { /* in step over items; with more words, over the words of one */
+        for (int64_t w = 0; w < count; w++)
+            for (int64_t i = 0; i < items; i++)
+                words[i * count + w] =
+                    half_sip(seeds[i], ids[i], CLOSING_WORD((uint32_t)tag, w));
+        return;
+    }
     for (int64_t i = 0; i < items; i++)
         for (int64_t w = 0; w < count; w++)
             words[i * count + w] =
@@ -682,33 +689,43 @@ API void faintly_read_slots(const uint64_t *seeds, const uint32_t *word, const u
 #define TAG_GROUP ((uint32_t)'q')
 #define MAX_GROUPS 8192
 
-API void faintly_project_prf(const uint64_t *seeds, const int64_t *offsets, int64_t segments,
-                             const uint64_t *ids, const uint8_t *negative, int64_t groups,
-                             int64_t *sums)
+/* Adds 1 to counter b of a column for every word that has bit b. */
+static inline void count_bits(const uint32_t *words, int64_t count, uint32_t *column)
 {
-    uint32_t masks[32], ones[MAX_GROUPS];
+    for (int64_t i = 0; i < count; i++)
+        for (uint32_t b = 0; b < 32; b++) /* a test against a mask, not a shift: it vectorises */
+            column[b] += (words[i] & 1u << b) != 0;
+}
+
+#define TOKEN_BLOCK 128 /* items hashed in step */
+
+HOT API void faintly_project_prf(const uint64_t *seeds, const int64_t *offsets, int64_t segments,
+                                 const uint64_t *ids, const uint8_t *negative, int64_t groups,
+                                 int64_t *sums)
+{
+    uint32_t hashed[TOKEN_BLOCK], ones[MAX_GROUPS];
     const int64_t words = (groups + 31) / 32;
-    for (int b = 0; b < 32; b++)
-        masks[b] = 1u << b;
     for (int64_t s = 0; s < segments; s++) {
-        const int64_t count = offsets[s + 1] - offsets[s];
+        const int64_t stop = offsets[s + 1], count = stop - offsets[s];
         memset(ones, 0, (size_t)(32 * words) * sizeof *ones);
-        for (int64_t t = offsets[s]; t < offsets[s + 1]; t++)
+        for (int64_t t = offsets[s]; t < stop; t += TOKEN_BLOCK) {
+            const int64_t many = stop - t < TOKEN_BLOCK ? stop - t : TOKEN_BLOCK;
             for (int64_t w = 0; w < words; w++) {
-                uint32_t *column = ones + 32 * w;
-                uint32_t hash = half_sip(seeds[s], ids[t], CLOSING_WORD(TAG_PROJECTION, w));
-                hash ^= 0u - negative[t];
-                for (int b = 0; b < 32; b++) /* a test against a mask, not a shift: it vectorises */
-                    column[b] += (hash & masks[b]) != 0;
+                for (int64_t i = 0; i < many; i++)
+                    hashed[i] = half_sip(seeds[s], ids[t + i], CLOSING_WORD(TAG_PROJECTION, w)) ^
+                                (0u - negative[t + i]);
+                count_bits(hashed, many, ones + 32 * w);
             }
+        }
         for (int64_t g = 0; g < groups; g++)
             sums[s * groups + g] = count - 2 * (int64_t)ones[g];
     }
 }
 
-API void faintly_project_linear(const uint64_t *seeds, const int64_t *offsets, int64_t segments,
-                                const uint32_t *codes, const uint8_t *negative, int64_t groups,
-                                int64_t bits, int64_t *sums)
+HOT API void faintly_project_linear(const uint64_t *seeds, const int64_t *offsets,
+                                    int64_t segments, const uint32_t *codes,
+                                    const uint8_t *negative, int64_t groups, int64_t bits,
+                                    int64_t *sums)
 {
     uint32_t rows[MAX_GROUPS], ones[MAX_GROUPS];
     const uint32_t low = (uint32_t)(((uint64_t)1 << bits) - 1);
@@ -966,6 +983,25 @@ HOT API void faintly_bin_linear(const uint64_t *seeds, const int64_t *offsets, i
     }
 }
 
+HOT API void faintly_code_items(const uint64_t *seeds, const int64_t *offsets, int64_t clients,
+                                const uint64_t *ids, const uint32_t *factor,
+                                const uint32_t *offset, const uint64_t *mask_key,
+                                const uint64_t *fold_key, int64_t bijective, int64_t maps,
+                                int64_t bits, uint32_t *codes, uint8_t *flips)
+{
+    const uint32_t low = (uint32_t)(((uint64_t)1 << bits) - 1);
+    const struct public_maps all = {factor, offset, mask_key, bijective ? NULL : fold_key,
+                                    low, (uint32_t)((bits + 1) / 2)};
+    for (int64_t c = 0; c < clients; c++) {
+        const int64_t first = offsets[c], count = offsets[c + 1] - first;
+        uint32_t map;
+        draw_maps(seeds + c, 1, maps, &map);
+        code_items(&all, map, ids + first, count, codes + first);
+        for (int64_t i = first; i < first + count; i++)
+            flips[i] = half_sip(mask_key[map], ids[i], CLOSING(TAG_MASK)) & 1;
+    }
+}
+
 /* Sixteen cells at once; a narrower machine takes several registers for them. */
 typedef uint32_t lanes __attribute__((vector_size(64)));
 #define LANES 16
@@ -1205,7 +1241,6 @@ API void faintly_pack_records(const uint64_t *seeds, const uint32_t *fields, int
         uint32_t filled = 0;
         memcpy(at, &seed, (size_t)seed_bytes);
         at += seed_bytes;
-        lost |= seed_bytes < 8 ? seeds[i] >> (8 * seed_bytes) : 0;
         for (int64_t f = 0; f < columns; f++) {
             lost |= (uint64_t)fields[i * columns + f] >> widths[f];
             bits |= (uint64_t)fields[i * columns + f] << filled;

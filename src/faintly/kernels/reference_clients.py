@@ -73,6 +73,18 @@ def _bin_sums(
     return sums
 
 
+def code_items(
+    seeds: IdArray, offsets: IntArray, ids: IdArray, maps: LinearMaps
+) -> tuple[WordArray, AnyArray]:
+    """Return the code of every item in the map that its client's seed picks, and its flip.
+
+    Client c owns items offsets[c]:offsets[c+1]; a flip is 1 where the public sign is -1.
+    """
+    seeds, offsets, ids = arguments.items(seeds, offsets, ids)
+    chosen = np.repeat(maps.map_of(seeds), np.diff(offsets))
+    return maps.codes(ids, chosen), (maps.masks(ids, chosen) < 0).astype(np.uint8)
+
+
 def pick_maps(seeds: IdArray, maps: int) -> IntArray:
     """Return the public map that each seed uses."""
     seeds = exactly(seeds, np.uint64, 1, "seeds")
@@ -137,12 +149,12 @@ def pack_records(
 ) -> AnyArray:
     """Return records (reports, bytes): seed bytes, then each field in its width, low bit first.
 
-    Every field fits its width, and every seed its bytes.
+    A field fits its width. Of a seed, the first bytes are taken and the others stay at home.
     """
     seeds, fields, size = arguments.report_columns(seeds, fields, seed_bytes, widths)
     room = np.array([2**width for width in widths], dtype=np.uint64)
-    if (fields >= room).any() or int(seeds.max(initial=0)) >= 2 ** (8 * seed_bytes):
-        raise ValueError("a field or a seed does not fit its bits")
+    if (fields >= room).any():
+        raise ValueError("a field does not fit its bits")
     out = np.zeros((len(seeds), size), dtype=np.uint8)
     octets = seeds.astype("<u8").view(np.uint8).reshape(len(seeds), 8)
     out[:, :seed_bytes] = octets[:, :seed_bytes]
