@@ -19,10 +19,11 @@ def ids_of(plan: Plan, keys: Iterable[Key] | AnyArray, *, private: bool = False)
         keys: as for `Plan.ids`.
         private: True where the keys are a client's own, so that errors must not show them.
     """
-    array = isinstance(keys, np.ndarray)
-    if plan.universe.kind != "open" or (array and (keys.ndim != 1 or keys.dtype.kind in "iu")):
+    if plan.universe.kind != "open" or (isinstance(keys, np.ndarray) and keys.dtype.kind in "iu"):
         return plan.ids(keys, private=private)
-    listed = keys.tolist() if array else keys if isinstance(keys, list | tuple) else list(keys)
+    listed = keys.tolist() if isinstance(keys, np.ndarray) else keys
+    if not isinstance(listed, list | tuple):
+        listed = list(listed)
     joined = _joined(listed) if len(listed) >= BULK_KEYS else None
     if joined is None:
         return plan.ids(listed, private=private)

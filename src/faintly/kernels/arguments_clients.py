@@ -36,9 +36,7 @@ def items(seeds: AnyArray, offsets: AnyArray, ids: AnyArray) -> list[AnyArray]:
     return checked
 
 
-def clients(
-    seeds: AnyArray, offsets: AnyArray, ids: AnyArray, amounts: AnyArray
-) -> list[AnyArray]:
+def clients(seeds: AnyArray, offsets: AnyArray, ids: AnyArray, amounts: AnyArray) -> list[AnyArray]:
     """Return the columns of clients that hold items, and how much of each."""
     same_length(ids=ids, amounts=amounts)
     return [*items(seeds, offsets, ids), exactly(amounts, np.int32, 1, "amounts")]

@@ -11,9 +11,7 @@ from faintly.kernels.reference_clients import Unpacked
 from faintly.primitives.hashing import LinearMaps
 
 
-def round_values(
-    values: FloatArray, steps: int, words: WordArray
-) -> tuple[NarrowArray, IntArray]:
+def round_values(values: FloatArray, steps: int, words: WordArray) -> tuple[NarrowArray, IntArray]:
     """Return values on the grid of 1/steps, and where one word did not decide; see reference."""
     values, words = arguments.rounding(values, steps, words)
     rounded, found = np.empty(len(values), dtype=np.int32), np.zeros(2, dtype=np.int64)
@@ -27,7 +25,13 @@ def round_values(
 
 
 def bin_hashed(
-    seeds: IdArray, offsets: IntArray, ids: IdArray, amounts: NarrowArray, bins: int, family: str
+    seeds: IdArray,
+    offsets: IntArray,
+    ids: IdArray,
+    amounts: NarrowArray,
+    *,
+    bins: int,
+    family: str,
 ) -> IntArray:
     """Return sums of s(x)·amount over the items of each client and bin; see reference."""
     seeds, offsets, ids, amounts = arguments.clients(seeds, offsets, ids, amounts)
@@ -42,6 +46,7 @@ def bin_linear(
     offsets: IntArray,
     ids: IdArray,
     amounts: NarrowArray,
+    *,
     bins: int,
     maps: LinearMaps,
 ) -> IntArray:

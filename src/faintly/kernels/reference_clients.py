@@ -1,6 +1,7 @@
 """What clients and their reports need in bulk, as plainly as numpy can say it."""
 
 import hashlib
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +16,7 @@ from faintly.primitives.hashing import LinearMaps
 WORD = 2.0**32
 
 
-def round_values(
-    values: FloatArray, steps: int, words: WordArray
-) -> tuple[NarrowArray, IntArray]:
+def round_values(values: FloatArray, steps: int, words: WordArray) -> tuple[NarrowArray, IntArray]:
     """Return values in [-1, 1] on the grid of 1/steps, and where one word did not decide.
 
     A size is rounded up if its word, as the first 32 bits of a uniform number, is below its
@@ -36,7 +35,13 @@ def round_values(
 
 
 def bin_hashed(
-    seeds: IdArray, offsets: IntArray, ids: IdArray, amounts: NarrowArray, bins: int, family: str
+    seeds: IdArray,
+    offsets: IntArray,
+    ids: IdArray,
+    amounts: NarrowArray,
+    *,
+    bins: int,
+    family: str,
 ) -> IntArray:
     """Return sums (clients, bins) of s(x)·amount over the items x with h(x) = bin of each client.
 
@@ -54,6 +59,7 @@ def bin_linear(
     offsets: IntArray,
     ids: IdArray,
     amounts: NarrowArray,
+    *,
     bins: int,
     maps: LinearMaps,
 ) -> IntArray:
@@ -121,7 +127,10 @@ def sum_squares(fields: WordArray, center: int) -> int:
     """Return Σ (field - center)² over all fields, exactly."""
     fields = exactly(fields, np.uint32, 2, "fields")
     arguments.word(center, "center")
-    return sum((value - center) ** 2 for value in fields.ravel().tolist())
+    squares = np.abs(fields.astype(np.int64) - center).astype(np.uint64) ** np.uint64(2)
+    # A square has up to 64 bits; the sums of its halves cannot overflow.
+    low, high = (squares & hashing.LOW32).sum(), (squares >> np.uint64(32)).sum()
+    return int(low) + (int(high) << 32)
 
 
 def hash_words_blake2s(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
@@ -138,7 +147,7 @@ def hash_keys(data: AnyArray, offsets: IntArray, salt: bytes) -> IdArray:
     data, offsets = arguments.strings(data, offsets, salt)
     whole = data.tobytes()
     out = np.empty(len(offsets) - 1, dtype=np.uint64)
-    for position, (first, last) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+    for position, (first, last) in enumerate(itertools.pairwise(offsets)):
         digest = hashlib.blake2s(whole[first:last], digest_size=8, key=salt).digest()
         out[position] = int.from_bytes(digest, "little")
     return out

@@ -47,9 +47,7 @@ def draw_tokens(vectors: VectorBatch, most: int, rounding: str, rng: Rng) -> Tok
     if (counts > most).any():
         chosen = _cut(owners, counts, most, rng)
         held, owners = held[chosen], owners[chosen]
-    return Tokens(
-        owners, vectors.indices[held], vectors.values[held] < 0, np.minimum(counts, most)
-    )
+    return Tokens(owners, vectors.indices[held], vectors.values[held] < 0, np.minimum(counts, most))
 
 
 def _systematic(sizes: FloatArray, vectors: VectorBatch, rng: Rng) -> AnyArray:

@@ -132,10 +132,10 @@ class SignedBinning(Mechanism):
 
     def _bins(self, vectors: VectorBatch, seeds: IdArray, rounded: NarrowArray) -> IntArray:
         """Return the sums of signed values in every client's bins."""
-        items = (seeds, vectors.offsets, vectors.indices, rounded, self.bins)
+        items = (seeds, vectors.offsets, vectors.indices, rounded)
         if self.plan.hashing.family == "linear":
-            return kernels.bin_linear(*items, self.maps)
-        return kernels.bin_hashed(*items, self.plan.hashing.family)
+            return kernels.bin_linear(*items, bins=self.bins, maps=self.maps)
+        return kernels.bin_hashed(*items, bins=self.bins, family=self.plan.hashing.family)
 
     def _places(self, seeds: IdArray, ids: IdArray) -> hashing.Places:
         if self.plan.hashing.family == "linear":
@@ -147,9 +147,7 @@ class SignedBinning(Mechanism):
 
     def cells(self, batch: ReportBatch) -> Cells:
         """Return b cells per report: index r ⊕ Aᵀm with weight WHT(y)[m], for m below b."""
-        return Cells(
-            *kernels.linear_cells(batch.hash_seeds, batch.fields, self.range, self.maps)
-        )
+        return Cells(*kernels.linear_cells(batch.hash_seeds, batch.fields, self.range, self.maps))
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ sᵢ(x)·yᵢ[hᵢ(x)] for each id, b times as much in the linear family."""

@@ -38,7 +38,7 @@ class SecureRng:
             drawn = np.frombuffer(os.urandom(4 * count), dtype="<u4")
         else:
             drawn = np.empty(count, dtype="<u4")
-            _fill(memoryview(drawn).cast("B"))
+            _fill(drawn.data.cast("B"))
         return drawn.astype(np.uint32, copy=False)
 
 

@@ -131,12 +131,9 @@ def _geometric(thresholds: list[int], count: int, rng: Rng) -> IntArray:
 
 def _octets(thresholds: list[int], count: int, rng: Rng) -> AnyArray:
     """Return `count` bytes with a binary digit for each of at most eight thresholds."""
-    # One request for all digits gives the words of one request for each, and narrow passes
-    # over bytes cost next to nothing beside the drawing.
-    words = rng.words(len(thresholds) * count).reshape(-1, count)
-    octets = np.zeros(count, dtype=np.uint8)
+    octets = np.zeros(count, dtype=np.uint8)  # narrow passes cost little beside the drawing
     for digit, threshold in enumerate(thresholds):
-        octets |= (words[digit] < threshold).view(np.uint8) << digit
+        octets |= (rng.words(count) < threshold).view(np.uint8) << digit
     return octets
 
 
