@@ -6,6 +6,9 @@
  *   GF(2)       solve_gf2, read_parity
  *   fields      solve_field, read_inner; read_polynomial over GF(2^bits)
  *   projection  read_slots, project_prf, project_linear
+ *   clients     round_values, bin_prf, bin_blake2s, bin_linear, code_items, pick_maps,
+ *               hash_words_blake2s, hash_keys
+ *   reports     linear_cells, sum_squares, pack_records, unpack_records
  *
  * Callers have checked every size and index (compiled*.py). Integers wrap nowhere that the
  * reference would not. No Python headers: loaded through ctypes,
@@ -1009,13 +1012,17 @@ typedef uint32_t lanes __attribute__((vector_size(64)));
 static const lanes LANE_NUMBERS = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 /* One step of a transform within lanes: lane i meets lane i ^ half. */
+#if defined(__clang__)
+#define LANES_CROSSED(f, half)                                                               \
+    __builtin_shufflevector(f, f, 0 ^ (half), 1 ^ (half), 2 ^ (half), 3 ^ (half), 4 ^ (half), \
+                            5 ^ (half), 6 ^ (half), 7 ^ (half), 8 ^ (half), 9 ^ (half),      \
+                            10 ^ (half), 11 ^ (half), 12 ^ (half), 13 ^ (half), 14 ^ (half), \
+                            15 ^ (half))
+#else
+#define LANES_CROSSED(f, half) __builtin_shuffle(f, LANE_NUMBERS ^ (half))
+#endif
 #define LANE_STEP(f, bit)                                                                    \
-    do {                                                                                     \
-        lanes other;                                                                         \
-        for (int lane = 0; lane < LANES; lane++)                                             \
-            other[lane] = (f)[lane ^ (1 << (bit))];                                          \
-        (f) = other + (((f) ^ LANE_BIT(bit)) - LANE_BIT(bit));                               \
-    } while (0)
+    ((f) = LANES_CROSSED(f, 1u << (bit)) + (((f) ^ LANE_BIT(bit)) - LANE_BIT(bit)))
 
 /* Transforms rows of 2^width words that stand one after another; 16 words are one step. */
 static inline void transform_lanes(uint32_t *words, int64_t count, int64_t width)
