@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from faintly import kernels
 from faintly.client import randomize_all
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.engine import Reader, aggregate
+from faintly.kernels import reference_clients
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives import hashing, noise
@@ -146,12 +148,14 @@ def test_a_client_that_hashes_signs_under_another_tag_is_noticed(
     """Mutant: the client's signs come from a tag that the server does not use."""
     plan = make_plan(mechanism="signed-binning", **WIDE, **{**ESTIMATES[name], "epsilon": 8.0})
     mechanism = mechanism_of(plan)
-    plain = type(mechanism)._places
+    plain = type(mechanism)._bins
 
-    def wrong(self, seeds, ids):
+    def wrong(self, *arguments):
         with monkeypatch.context() as patch:
             patch.setattr(hashing, tag, ord("x"))
-            return plain(self, seeds, ids)
+            for kernel in ("bin_hashed", "bin_linear"):  # the reference looks its tags up
+                patch.setattr(kernels, kernel, getattr(reference_clients, kernel))
+            return plain(self, *arguments)
 
-    monkeypatch.setattr(type(mechanism), "_places", wrong)
+    monkeypatch.setattr(type(mechanism), "_bins", wrong)
     assert worst_t(plan, mechanism, rng_of) > odds.t(GROUPS, comparisons=16)

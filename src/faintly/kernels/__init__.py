@@ -6,7 +6,14 @@
 import os
 from types import ModuleType
 
-from faintly.kernels import compiled, compiled_fields, reference, reference_fields
+from faintly.kernels import (
+    compiled,
+    compiled_clients,
+    compiled_fields,
+    reference,
+    reference_clients,
+    reference_fields,
+)
 
 CHOICE = os.environ.get("FAINTLY_KERNEL", "")
 if CHOICE not in ("", "c", "numpy"):
@@ -14,6 +21,7 @@ if CHOICE not in ("", "c", "numpy"):
 active = "c" if compiled.available() and CHOICE != "numpy" else "numpy"
 _chosen: ModuleType = compiled if active == "c" else reference
 _fields: ModuleType = compiled_fields if active == "c" else reference_fields
+_clients: ModuleType = compiled_clients if active == "c" else reference_clients
 
 scatter_add = _chosen.scatter_add
 walsh_hadamard = _chosen.walsh_hadamard
@@ -34,14 +42,33 @@ project_linear = _chosen.project_linear
 solve_field = _fields.solve_field
 read_inner = _fields.read_inner
 read_polynomial = _fields.read_polynomial
+round_values = _clients.round_values
+bin_hashed = _clients.bin_hashed
+bin_linear = _clients.bin_linear
+code_items = _clients.code_items
+pick_maps = _clients.pick_maps
+linear_cells = _clients.linear_cells
+sum_squares = _clients.sum_squares
+hash_words_blake2s = _clients.hash_words_blake2s
+hash_keys = _clients.hash_keys
+pack_records = _clients.pack_records
+unpack_records = _clients.unpack_records
 
 __all__ = [
     "active",
+    "bin_hashed",
+    "bin_linear",
+    "code_items",
     "hash_ids",
+    "hash_keys",
     "hash_wide",
     "hash_words",
+    "hash_words_blake2s",
+    "linear_cells",
     "look_up",
     "map_codes",
+    "pack_records",
+    "pick_maps",
     "project_linear",
     "project_prf",
     "read_blake2s",
@@ -52,8 +79,11 @@ __all__ = [
     "read_polynomial",
     "read_prf",
     "read_slots",
+    "round_values",
     "scatter_add",
     "solve_field",
     "solve_gf2",
+    "sum_squares",
+    "unpack_records",
     "walsh_hadamard",
 ]

@@ -6,6 +6,9 @@
  *   GF(2)       solve_gf2, read_parity
  *   fields      solve_field, read_inner; read_polynomial over GF(2^bits)
  *   projection  read_slots, project_prf, project_linear
+ *   clients     round_values, bin_prf, bin_blake2s, bin_linear, code_items, pick_maps,
+ *               hash_words_blake2s, hash_keys
+ *   reports     linear_cells, sum_squares, pack_records, unpack_records
  *
  * Callers have checked every size and index (compiled*.py). Integers wrap nowhere that the
  * reference would not. No Python headers: loaded through ctypes,
@@ -283,9 +286,16 @@ HOT API void faintly_hash_ids(uint64_t key, const uint64_t *ids, int64_t count, 
         words[i] = half_sip(key, ids[i], CLOSING((uint32_t)tag));
 }
 
-API void faintly_hash_words(const uint64_t *seeds, const uint64_t *ids, int64_t items,
+HOT API void faintly_hash_words(const uint64_t *seeds, const uint64_t *ids, int64_t items,
                             int64_t tag, int64_t count, uint32_t *words)
 {
+    if (count < 8) { /* in step over items; with more words, over the words of one */
+        for (int64_t w = 0; w < count; w++)
+            for (int64_t i = 0; i < items; i++)
+                words[i * count + w] =
+                    half_sip(seeds[i], ids[i], CLOSING_WORD((uint32_t)tag, w));
+        return;
+    }
     for (int64_t i = 0; i < items; i++)
         for (int64_t w = 0; w < count; w++)
             words[i * count + w] =
@@ -682,33 +692,43 @@ API void faintly_read_slots(const uint64_t *seeds, const uint32_t *word, const u
 #define TAG_GROUP ((uint32_t)'q')
 #define MAX_GROUPS 8192
 
-API void faintly_project_prf(const uint64_t *seeds, const int64_t *offsets, int64_t segments,
-                             const uint64_t *ids, const uint8_t *negative, int64_t groups,
-                             int64_t *sums)
+/* Adds 1 to counter b of a column for every word that has bit b. */
+static inline void count_bits(const uint32_t *words, int64_t count, uint32_t *column)
 {
-    uint32_t masks[32], ones[MAX_GROUPS];
+    for (int64_t i = 0; i < count; i++)
+        for (uint32_t b = 0; b < 32; b++) /* a test against a mask, not a shift: it vectorises */
+            column[b] += (words[i] & 1u << b) != 0;
+}
+
+#define TOKEN_BLOCK 128 /* items hashed in step */
+
+HOT API void faintly_project_prf(const uint64_t *seeds, const int64_t *offsets, int64_t segments,
+                                 const uint64_t *ids, const uint8_t *negative, int64_t groups,
+                                 int64_t *sums)
+{
+    uint32_t hashed[TOKEN_BLOCK], ones[MAX_GROUPS];
     const int64_t words = (groups + 31) / 32;
-    for (int b = 0; b < 32; b++)
-        masks[b] = 1u << b;
     for (int64_t s = 0; s < segments; s++) {
-        const int64_t count = offsets[s + 1] - offsets[s];
+        const int64_t stop = offsets[s + 1], count = stop - offsets[s];
         memset(ones, 0, (size_t)(32 * words) * sizeof *ones);
-        for (int64_t t = offsets[s]; t < offsets[s + 1]; t++)
+        for (int64_t t = offsets[s]; t < stop; t += TOKEN_BLOCK) {
+            const int64_t many = stop - t < TOKEN_BLOCK ? stop - t : TOKEN_BLOCK;
             for (int64_t w = 0; w < words; w++) {
-                uint32_t *column = ones + 32 * w;
-                uint32_t hash = half_sip(seeds[s], ids[t], CLOSING_WORD(TAG_PROJECTION, w));
-                hash ^= 0u - negative[t];
-                for (int b = 0; b < 32; b++) /* a test against a mask, not a shift: it vectorises */
-                    column[b] += (hash & masks[b]) != 0;
+                for (int64_t i = 0; i < many; i++)
+                    hashed[i] = half_sip(seeds[s], ids[t + i], CLOSING_WORD(TAG_PROJECTION, w)) ^
+                                (0u - negative[t + i]);
+                count_bits(hashed, many, ones + 32 * w);
             }
+        }
         for (int64_t g = 0; g < groups; g++)
             sums[s * groups + g] = count - 2 * (int64_t)ones[g];
     }
 }
 
-API void faintly_project_linear(const uint64_t *seeds, const int64_t *offsets, int64_t segments,
-                                const uint32_t *codes, const uint8_t *negative, int64_t groups,
-                                int64_t bits, int64_t *sums)
+HOT API void faintly_project_linear(const uint64_t *seeds, const int64_t *offsets,
+                                    int64_t segments, const uint32_t *codes,
+                                    const uint8_t *negative, int64_t groups, int64_t bits,
+                                    int64_t *sums)
 {
     uint32_t rows[MAX_GROUPS], ones[MAX_GROUPS];
     const uint32_t low = (uint32_t)(((uint64_t)1 << bits) - 1);
@@ -731,5 +751,548 @@ API void faintly_project_linear(const uint64_t *seeds, const int64_t *offsets, i
         }
         for (int64_t g = 0; g < groups; g++)
             sums[s * groups + g] = count - 2 * (int64_t)ones[g];
+    }
+}
+
+/* Clients: signed bins, and the cells and records that they travel in. */
+#define TAG_ROW ((uint32_t)'r')
+#define TAG_MATRIX ((uint32_t)'A')
+#define TAG_MAP ((uint32_t)'j')
+#define TAG_MASK ((uint32_t)'m')
+#define TAG_FOLD ((uint32_t)'f')
+#define ITEM_BLOCK 256  /* items hashed in step: their columns stay in the first cache */
+#define CLIENT_BLOCK 64 /* seeds hashed in step */
+#define MAX_WIDTH 16    /* bits of a bin's number in the linear family */
+#define MAP_ROUNDS 4
+
+/* Unbiased rounding with one word per value. A value's word decides unless the two agree in all
+ * 32 bits: then it is a tie, rounded toward 0 here and counted for the caller to settle. */
+HOT API void faintly_round_values(const double *values, const uint32_t *words, int64_t count,
+                                  int64_t steps, int32_t *rounded, int64_t *bad_and_ties)
+{
+    const double most = (double)steps;
+    int64_t bad = 0, ties = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const double size = values[i] < 0 ? -values[i] : values[i];
+        const int fits = size <= 1.0; /* no for NaN, which has no integer part */
+        const double scaled = fits ? size * most : 0.0;
+        const int32_t low = (int32_t)scaled;
+        const double odds = (scaled - (double)low) * 4294967296.0, drawn = (double)words[i];
+        const int up = odds >= drawn + 1;
+        bad += !fits;
+        ties += !up & (odds > drawn);
+        rounded[i] = values[i] < 0 ? -(low + up) : low + up;
+    }
+    bad_and_ties[0] = bad;
+    bad_and_ties[1] = ties;
+}
+
+static inline uint32_t sip_close(uint32_t v0, uint32_t v1, uint32_t v2, uint32_t v3,
+                                 uint32_t closing)
+{
+    v3 ^= closing; SIP_ROUND; v0 ^= closing;
+    v2 ^= 0xff;
+    SIP_ROUND;
+    SIP_ROUND;
+    SIP_ROUND;
+    return v1 ^ v3;
+}
+
+/* The hashes for bin and sign, which share their rounds over the id. */
+static inline void half_sip_place(uint64_t key, uint64_t id, uint32_t *bin, uint32_t *sign)
+{
+    const uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    const uint32_t m0 = (uint32_t)id, m1 = (uint32_t)(id >> 32);
+    uint32_t v0 = k0, v1 = k1, v2 = k0 ^ 0x6c796765u, v3 = k1 ^ 0x74656462u;
+    v3 ^= m0; SIP_ROUND; v0 ^= m0;
+    v3 ^= m1; SIP_ROUND; v0 ^= m1;
+    *bin = sip_close(v0, v1, v2, v3, CLOSING(TAG_BIN));
+    *sign = sip_close(v0, v1, v2, v3, CLOSING(TAG_SIGN));
+}
+
+/* Adds the amounts, negated where a sign is odd, to the bins of one client. */
+static inline void add_to_bins(const uint32_t *where, const uint32_t *signs,
+                               const int32_t *amounts, int64_t count, int64_t *bins)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t odd = signs[i] & 1;
+        bins[where[i]] += (amounts[i] ^ -odd) + odd;
+    }
+}
+
+HOT API void faintly_bin_prf(const uint64_t *seeds, const int64_t *offsets, int64_t clients,
+                             const uint64_t *ids, const int32_t *amounts, int64_t bins,
+                             int64_t *sums)
+{
+    uint64_t keys[ITEM_BLOCK];
+    uint32_t where[ITEM_BLOCK], signs[ITEM_BLOCK];
+    const int64_t items = offsets[clients];
+    int64_t client = 0;
+    for (int64_t start = 0; start < items; start += ITEM_BLOCK) {
+        const int64_t many = items - start < ITEM_BLOCK ? items - start : ITEM_BLOCK;
+        int64_t owner = client;
+        for (int64_t i = 0; i < many; owner++)
+            for (; i < many && start + i < offsets[owner + 1]; i++)
+                keys[i] = seeds[owner];
+        for (int64_t i = 0; i < many; i++) {
+            half_sip_place(keys[i], ids[start + i], where + i, signs + i);
+            where[i] = (uint32_t)(((uint64_t)where[i] * (uint64_t)bins) >> 32);
+        }
+        for (int64_t i = 0; i < many;) {
+            while (offsets[client + 1] <= start + i)
+                client++;
+            const int64_t left = offsets[client + 1] - start - i;
+            const int64_t held = left < many - i ? left : many - i;
+            add_to_bins(where + i, signs + i, amounts + start + i, held, sums + client * bins);
+            i += held;
+        }
+    }
+}
+
+API void faintly_bin_blake2s(const uint64_t *seeds, const int64_t *offsets, int64_t clients,
+                             const uint64_t *ids, const int32_t *amounts, int64_t bins,
+                             int64_t *sums)
+{
+    for (int64_t c = 0; c < clients; c++) {
+        uint32_t keyed[8];
+        blake2s_keyed(keyed, seeds[c], 8);
+        for (int64_t i = offsets[c]; i < offsets[c + 1]; i++) {
+            uint32_t where = bins > 1 ? blake2s_first(keyed, ids[i], CLOSING(TAG_BIN)) : 0;
+            const uint32_t sign = blake2s_first(keyed, ids[i], CLOSING(TAG_SIGN));
+            where = (uint32_t)(((uint64_t)where * (uint64_t)bins) >> 32);
+            add_to_bins(&where, &sign, amounts + i, 1, sums + c * bins);
+        }
+    }
+}
+
+/* What seeds draw over the public maps: a map, a row r, and the `width` rows of A. */
+struct drawn {
+    uint32_t map[CLIENT_BLOCK], row[CLIENT_BLOCK], matrix[MAX_WIDTH][CLIENT_BLOCK];
+};
+
+static inline void draw_maps(const uint64_t *seeds, int64_t count, int64_t maps, uint32_t *map)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t hash = half_sip(seeds[i], 0, CLOSING(TAG_MAP));
+        map[i] = (uint32_t)(((uint64_t)hash * (uint64_t)maps) >> 32);
+    }
+}
+
+static inline void draw_rows(const uint64_t *seeds, int64_t count, int64_t maps, int64_t width,
+                             uint32_t low, struct drawn *drawn)
+{
+    if (maps > 1)
+        draw_maps(seeds, count, maps, drawn->map);
+    else
+        memset(drawn->map, 0, sizeof drawn->map);
+    for (int64_t i = 0; i < count; i++)
+        drawn->row[i] = half_sip(seeds[i], 0, CLOSING(TAG_ROW)) & low;
+    for (int64_t bit = 0; bit < width; bit++)
+        for (int64_t i = 0; i < count; i++)
+            drawn->matrix[bit][i] = half_sip(seeds[i], (uint64_t)bit, CLOSING(TAG_MATRIX)) & low;
+}
+
+HOT API void faintly_pick_maps(const uint64_t *seeds, int64_t count, int64_t maps, int64_t *picked)
+{
+    uint32_t map[CLIENT_BLOCK];
+    for (int64_t start = 0; start < count; start += CLIENT_BLOCK) {
+        const int64_t many = count - start < CLIENT_BLOCK ? count - start : CLIENT_BLOCK;
+        draw_maps(seeds + start, many, maps, map);
+        for (int64_t i = 0; i < many; i++)
+            picked[start + i] = map[i];
+    }
+}
+
+/* Parity in steps that every vector unit has. */
+static inline uint32_t folded_parity(uint32_t x)
+{
+    x ^= x >> 16;
+    x ^= x >> 8;
+    x ^= x >> 4;
+    x ^= x >> 2;
+    return (x ^ x >> 1) & 1;
+}
+
+/* The public maps of a plan; `fold_key` is null where codes are bijective. */
+struct public_maps {
+    const uint32_t *factor, *offset;
+    const uint64_t *mask_key, *fold_key;
+    uint32_t low, shift;
+};
+
+static inline void code_items(const struct public_maps *maps, uint32_t j, const uint64_t *ids,
+                              int64_t count, uint32_t *codes)
+{
+    const uint32_t *factor = maps->factor + j * MAP_ROUNDS;
+    const uint32_t *offset = maps->offset + j * MAP_ROUNDS;
+    const uint32_t low = maps->low, shift = maps->shift;
+    if (maps->fold_key) {
+        for (int64_t i = 0; i < count; i++)
+            codes[i] = half_sip(maps->fold_key[j], ids[i], CLOSING(TAG_FOLD)) & low;
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t code = (uint32_t)ids[i];
+        for (int round = 0; round < MAP_ROUNDS; round++) {
+            code = (code * factor[round] + offset[round]) & low;
+            code ^= code >> shift;
+        }
+        codes[i] = code;
+    }
+}
+
+/* Bins and signs of one client's items, at most ITEM_BLOCK of them. */
+static inline void place_linear(const struct public_maps *maps, const struct drawn *drawn,
+                                int64_t c, int64_t width, const uint64_t *ids, int64_t count,
+                                uint32_t *where, uint32_t *signs)
+{
+    uint32_t codes[ITEM_BLOCK];
+    const uint64_t mask_key = maps->mask_key[drawn->map[c]];
+    const uint32_t row = drawn->row[c];
+    code_items(maps, drawn->map[c], ids, count, codes);
+    for (int64_t i = 0; i < count; i++) {
+        signs[i] = half_sip(mask_key, ids[i], CLOSING(TAG_MASK)) ^ folded_parity(codes[i] & row);
+        where[i] = 0;
+    }
+    for (int64_t bit = 0; bit < width; bit++) {
+        const uint32_t mask = drawn->matrix[bit][c];
+        for (int64_t i = 0; i < count; i++)
+            where[i] |= folded_parity(codes[i] & mask) << bit;
+    }
+}
+
+HOT API void faintly_bin_linear(const uint64_t *seeds, const int64_t *offsets, int64_t clients,
+                                const uint64_t *ids, const int32_t *amounts, int64_t width,
+                                const uint32_t *factor, const uint32_t *offset,
+                                const uint64_t *mask_key, const uint64_t *fold_key,
+                                int64_t bijective, int64_t maps, int64_t bits, int64_t *sums)
+{
+    const uint32_t low = (uint32_t)(((uint64_t)1 << bits) - 1);
+    const struct public_maps all = {factor, offset, mask_key, bijective ? NULL : fold_key,
+                                    low, (uint32_t)((bits + 1) / 2)};
+    uint32_t where[ITEM_BLOCK], signs[ITEM_BLOCK];
+    struct drawn drawn;
+    for (int64_t first = 0; first < clients; first += CLIENT_BLOCK) {
+        const int64_t many = clients - first < CLIENT_BLOCK ? clients - first : CLIENT_BLOCK;
+        draw_rows(seeds + first, many, maps, width, low, &drawn);
+        for (int64_t c = 0; c < many; c++) {
+            const int64_t stop = offsets[first + c + 1];
+            for (int64_t i = offsets[first + c]; i < stop; i += ITEM_BLOCK) {
+                const int64_t held = stop - i < ITEM_BLOCK ? stop - i : ITEM_BLOCK;
+                place_linear(&all, &drawn, c, width, ids + i, held, where, signs);
+                add_to_bins(where, signs, amounts + i, held, sums + ((first + c) << width));
+            }
+        }
+    }
+}
+
+HOT API void faintly_code_items(const uint64_t *seeds, const int64_t *offsets, int64_t clients,
+                                const uint64_t *ids, const uint32_t *factor,
+                                const uint32_t *offset, const uint64_t *mask_key,
+                                const uint64_t *fold_key, int64_t bijective, int64_t maps,
+                                int64_t bits, uint32_t *codes, uint8_t *flips)
+{
+    const uint32_t low = (uint32_t)(((uint64_t)1 << bits) - 1);
+    const struct public_maps all = {factor, offset, mask_key, bijective ? NULL : fold_key,
+                                    low, (uint32_t)((bits + 1) / 2)};
+    for (int64_t c = 0; c < clients; c++) {
+        const int64_t first = offsets[c], count = offsets[c + 1] - first;
+        uint32_t map;
+        draw_maps(seeds + c, 1, maps, &map);
+        code_items(&all, map, ids + first, count, codes + first);
+        for (int64_t i = first; i < first + count; i++)
+            flips[i] = half_sip(mask_key[map], ids[i], CLOSING(TAG_MASK)) & 1;
+    }
+}
+
+/* Sixteen cells at once; a narrower machine takes several registers for them. */
+typedef uint32_t lanes __attribute__((vector_size(64)));
+#define LANES 16
+#define LANE_BIT(bit) (-((LANE_NUMBERS >> (bit)) & 1)) /* all ones where a lane's number has it */
+static const lanes LANE_NUMBERS = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+/* One step of a transform within lanes: lane i meets lane i ^ half. */
+#if defined(__clang__)
+#define LANES_CROSSED(f, half)                                                               \
+    __builtin_shufflevector(f, f, 0 ^ (half), 1 ^ (half), 2 ^ (half), 3 ^ (half), 4 ^ (half), \
+                            5 ^ (half), 6 ^ (half), 7 ^ (half), 8 ^ (half), 9 ^ (half),      \
+                            10 ^ (half), 11 ^ (half), 12 ^ (half), 13 ^ (half), 14 ^ (half), \
+                            15 ^ (half))
+#else
+#define LANES_CROSSED(f, half) __builtin_shuffle(f, LANE_NUMBERS ^ (half))
+#endif
+#define LANE_STEP(f, bit)                                                                    \
+    ((f) = LANES_CROSSED(f, 1u << (bit)) + (((f) ^ LANE_BIT(bit)) - LANE_BIT(bit)))
+
+/* Transforms rows of 2^width words that stand one after another; 16 words are one step. */
+static inline void transform_lanes(uint32_t *words, int64_t count, int64_t width)
+{
+    for (int64_t i = 0; i < count; i += LANES) {
+        const size_t size = sizeof(uint32_t) * (size_t)(count - i < LANES ? count - i : LANES);
+        lanes f = {0};
+        memcpy(&f, words + i, size);
+        if (width > 0) LANE_STEP(f, 0);
+        if (width > 1) LANE_STEP(f, 1);
+        if (width > 2) LANE_STEP(f, 2);
+        if (width > 3) LANE_STEP(f, 3);
+        memcpy(words + i, &f, size);
+    }
+    for (int64_t half = LANES; half < (int64_t)1 << width; half *= 2)
+        for (int64_t start = 0; start < count; start += 2 * half)
+            for (int64_t i = start; i < start + half; i++) {
+                const uint32_t a = words[i], b = words[i + half];
+                words[i] = a + b;
+                words[i + half] = a - b;
+            }
+}
+
+/* The indices r ^ A^T m of one report's cells. */
+static inline void index_cells(const struct drawn *drawn, int64_t i, int64_t width, uint32_t base,
+                               uint32_t *index)
+{
+    const int64_t cells = (int64_t)1 << width;
+    lanes low = {0};
+    for (int bit = 0; bit < width && bit < 4; bit++)
+        low ^= LANE_BIT(bit) & drawn->matrix[bit][i];
+    for (int64_t first = 0; first < cells; first += LANES) {
+        uint32_t high = base;
+        for (int64_t bit = 4; bit < width; bit++)
+            high ^= drawn->matrix[bit][i] & (0u - ((uint32_t)(first >> bit) & 1));
+        const lanes made = low ^ high;
+        memcpy(index + first, &made, sizeof *index * (size_t)(cells < LANES ? cells : LANES));
+    }
+}
+
+/* Words wrap, so a field outside its range does no harm before the caller refuses it. */
+HOT API void faintly_linear_cells(const uint64_t *seeds, const uint32_t *fields, int64_t reports,
+                                  int64_t center, int64_t width, int64_t maps, int64_t bits,
+                                  uint32_t *index, uint32_t *weight, int64_t *largest)
+{
+    const uint32_t low = (uint32_t)(((uint64_t)1 << bits) - 1);
+    uint32_t most = 0;
+    struct drawn drawn;
+    for (int64_t first = 0; first < reports; first += CLIENT_BLOCK) {
+        const int64_t many = reports - first < CLIENT_BLOCK ? reports - first : CLIENT_BLOCK;
+        const uint32_t *said = fields + (first << width);
+        uint32_t *own = weight + (first << width);
+        draw_rows(seeds + first, many, maps, width, low, &drawn);
+        for (int64_t i = 0; i < many << width; i++) {
+            most = said[i] > most ? said[i] : most;
+            own[i] = said[i] - (uint32_t)center;
+        }
+        transform_lanes(own, many << width, width);
+        for (int64_t i = 0; i < many; i++) {
+            const uint32_t table = (uint32_t)((uint64_t)drawn.map[i] << bits);
+            index_cells(&drawn, i, width, drawn.row[i] | table, index + ((first + i) << width));
+        }
+    }
+    *largest = most;
+}
+
+/* Sums of the lower and of the upper halves of the squares: neither can overflow. */
+HOT API void faintly_sum_squares(const uint32_t *fields, int64_t count, int64_t center,
+                                 uint64_t *halves)
+{
+    uint64_t low = 0, high = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t value = fields[i], middle = (uint32_t)center;
+        const uint64_t size = value < middle ? middle - value : value - middle;
+        const uint64_t square = size * size;
+        low += (uint32_t)square;
+        high += square >> 32;
+    }
+    halves[0] = low;
+    halves[1] = high;
+}
+
+API void faintly_hash_words_blake2s(const uint64_t *seeds, const uint64_t *ids, int64_t items,
+                                    int64_t tag, int64_t count, uint32_t *words)
+{
+    uint32_t keyed[8];
+    for (int64_t i = 0; i < items; i++) {
+        if (i == 0 || seeds[i] != seeds[i - 1]) /* items of one client stand together */
+            blake2s_keyed(keyed, seeds[i], 8);
+        for (int64_t w = 0; w < count; w++)
+            words[i * count + w] =
+                blake2s_first(keyed, ids[i], CLOSING_WORD((uint32_t)tag, w));
+    }
+}
+
+/* Byte strings and records are little-endian, whatever the machine is. */
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define LITTLE32(x) __builtin_bswap32(x)
+#define LITTLE64(x) __builtin_bswap64(x)
+#else
+#define LITTLE32(x) (x)
+#define LITTLE64(x) (x)
+#endif
+#define BLAKE_BLOCK 64 /* bytes */
+
+/* One step of BLAKE2s for sixteen strings; the same function as BLAKE_G. */
+#define LANES_ROTR(x, by) ((x) >> (by) | (x) << (32 - (by)))
+#define LANES_G(a, b, c, d, x, y)                                                            \
+    do {                                                                                     \
+        v[a] += v[b] + (x); v[d] ^= v[a]; v[d] = LANES_ROTR(v[d], 16);                       \
+        v[c] += v[d];       v[b] ^= v[c]; v[b] = LANES_ROTR(v[b], 12);                       \
+        v[a] += v[b] + (y); v[d] ^= v[a]; v[d] = LANES_ROTR(v[d], 8);                        \
+        v[c] += v[d];       v[b] ^= v[c]; v[b] = LANES_ROTR(v[b], 7);                        \
+    } while (0)
+
+/* Strings of one block that wait until there are sixteen of them. */
+struct waiting {
+    lanes message[16], bytes;
+    int64_t position[LANES];
+    int count;
+};
+
+static inline void add_waiting(struct waiting *some, const uint8_t *text, int64_t bytes,
+                               int64_t position)
+{
+    uint32_t block[16] = {0};
+    const int lane = some->count++;
+    memcpy(block, text, (size_t)bytes);
+    for (int w = 0; w < 16; w++)
+        ((uint32_t *)&some->message[w])[lane] = LITTLE32(block[w]);
+    ((uint32_t *)&some->bytes)[lane] = BLAKE_BLOCK + (uint32_t)bytes;
+    some->position[lane] = position;
+}
+
+static inline void hash_waiting(struct waiting *some, const uint32_t keyed[8], uint64_t *ids)
+{
+    const lanes zero = {0}, *m = some->message;
+    lanes v[16];
+    for (int i = 0; i < 8; i++) {
+        v[i] = zero + keyed[i];
+        v[i + 8] = zero + BLAKE_IV[i];
+    }
+    v[12] ^= some->bytes;
+    v[14] = ~v[14];
+    for (int round = 0; round < 10; round++) {
+        const uint8_t *s = BLAKE_SIGMA[round];
+        LANES_G(0, 4, 8, 12, m[s[0]], m[s[1]]);
+        LANES_G(1, 5, 9, 13, m[s[2]], m[s[3]]);
+        LANES_G(2, 6, 10, 14, m[s[4]], m[s[5]]);
+        LANES_G(3, 7, 11, 15, m[s[6]], m[s[7]]);
+        LANES_G(0, 5, 10, 15, m[s[8]], m[s[9]]);
+        LANES_G(1, 6, 11, 12, m[s[10]], m[s[11]]);
+        LANES_G(2, 7, 8, 13, m[s[12]], m[s[13]]);
+        LANES_G(3, 4, 9, 14, m[s[14]], m[s[15]]);
+    }
+    const lanes low = v[0] ^ v[8] ^ keyed[0], high = v[1] ^ v[9] ^ keyed[1];
+    for (int lane = 0; lane < some->count; lane++)
+        ids[some->position[lane]] = (uint64_t)high[lane] << 32 | low[lane];
+    some->count = 0;
+}
+
+/* One string of any length; without a byte, the block of the key is the last one. */
+static uint64_t hash_string(const uint32_t start[8], const uint32_t key[16], const uint8_t *text,
+                            int64_t bytes)
+{
+    uint32_t h[8], block[16];
+    memcpy(h, start, sizeof h);
+    blake2s_compress(h, key, BLAKE_BLOCK, bytes ? 0 : 0xffffffffu);
+    for (int64_t done = 0; done < bytes; done += BLAKE_BLOCK) {
+        const int64_t left = bytes - done, taken = left < BLAKE_BLOCK ? left : BLAKE_BLOCK;
+        memset(block, 0, sizeof block);
+        memcpy(block, text + done, (size_t)taken);
+        for (int w = 0; w < 16; w++)
+            block[w] = LITTLE32(block[w]);
+        blake2s_compress(h, block, (uint32_t)(BLAKE_BLOCK + done + taken),
+                         left <= BLAKE_BLOCK ? 0xffffffffu : 0);
+    }
+    return (uint64_t)h[1] << 32 | h[0];
+}
+
+HOT API void faintly_hash_keys(const uint8_t *data, const int64_t *offsets, int64_t count,
+                               const uint8_t *salt, int64_t salt_bytes, uint64_t *ids)
+{
+    uint32_t start[8], keyed[8], key[16] = {0};
+    struct waiting some = {.count = 0};
+    memcpy(key, salt, (size_t)salt_bytes);
+    for (int w = 0; w < 16; w++)
+        key[w] = LITTLE32(key[w]);
+    memcpy(start, BLAKE_IV, sizeof start);
+    start[0] ^= 0x01010000u ^ (uint32_t)(salt_bytes << 8) ^ 8u; /* digests of 8 bytes */
+    memcpy(keyed, start, sizeof keyed);
+    blake2s_compress(keyed, key, BLAKE_BLOCK, 0);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t bytes = offsets[i + 1] - offsets[i];
+        if (bytes < 1 || bytes > BLAKE_BLOCK) {
+            ids[i] = hash_string(start, key, data + offsets[i], bytes);
+            continue;
+        }
+        add_waiting(&some, data + offsets[i], bytes, i);
+        if (some.count == LANES)
+            hash_waiting(&some, keyed, ids);
+    }
+    hash_waiting(&some, keyed, ids);
+}
+
+/* Records: seed bytes, then fields packed low bit first. Eight bytes hold any field. */
+static inline uint64_t window(const uint8_t *at, const uint8_t *end)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, at, end - at >= 8 ? 8 : (size_t)(end - at));
+    return LITTLE64(bits);
+}
+
+API void faintly_pack_records(const uint64_t *seeds, const uint32_t *fields, int64_t count,
+                              int64_t seed_bytes, const uint32_t *widths, int64_t columns,
+                              int64_t record_bytes, uint8_t *records, int64_t *too_wide)
+{
+    uint64_t lost = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint8_t *at = records + i * record_bytes, *const end = at + record_bytes;
+        const uint64_t seed = LITTLE64(seeds[i]);
+        uint64_t bits = 0; /* fewer than 32 wait when a field is added */
+        uint32_t filled = 0;
+        memcpy(at, &seed, (size_t)seed_bytes);
+        at += seed_bytes;
+        for (int64_t f = 0; f < columns; f++) {
+            lost |= (uint64_t)fields[i * columns + f] >> widths[f];
+            bits |= (uint64_t)fields[i * columns + f] << filled;
+            filled += widths[f];
+            if (filled >= 32) {
+                const uint32_t ready = LITTLE32((uint32_t)bits);
+                memcpy(at, &ready, 4);
+                at += 4;
+                bits >>= 32;
+                filled -= 32;
+            }
+        }
+        for (; at < end; bits >>= 8)
+            *at++ = (uint8_t)bits;
+    }
+    *too_wide = lost != 0;
+}
+
+/* `faults` becomes the least field that is not below its limit and the first record where it
+ * is so, then the first record that sets unused bits; what is fine stays as it was. */
+API void faintly_unpack_records(const uint8_t *records, int64_t count, int64_t record_bytes,
+                                int64_t seed_bytes, const uint32_t *widths,
+                                const uint32_t *largest, int64_t columns, uint64_t *seeds,
+                                uint32_t *fields, int64_t *faults)
+{
+    const uint8_t *const end = records + count * record_bytes;
+    const uint64_t mask = seed_bytes < 8 ? ((uint64_t)1 << (8 * seed_bytes)) - 1 : ~(uint64_t)0;
+    for (int64_t i = count; i-- > 0;) {
+        const uint8_t *const own = records + i * record_bytes;
+        uint32_t *out = fields + i * columns;
+        uint64_t position = 8 * (uint64_t)seed_bytes;
+        uint32_t outside = 0;
+        seeds[i] = window(own, end) & mask;
+        for (int64_t f = 0; f < columns; f++) {
+            const uint64_t bits = window(own + (position >> 3), end) >> (position & 7);
+            out[f] = (uint32_t)(bits & (((uint64_t)1 << widths[f]) - 1));
+            outside |= out[f] > largest[f];
+            position += widths[f];
+        }
+        for (int64_t f = 0; outside && f < columns && f <= faults[0]; f++)
+            if (out[f] > largest[f]) {
+                faults[0] = f;
+                faults[1] = i;
+            }
+        if (position & 7 && own[record_bytes - 1] >> (position & 7))
+            faults[2] = i;
     }
 }

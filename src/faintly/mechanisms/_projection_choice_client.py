@@ -41,15 +41,13 @@ def draw_tokens(vectors: VectorBatch, most: int, rounding: str, rng: Rng) -> Tok
     systematic = rounding == "systematic"
     sizes = np.abs(vectors.values)
     kept = _systematic(sizes, vectors, rng) if systematic else bernoulli(sizes, rng)
-    owners = vectors.owners[kept]
+    held = np.flatnonzero(kept)
+    owners = vectors.owners[held]
     counts = np.bincount(owners, minlength=len(vectors))
-    chosen = _cut(owners, counts, most, rng)
-    return Tokens(
-        owners[chosen],
-        vectors.indices[kept][chosen],
-        (vectors.values[kept] < 0)[chosen],
-        np.minimum(counts, most),
-    )
+    if (counts > most).any():
+        chosen = _cut(owners, counts, most, rng)
+        held, owners = held[chosen], owners[chosen]
+    return Tokens(owners, vectors.indices[held], vectors.values[held] < 0, np.minimum(counts, most))
 
 
 def _systematic(sizes: FloatArray, vectors: VectorBatch, rng: Rng) -> AnyArray:
@@ -75,8 +73,6 @@ def _cut(owners: IntArray, counts: IntArray, most: int, rng: Rng) -> AnyArray:
     """
     chosen = np.ones(len(owners), dtype=bool)
     full = np.flatnonzero(counts > most)
-    if not len(full):
-        return chosen
     first = np.concatenate([[0], np.cumsum(counts)])[full]
     left, places = counts[full], np.full(len(full), most)
     while len(full):

@@ -154,9 +154,9 @@ class Mechanism(ABC):
 
     def map_of(self, batch: ReportBatch) -> IntArray:
         """Return the public map that each report uses; zeros where there are no maps."""
-        if self.plan.hashing.family != "linear":
+        if self.plan.hashing.maps <= 1:  # as in the families without maps
             return np.zeros(len(batch), dtype=np.int64)
-        return self.maps.map_of(batch.hash_seeds)
+        return kernels.pick_maps(batch.hash_seeds, self.plan.hashing.maps)
 
     def cells(self, batch: ReportBatch) -> Cells:  # noqa: ARG002  # for mechanisms with tables
         """Return what the reports add to the tables."""

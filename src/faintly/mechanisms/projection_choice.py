@@ -192,9 +192,8 @@ class ProjectionChoice(Mechanism):
         offsets = np.concatenate([[0], np.cumsum(tokens.counts)])
         if not self._linear:
             return kernels.project_prf(seeds, offsets, tokens.ids, tokens.negative, self.groups)
-        chosen = self.maps.map_of(seeds)[tokens.owners]
-        codes, masks = self.maps.codes(tokens.ids, chosen), self.maps.masks(tokens.ids, chosen)
-        flips = tokens.negative ^ (masks < 0)
+        codes, flips = kernels.code_items(seeds, offsets, tokens.ids, self.maps)
+        flips ^= tokens.negative
         bits = self.plan.hashing.bits
         return kernels.project_linear(seeds, offsets, codes, flips, groups=self.groups, bits=bits)
 
@@ -229,7 +228,7 @@ class ProjectionChoice(Mechanism):
         # The server needs nothing but the cell: what else the seed tells stays at home.
         columns = [slots & 1, self._rows(seeds, slots >> 1)]
         if self.plan.hashing.maps > 1:
-            columns.append(self.maps.map_of(seeds))
+            columns.append(kernels.pick_maps(seeds, self.plan.hashing.maps))
         return np.stack([column.astype(np.uint32) for column in columns], axis=1)
 
     def map_of(self, batch: ReportBatch) -> IntArray:

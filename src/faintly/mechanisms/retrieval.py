@@ -56,7 +56,7 @@ class Equations(NamedTuple):
     items: IntArray | slice  # the rows of the batch, in the order of the segments
     order: WordArray
     rows: WordArray
-    flips: AnyArray  # whether s(x) = -1
+    flips: AnyArray  # 1 where s(x) = -1, else 0
 
 
 @register("retrieval")
@@ -146,7 +146,7 @@ class Retrieval(Mechanism):
         solved = kernels.solve_gf2(made.offsets, made.order, made.rows, said, free)
         fields = solved.reshape(len(vectors), self.blocks * words)
         if self.plan.hashing.maps > 1:
-            chosen = self.maps.map_of(hash_seeds).astype(np.uint32)
+            chosen = kernels.pick_maps(hash_seeds, self.plan.hashing.maps).astype(np.uint32)
             fields = np.concatenate([fields, chosen[:, None]], axis=1)
         return fields
 
@@ -173,24 +173,27 @@ class Retrieval(Mechanism):
         rows = kernels.hash_words(mine, ids, hashing.EQUATION, len(self._low_bits))
         rows &= self._low_bits
         order = kernels.hash_words(mine, ids, hashing.ORDER, 1)[:, 0]
-        flips = (kernels.hash_words(mine, ids, hashing.COIN, 1)[:, 0] & 1).astype(bool)
+        flips = kernels.hash_words(mine, ids, hashing.COIN, 1)[:, 0] & 1
         return Equations(vectors.offsets, slice(None), order, rows, flips)
 
     def _public_equations(
         self, vectors: VectorBatch, owners: IntArray, seeds: IdArray
     ) -> Equations:
-        chosen = self.maps.map_of(seeds)[owners]
-        blocks, codes = self._split(self.maps.codes(vectors.indices, chosen))
+        codes, flips = kernels.code_items(seeds, vectors.offsets, vectors.indices, self.maps)
+        blocks, codes = self._split(codes)
+        order = kernels.hash_words(seeds[owners], vectors.indices, hashing.ORDER, 1)[:, 0]
+        rows = (codes << np.uint32(1) | np.uint32(1))[:, None]
+        if self.blocks == 1:
+            return Equations(vectors.offsets, slice(None), order, rows, flips)
         segment = owners * self.blocks + blocks
         items = np.argsort(segment, kind="stable")
-        ids, chosen = vectors.indices[items], chosen[items]
         count = np.bincount(segment, minlength=len(vectors) * self.blocks)
         return Equations(
             offsets=np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
             items=items,
-            order=kernels.hash_words(seeds[owners[items]], ids, hashing.ORDER, 1)[:, 0],
-            rows=(codes[items] << np.uint32(1) | np.uint32(1))[:, None],
-            flips=self.maps.masks(ids, chosen) < 0,
+            order=order[items],
+            rows=rows[items],
+            flips=flips[items],
         )
 
     def _split(self, codes: AnyArray) -> tuple[IntArray, WordArray]:
@@ -219,10 +222,15 @@ class Retrieval(Mechanism):
 
     def cells(self, batch: ReportBatch) -> Cells:
         """Return B signed cells per report, of weight +1 or -1."""
-        table = self.map_of(batch)[:, None] * self.blocks + np.arange(self.blocks)
-        cell = batch.fields[:, : self.blocks]
-        index = table.astype(np.uint32) * np.uint32(self.table_shape[1]) + (cell >> 1)
-        return Cells(index.ravel(), (1 - 2 * (cell & 1).astype(np.int32)).ravel())
+        cell, size = batch.fields[:, : self.blocks], self.table_shape[1]
+        index = cell >> np.uint32(1)
+        if self.blocks > 1:
+            index += np.arange(self.blocks, dtype=np.uint32) * np.uint32(size)
+        if self.plan.hashing.maps > 1:
+            index += batch.fields[:, -1:] * np.uint32(self.blocks * size)
+        weight = (cell & np.uint32(1)).view(np.int32)
+        np.subtract(1, weight * 2, out=weight)
+        return Cells(index.ravel(), weight.ravel())
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ sᵢ(x)·(-1)^<i,aᵢ(x)> for each id."""

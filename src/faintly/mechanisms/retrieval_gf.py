@@ -189,7 +189,7 @@ class RetrievalGf(Mechanism):
     def _hash(self, seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
         if self.plan.hashing.family == "prf":
             return kernels.hash_words(seeds, ids, tag, count)
-        return hashing.hash_words(seeds, ids, tag, count, self.plan.hashing.family)
+        return kernels.hash_words_blake2s(seeds, ids, tag, count)
 
     def _rows(self, seeds: IdArray, ids: IdArray) -> AnyArray:
         words = hashing.symbol_words(self.symbols, self.bits)

@@ -26,6 +26,7 @@ from faintly.core import (
     IdArray,
     IntArray,
     Layout,
+    NarrowArray,
     Plan,
     ReportBatch,
     Sketch,
@@ -39,7 +40,7 @@ from faintly.mechanisms import _signed_binning_rows as rows
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
-from faintly.primitives.rounding import round_unbiased
+from faintly.primitives.rounding import settle
 
 MOST_FLIPS = 128  # of a miniature of the squeeze row: its law costs their number squared
 
@@ -114,16 +115,27 @@ class SignedBinning(Mechanism):
             raise TooManyItems(
                 f"the squeeze row allows at most {self.plan.sparsity} items; choose which to keep"
             )
-        owners = vectors.owners
-        place = self._places(hash_seeds[owners], vectors.indices)
-        rounded = round_unbiased(vectors.values, self.steps, rng)
-        raw = np.zeros(len(vectors) * self.bins, dtype=np.int64)
-        np.add.at(raw, owners * self.bins + place.bins, place.signs * rounded)
+        raw = self._bins(vectors, hash_seeds, self._rounded(vectors.values, rng)).ravel()
         if self.clip is not None:
             raw = raw.clip(-self.clip, self.clip)
-        noisy = raw + noise.laplace(list(self.noise), len(raw), rng)
-        kept = noisy.clip(-self.range, self.range) + self.range
+        raw += noise.laplace(list(self.noise), len(raw), rng)
+        kept = raw.clip(-self.range, self.range, out=raw)
+        kept += self.range
         return kept.reshape(-1, self.bins).astype(np.uint32)
+
+    def _rounded(self, values: FloatArray, rng: Rng) -> NarrowArray:
+        """Return what `round_unbiased` does, by a kernel."""
+        rounded, ties = kernels.round_values(values, self.steps, rng.words(len(values)))
+        if len(ties):
+            rounded[ties] += settle(values[ties], self.steps, rng).astype(np.int32)
+        return rounded
+
+    def _bins(self, vectors: VectorBatch, seeds: IdArray, rounded: NarrowArray) -> IntArray:
+        """Return the sums of signed values in every client's bins."""
+        items = (seeds, vectors.offsets, vectors.indices, rounded)
+        if self.plan.hashing.family == "linear":
+            return kernels.bin_linear(*items, bins=self.bins, maps=self.maps)
+        return kernels.bin_hashed(*items, bins=self.bins, family=self.plan.hashing.family)
 
     def _places(self, seeds: IdArray, ids: IdArray) -> hashing.Places:
         if self.plan.hashing.family == "linear":
@@ -135,16 +147,7 @@ class SignedBinning(Mechanism):
 
     def cells(self, batch: ReportBatch) -> Cells:
         """Return b cells per report: index r ⊕ Aᵀm with weight WHT(y)[m], for m below b."""
-        weight = self._values(batch)
-        kernels.walsh_hadamard(weight)
-        row, matrix = self.maps.rows(batch.hash_seeds, self.bins.bit_length() - 1)
-        table = self.maps.map_of(batch.hash_seeds).astype(np.uint32)
-        index = np.empty((len(batch), self.bins), dtype=np.uint32)
-        index[:, 0] = row | table << np.uint32(self.plan.hashing.bits)
-        for bit in range(matrix.shape[1]):
-            known = 1 << bit
-            index[:, known : 2 * known] = index[:, :known] ^ matrix[:, bit : bit + 1]
-        return Cells(index.ravel(), weight.astype(np.int32).ravel())
+        return Cells(*kernels.linear_cells(batch.hash_seeds, batch.fields, self.range, self.maps))
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ sᵢ(x)·yᵢ[hᵢ(x)] for each id, b times as much in the linear family."""
@@ -166,10 +169,7 @@ class SignedBinning(Mechanism):
 
     def squares(self, batch: ReportBatch) -> int:
         """Return Σ y², which holds collisions, noise and rounding together."""
-        values = self._values(batch)
-        if self.range**2 * max(1, values.size) < 2**63:
-            return int((values * values).sum())
-        return sum(value * value for value in values.ravel().tolist())
+        return kernels.sum_squares(batch.fields, self.range)
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return n·Var: the mean square of a bin, less what the key itself put there.

@@ -14,6 +14,7 @@ import numpy as np
 from faintly.core import WordArray
 
 BULK_WORDS = 4096  # from here on a ChaCha20 keystream beats asking the system for every byte
+ZEROS = memoryview(bytes(2**17))  # what is encrypted, again and again: small enough for a cache
 
 
 class Rng(Protocol):
@@ -33,8 +34,12 @@ class SecureRng:
 
     def words(self, count: int) -> WordArray:
         """Return `count` fresh words."""
-        data = os.urandom(4 * count) if count < BULK_WORDS else _keystream(4 * count)
-        return np.frombuffer(data, dtype="<u4").astype(np.uint32, copy=False)
+        if count < BULK_WORDS:
+            drawn = np.frombuffer(os.urandom(4 * count), dtype="<u4")
+        else:
+            drawn = np.empty(count, dtype="<u4")
+            _fill(drawn.data.cast("B"))
+        return drawn.astype(np.uint32, copy=False)
 
 
 class SeededRng:
@@ -75,11 +80,15 @@ def uniform_seeds(rng: Rng, count: int, seed_bytes: int) -> np.ndarray:
     return wide >> np.uint64(64 - 8 * seed_bytes) if seed_bytes else np.zeros_like(wide)
 
 
-def _keystream(size: int) -> bytes:
+def _fill(out: memoryview) -> None:
+    """Overwrite the bytes with fresh random ones."""
     try:
         from cryptography.hazmat.primitives.ciphers import Cipher
         from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
     except ImportError:
-        return os.urandom(size)
+        out[:] = os.urandom(len(out))
+        return
     encryptor = Cipher(ChaCha20(os.urandom(32), bytes(16)), mode=None).encryptor()
-    return encryptor.update(bytes(size))
+    for start in range(0, len(out), len(ZEROS)):
+        part = out[start : start + len(ZEROS)]
+        encryptor.update_into(ZEROS[: len(part)], part)

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from faintly.core import FloatArray, IntArray
+from faintly.core import AnyArray, FloatArray, IntArray
 from faintly.errors import BoundDoesNotApply
 from faintly.primitives.entropy import Rng
 
@@ -119,13 +119,22 @@ def laplace(thresholds: list[int], count: int, rng: Rng) -> IntArray:
 def _geometric(thresholds: list[int], count: int, rng: Rng) -> IntArray:
     digits = len(thresholds) - 1
     total = np.zeros(count, dtype=np.int64)
-    for digit in range(digits):
-        total += (rng.words(count) < thresholds[digit]).astype(np.int64) << digit
-    alive = np.arange(count)
+    for first in range(0, digits, 8):
+        some = thresholds[first : min(first + 8, digits)]
+        total += _octets(some, count, rng).astype(np.int64) << first
+    alive = np.flatnonzero(rng.words(count) < thresholds[-1])
     while len(alive):
-        alive = alive[rng.words(len(alive)) < thresholds[-1]]
         total[alive] += 1 << digits
+        alive = alive[rng.words(len(alive)) < thresholds[-1]]
     return total
+
+
+def _octets(thresholds: list[int], count: int, rng: Rng) -> AnyArray:
+    """Return `count` bytes with a binary digit for each of at most eight thresholds."""
+    octets = np.zeros(count, dtype=np.uint8)  # narrow passes cost little beside the drawing
+    for digit, threshold in enumerate(thresholds):
+        octets |= (rng.words(count) < threshold).view(np.uint8) << digit
+    return octets
 
 
 def laplace_law(thresholds: list[int], reach: int) -> FloatArray:

@@ -37,3 +37,13 @@ def round_unbiased(values: FloatArray, steps: int, rng: Rng) -> IntArray:
     low = np.floor(scaled)
     up = bernoulli(scaled - low, rng)
     return np.sign(values).astype(np.int64) * (low.astype(np.int64) + up)
+
+
+def settle(values: FloatArray, steps: int, rng: Rng) -> IntArray:
+    """Return what to add to values that tied with their first word and were rounded toward 0.
+
+    The words are those that `round_unbiased` takes after the first one of each value.
+    """
+    fraction = np.modf(np.abs(values) * steps)[0]
+    up = bernoulli(np.modf(fraction * WORD)[0], rng)
+    return np.sign(values).astype(np.int64) * up

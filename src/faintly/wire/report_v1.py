@@ -12,7 +12,8 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from faintly.core import AnyArray, Layout, Report, ReportBatch, WordArray
+from faintly import kernels
+from faintly.core import AnyArray, Layout, Report, ReportBatch
 from faintly.errors import Reject, ReportRejected
 
 MAGIC = b"FNTR"
@@ -38,53 +39,23 @@ class Head(NamedTuple):
 
 def pack(batch: ReportBatch, layout: Layout) -> AnyArray:
     """Return the records of a batch as an array (reports, record bytes) of bytes."""
-    count = len(batch)
-    out = np.zeros((count, layout.record_bytes), dtype=np.uint8)
-    seeds = batch.hash_seeds.astype("<u8").view(np.uint8).reshape(count, 8)
-    out[:, : layout.seed_bytes] = seeds[:, : layout.seed_bytes]
-    position = 8 * layout.seed_bytes
-    for column, width in enumerate(layout.widths):
-        first, shift = divmod(position, 8)
-        moved = batch.fields[:, column].astype(np.uint64) << np.uint64(shift)
-        for byte in range((shift + width + 7) // 8):
-            out[:, first + byte] |= (moved >> np.uint64(8 * byte)).astype(np.uint8)
-        position += width
-    return out
+    return kernels.pack_records(batch.hash_seeds, batch.fields, layout.seed_bytes, layout.widths)
 
 
 def unpack(records: AnyArray, plan_digest: bytes, layout: Layout) -> ReportBatch:
     """Return the reports that the records hold, or say which record breaks which rule."""
-    count = len(records)
-    seeds = np.zeros((count, 8), dtype=np.uint8)
-    seeds[:, : layout.seed_bytes] = records[:, : layout.seed_bytes]
-    fields = np.zeros((count, len(layout.widths)), dtype=np.uint32)
-    position = 8 * layout.seed_bytes
-    for column, width in enumerate(layout.widths):
-        fields[:, column] = _field(records, position, width)
-        position += width
-        outside = fields[:, column] >= layout.limits[column]
-        if outside.any():
-            raise ReportRejected(
-                Reject.OUT_OF_RANGE,
-                f"field {column} of report {int(np.argmax(outside))} is not below "
-                f"{layout.limits[column]}",
-            )
-    if position % 8:
-        unused = records[:, -1] >> (position % 8)
-        if unused.any():
-            raise ReportRejected(
-                Reject.UNUSED_BITS,
-                f"report {int(np.argmax(unused != 0))} sets bits that no field uses",
-            )
-    return ReportBatch(plan_digest, seeds.view("<u8").reshape(count).astype(np.uint64), fields)
-
-
-def _field(records: AnyArray, position: int, width: int) -> WordArray:
-    first, shift = divmod(position, 8)
-    moved = np.zeros(len(records), dtype=np.uint64)
-    for byte in range((shift + width + 7) // 8):
-        moved |= records[:, first + byte].astype(np.uint64) << np.uint64(8 * byte)
-    return ((moved >> np.uint64(shift)) & np.uint64(2**width - 1)).astype(np.uint32)
+    found = kernels.unpack_records(records, layout.seed_bytes, layout.widths, layout.limits)
+    if found.outside is not None:
+        column, report = found.outside
+        raise ReportRejected(
+            Reject.OUT_OF_RANGE,
+            f"field {column} of report {report} is not below {layout.limits[column]}",
+        )
+    if found.unused is not None:
+        raise ReportRejected(
+            Reject.UNUSED_BITS, f"report {found.unused} sets bits that no field uses"
+        )
+    return ReportBatch(plan_digest, found.seeds, found.fields)
 
 
 def encode_report(report: Report, layout: Layout) -> bytes:
@@ -147,13 +118,14 @@ def _check_plan(head: Head, plan_digest: bytes, layout: Layout) -> None:
 
 
 def _check_sum(data: bytes) -> None:
-    if struct.pack("<I", zlib.crc32(data[:-CHECKSUM_BYTES])) != data[-CHECKSUM_BYTES:]:
+    body = memoryview(data)[:-CHECKSUM_BYTES]  # a slice of bytes would be a copy
+    if struct.pack("<I", zlib.crc32(body)) != data[-CHECKSUM_BYTES:]:
         raise ReportRejected(Reject.BAD_CHECKSUM, "the batch was damaged on its way; send it again")
 
 
 def _decode_body(data: bytes, plan_digest: bytes, layout: Layout) -> ReportBatch:
     _check_sum(data)
-    records = np.frombuffer(data[HEADER.size : -CHECKSUM_BYTES], dtype=np.uint8)
+    records = np.frombuffer(memoryview(data)[HEADER.size : -CHECKSUM_BYTES], dtype=np.uint8)
     return unpack(records.reshape(-1, layout.record_bytes), plan_digest, layout)
 
 

@@ -48,6 +48,18 @@ def test_secure_words_come_in_the_asked_number(count):
     assert words.dtype == np.uint32
 
 
+@pytest.mark.parametrize("spare", [-1, 0, 1, len(entropy.ZEROS) // 4])
+def test_large_requests_do_not_repeat_themselves(spare):
+    """Parts that encrypted the same zeros under a counter that starts anew would be equal."""
+    part = len(entropy.ZEROS) // 4
+    first = entropy.secure().words(2 * part + spare)
+    assert len(first) == 2 * part + spare
+    shared = min(part, len(first) - part)
+    assert (first[:shared] == first[part : part + shared]).sum() < 10
+    assert len(np.unique(first)) > len(first) - 100
+    assert (first != entropy.secure().words(len(first))).mean() > 0.99
+
+
 def test_bulk_words_fall_back_to_the_system_without_the_package(monkeypatch):
     import sys
 

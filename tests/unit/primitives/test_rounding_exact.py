@@ -1,5 +1,6 @@
 """Rounding compares a value with random bits exactly, however many bits that takes."""
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -99,3 +100,12 @@ def test_grid_points_stay_where_they_are():
     for word in (0, 2**32 - 1):
         source = Words(*[word] * 33)
         assert rounding.round_unbiased(grid, 16, source).tolist() == list(range(-16, 17))
+
+
+def test_settling_takes_the_words_after_the_first():
+    """A kernel compares first words; what ties there is decided as if nothing had happened."""
+    values = np.array([0.5 + 2.0**-33, -(0.5 + 2.0**-33), 2.0**-70])
+    for second, third in itertools.product((2**31 - 1, 2**31), (2**26 - 1, 2**26)):
+        later = [second, second, 0, third]
+        whole = rounding.round_unbiased(values, 1, Words(2**31, 2**31, 0, *later))
+        assert rounding.settle(values, 1, Words(*later)).tolist() == whole.tolist()

@@ -1,0 +1,50 @@
+"""Ids of many keys at once: what `Plan.ids` says, through a kernel where that pays."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from faintly import kernels
+from faintly.core import AnyArray, IdArray, Key, Plan
+
+BULK_KEYS = 256  # below, setting up a batch costs more than it saves
+
+
+def ids_of(plan: Plan, keys: Iterable[Key] | AnyArray, *, private: bool = False) -> IdArray:
+    """Return the id of each key, with the errors of `Plan.ids`.
+
+    Args:
+        plan: whose universe and salt make ids of keys.
+        keys: as for `Plan.ids`.
+        private: True where the keys are a client's own, so that errors must not show them.
+    """
+    if plan.universe.kind != "open" or (isinstance(keys, np.ndarray) and keys.dtype.kind in "iu"):
+        return plan.ids(keys, private=private)
+    listed = keys.tolist() if isinstance(keys, np.ndarray) else keys
+    if not isinstance(listed, list | tuple):
+        listed = list(listed)
+    joined = _joined(listed) if len(listed) >= BULK_KEYS else None
+    if joined is None:
+        return plan.ids(listed, private=private)
+    data, lengths = joined
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return kernels.hash_keys(np.frombuffer(data, dtype=np.uint8), offsets, plan.salt)
+
+
+def _joined(keys: Sequence[Any]) -> tuple[bytes, list[int]] | None:
+    """Return all bytes of keys that are all text or all bytes, and the length of each."""
+    kinds = set(map(type, keys))
+    if kinds == {bytes}:
+        return b"".join(keys), list(map(len, keys))
+    if kinds != {str}:
+        return None
+    whole = "".join(keys)
+    if whole.isascii():
+        return whole.encode(), list(map(len, keys))
+    try:
+        parts = [key.encode() for key in keys]
+    except UnicodeEncodeError:
+        return None  # a lone surrogate: the plan says where
+    return b"".join(parts), list(map(len, parts))

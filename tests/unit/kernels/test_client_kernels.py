@@ -1,0 +1,256 @@
+"""Kernels of clients and reports: both agree, and refuse what does not fit."""
+
+import hashlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faintly.core import Hashing
+from faintly.kernels import compiled, compiled_clients, reference_clients
+from faintly.primitives import hashing
+from faintly.primitives.entropy import seeded
+from faintly.primitives.hashing import LinearMaps
+
+needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
+COMPILED = pytest.param(compiled_clients, id="c", marks=needs_c)
+BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference_clients, id="numpy")])
+SIZES = [[], [0], [1], [0, 3, 0, 0, 5], [64] * 5, [255, 1, 256, 257, 600], [2] * 200]
+MAPS = {
+    "one": LinearMaps(Hashing(family="linear", bits=20, maps=1), bytes(16), 2**20),
+    "several": LinearMaps(Hashing(family="linear", bits=9, maps=8), b"s" * 16, 500),
+    "open": LinearMaps(Hashing(family="linear", bits=16, maps=4), b"o" * 16, None),
+    "widest": LinearMaps(Hashing(family="linear", bits=31, maps=2), b"w" * 16, 2**31),
+}
+
+
+def words(label, *shape):
+    return seeded(1, label).words(int(np.prod(shape))).reshape(shape)
+
+
+def wide(label, *shape):
+    return words(label, *shape, 2).view(np.uint64).reshape(shape)
+
+
+def clients(sizes):
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    amounts = words("amounts", offsets[-1]).view(np.int32)  # all of 32 bits, the least one too
+    if len(amounts):
+        amounts[0] = -(2**31)
+    return wide("seeds", len(sizes)), offsets, wide("ids", offsets[-1]), amounts
+
+
+def equal(left, right):
+    for ours, theirs in zip(left, right, strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@needs_c
+@pytest.mark.parametrize("family", ["prf", "blake2s"])
+@pytest.mark.parametrize("bins", [1, 2, 3, 16, 100])
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_bin_hashed(sizes, bins, family):
+    case, how = clients(sizes), {"bins": bins, "family": family}
+    left = compiled_clients.bin_hashed(*case, **how)
+    equal([left], [reference_clients.bin_hashed(*case, **how)])
+
+
+@needs_c
+@pytest.mark.parametrize("maps", MAPS)
+@pytest.mark.parametrize("bins", [1, 2, 16, 64])
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_bin_linear(sizes, bins, maps):
+    case, how = clients(sizes), {"bins": bins, "maps": MAPS[maps]}
+    left = compiled_clients.bin_linear(*case, **how)
+    equal([left], [reference_clients.bin_linear(*case, **how)])
+
+
+@BOTH
+def test_bins_hold_the_signed_amounts(kernels):
+    seeds, offsets, ids, amounts = clients([3, 0, 4])
+    wanted = np.zeros((3, 5), dtype=np.int64)
+    for client in range(3):
+        for item in range(offsets[client], offsets[client + 1]):
+            one = ids[item : item + 1]
+            place = hashing.places(seeds[client : client + 1], one, 5, "prf")
+            wanted[client, place.bins[0]] += place.signs[0] * int(amounts[item])
+    equal([kernels.bin_hashed(seeds, offsets, ids, amounts, bins=5, family="prf")], [wanted])
+
+
+@needs_c
+@pytest.mark.parametrize("maps", MAPS)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_code_items_and_pick_maps(sizes, maps):
+    seeds, offsets, ids, _ = clients(sizes)
+    case = (seeds, offsets, ids, MAPS[maps])
+    equal(compiled_clients.code_items(*case), reference_clients.code_items(*case))
+    for count in (1, 3, 4096):
+        case = (seeds, count)
+        equal([compiled_clients.pick_maps(*case)], [reference_clients.pick_maps(*case)])
+
+
+@needs_c
+@pytest.mark.parametrize("maps", MAPS)
+@pytest.mark.parametrize("bins", [1, 2, 4, 8, 16, 32, 256])
+@pytest.mark.parametrize("reports", [0, 1, 3, 63, 65, 130])
+def test_linear_cells(reports, bins, maps):
+    center = 2**31 // bins - 1
+    fields = (words("fields", reports, bins) % (2 * center + 1)).astype(np.uint32)
+    fields[:1] = 2 * center  # the largest weight that a cell can have
+    case = (wide("seeds", reports), fields, center, MAPS[maps])
+    equal(compiled_clients.linear_cells(*case), reference_clients.linear_cells(*case))
+
+
+@BOTH
+def test_cells_outside_their_range_are_refused(kernels):
+    fields = np.array([[3, 7]], dtype=np.uint32)
+    with pytest.raises(ValueError, match="at most 6"):
+        kernels.linear_cells(wide("seeds", 1), fields, 3, MAPS["one"])
+    with pytest.raises(TypeError, match="31 bits"):
+        kernels.linear_cells(wide("seeds", 1), fields, 2**30, MAPS["one"])
+    with pytest.raises(TypeError, match="power of two"):
+        kernels.linear_cells(wide("seeds", 1), fields[:, [0, 0, 0]], 3, MAPS["one"])
+
+
+@BOTH
+@given(
+    values=st.lists(st.integers(0, 2**32 - 1), max_size=40),
+    center=st.integers(0, 2**32 - 1),
+)
+def test_sum_squares_is_exact(kernels, values, center):
+    fields = np.array(values, dtype=np.uint32).reshape(-1, 1)
+    wanted = sum((value - center) ** 2 for value in values)
+    assert kernels.sum_squares(fields, center) == wanted
+    assert isinstance(kernels.sum_squares(fields, center), int)
+
+
+@needs_c
+@given(
+    pairs=st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 2**32 - 1)), max_size=40),
+    steps=st.integers(0, 30).map(lambda bits: 2**bits),
+)
+def test_round_values(pairs, steps):
+    values = np.array([value for value, _ in pairs], dtype=np.float64)
+    drawn = np.array([word for _, word in pairs], dtype=np.uint32)
+    # Words that agree with their value in 32 bits, or miss it by one, decide the borders.
+    odds = (np.abs(values) * steps) % 1 * 2.0**32
+    for shift in (-1, 0, 1):
+        near = (np.floor(odds) + shift).clip(0, 2**32 - 1).astype(np.uint32)
+        for case in (near, drawn):
+            left = compiled_clients.round_values(values, steps, case)
+            equal(left, reference_clients.round_values(values, steps, case))
+
+
+@BOTH
+def test_ties_are_rounded_toward_zero_and_reported(kernels):
+    tie = 0.5 + 2.0**-33
+    values = np.array([tie, -tie, 0.5, -(2.0**-40), 0.0, 1.0, -1.0])
+    drawn = np.array([2**31, 2**31, 2**31, 0, 0, 2**32 - 1, 0], dtype=np.uint32)
+    rounded, ties = kernels.round_values(values, 1, drawn)
+    assert rounded.tolist() == [0, 0, 0, 0, 0, 1, -1]
+    assert ties.tolist() == [0, 1, 3]
+
+
+@BOTH
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1 + 2.0**-52, -1e300])
+def test_values_outside_are_refused(kernels, bad):
+    values = np.array([0.5] * 20 + [bad])
+    with pytest.raises(ValueError, match=r"\[-1, 1\]"):
+        kernels.round_values(values, 16, np.zeros(21, dtype=np.uint32))
+
+
+@needs_c
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 256])
+def test_hash_words_blake2s(count):
+    case = (np.repeat(wide("seeds", 3), 2), wide("ids", 6), ord("y"), count)
+    left = compiled_clients.hash_words_blake2s(*case)
+    equal([left], [reference_clients.hash_words_blake2s(*case)])
+
+
+@BOTH
+@given(
+    keys=st.lists(st.binary(max_size=200), max_size=40),
+    salt=st.binary(min_size=1, max_size=32),
+)
+def test_hash_keys_is_keyed_blake2s(kernels, keys, salt):
+    offsets = np.concatenate([[0], np.cumsum([len(key) for key in keys])]).astype(np.int64)
+    data = np.frombuffer(b"".join(keys), dtype=np.uint8)
+    wanted = [hashlib.blake2s(key, digest_size=8, key=salt).digest() for key in keys]
+    assert kernels.hash_keys(data, offsets, salt).astype("<u8").tobytes() == b"".join(wanted)
+
+
+@BOTH
+def test_hash_keys_at_the_borders_of_blocks(kernels):
+    keys = [bytes(range(size % 251)) + bytes(size - size % 251) for size in range(260)]
+    offsets = np.concatenate([[0], np.cumsum([len(key) for key in keys])]).astype(np.int64)
+    data = np.frombuffer(b"".join(keys), dtype=np.uint8)
+    wanted = [hashlib.blake2s(key, digest_size=8, key=b"salt").digest() for key in keys]
+    assert kernels.hash_keys(data, offsets, b"salt").astype("<u8").tobytes() == b"".join(wanted)
+
+
+OFFSETS = {
+    "short": [0, 1],
+    "descending": [0, 3, 2, 4],
+    "past the end": [0, 2, 2, 5],
+    "not from 0": [1, 2, 2, 4],
+    "before the start": [0, -1, 2, 4],
+}
+
+
+@BOTH
+@pytest.mark.parametrize("why", OFFSETS)
+def test_offsets_that_do_not_fit_are_refused(kernels, why):
+    offsets = np.array(OFFSETS[why], dtype=np.int64)
+    seeds, _, ids, amounts = clients([1, 1, 2])
+    calls = [
+        lambda: kernels.bin_hashed(seeds, offsets, ids, amounts, bins=4, family="prf"),
+        lambda: kernels.bin_hashed(seeds, offsets, ids, amounts, bins=4, family="blake2s"),
+        lambda: kernels.bin_linear(seeds, offsets, ids, amounts, bins=4, maps=MAPS["one"]),
+        lambda: kernels.code_items(seeds, offsets, ids, MAPS["one"]),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError):
+            call()
+    if why != "short":
+        with pytest.raises(TypeError):
+            kernels.hash_keys(np.zeros(4, np.uint8), offsets, b"salt")
+
+
+@BOTH
+def test_arguments_that_do_not_fit_are_refused(kernels):
+    seeds, offsets, ids, amounts = clients([1, 1, 2])
+    drawn = np.zeros(2, dtype=np.uint32)
+    refused = [
+        lambda: kernels.bin_hashed(seeds, offsets, ids, amounts, bins=0, family="prf"),
+        lambda: kernels.bin_hashed(seeds, offsets, ids, amounts, bins=4, family="linear"),
+        lambda: kernels.bin_hashed(seeds[:2], offsets, ids, amounts, bins=4, family="prf"),
+        lambda: kernels.bin_hashed(seeds, offsets, ids, amounts[:3], bins=4, family="prf"),
+        lambda: kernels.bin_hashed(
+            seeds, offsets, ids, amounts.astype(np.int64), bins=4, family="prf"
+        ),
+        lambda: kernels.bin_hashed(
+            seeds, offsets.astype(np.int32), ids, amounts, bins=4, family="prf"
+        ),
+        lambda: kernels.bin_linear(seeds, offsets, ids, amounts, bins=3, maps=MAPS["one"]),
+        lambda: kernels.bin_linear(seeds, offsets, ids, amounts, bins=2**17, maps=MAPS["one"]),
+        lambda: kernels.round_values(np.zeros(3), 16, drawn),
+        lambda: kernels.round_values(np.zeros(2), 3, drawn),
+        lambda: kernels.round_values(np.zeros(2), 2**31, drawn),
+        lambda: kernels.round_values(np.zeros(2, np.float32), 16, drawn),
+        lambda: kernels.pick_maps(seeds, 0),
+        lambda: kernels.pick_maps(seeds.astype(np.int64), 4),
+        lambda: kernels.sum_squares(drawn.reshape(1, 2), -1),
+        lambda: kernels.sum_squares(drawn.reshape(1, 2), 2**32),
+        lambda: kernels.sum_squares(drawn, 0),
+        lambda: kernels.hash_words_blake2s(seeds, ids, 1, 1),
+        lambda: kernels.hash_words_blake2s(seeds, seeds, 256, 1),
+        lambda: kernels.hash_words_blake2s(seeds, seeds, 1, 257),
+        lambda: kernels.hash_keys(np.zeros(4, np.uint8), offsets, b""),
+        lambda: kernels.hash_keys(np.zeros(4, np.uint8), offsets, bytes(33)),
+        lambda: kernels.hash_keys(np.zeros(0, np.uint8), np.zeros(0, np.int64), b"salt"),
+    ]
+    for call in refused:
+        with pytest.raises(TypeError):
+            call()
