@@ -22,6 +22,7 @@ from faintly.core import (
     TableArray,
 )
 from faintly.core.estimate import normal_quantile
+from faintly.engine.keys import ids_of
 from faintly.errors import InvalidInput
 from faintly.mechanisms import mechanism_of
 
@@ -131,7 +132,7 @@ class Reader:
 
     def estimate(self, keys: Sequence[Key] | np.ndarray) -> Estimates:
         """Return the mean of each key over the reporting clients, with its error."""
-        return self.estimate_ids(self.sketch.plan.ids(keys), keys)
+        return self.estimate_ids(ids_of(self.sketch.plan, keys), keys)
 
     def estimate_all(self) -> Estimates:
         """Return the estimates of every key of an indexed or named universe."""
