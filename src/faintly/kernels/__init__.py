@@ -15,6 +15,12 @@ active = "c" if compiled.available() and CHOICE != "numpy" else "numpy"
 _chosen: ModuleType = compiled if active == "c" else reference
 _fields: ModuleType = compiled_fields if active == "c" else reference_fields
 
+
+def instructions() -> str:
+    """Return which code runs: "avx512", "avx2", "baseline", "neon" or "numpy"."""
+    return compiled.instructions() if active == "c" else "numpy"
+
+
 scatter_add = _chosen.scatter_add
 walsh_hadamard = _chosen.walsh_hadamard
 look_up = _chosen.look_up
@@ -40,6 +46,7 @@ __all__ = [
     "hash_ids",
     "hash_wide",
     "hash_words",
+    "instructions",
     "look_up",
     "map_codes",
     "project_linear",
