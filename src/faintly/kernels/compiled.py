@@ -132,7 +132,7 @@ def _transform_long(row: TableArray, bits: int) -> None:
     parallel(
         lambda a, b: call(f"faintly_join_{bits}", row, part, a * COLUMNS, b * COLUMNS),
         part // COLUMNS,
-        ENTRIES // (8 * COLUMNS),
+        -(-ENTRIES // (8 * COLUMNS)),
     )
 
 

@@ -447,11 +447,13 @@ INLINE void count_odd(const struct planes *planes, const int groups, const uint3
     for (int64_t c = 0; c < count; c++) {
         uint64_t odd[PLANE_WORDS];
         const uint32_t code = codes[c], mask = (1 << GROUP) - 1;
-        for (int w = 0; w < PLANE_WORDS; w++) {
-            odd[w] = planes->tables[0][code & mask][w];
-            for (int g = 1; g < groups; g++)
-                odd[w] ^= planes->tables[g][code >> (g * GROUP) & mask][w];
-        }
+        const uint64_t *t[GROUPS];
+        for (int g = 0; g < groups; g++)
+            t[g] = planes->tables[g][code >> (g * GROUP) & mask];
+        for (int w = 0; w < PLANE_WORDS; w++)
+            odd[w] = t[0][w] ^ t[1][w] ^ t[2][w] ^ t[3][w];
+        for (int w = 0; groups == GROUPS && w < PLANE_WORDS; w++)
+            odd[w] ^= t[4][w] ^ t[5][w] ^ t[6][w];
         for (int m = 0; m < planes->magnitudes; m++) {
             uint64_t ones = 0;
             for (int w = 0; w < PLANE_WORDS; w++)

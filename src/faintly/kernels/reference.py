@@ -72,7 +72,8 @@ def map_codes(ids: IdArray, factor: WordArray, offset: WordArray, bits: int) -> 
 
 def hash_ids(key: int, ids: IdArray, tag: int) -> WordArray:
     """Return the hash of each id ‖ tag under one key."""
-    return hashing.mix(np.uint64(key), arguments.one_key(key, ids, tag), tag)
+    ids = arguments.one_key(key, ids, tag)
+    return hashing.mix(np.uint64(key), ids, tag)
 
 
 def read_cells(index: WordArray, weight: NarrowArray, codes: WordArray) -> IntArray:

@@ -74,7 +74,9 @@ def test_a_long_transform(kernels, monkeypatch):
     rows[0, list(spikes)] = list(spikes.values())
     kernels.walsh_hadamard(rows)
     at = np.arange(2**14)
-    wanted = sum(value * hashing.to_signs(hashing.parity(at & cell)) for cell, value in spikes.items())
+    wanted = sum(
+        value * hashing.to_signs(hashing.parity(at & cell)) for cell, value in spikes.items()
+    )
     np.testing.assert_array_equal(rows[0], wanted)
 
 
@@ -133,9 +135,7 @@ def test_map_codes(kernels, bits, count):
 @pytest.mark.parametrize("key", [0, 2**64 - 1, 0x0123456789ABCDEF])
 def test_hash_ids(kernels, count, key):
     ids = wide("ids", count)
-    wanted = [
-        plain.half_sip(key, item.to_bytes(8, "little") + b"m") for item in ids.tolist()
-    ]
+    wanted = [plain.half_sip(key, item.to_bytes(8, "little") + b"m") for item in ids.tolist()]
     assert kernels.hash_ids(key, ids, ord("m")).tolist() == wanted
 
 
@@ -367,7 +367,8 @@ def test_a_transform_needs_a_power_of_two(kernels, size):
 
 
 U32, U64, I32 = np.zeros(2, np.uint32), np.zeros(2, np.uint64), np.zeros(2, np.int32)
-VALUES, MATRIX, SLOTS = np.zeros((2, 2), np.int64), np.zeros((2, 1), np.uint32), np.zeros((4, 2), np.uint32)  # fmt: skip
+VALUES, MATRIX = np.zeros((2, 2), np.int64), np.zeros((2, 1), np.uint32)
+SLOTS = np.zeros((4, 2), np.uint32)
 BYTES, OFFSETS = np.zeros(2, np.uint8), np.array([0, 1, 2])
 GOOD = {
     "scatter_add": (np.zeros((1, 4), np.int32), U32, I32, 0),
