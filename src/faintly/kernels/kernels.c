@@ -42,13 +42,13 @@
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
 #define PREFETCH(address) __builtin_prefetch(address, 1)
-#define ONES(word) __builtin_popcountll(word)
+#define ONES(word) (uint64_t)__builtin_popcountll(word)
 #else
 #define INLINE static inline
 #define PREFETCH(address) ((void)(address))
-static inline int ONES(uint64_t word)
+static inline uint64_t ONES(uint64_t word)
 {
-    int ones = 0;
+    uint64_t ones = 0;
     for (; word; word &= word - 1)
         ones++;
     return ones;
@@ -117,6 +117,8 @@ HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight,
 #define CACHED 262144 /* bytes of a table that the second cache surely holds */
 #define AHEAD 24      /* cells: what a core can have under way to memory at once */
 
+#define MASS_BLOCK 4096 /* entries that can be summed in their own type if 12 bits are free */
+
 /* Rows of 32- or 64-bit integers; the caller keeps every sum below what the type holds. */
 #define DEFINE_TABLES(bits)                                                                  \
     API void faintly_scatter_add_##bits(int##bits##_t *tables, int64_t size,                 \
@@ -131,6 +133,10 @@ HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight,
         for (; i < count; i++)                                                               \
             tables[index[i]] += weight[i];                                                   \
     }                                                                                        \
+    INLINE uint##bits##_t magnitude_##bits(int##bits##_t x)                                  \
+    {                                                                                        \
+        return x < 0 ? (uint##bits##_t)0 - (uint##bits##_t)x : (uint##bits##_t)x;            \
+    }                                                                                        \
     /* The largest sum of |entries| of a row, as its upper bits and its lower 32. */         \
     HOT API void faintly_heaviest_##bits(const int##bits##_t *rows, int64_t count,           \
                                          int64_t size, int64_t *upper_and_lower)             \
@@ -139,11 +145,23 @@ HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight,
         for (int64_t row = 0; row < count; row++) {                                          \
             const int##bits##_t *f = rows + row * size;                                      \
             uint64_t upper = 0, lower = 0;                                                   \
-            for (int64_t i = 0; i < size; i++) {                                             \
-                const uint##bits##_t x = (uint##bits##_t)f[i], m = f[i] < 0 ? x - x - 1 : 0; \
-                const uint64_t entry = (uint##bits##_t)((x ^ m) - m);                        \
-                lower += entry & 0xffffffffu;                                                \
-                upper += entry >> 32;                                                        \
+            for (int64_t start = 0; start < size; start += MASS_BLOCK) {                     \
+                const int64_t end = least(size, start + MASS_BLOCK);                         \
+                uint##bits##_t any = 0, sum = 0;                                             \
+                for (int64_t i = start; i < end; i++) {                                      \
+                    any |= magnitude_##bits(f[i]);                                           \
+                    sum += magnitude_##bits(f[i]);                                           \
+                }                                                                            \
+                lower += (uint64_t)sum & 0xffffffffu;                                        \
+                upper += (uint64_t)sum >> 32;                                                \
+                if (!(any >> (bits - 12)))                                                   \
+                    continue;                                                                \
+                lower -= (uint64_t)sum & 0xffffffffu; /* it may have wrapped: once more */   \
+                upper -= (uint64_t)sum >> 32;                                                \
+                for (int64_t i = start; i < end; i++) {                                      \
+                    lower += (uint64_t)magnitude_##bits(f[i]) & 0xffffffffu;                 \
+                    upper += (uint64_t)magnitude_##bits(f[i]) >> 32;                         \
+                }                                                                            \
             }                                                                                \
             upper += lower >> 32;                                                            \
             lower &= 0xffffffffu;                                                            \
@@ -200,8 +218,8 @@ DEFINE_TABLES(64)
                   MEET((x)[5], (x)[13]); MEET((x)[6], (x)[14]); MEET((x)[7], (x)[15])
 
 #if defined(__GNUC__)
-static const int32_t LANE_32[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-static const int64_t LANE_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+static const uint32_t LANE_32[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+static const uint64_t LANE_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 #define LANES(x) ((int64_t)(sizeof(x) / sizeof((x)[0])))
 
 #if defined(__clang__)
@@ -216,41 +234,51 @@ static const int64_t LANE_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 #define XOR_LANES(x, by) __builtin_shuffle(x, lane ^ (by))
 #endif
 
-#define WITHIN(by)                                                                           \
-    if ((by) < LANES(x) && (by) < size) {                                                    \
-        const vector flip = (lane & (by)) != 0; /* -1 where the other entry is subtracted */ \
-        x = XOR_LANES(x, by) + ((x ^ flip) - flip);                                          \
-    }
+#define WITHIN(x, by)                                                                        \
+    if ((by) < LANES(x) && (by) < size)                                                      \
+        (x) = XOR_LANES(x, by) + ((x) ^ (vector)((lane & (by)) != 0));
 
 #define DEFINE_TRANSFORM(bits, bytes, target)                                                \
-    typedef int##bits##_t vector_##bits##_##bytes __attribute__((vector_size(bytes)));       \
     /* Takes `vectors` (a constant) vectors that lie `stride` apart through the levels       \
-     * between them, and those inside a vector that rows of `size` have. */                  \
+     * between them, and before through those inside a vector that rows of `size` have.      \
+     * There ~x stands for -x, which saves an instruction of four: every vector is then off  \
+     * by what zeros become, and the levels between them gather all that in the first. */    \
     target INLINE void visit_##bits##_##bytes(int##bits##_t *f, int64_t stride,              \
                                               const int vectors, int64_t size)               \
     {                                                                                        \
-        typedef vector_##bits##_##bytes vector;                                              \
+        typedef uint##bits##_t vector __attribute__((vector_size(bytes)));                   \
         typedef vector memory __attribute__((aligned(bits / 8), may_alias));                 \
         const vector lane = *(const memory *)LANE_##bits;                                    \
-        vector v[16];                                                                        \
-        for (int i = 0; i < vectors; i++)                                                    \
+        vector v[16], off = lane ^ lane;                                                     \
+        WITHIN(off, 1) WITHIN(off, 2) WITHIN(off, 4) WITHIN(off, 8)                          \
+        for (int i = 0; i < vectors; i++) {                                                  \
             v[i] = *(const memory *)(f + i * stride);                                        \
+            WITHIN(v[i], 1) WITHIN(v[i], 2) WITHIN(v[i], 4) WITHIN(v[i], 8)                  \
+        }                                                                                    \
         if (vectors == 16) { MEET16(v); }                                                    \
         if (vectors == 8) { MEET8(v); }                                                      \
         if (vectors == 4) { MEET4(v); }                                                      \
         if (vectors == 2) { MEET(v[0], v[1]); }                                              \
-        for (int i = 0; i < vectors; i++) {                                                  \
-            vector x = v[i];                                                                 \
-            WITHIN(1) WITHIN(2) WITHIN(4) WITHIN(8)                                          \
-            *(memory *)(f + i * stride) = x;                                                 \
-        }                                                                                    \
-    }                                                                                        \
+        v[0] -= off * (uint##bits##_t)vectors;                                               \
+        for (int i = 0; i < vectors; i++)                                                    \
+            *(memory *)(f + i * stride) = v[i];                                              \
+    }
+
+/* Vectors that straddle two lines of the cache cost double, and the arrays of numpy start
+ * anywhere: columns are taken in small vectors until the large ones are in line. */
+#define DEFINE_ROWS(bits, bytes, target)                                                     \
     /* The last three levels of a row of 8·part entries, for some columns of its parts. */   \
     target static void join_##bits##_##bytes(int##bits##_t *row, int64_t part, int64_t from, \
                                              int64_t to)                                     \
     {                                                                                        \
-        for (int64_t i = from; i < to; i += bytes / (bits / 8))                              \
+        const int64_t lanes = bytes / (bits / 8), few = 16 / (bits / 8);                     \
+        int64_t i = from;                                                                    \
+        for (; !((uintptr_t)row % 16) && (uintptr_t)(row + i) % bytes && i < to; i += few)   \
+            visit_##bits##_16(row + i, part, 8, 1);                                          \
+        for (; i + lanes <= to; i += lanes)                                                  \
             visit_##bits##_##bytes(row + i, part, 8, 1);                                     \
+        for (; i < to; i += few)                                                             \
+            visit_##bits##_16(row + i, part, 8, 1);                                          \
     }                                                                                        \
     target static void rows_##bits##_##bytes(int##bits##_t *rows, int64_t count,             \
                                              int64_t size)                                   \
@@ -278,30 +306,29 @@ static const int64_t LANE_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
         plain_rows_##bits(rows + i, (all - i) / size, size);                                 \
     }
 
-#if CLONES
-#define FOR_AVX2 __attribute__((target("avx2")))
-#define FOR_AVX512 __attribute__((target("avx512f")))
 DEFINE_TRANSFORM(32, 16, )
 DEFINE_TRANSFORM(64, 16, )
-DEFINE_TRANSFORM(32, 32, FOR_AVX2)
-DEFINE_TRANSFORM(64, 32, FOR_AVX2)
-DEFINE_TRANSFORM(32, 64, FOR_AVX512)
-DEFINE_TRANSFORM(64, 64, FOR_AVX512)
+DEFINE_ROWS(32, 16, )
+DEFINE_ROWS(64, 16, )
+#define DEFINE_WIDER(bytes, target)                                                          \
+    DEFINE_TRANSFORM(32, bytes, target)                                                      \
+    DEFINE_TRANSFORM(64, bytes, target)                                                      \
+    DEFINE_ROWS(32, bytes, target)                                                           \
+    DEFINE_ROWS(64, bytes, target)
+#if CLONES
+DEFINE_WIDER(32, __attribute__((target("avx2"))))
+DEFINE_WIDER(64, __attribute__((target("avx512f"))))
 #define CHOOSE(what, bits, ...)                                                              \
     (faintly_instructions() == 2   ? what##_##bits##_64(__VA_ARGS__)                         \
      : faintly_instructions() == 1 ? what##_##bits##_32(__VA_ARGS__)                         \
                                    : what##_##bits##_16(__VA_ARGS__))
 #elif defined(__AVX512F__)
-DEFINE_TRANSFORM(32, 64, )
-DEFINE_TRANSFORM(64, 64, )
+DEFINE_WIDER(64, )
 #define CHOOSE(what, bits, ...) what##_##bits##_64(__VA_ARGS__)
 #elif defined(__AVX2__)
-DEFINE_TRANSFORM(32, 32, )
-DEFINE_TRANSFORM(64, 32, )
+DEFINE_WIDER(32, )
 #define CHOOSE(what, bits, ...) what##_##bits##_32(__VA_ARGS__)
 #else
-DEFINE_TRANSFORM(32, 16, )
-DEFINE_TRANSFORM(64, 16, )
 #define CHOOSE(what, bits, ...) what##_##bits##_16(__VA_ARGS__)
 #endif
 #else
@@ -369,11 +396,12 @@ HOT API void faintly_map_codes(const uint64_t *ids, int64_t count, const uint32_
  * for each of their bits, and Σ weight·(-1)^parity = Σ |weight| - 2·Σ |weight| where odd. */
 #define PLANE_LANES 32 /* words of 32 cells each: 1024 cells, whose tables fit the first cache */
 #define PLANE_WORDS (PLANE_LANES / 2)
+#define WHOLE _Pragma("GCC unroll 1") /* loops that are unrolled early never become vectors */
 #define GROUP 5
 #define GROUPS 7
 
 struct planes {
-    int magnitudes; /* bits of the largest |weight| */
+    uint32_t any; /* |weights| ORed: what planes there are */
     uint64_t tables[GROUPS][1 << GROUP][PLANE_WORDS];
     uint64_t weight[32][PLANE_WORDS];
 };
@@ -408,9 +436,7 @@ INLINE void slice_weights(struct planes *planes, const int32_t *weight, int64_t 
             sum += rows[r][l];
         }
     *mass += (int64_t)sum;
-    planes->magnitudes = 0;
-    while (any >> planes->magnitudes && planes->magnitudes < 32)
-        planes->magnitudes++;
+    planes->any = any;
     if (any > 1)
         transpose(rows);
     else /* all are 0 or 1: one plane, which is collected faster than transposed */
@@ -450,14 +476,15 @@ INLINE void count_odd(const struct planes *planes, const int groups, const uint3
         const uint64_t *t[GROUPS];
         for (int g = 0; g < groups; g++)
             t[g] = planes->tables[g][code >> (g * GROUP) & mask];
-        for (int w = 0; w < PLANE_WORDS; w++)
+        WHOLE for (int w = 0; w < PLANE_WORDS; w++)
             odd[w] = t[0][w] ^ t[1][w] ^ t[2][w] ^ t[3][w];
-        for (int w = 0; groups == GROUPS && w < PLANE_WORDS; w++)
+        WHOLE for (int w = 0; groups == GROUPS && w < PLANE_WORDS; w++)
             odd[w] ^= t[4][w] ^ t[5][w] ^ t[6][w];
-        for (int m = 0; m < planes->magnitudes; m++) {
+        uint32_t any = planes->any; /* a loop of unknown length leaves lanes to the inner one */
+        for (int m = 0; any; any >>= 1, m++) {
             uint64_t ones = 0;
-            for (int w = 0; w < PLANE_WORDS; w++)
-                ones += (uint64_t)ONES(odd[w] & planes->weight[m][w]);
+            WHOLE for (int w = 0; w < PLANE_WORDS; w++)
+                ones += ONES(odd[w] & planes->weight[m][w]);
             totals[c] -= (int64_t)(ones << (m + 1));
         }
     }
@@ -516,17 +543,18 @@ API void faintly_read_cells(const uint32_t *index, const int32_t *weight, int64_
 
 #define REPORT_BLOCK 256 /* reports whose hashes and values stay near while ids pass by */
 
-/* Σ ±values[i, where[i]] over a block, minus where the lowest bit of `signs` is set. */
-INLINE int64_t gather_block(const int64_t *values, int64_t bins, int64_t size,
-                            const uint32_t *where, const uint32_t *signs)
+/* Adds Σ ±values[i, where[i]] over a block, minus where the lowest bit of `signs` is set. The
+ * sum is unsigned, so that it wraps as numpy's does. */
+INLINE void gather_block(const int64_t *values, int64_t bins, int64_t size,
+                         const uint32_t *where, const uint32_t *signs, int64_t *sum)
 {
-    uint64_t total = 0;
+    uint64_t total = (uint64_t)*sum;
     for (int64_t i = 0; i < size; i++) {
         const uint64_t value = (uint64_t)values[i * bins + where[i]];
         const uint64_t minus = 0u - (uint64_t)(signs[i] & 1);
         total += (value ^ minus) - minus;
     }
-    return (int64_t)total;
+    *sum = (int64_t)total;
 }
 
 /* columns: (width, reports), so that a loop over reports runs along memory. */
@@ -547,8 +575,8 @@ HOT API void faintly_read_linear(const uint32_t *row, const uint32_t *columns, i
                 for (int64_t i = 0; i < size; i++)
                     where[i] |= parity_lane(column[i] & code) << bit;
             }
-            totals[c] += gather_block(values + (start << width), (int64_t)1 << width, size,
-                                      where, signs);
+            gather_block(values + (start << width), (int64_t)1 << width, size, where, signs,
+                         totals + c);
         }
     }
 }
@@ -621,7 +649,7 @@ HOT API void faintly_read_prf(const uint64_t *seeds, const int64_t *values, int6
                     where[i] = scale_to(sip_close(opened, CLOSING(TAG_BIN)), (uint32_t)bins);
                     signs[i] = sip_close(opened, CLOSING(TAG_SIGN));
                 }
-            totals[c] += gather_block(values + start * bins, bins, size, where, signs);
+            gather_block(values + start * bins, bins, size, where, signs, totals + c);
         }
     }
 }
@@ -752,7 +780,7 @@ HOT API void faintly_read_blake2s(const uint64_t *seeds, const int64_t *values, 
             for (int l = 0; l < BLAKE_LANES; l++)
                 where[l] = scale_to(where[l], (uint32_t)bins);
             blake_lanes_first(keyed, ids[c], CLOSING(TAG_SIGN), signs);
-            totals[c] += gather_block(values + start * bins, bins, size, where, signs);
+            gather_block(values + start * bins, bins, size, where, signs, totals + c);
         }
     }
 }

@@ -34,7 +34,7 @@ if hasattr(os, "register_at_fork"):
 
 def pieces(count: int, least: int) -> int:
     """Return into how many slices of at least `least` a range of `count` is cut."""
-    return max(1, min(threads(), count // least))
+    return min(threads(), count // least) if count >= 2 * least else 1
 
 
 def parallel(work: Callable[[int, int], None], count: int, least: int) -> None:
