@@ -114,8 +114,8 @@ HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight,
     largest_and_mass[1] = (int64_t)mass;
 }
 
-#define CACHED 262144 /* bytes of a table that the second cache surely holds */
-#define AHEAD 24      /* cells: what a core can have under way to memory at once */
+#define CACHED (4 << 20) /* bytes of a table: below, fetching ahead costs more than it saves */
+#define AHEAD 24         /* cells: what a core can have under way to memory at once */
 
 #define MASS_BLOCK 4096 /* entries that can be summed in their own type if 12 bits are free */
 
