@@ -116,8 +116,7 @@ HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight,
 
 #define CACHED (4 << 20) /* bytes of a table: below, fetching ahead costs more than it saves */
 #define AHEAD 24         /* cells: what a core can have under way to memory at once */
-
-#define MASS_BLOCK 4096 /* entries that can be summed in their own type if 12 bits are free */
+#define MASS_BLOCK 4096  /* entries that can be summed in their own type if 12 bits are free */
 
 /* Rows of 32- or 64-bit integers; the caller keeps every sum below what the type holds. */
 #define DEFINE_TABLES(bits)                                                                  \
@@ -308,13 +307,15 @@ static const uint64_t LANE_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 
 DEFINE_TRANSFORM(32, 16, )
 DEFINE_TRANSFORM(64, 16, )
-DEFINE_ROWS(32, 16, )
-DEFINE_ROWS(64, 16, )
 #define DEFINE_WIDER(bytes, target)                                                          \
     DEFINE_TRANSFORM(32, bytes, target)                                                      \
     DEFINE_TRANSFORM(64, bytes, target)                                                      \
     DEFINE_ROWS(32, bytes, target)                                                           \
     DEFINE_ROWS(64, bytes, target)
+#if CLONES || !defined(__AVX2__)
+DEFINE_ROWS(32, 16, )
+DEFINE_ROWS(64, 16, )
+#endif
 #if CLONES
 DEFINE_WIDER(32, __attribute__((target("avx2"))))
 DEFINE_WIDER(64, __attribute__((target("avx512f"))))
