@@ -23,6 +23,12 @@ _chosen: ModuleType = compiled if active == "c" else reference
 _fields: ModuleType = compiled_fields if active == "c" else reference_fields
 _clients: ModuleType = compiled_clients if active == "c" else reference_clients
 
+
+def instructions() -> str:
+    """Return which code runs: "avx512", "avx2", "baseline", "neon" or "numpy"."""
+    return compiled.instructions() if active == "c" else "numpy"
+
+
 scatter_add = _chosen.scatter_add
 walsh_hadamard = _chosen.walsh_hadamard
 look_up = _chosen.look_up
@@ -64,6 +70,7 @@ __all__ = [
     "hash_wide",
     "hash_words",
     "hash_words_blake2s",
+    "instructions",
     "linear_cells",
     "look_up",
     "map_codes",

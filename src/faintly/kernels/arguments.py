@@ -4,6 +4,9 @@ import numpy as np
 
 from faintly.core.arrays import AnyArray
 
+MOST_GROUPS = 8192  # kernels.c has arrays of this length
+MOST_WORDS = 256  # hashed from one item: the number of a word is one byte
+
 
 def exactly(array: AnyArray, dtype: type, dimensions: int, name: str) -> AnyArray:
     """Return the array in C order, or refuse one of another type or shape: values never change."""
@@ -11,39 +14,64 @@ def exactly(array: AnyArray, dtype: type, dimensions: int, name: str) -> AnyArra
         array = array.view(np.uint8)  # the same bytes, 0 and 1
     if array.dtype != dtype or array.ndim != dimensions:
         raise TypeError(f"{name} must be {np.dtype(dtype).name} of {dimensions} dimension(s)")
-    return np.ascontiguousarray(array)
+    return np.ascontiguousarray(array if array.flags.aligned else array.copy())
 
 
 def in_place(array: AnyArray, dtype: type, dimensions: int, name: str) -> None:
     """Refuse an array that cannot be changed where it lies."""
-    if array.dtype != dtype or array.ndim != dimensions or not array.flags.c_contiguous:
-        raise TypeError(
-            f"{name} must be a C-contiguous {np.dtype(dtype).name} array "
-            f"of {dimensions} dimension(s)"
-        )
+    where_it_lies(array, dtype, dimensions, name)
     if not array.flags.writeable:
         raise TypeError(f"{name} must be writeable")
+
+
+def where_it_lies(array: AnyArray, dtype: type, dimensions: int, name: str) -> None:
+    """Refuse an array that cannot be read without a copy."""
+    fits = array.dtype == dtype and array.ndim == dimensions
+    if not (fits and array.flags.c_contiguous and array.flags.aligned):
+        raise TypeError(
+            f"{name} must be an aligned, C-contiguous {np.dtype(dtype).name} array "
+            f"of {dimensions} dimension(s)"
+        )
 
 
 def same_length(**arrays: AnyArray) -> None:
     """Refuse columns of different lengths."""
     if len({len(array) for array in arrays.values()}) > 1:
-        raise TypeError(f"{', '.join(arrays)} must have the same length")
+        raise TypeError(f"{', '.join(arrays)} must pair up: their lengths differ")
 
 
-def tables(array: AnyArray, name: str) -> int:
-    """Return the bits of the integers of a table that can be changed in place."""
+def one_byte(number: int, name: str) -> None:
+    """Refuse a number that does not fit one byte."""
+    if not 0 <= number < 256:
+        raise TypeError(f"{name} must fit one byte")
+
+
+def tables(array: AnyArray, name: str, *, read_only: bool = False) -> int:
+    """Return the bits of the integers of tables, which can be changed unless only read."""
     bits = {np.dtype(np.int32): 32, np.dtype(np.int64): 64}.get(array.dtype)
     if bits is None:
         raise TypeError(f"{name} must be int32 or int64, C-contiguous")
-    in_place(array, np.int32 if bits == 32 else np.int64, 2, name)
+    check = where_it_lies if read_only else in_place
+    check(array, np.int32 if bits == 32 else np.int64, 2, name)
     return bits
 
 
 def cells(index: AnyArray, weight: AnyArray) -> list[AnyArray]:
     """Return the columns of cells."""
+    checked = [exactly(index, np.uint32, 1, "index"), exactly(weight, np.int32, 1, "weight")]
     same_length(index=index, weight=weight)
-    return [exactly(index, np.uint32, 1, "index"), exactly(weight, np.int32, 1, "weight")]
+    return checked
+
+
+def read_cells(index: AnyArray, weight: AnyArray, codes: AnyArray) -> list[AnyArray]:
+    """Return the columns of cells and the codes to read."""
+    return [*cells(index, weight), exactly(codes, np.uint32, 1, "codes")]
+
+
+def inside(largest: int, size: int) -> None:
+    """Refuse cells of which the largest is not below `size`."""
+    if largest >= size:
+        raise IndexError("a cell lies outside its table")
 
 
 def mass_after(mass: int, added: int, bits: int) -> int:
@@ -64,6 +92,51 @@ def power_of_two_columns(rows: AnyArray) -> int:
     return bits
 
 
+def transform_fits(heaviest: int, bits: int) -> None:
+    """Refuse rows of which one has a sum of |entries| that might overflow in a transform."""
+    if heaviest >= 2 ** (bits - 1):
+        raise OverflowError(f"rows of {bits} bits could overflow; widen them first")
+
+
+def looked_up(array: AnyArray, where: AnyArray, flips: AnyArray) -> tuple[int, AnyArray, AnyArray]:
+    """Return the bits of the tables, and the cells and flips to look up in them."""
+    bits = tables(array, "tables", read_only=True)
+    where, flips = exactly(where, np.uint32, 1, "cells"), exactly(flips, np.uint32, 1, "flips")
+    same_length(cells=where, flips=flips)
+    inside(int(where.max(initial=0)) if len(where) else -1, array.size)
+    return bits, where, flips
+
+
+def bijection(ids: AnyArray, factor: AnyArray, offset: AnyArray, bits: int) -> list[AnyArray]:
+    """Return ids, and the factors and offsets of the rounds that map them."""
+    checked = [
+        exactly(ids, np.uint64, 1, "ids"),
+        exactly(factor, np.uint32, 1, "factor"),
+        exactly(offset, np.uint32, 1, "offset"),
+    ]
+    same_length(factor=factor, offset=offset)
+    if not 1 <= bits <= 32:
+        raise TypeError("bits must be between 1 and 32")
+    return checked
+
+
+def one_key(key: int, ids: AnyArray, tag: int) -> AnyArray:
+    """Return the ids to hash under one key and tag."""
+    if not 0 <= key < 2**64:
+        raise TypeError("key must fit 64 bits")
+    one_byte(tag, "tag")
+    return exactly(ids, np.uint64, 1, "ids")
+
+
+def own_keys(seeds: AnyArray, ids: AnyArray, count: int, most: int) -> list[AnyArray]:
+    """Return ids, each with the seed to hash it under, to `count` words."""
+    checked = [exactly(seeds, np.uint64, 1, "seeds"), exactly(ids, np.uint64, 1, "ids")]
+    same_length(seeds=seeds, ids=ids)
+    if not 0 <= count <= most:
+        raise TypeError(f"count must be between 0 and {most}")
+    return checked
+
+
 def linear_reports(
     row: AnyArray, matrix: AnyArray, values: AnyArray, codes: AnyArray
 ) -> list[AnyArray]:
@@ -75,7 +148,7 @@ def linear_reports(
         exactly(codes, np.uint32, 1, "codes"),
     ]
     same_length(row=row, matrix=matrix, values=values)
-    if values.shape[1] != 2 ** matrix.shape[1]:
+    if matrix.shape[1] > 31 or values.shape[1] != 2 ** matrix.shape[1]:
         raise TypeError("values must have a column for each bin that the matrix can name")
     return checked
 
@@ -88,6 +161,89 @@ def hashed_reports(seeds: AnyArray, values: AnyArray, ids: AnyArray) -> list[Any
         exactly(ids, np.uint64, 1, "ids"),
     ]
     same_length(seeds=seeds, values=values)
-    if values.shape[1] < 1:
-        raise TypeError("values must have at least one column")
+    if not 1 <= values.shape[1] < 2**32:
+        raise TypeError("values must have at least one column, and fewer than 2^32")
+    return checked
+
+
+def parity_reports(seeds: AnyArray, payload: AnyArray, ids: AnyArray) -> list[AnyArray]:
+    """Return the columns of retrieval reports and the ids to read."""
+    checked = [
+        exactly(seeds, np.uint64, 1, "seeds"),
+        exactly(payload, np.uint32, 2, "payload"),
+        exactly(ids, np.uint64, 1, "ids"),
+    ]
+    same_length(seeds=seeds, payload=payload)
+    if not 1 <= payload.shape[1] <= MOST_WORDS:
+        raise TypeError("payload must have between 1 and 256 words")
+    return checked
+
+
+def slot_reports(seeds: AnyArray, slots: AnyArray, ids: AnyArray, bins: int) -> list[AnyArray]:
+    """Return the columns of projection reports and the ids to read."""
+    checked = [
+        exactly(seeds, np.uint64, 1, "seeds"),
+        exactly(slots, np.uint32, 2, "slots"),
+        exactly(ids, np.uint64, 1, "ids"),
+    ]
+    if slots.shape != (4, len(seeds)):
+        raise TypeError("slots must have the rows word, mask, where and minus, one entry per seed")
+    if not 1 <= bins < 2**32 or slots[0].max(initial=0) > 255 or slots[3].max(initial=0) > 1:
+        raise TypeError("bins must fit 32 bits, word one byte and minus one bit")
+    return checked
+
+
+def segments(seeds: AnyArray, offsets: AnyArray, negative: AnyArray) -> list[AnyArray]:
+    """Return the columns that describe segments of items, having checked that they fit."""
+    seeds = exactly(seeds, np.uint64, 1, "seeds")
+    offsets = exactly(offsets, np.int64, 1, "offsets")
+    negative = exactly(negative, np.uint8, 1, "negative")
+    if len(offsets) != len(seeds) + 1 or offsets[0] != 0 or offsets[-1] != len(negative):
+        raise TypeError("seeds, offsets and negative must describe the same segments")
+    if np.diff(offsets).min(initial=0) < 0 or negative.max(initial=0) > 1:
+        raise TypeError("offsets must ascend, and negative be 0 or 1")
+    return [seeds, offsets, negative]
+
+
+def projected_ids(ids: AnyArray, negative: AnyArray, groups: int) -> AnyArray:
+    """Return the ids to project on groups."""
+    ids = exactly(ids, np.uint64, 1, "ids")
+    same_length(ids=ids, negative=negative)
+    _some_groups(groups)
+    return ids
+
+
+def projected_codes(codes: AnyArray, negative: AnyArray, groups: int, bits: int) -> AnyArray:
+    """Return the codes to project on groups."""
+    codes = exactly(codes, np.uint32, 1, "codes")
+    same_length(codes=codes, negative=negative)
+    _some_groups(groups)
+    if not 1 <= bits <= 32:
+        raise TypeError("bits must be between 1 and 32")
+    return codes
+
+
+def _some_groups(groups: int) -> None:
+    if not 1 <= groups <= MOST_GROUPS:
+        raise TypeError(f"groups must be between 1 and {MOST_GROUPS}")
+
+
+def equations(
+    offsets: AnyArray, order: AnyArray, rows: AnyArray, answers: AnyArray, free: AnyArray
+) -> list[AnyArray]:
+    """Return the columns of systems of equations over GF(2)."""
+    checked = [
+        exactly(offsets, np.int64, 1, "offsets"),
+        exactly(order, np.uint32, 1, "order"),
+        exactly(rows, np.uint32, 2, "rows"),
+        exactly(answers, np.uint8, 1, "answers"),
+        exactly(free, np.uint32, 2, "free"),
+    ]
+    if len(offsets) != len(free) + 1:
+        raise TypeError("free must have one row for each segment")
+    same_length(order=order, rows=rows, answers=answers)
+    if offsets[-1] != len(rows) or rows.shape[1] != free.shape[1]:
+        raise TypeError("offsets, rows and free must describe the same items")
+    if offsets[0] != 0 or np.diff(offsets).min(initial=0) < 0 or answers.max(initial=0) > 1:
+        raise TypeError("offsets must ascend from 0, and answers be 0 or 1")
     return checked

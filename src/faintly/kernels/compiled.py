@@ -1,18 +1,30 @@
 """The same kernels from kernels.c, where it was compiled at install; same signatures.
 
-Arguments are checked before any memory is touched; the C code trusts them.
+Arguments are checked before any memory is touched; the C code trusts them. Large inputs are
+cut into slices for several threads, in a way that no integer depends on.
 """
 
 import ctypes
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, IntArray, NarrowArray, TableArray, WordArray
-from faintly.kernels import arguments, reference
-from faintly.kernels.arguments import exactly
+from faintly.kernels import arguments
+from faintly.kernels.threads import parallel, threads
+
+# The least that a thread is started for, each some tens of microseconds of work.
+ENTRIES = 2**16  # of a table, transformed
+KEYS = 2**15  # mapped, hashed or looked up
+PAIRS = 2**15  # of a report and a key, where each is hashed
+SLICED_PAIRS = 2**22  # of a cell and a code, where words hold 64 of them
+LONG = 2**22  # entries of a row that threads share
+COLUMNS = 64  # of such a row; whole vectors for every instruction set
+
+INSTRUCTIONS = ("baseline", "avx2", "avx512", "neon")  # as faintly_instructions numbers them
 
 
 def _load() -> ctypes.CDLL | None:
@@ -32,6 +44,12 @@ def available() -> bool:
     return _library is not None
 
 
+def instructions() -> str:
+    """Return the name of the instruction set that the compiled kernels use on this machine."""
+    assert _library is not None
+    return INSTRUCTIONS[_library.faintly_instructions()]
+
+
 def call(name: str, *arguments: AnyArray | int) -> None:
     """Call a function of kernels.c with arrays and 64-bit integers."""
     assert _library is not None
@@ -45,84 +63,149 @@ def call(name: str, *arguments: AnyArray | int) -> None:
     )
 
 
+def read_in_slices(
+    read: Callable[[slice, slice, IntArray], None],
+    reports: int,
+    keys: int,
+    *,
+    pairs: int = PAIRS,
+    sums: int = 1,
+) -> IntArray:
+    """Return `sums` totals for each key, from read(reports, keys, totals) on slices of both.
+
+    Slices of keys write to their own totals. Where there are fewer keys than reports, slices
+    of reports have totals of their own that are added up: integers do not mind the order.
+    """
+    totals = np.zeros((sums, keys), dtype=np.int64)
+    if keys >= reports:
+        parallel(
+            lambda start, stop: read(slice(reports), slice(start, stop), totals[:, start:stop]),
+            keys,
+            -(-pairs // max(1, reports)),
+        )
+        return totals
+    parts: list[IntArray] = []
+
+    def work(start: int, stop: int) -> None:
+        part = np.zeros_like(totals)
+        read(slice(start, stop), slice(keys), part)
+        parts.append(part)
+
+    parallel(work, reports, -(-pairs // max(1, keys)))
+    for part in parts:
+        totals += part
+    return totals
+
+
 def scatter_add(tables: TableArray, index: WordArray, weight: NarrowArray, mass: int) -> int:
     """Add weight[i] to the entry index[i] of the flattened tables, in place; see reference."""
     bits = arguments.tables(tables, "tables")
     index, weight = arguments.cells(index, weight)
     measured = np.zeros(2, dtype=np.int64)
     call("faintly_measure_cells", index, weight, len(index), measured)
-    if len(index) and measured[0] >= tables.size:
-        raise IndexError("a cell lies outside its table")
+    arguments.inside(int(measured[0]) if len(index) else -1, tables.size)
     mass = arguments.mass_after(mass, int(measured[1]), bits)
-    call(f"faintly_scatter_add_{bits}", tables, index, weight, len(index))
+    call(f"faintly_scatter_add_{bits}", tables, tables.size, index, weight, len(index))
     return mass
 
 
 def walsh_hadamard(rows: TableArray) -> None:
     """Replace each row f of 2^D integers by its transform Σ_r f[r]·(-1)^<r,c>, in place."""
     bits = arguments.power_of_two_columns(rows)
-    reference.check_masses(rows, bits)
-    call(f"faintly_walsh_hadamard_{bits}", rows, rows.shape[0], rows.shape[1])
+    count, size = rows.shape
+    if _heaviest(rows, bits, 1, rows.size) >= 2 ** (bits - 1):  # all rows together: a quick look
+        arguments.transform_fits(_heaviest(rows, bits, count, size), bits)
+    name = f"faintly_walsh_hadamard_{bits}"
+    if size < LONG or count >= threads():
+        least = -(-ENTRIES // size)
+        parallel(lambda a, b: call(name, rows[a:b], b - a, size), count, least)
+        return
+    for row in rows:
+        _transform_long(row, bits)
+
+
+def _transform_long(row: TableArray, bits: int) -> None:
+    """Transform one row: threads share its eighths, then the columns of all eighths."""
+    part = len(row) // 8
+    eighths, name = row.reshape(8, part), f"faintly_walsh_hadamard_{bits}"
+    parallel(lambda a, b: call(name, eighths[a:b], b - a, part), 8, 1)
+    parallel(
+        lambda a, b: call(f"faintly_join_{bits}", row, part, a * COLUMNS, b * COLUMNS),
+        part // COLUMNS,
+        -(-ENTRIES // (8 * COLUMNS)),
+    )
+
+
+def _heaviest(rows: TableArray, bits: int, count: int, size: int) -> int:
+    """Return the largest sum of |entries| of `count` rows of `size`."""
+    halves = np.zeros(2, dtype=np.int64)
+    call(f"faintly_heaviest_{bits}", rows, count, size, halves)
+    return (int(halves[0]) << 32) + int(halves[1])
 
 
 def look_up(tables: TableArray, cells: WordArray, flips: WordArray) -> IntArray:
     """Return the entry of the flattened tables at each cell, negated where a flip is odd."""
-    bits = arguments.tables(tables, "tables")
-    cells, flips = exactly(cells, np.uint32, 1, "cells"), exactly(flips, np.uint32, 1, "flips")
-    arguments.same_length(cells=cells, flips=flips)
-    if len(cells) and int(cells.max()) >= tables.size:
-        raise IndexError("a cell lies outside its table")
+    bits, cells, flips = arguments.looked_up(tables, cells, flips)
     values = np.empty(len(cells), dtype=np.int64)
-    call(f"faintly_look_up_{bits}", tables, cells, flips, len(cells), values)
+
+    def work(a: int, b: int) -> None:
+        call(f"faintly_look_up_{bits}", tables, cells[a:b], flips[a:b], b - a, values[a:b])
+
+    parallel(work, len(cells), KEYS)
     return values
 
 
 def map_codes(ids: IdArray, factor: WordArray, offset: WordArray, bits: int) -> WordArray:
     """Return the code of each id under a bijection of `bits` bits; see reference."""
-    ids = exactly(ids, np.uint64, 1, "ids")
-    factor = exactly(factor, np.uint32, 1, "factor")
-    offset = exactly(offset, np.uint32, 1, "offset")
-    arguments.same_length(factor=factor, offset=offset)
-    if not 1 <= bits <= 32:
-        raise TypeError("bits must be between 1 and 32")
+    ids, factor, offset = arguments.bijection(ids, factor, offset, bits)
     codes = np.empty(len(ids), dtype=np.uint32)
-    call("faintly_map_codes", ids, len(ids), factor, offset, len(factor), bits, codes)
+
+    def work(a: int, b: int) -> None:
+        rounds = (factor, offset, len(factor))
+        call("faintly_map_codes", ids[a:b], b - a, *rounds, bits, codes[a:b])
+
+    parallel(work, len(ids), KEYS)
     return codes
 
 
 def hash_ids(key: int, ids: IdArray, tag: int) -> WordArray:
     """Return the hash of each id ‖ tag under one key."""
-    ids = exactly(ids, np.uint64, 1, "ids")
+    ids = arguments.one_key(key, ids, tag)
     words = np.empty(len(ids), dtype=np.uint32)
-    call("faintly_hash_ids", key, ids, len(ids), tag, words)
+
+    def work(a: int, b: int) -> None:
+        call("faintly_hash_ids", key, ids[a:b], b - a, tag, words[a:b])
+
+    parallel(work, len(ids), KEYS)
     return words
 
 
 def read_cells(index: WordArray, weight: NarrowArray, codes: WordArray) -> IntArray:
     """Return Σ_i weight_i·(-1)^<index_i,code> for each code, over cells i of one table."""
-    index, weight = arguments.cells(index, weight)
-    codes = exactly(codes, np.uint32, 1, "codes")
-    totals = np.empty(len(codes), dtype=np.int64)
-    call("faintly_read_cells", index, weight, len(index), codes, len(codes), totals)
-    return totals
+    index, weight, codes = arguments.read_cells(index, weight, codes)
+
+    def read(some: slice, asked: slice, totals: IntArray) -> None:
+        columns, keys = (index[some], weight[some]), codes[asked]
+        call("faintly_read_cells", *columns, len(columns[0]), keys, len(keys), totals)
+
+    return read_in_slices(read, len(index), len(codes), pairs=SLICED_PAIRS)[0]
 
 
 def read_linear(row: WordArray, matrix: WordArray, values: IntArray, codes: WordArray) -> IntArray:
     """Return Σ_i (-1)^<row_i,code>·values[i, A_i·code] for each code, over reports i."""
     row, matrix, values, codes = arguments.linear_reports(row, matrix, values, codes)
-    totals = np.zeros(len(codes), dtype=np.int64)
-    call(
-        "faintly_read_linear",
-        row,
-        matrix,
-        matrix.shape[1],
-        values,
-        len(row),
-        codes,
-        len(codes),
-        totals,
-    )
-    return totals
+
+    def read(some: slice, asked: slice, totals: IntArray) -> None:
+        columns = np.ascontiguousarray(matrix[some].T)  # the loop over reports runs along memory
+        width, reports = columns.shape
+        keys = codes[asked]
+        call(
+            "faintly_read_linear",
+            *(row[some], columns, width, values[some], reports),
+            *(keys, len(keys), totals),
+        )
+
+    return read_in_slices(read, len(row), len(codes))[0]
 
 
 def read_prf(seeds: IdArray, values: IntArray, ids: IdArray) -> IntArray:
@@ -137,17 +220,18 @@ def read_blake2s(seeds: IdArray, values: IntArray, ids: IdArray) -> IntArray:
 
 def _read_hashed(name: str, seeds: IdArray, values: IntArray, ids: IdArray) -> IntArray:
     seeds, values, ids = arguments.hashed_reports(seeds, values, ids)
-    totals = np.zeros(len(ids), dtype=np.int64)
-    call(name, seeds, values, values.shape[1], len(seeds), ids, len(ids), totals)
-    return totals
+
+    def read(some: slice, asked: slice, totals: IntArray) -> None:
+        mine, keys = seeds[some], ids[asked]
+        call(name, mine, values[some], values.shape[1], len(mine), keys, len(keys), totals)
+
+    return read_in_slices(read, len(seeds), len(ids))[0]
 
 
 def hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
     """Return words (items, count): entry [i, w] hashes ids[i] ‖ tag ‖ w under seeds[i]."""
-    seeds = exactly(seeds, np.uint64, 1, "seeds")
-    ids = exactly(ids, np.uint64, 1, "ids")
-    if len(seeds) != len(ids) or not 0 <= tag < 256 or not 0 <= count <= 256:
-        raise TypeError("seeds and ids must pair up, and tag and count fit one byte")
+    arguments.one_byte(tag, "tag")
+    seeds, ids = arguments.own_keys(seeds, ids, count, arguments.MOST_WORDS)
     words = np.empty((len(ids), count), dtype=np.uint32)
     call("faintly_hash_words", seeds, ids, len(ids), tag, count, words)
     return words
@@ -155,10 +239,7 @@ def hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
 
 def hash_wide(seeds: IdArray, ids: IdArray, count: int) -> WordArray:
     """Return words (items, count) of BLAKE2s, eight from each call."""
-    seeds = exactly(seeds, np.uint64, 1, "seeds")
-    ids = exactly(ids, np.uint64, 1, "ids")
-    if len(seeds) != len(ids) or not 0 <= count <= 2048:
-        raise TypeError("seeds and ids must pair up, and the number of a block fit one byte")
+    seeds, ids = arguments.own_keys(seeds, ids, count, 8 * arguments.MOST_WORDS)
     words = np.empty((len(ids), count), dtype=np.uint32)
     call("faintly_hash_wide", seeds, ids, len(ids), count, words)
     return words
@@ -168,20 +249,10 @@ def solve_gf2(
     offsets: IntArray, order: WordArray, rows: WordArray, answers: IntArray, free: WordArray
 ) -> WordArray:
     """Return for each segment a vector over GF(2) that answers its equations; see reference."""
-    offsets = exactly(offsets, np.int64, 1, "offsets")
-    order = exactly(order, np.uint32, 1, "order")
-    rows = exactly(rows, np.uint32, 2, "rows")
-    answers = exactly(answers, np.uint8, 1, "answers")
-    solutions: WordArray = np.array(free, dtype=np.uint32, order="C")
-    if solutions.ndim != 2 or len(offsets) != len(solutions) + 1:
-        raise TypeError("free must have one row for each segment")
-    items, words = rows.shape
-    lengths = np.diff(offsets)
-    if not (len(order) == len(answers) == items == offsets[-1]) or words != solutions.shape[1]:
-        raise TypeError("offsets, order, rows and answers must describe the same items")
-    if offsets[0] != 0 or lengths.min(initial=0) < 0 or answers.max(initial=0) > 1:
-        raise TypeError("offsets must ascend from 0, and answers be 0 or 1")
-    longest = int(lengths.max(initial=0))
+    offsets, order, rows, answers, free = arguments.equations(offsets, order, rows, answers, free)
+    solutions = free.copy()
+    words = rows.shape[1]
+    longest = int(np.diff(offsets).max(initial=0))
     most = max(1, min(32 * words, longest))  # rows that can be independent
     basis = np.empty((most, max(1, words)), dtype=np.uint32)
     pivots, keys = np.empty(most, np.int64), np.empty(max(1, longest), np.uint64)
@@ -196,34 +267,28 @@ def solve_gf2(
 
 def read_parity(seeds: IdArray, payload: WordArray, ids: IdArray) -> IntArray:
     """Return Σ_i (-1)^(<payload_i, a_i(x)> + c_i(x)) for each id x, hashing with HalfSipHash."""
-    seeds = exactly(seeds, np.uint64, 1, "seeds")
-    payload = exactly(payload, np.uint32, 2, "payload")
-    ids = exactly(ids, np.uint64, 1, "ids")
-    if len(seeds) != len(payload) or not 1 <= payload.shape[1] <= 256:
-        raise TypeError("seeds and payload must describe the same reports")
-    totals = np.zeros(len(ids), dtype=np.int64)
-    columns = np.ascontiguousarray(payload.T)  # the loop over reports runs along memory
-    call("faintly_read_parity", seeds, columns, payload.shape[1], len(seeds), ids, len(ids), totals)
-    return totals
+    seeds, payload, ids = arguments.parity_reports(seeds, payload, ids)
+
+    def read(some: slice, asked: slice, totals: IntArray) -> None:
+        columns = np.ascontiguousarray(payload[some].T)  # the loop over reports runs along memory
+        keys = ids[asked]
+        call("faintly_read_parity", seeds[some], columns, *columns.shape, keys, len(keys), totals)
+
+    return read_in_slices(read, len(seeds), len(ids))[0]
 
 
 def read_slots(
     seeds: IdArray, slots: WordArray, ids: IdArray, bins: int
 ) -> tuple[IntArray, IntArray]:
     """Return Σ_i hit·sign and Σ_i hit for each id x, hashing with HalfSipHash; see reference."""
-    seeds = exactly(seeds, np.uint64, 1, "seeds")
-    slots = exactly(slots, np.uint32, 2, "slots")
-    ids = exactly(ids, np.uint64, 1, "ids")
-    if slots.shape != (4, len(seeds)):
-        raise TypeError("slots must have the rows word, mask, where and minus, one entry per seed")
-    if not 1 <= bins < 2**32 or slots[0].max(initial=0) > 255 or slots[3].max(initial=0) > 1:
-        raise TypeError("bins must fit 32 bits, word one byte and minus one bit")
-    totals, hits = np.zeros(len(ids), dtype=np.int64), np.zeros(len(ids), dtype=np.int64)
-    call(
-        "faintly_read_slots",
-        *(seeds, *slots, len(seeds)),
-        *(bins, ids, len(ids), totals, hits),
-    )
+    seeds, slots, ids = arguments.slot_reports(seeds, slots, ids, bins)
+
+    def read(some: slice, asked: slice, totals: IntArray) -> None:
+        mine, keys = seeds[some], ids[asked]
+        columns = (mine, *slots[:, some], len(mine))
+        call("faintly_read_slots", *columns, bins, keys, len(keys), *totals)
+
+    totals, hits = read_in_slices(read, len(seeds), len(ids), sums=2)
     return totals, hits
 
 
@@ -231,10 +296,8 @@ def project_prf(
     seeds: IdArray, offsets: IntArray, ids: IdArray, negative: AnyArray, groups: int
 ) -> IntArray:
     """Return Σ σ·s_g(x) over the items of each segment for each group; see reference."""
-    seeds, offsets, negative = _segments(seeds, offsets, negative)
-    ids = exactly(ids, np.uint64, 1, "ids")
-    if len(ids) != len(negative) or not 1 <= groups <= 8192:
-        raise TypeError("ids and negative must pair up, and groups be at most 8192")
+    seeds, offsets, negative = arguments.segments(seeds, offsets, negative)
+    ids = arguments.projected_ids(ids, negative, groups)
     sums = np.empty((len(seeds), groups), dtype=np.int64)
     call("faintly_project_prf", seeds, offsets, len(seeds), ids, negative, groups, sums)
     return sums
@@ -250,24 +313,8 @@ def project_linear(
     bits: int,
 ) -> IntArray:
     """Return Σ σ·(-1)^<r_g,code> over the items of each segment for each group; see reference."""
-    seeds, offsets, negative = _segments(seeds, offsets, negative)
-    codes = exactly(codes, np.uint32, 1, "codes")
-    if len(codes) != len(negative) or not 1 <= groups <= 8192 or not 1 <= bits <= 32:
-        raise TypeError("codes and negative must pair up, groups be at most 8192 and bits 32")
+    seeds, offsets, negative = arguments.segments(seeds, offsets, negative)
+    codes = arguments.projected_codes(codes, negative, groups, bits)
     sums = np.empty((len(seeds), groups), dtype=np.int64)
     call("faintly_project_linear", seeds, offsets, len(seeds), codes, negative, groups, bits, sums)
     return sums
-
-
-def _segments(
-    seeds: IdArray, offsets: IntArray, negative: AnyArray
-) -> tuple[IdArray, IntArray, AnyArray]:
-    """Return the columns that describe segments of items, having checked that they fit."""
-    seeds = exactly(seeds, np.uint64, 1, "seeds")
-    offsets = exactly(offsets, np.int64, 1, "offsets")
-    negative = exactly(negative, np.uint8, 1, "negative")
-    if len(offsets) != len(seeds) + 1 or offsets[0] != 0 or offsets[-1] != len(negative):
-        raise TypeError("seeds, offsets and negative must describe the same segments")
-    if np.diff(offsets).min(initial=0) < 0 or negative.max(initial=0) > 1:
-        raise TypeError("offsets must ascend, and negative be 0 or 1")
-    return seeds, offsets, negative

@@ -1,8 +1,9 @@
 /* The hot loops. reference*.py say what each one means; tests hold the two equal.
  *
- *   tables      measure_cells, scatter_add, walsh_hadamard, look_up, map_codes
+ *   tables      measure_cells, scatter_add, heaviest, walsh_hadamard, join, look_up, map_codes
  *   linear      read_cells, read_linear
  *   hashing     HalfSipHash: read_prf, hash_ids, hash_words; BLAKE2s: read_blake2s, hash_wide
+ *   comparison  bare_add, paper_loop: what `faintly bench` measures the others against
  *   GF(2)       solve_gf2, read_parity
  *   fields      solve_field, read_inner; read_polynomial over GF(2^bits)
  *   projection  read_slots, project_prf, project_linear
@@ -10,9 +11,11 @@
  *               hash_words_blake2s, hash_keys
  *   reports     linear_cells, sum_squares, pack_records, unpack_records
  *
- * Callers have checked every size and index (compiled*.py). Integers wrap nowhere that the
- * reference would not. No Python headers: loaded through ctypes,
- * which releases the interpreter lock around each call. */
+ * Callers have checked every size and index (arguments.py). Integers wrap nowhere that the
+ * reference would not. Loops run over blocks that stay in the first cache and over lanes that
+ * the compiler turns into vectors; threads are the callers', over slices (threads.py).
+ * No Python headers: loaded through ctypes, which releases the interpreter lock around each
+ * call. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -21,16 +24,55 @@
 #if defined(_WIN32)
 #define API __declspec(dllexport)
 #else
-#define API __attribute__((visibility("default")))
+#define API /* visible unless a flag says otherwise; clang allows no attribute beside clones */
 #endif
 
 /* HOT functions are compiled for several instruction sets, and the loader picks the best one
  * that the machine has. Elsewhere the baseline serves: on ARM that already has vectors. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(FAINTLY_ONE_TARGET)
-#define HOT __attribute__((target_clones("default", "avx2", "avx512f")))
+#define CLONES 1
+#if __GNUC__ >= 12
+#define WIDEST "arch=x86-64-v4"
 #else
+#define WIDEST "avx512f"
+#endif
+#define HOT __attribute__((target_clones("default", "avx2", WIDEST)))
+#else
+#define CLONES 0
 #define HOT
 #endif
+
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#define PREFETCH(address) __builtin_prefetch(address, 1)
+#define ONES(word) (uint64_t)__builtin_popcountll(word)
+#else
+#define INLINE static inline
+#define PREFETCH(address) ((void)(address))
+static inline uint64_t ONES(uint64_t word)
+{
+    uint64_t ones = 0;
+    for (; word; word &= word - 1)
+        ones++;
+    return ones;
+}
+#endif
+
+/* Which code runs here: 0 baseline, 1 AVX2, 2 AVX-512, 3 NEON. */
+API int64_t faintly_instructions(void)
+{
+#if CLONES
+    return __builtin_cpu_supports("avx512f") ? 2 : __builtin_cpu_supports("avx2") ? 1 : 0;
+#elif defined(__AVX512F__)
+    return 2;
+#elif defined(__AVX2__)
+    return 1;
+#elif defined(__ARM_NEON)
+    return 3;
+#else
+    return 0;
+#endif
+}
 
 /* Tags keep bins and signs apart; primitives/hashing.py names the same letters. */
 #define TAG_BIN ((uint32_t)'b')
@@ -47,26 +89,90 @@ static inline uint32_t parity32(uint32_t x)
     return (0x6996u >> (x & 15)) & 1;
 }
 
-/* Tables of 32- or 64-bit integers; the caller keeps every sum below what the type holds. */
+/* The same by shifts alone, which every instruction set has for vectors. */
+INLINE uint32_t parity_lane(uint32_t x)
+{
+    x ^= x >> 16;
+    x ^= x >> 8;
+    x ^= x >> 4;
+    x ^= x >> 2;
+    x ^= x >> 1;
+    return x & 1;
+}
+
+INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* What the callers check before they touch a table: the largest index, the sum of |weights|. */
+HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight, int64_t count,
+                                   int64_t *largest_and_mass)
+{
+    uint32_t largest = 0;
+    uint64_t mass = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t w = (uint32_t)weight[i];
+        largest = index[i] > largest ? index[i] : largest;
+        mass += weight[i] < 0 ? 0u - w : w;
+    }
+    largest_and_mass[0] = largest;
+    largest_and_mass[1] = (int64_t)mass;
+}
+
+#define CACHED (4 << 20) /* bytes of a table: below, fetching ahead costs more than it saves */
+#define AHEAD 24         /* cells: what a core can have under way to memory at once */
+#define MASS_BLOCK 4096  /* entries that can be summed in their own type if 12 bits are free */
+
+/* Rows of 32- or 64-bit integers; the caller keeps every sum below what the type holds. */
 #define DEFINE_TABLES(bits)                                                                  \
-    HOT API void faintly_scatter_add_##bits(int##bits##_t *tables, const uint32_t *index,    \
-                                            const int32_t *weight, int64_t count)            \
+    API void faintly_scatter_add_##bits(int##bits##_t *tables, int64_t size,                 \
+                                        const uint32_t *index, const int32_t *weight,        \
+                                        int64_t count)                                       \
     {                                                                                        \
-        for (int64_t i = 0; i < count; i++)                                                  \
+        int64_t i = 0;                                                                       \
+        for (; size * (bits / 8) > CACHED && i < count - AHEAD; i++) {                       \
+            PREFETCH(tables + index[i + AHEAD]);                                             \
+            tables[index[i]] += weight[i];                                                   \
+        }                                                                                    \
+        for (; i < count; i++)                                                               \
             tables[index[i]] += weight[i];                                                   \
     }                                                                                        \
-    HOT API void faintly_walsh_hadamard_##bits(int##bits##_t *rows, int64_t count,           \
-                                               int64_t size)                                 \
+    INLINE uint##bits##_t magnitude_##bits(int##bits##_t x)                                  \
     {                                                                                        \
+        return x < 0 ? (uint##bits##_t)0 - (uint##bits##_t)x : (uint##bits##_t)x;            \
+    }                                                                                        \
+    /* The largest sum of |entries| of a row, as its upper bits and its lower 32. */         \
+    HOT API void faintly_heaviest_##bits(const int##bits##_t *rows, int64_t count,           \
+                                         int64_t size, int64_t *upper_and_lower)             \
+    {                                                                                        \
+        upper_and_lower[0] = upper_and_lower[1] = 0;                                         \
         for (int64_t row = 0; row < count; row++) {                                          \
-            int##bits##_t *f = rows + row * size;                                            \
-            for (int64_t half = 1; half < size; half *= 2)                                   \
-                for (int64_t start = 0; start < size; start += 2 * half)                     \
-                    for (int64_t i = start; i < start + half; i++) {                         \
-                        int##bits##_t a = f[i], b = f[i + half];                             \
-                        f[i] = a + b;                                                        \
-                        f[i + half] = a - b;                                                 \
-                    }                                                                        \
+            const int##bits##_t *f = rows + row * size;                                      \
+            uint64_t upper = 0, lower = 0;                                                   \
+            for (int64_t start = 0; start < size; start += MASS_BLOCK) {                     \
+                const int64_t end = least(size, start + MASS_BLOCK);                         \
+                uint##bits##_t any = 0, sum = 0;                                             \
+                for (int64_t i = start; i < end; i++) {                                      \
+                    any |= magnitude_##bits(f[i]);                                           \
+                    sum += magnitude_##bits(f[i]);                                           \
+                }                                                                            \
+                lower += (uint64_t)sum & 0xffffffffu;                                        \
+                upper += (uint64_t)sum >> 32;                                                \
+                if (!(any >> (bits - 12)))                                                   \
+                    continue;                                                                \
+                lower -= (uint64_t)sum & 0xffffffffu; /* it may have wrapped: once more */   \
+                upper -= (uint64_t)sum >> 32;                                                \
+                for (int64_t i = start; i < end; i++) {                                      \
+                    lower += (uint64_t)magnitude_##bits(f[i]) & 0xffffffffu;                 \
+                    upper += (uint64_t)magnitude_##bits(f[i]) >> 32;                         \
+                }                                                                            \
+            }                                                                                \
+            upper += lower >> 32;                                                            \
+            lower &= 0xffffffffu;                                                            \
+            if ((int64_t)upper > upper_and_lower[0] ||                                       \
+                ((int64_t)upper == upper_and_lower[0] &&                                     \
+                 (int64_t)lower > upper_and_lower[1])) {                                     \
+                upper_and_lower[0] = (int64_t)upper;                                         \
+                upper_and_lower[1] = (int64_t)lower;                                         \
+            }                                                                                \
         }                                                                                    \
     }                                                                                        \
     HOT API void faintly_look_up_##bits(const int##bits##_t *tables, const uint32_t *cells,  \
@@ -74,27 +180,197 @@ static inline uint32_t parity32(uint32_t x)
                                         int64_t *values)                                     \
     {                                                                                        \
         for (int64_t i = 0; i < count; i++) {                                                \
-            const int64_t value = tables[cells[i]];                                          \
-            values[i] = flips[i] & 1 ? -value : value;                                       \
+            const int64_t value = tables[cells[i]], minus = -(int64_t)(flips[i] & 1);        \
+            values[i] = (value ^ minus) - minus;                                             \
         }                                                                                    \
+    }                                                                                        \
+    /* One butterfly at a time: for what is shorter than a vector, or without vectors. */    \
+    static void plain_rows_##bits(int##bits##_t *rows, int64_t count, int64_t size)          \
+    {                                                                                        \
+        for (int64_t half = 1; half < size; half *= 2)                                       \
+            for (int64_t start = 0; start < count * size; start += 2 * half)                 \
+                for (int64_t i = start; i < start + half; i++) {                             \
+                    const int##bits##_t a = rows[i], b = rows[i + half];                     \
+                    rows[i] = a + b;                                                         \
+                    rows[i + half] = a - b;                                                  \
+                }                                                                            \
     }
 
 DEFINE_TABLES(32)
 DEFINE_TABLES(64)
 
-/* What the callers check before they touch a table: the largest index, the sum of |weights|. */
-HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight, int64_t count,
-                                   int64_t *largest_and_mass)
-{
-    uint32_t largest = 0;
-    int64_t mass = 0;
-    for (int64_t i = 0; i < count; i++) {
-        largest = index[i] > largest ? index[i] : largest;
-        mass += weight[i] < 0 ? -(int64_t)weight[i] : weight[i];
+/* The transform on vectors of `bytes`. Levels combine entries 1, 2, 4, ... apart: those inside
+ * a vector by shuffles, in the same visit as up to four levels between neighbouring vectors;
+ * all others three at a time, so that a row is read and written once per three levels. A row
+ * is cut into eight until it fits, and each part finished before the next: so most visits find
+ * their part in a cache, whatever its size. Eight and no more: entries far apart by a power of
+ * two share the places of a cache, which has about eight for them. */
+#define MEET(a, b)                                                                           \
+    do {                                                                                     \
+        const vector sum = (a) + (b);                                                        \
+        (b) = (a) - (b);                                                                     \
+        (a) = sum;                                                                           \
+    } while (0)
+#define MEET4(x) MEET((x)[0], (x)[1]); MEET((x)[2], (x)[3]); MEET((x)[0], (x)[2]);           \
+                 MEET((x)[1], (x)[3])
+#define MEET8(x) MEET4(x); MEET4((x) + 4); MEET((x)[0], (x)[4]); MEET((x)[1], (x)[5]);       \
+                 MEET((x)[2], (x)[6]); MEET((x)[3], (x)[7])
+#define MEET16(x) MEET8(x); MEET8((x) + 8); MEET((x)[0], (x)[8]); MEET((x)[1], (x)[9]);      \
+                  MEET((x)[2], (x)[10]); MEET((x)[3], (x)[11]); MEET((x)[4], (x)[12]);       \
+                  MEET((x)[5], (x)[13]); MEET((x)[6], (x)[14]); MEET((x)[7], (x)[15])
+
+#if defined(__GNUC__)
+static const uint32_t LANE_32[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+static const uint64_t LANE_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+#define LANES(x) ((int64_t)(sizeof(x) / sizeof((x)[0])))
+
+#if defined(__clang__)
+#define XOR_LANES(x, by)                                                                     \
+    ({                                                                                       \
+        vector moved = (x);                                                                  \
+        for (int64_t l = 0; l < LANES(x); l++)                                               \
+            moved[l] = (x)[(l ^ (by)) & (LANES(x) - 1)];                                     \
+        moved;                                                                               \
+    })
+#else
+#define XOR_LANES(x, by) __builtin_shuffle(x, lane ^ (by))
+#endif
+
+#define WITHIN(x, by)                                                                        \
+    if ((by) < LANES(x) && (by) < size)                                                      \
+        (x) = XOR_LANES(x, by) + ((x) ^ (vector)((lane & (by)) != 0));
+
+#define DEFINE_TRANSFORM(bits, bytes, target)                                                \
+    /* Takes `vectors` (a constant) vectors that lie `stride` apart through the levels       \
+     * between them, and before through those inside a vector that rows of `size` have.      \
+     * There ~x stands for -x, which saves an instruction of four: every vector is then off  \
+     * by what zeros become, and the levels between them gather all that in the first. */    \
+    target INLINE void visit_##bits##_##bytes(int##bits##_t *f, int64_t stride,              \
+                                              const int vectors, int64_t size)               \
+    {                                                                                        \
+        typedef uint##bits##_t vector __attribute__((vector_size(bytes)));                   \
+        typedef vector memory __attribute__((aligned(bits / 8), may_alias));                 \
+        const vector lane = *(const memory *)LANE_##bits;                                    \
+        vector v[16], off = lane ^ lane;                                                     \
+        WITHIN(off, 1) WITHIN(off, 2) WITHIN(off, 4) WITHIN(off, 8)                          \
+        for (int i = 0; i < vectors; i++) {                                                  \
+            v[i] = *(const memory *)(f + i * stride);                                        \
+            WITHIN(v[i], 1) WITHIN(v[i], 2) WITHIN(v[i], 4) WITHIN(v[i], 8)                  \
+        }                                                                                    \
+        if (vectors == 16) { MEET16(v); }                                                    \
+        if (vectors == 8) { MEET8(v); }                                                      \
+        if (vectors == 4) { MEET4(v); }                                                      \
+        if (vectors == 2) { MEET(v[0], v[1]); }                                              \
+        v[0] -= off * (uint##bits##_t)vectors;                                               \
+        for (int i = 0; i < vectors; i++)                                                    \
+            *(memory *)(f + i * stride) = v[i];                                              \
     }
-    largest_and_mass[0] = largest;
-    largest_and_mass[1] = mass;
-}
+
+/* Vectors that straddle two lines of the cache cost double, and the arrays of numpy start
+ * anywhere: columns are taken in small vectors until the large ones are in line. */
+#define DEFINE_ROWS(bits, bytes, target)                                                     \
+    /* The last three levels of a row of 8·part entries, for some columns of its parts. */   \
+    target static void join_##bits##_##bytes(int##bits##_t *row, int64_t part, int64_t from, \
+                                             int64_t to)                                     \
+    {                                                                                        \
+        const int64_t lanes = bytes / (bits / 8), few = 16 / (bits / 8);                     \
+        int64_t i = from;                                                                    \
+        for (; !((uintptr_t)row % 16) && (uintptr_t)(row + i) % bytes && i < to; i += few)   \
+            visit_##bits##_16(row + i, part, 8, 1);                                          \
+        for (; i + lanes <= to; i += lanes)                                                  \
+            visit_##bits##_##bytes(row + i, part, 8, 1);                                     \
+        for (; i < to; i += few)                                                             \
+            visit_##bits##_16(row + i, part, 8, 1);                                          \
+    }                                                                                        \
+    target static void rows_##bits##_##bytes(int##bits##_t *rows, int64_t count,             \
+                                             int64_t size)                                   \
+    {                                                                                        \
+        const int64_t lanes = bytes / (bits / 8), all = count * size;                        \
+        for (int64_t i = 0; size > 16 * lanes && i < all; i += size) {                       \
+            rows_##bits##_##bytes(rows + i, 8, size / 8);                                    \
+            join_##bits##_##bytes(rows + i, size / 8, 0, size / 8);                          \
+        }                                                                                    \
+        if (size > 16 * lanes)                                                               \
+            return;                                                                          \
+        int64_t i = 0;                                                                       \
+        for (; size == 16 * lanes && i < all; i += size)                                     \
+            visit_##bits##_##bytes(rows + i, lanes, 16, lanes);                              \
+        for (; size == 8 * lanes && i < all; i += size)                                      \
+            visit_##bits##_##bytes(rows + i, lanes, 8, lanes);                               \
+        for (; size == 4 * lanes && i < all; i += size)                                      \
+            visit_##bits##_##bytes(rows + i, lanes, 4, lanes);                               \
+        for (; size == 2 * lanes && i < all; i += size)                                      \
+            visit_##bits##_##bytes(rows + i, lanes, 2, lanes);                               \
+        for (; size == lanes && i < all; i += size)                                          \
+            visit_##bits##_##bytes(rows + i, lanes, 1, lanes);                               \
+        for (; i + lanes <= all; i += lanes) /* several short rows in one vector */          \
+            visit_##bits##_##bytes(rows + i, lanes, 1, size);                                \
+        plain_rows_##bits(rows + i, (all - i) / size, size);                                 \
+    }
+
+DEFINE_TRANSFORM(32, 16, )
+DEFINE_TRANSFORM(64, 16, )
+#define DEFINE_WIDER(bytes, target)                                                          \
+    DEFINE_TRANSFORM(32, bytes, target)                                                      \
+    DEFINE_TRANSFORM(64, bytes, target)                                                      \
+    DEFINE_ROWS(32, bytes, target)                                                           \
+    DEFINE_ROWS(64, bytes, target)
+#if CLONES || !defined(__AVX2__)
+DEFINE_ROWS(32, 16, )
+DEFINE_ROWS(64, 16, )
+#endif
+#if CLONES
+DEFINE_WIDER(32, __attribute__((target("avx2"))))
+DEFINE_WIDER(64, __attribute__((target("avx512f"))))
+#define CHOOSE(what, bits, ...)                                                              \
+    (faintly_instructions() == 2   ? what##_##bits##_64(__VA_ARGS__)                         \
+     : faintly_instructions() == 1 ? what##_##bits##_32(__VA_ARGS__)                         \
+                                   : what##_##bits##_16(__VA_ARGS__))
+#elif defined(__AVX512F__)
+DEFINE_WIDER(64, )
+#define CHOOSE(what, bits, ...) what##_##bits##_64(__VA_ARGS__)
+#elif defined(__AVX2__)
+DEFINE_WIDER(32, )
+#define CHOOSE(what, bits, ...) what##_##bits##_32(__VA_ARGS__)
+#else
+#define CHOOSE(what, bits, ...) what##_##bits##_16(__VA_ARGS__)
+#endif
+#else
+#define DEFINE_PLAIN_JOIN(bits)                                                              \
+    static void join_##bits##_plain(int##bits##_t *row, int64_t part, int64_t from,          \
+                                    int64_t to)                                              \
+    {                                                                                        \
+        for (int64_t i = from; i < to; i++) {                                                \
+            int##bits##_t column[8];                                                         \
+            for (int k = 0; k < 8; k++)                                                      \
+                column[k] = row[k * part + i];                                               \
+            plain_rows_##bits(column, 1, 8);                                                 \
+            for (int k = 0; k < 8; k++)                                                      \
+                row[k * part + i] = column[k];                                               \
+        }                                                                                    \
+    }
+DEFINE_PLAIN_JOIN(32)
+DEFINE_PLAIN_JOIN(64)
+#define rows_32_plain plain_rows_32
+#define rows_64_plain plain_rows_64
+#define CHOOSE(what, bits, ...) what##_##bits##_plain(__VA_ARGS__)
+#endif
+
+/* Threads share a long row: each transforms some eighths, then joins some columns of all. */
+#define DEFINE_WALSH_HADAMARD(bits)                                                          \
+    API void faintly_walsh_hadamard_##bits(int##bits##_t *rows, int64_t count, int64_t size) \
+    {                                                                                        \
+        CHOOSE(rows, bits, rows, count, size);                                               \
+    }                                                                                        \
+    API void faintly_join_##bits(int##bits##_t *row, int64_t part, int64_t from, int64_t to) \
+    {                                                                                        \
+        CHOOSE(join, bits, row, part, from, to);                                             \
+    }
+
+DEFINE_WALSH_HADAMARD(32)
+DEFINE_WALSH_HADAMARD(64)
+
+#define CODE_BLOCK 512 /* codes between two rounds, so that each round is a loop over lanes */
 
 HOT API void faintly_map_codes(const uint64_t *ids, int64_t count, const uint32_t *factor,
                                const uint32_t *offset, int64_t rounds, int64_t bits,
@@ -102,42 +378,210 @@ HOT API void faintly_map_codes(const uint64_t *ids, int64_t count, const uint32_
 {
     const uint32_t low = (uint32_t)(((uint64_t)1 << bits) - 1);
     const int shift = (int)((bits + 1) / 2);
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t code = (uint32_t)ids[i];
+    for (int64_t start = 0; start < count; start += CODE_BLOCK) {
+        const int64_t size = least(count - start, CODE_BLOCK);
+        uint32_t *code = codes + start;
+        for (int64_t i = 0; i < size; i++)
+            code[i] = (uint32_t)ids[start + i];
         for (int64_t round = 0; round < rounds; round++) {
-            code = (code * factor[round] + offset[round]) & low;
-            code ^= code >> shift;
+            const uint32_t times = factor[round], plus = offset[round];
+            for (int64_t i = 0; i < size; i++) {
+                const uint32_t mixed = (code[i] * times + plus) & low;
+                code[i] = mixed ^ mixed >> shift;
+            }
         }
-        codes[i] = code;
     }
 }
 
-HOT API void faintly_read_cells(const uint32_t *index, const int32_t *weight, int64_t cells,
-                                const uint32_t *codes, int64_t count, int64_t *totals)
+/* Parities of many cells at once. A block of cells is turned into planes: plane b holds bit b
+ * of every index, one bit per cell. The parity of <index, code> is then the XOR of the planes
+ * that the code has, for 64 cells per word; the XORs of every five planes are tabulated, so
+ * that a code costs four or seven look-ups. Signs are a plane of their own, |weights| a plane
+ * for each of their bits, and Σ weight·(-1)^parity = Σ |weight| - 2·Σ |weight| where odd. */
+#define PLANE_LANES 32 /* words of 32 cells each: 1024 cells, whose tables fit the first cache */
+#define PLANE_WORDS (PLANE_LANES / 2)
+#define WHOLE _Pragma("GCC unroll 1") /* loops that are unrolled early never become vectors */
+#define GROUP 5
+#define GROUPS 7
+
+struct planes {
+    uint32_t any; /* |weights| ORed: what planes there are */
+    uint64_t tables[GROUPS][1 << GROUP][PLANE_WORDS];
+    uint64_t weight[32][PLANE_WORDS];
+};
+
+/* Which cell becomes which bit is free as long as all planes agree: bit r of lane l is cell
+ * 32·r + l, so that a 32 x 32 transposition in every lane needs no move between lanes. */
+INLINE void transpose(uint32_t (*rows)[PLANE_LANES])
 {
-    for (int64_t c = 0; c < count; c++) {
-        int64_t total = 0;
-        for (int64_t i = 0; i < cells; i++)
-            total += parity32(index[i] & codes[c]) ? -(int64_t)weight[i] : weight[i];
-        totals[c] = total;
+    uint32_t low = 0x0000ffffu;
+    for (int half = 16; half; half /= 2, low ^= low << half)
+        for (int r = 0; r < 32; r = (r + half + 1) & ~half)
+            for (int l = 0; l < PLANE_LANES; l++) {
+                const uint32_t swap = ((rows[r][l] >> half) ^ rows[r + half][l]) & low;
+                rows[r + half][l] ^= swap;
+                rows[r][l] ^= swap << half;
+            }
+}
+
+INLINE void slice_weights(struct planes *planes, const int32_t *weight, int64_t cells,
+                          uint32_t *minus, int64_t *mass)
+{
+    uint32_t rows[32][PLANE_LANES] = {{0}}, any = 0;
+    uint64_t sum = 0;
+    memcpy(rows, weight, (size_t)cells * sizeof *weight);
+    memset(minus, 0, PLANE_LANES * sizeof *minus);
+    for (int r = 0; r < 32; r++)
+        for (int l = 0; l < PLANE_LANES; l++) {
+            const uint32_t word = rows[r][l], sign = word >> 31;
+            minus[l] |= sign << r;
+            rows[r][l] = (word ^ (0u - sign)) + sign;
+            any |= rows[r][l];
+            sum += rows[r][l];
+        }
+    *mass += (int64_t)sum;
+    planes->any = any;
+    if (any > 1)
+        transpose(rows);
+    else /* all are 0 or 1: one plane, which is collected faster than transposed */
+        for (int r = 1; r < 32; r++)
+            for (int l = 0; l < PLANE_LANES; l++)
+                rows[0][l] |= rows[r][l] << r;
+    memcpy(planes->weight, rows, sizeof rows);
+}
+
+INLINE void slice_index(struct planes *planes, const uint32_t *index, int64_t cells,
+                        const uint32_t *minus, int groups)
+{
+    uint32_t rows[GROUPS * GROUP][PLANE_LANES] = {{0}};
+    memcpy(rows, index, (size_t)cells * sizeof *index);
+    transpose(rows);
+    for (int g = 0; g < groups; g++) {
+        uint64_t(*table)[PLANE_WORDS] = planes->tables[g], plane[PLANE_WORDS];
+        memset(table[0], 0, sizeof *table);
+        if (g == 0) /* every code takes one entry of this table: it may carry the signs */
+            memcpy(table[0], minus, sizeof *table);
+        for (int bit = 0; bit < GROUP; bit++) {
+            memcpy(plane, rows[g * GROUP + bit], sizeof plane);
+            for (int known = 0; known < 1 << bit; known++)
+                for (int w = 0; w < PLANE_WORDS; w++)
+                    table[(1 << bit) + known][w] = table[known][w] ^ plane[w];
+        }
     }
 }
 
-API void faintly_read_linear(const uint32_t *row, const uint32_t *matrix, int64_t width,
-                             const int64_t *values, int64_t reports, const uint32_t *codes,
-                             int64_t count, int64_t *totals)
+/* Adds -2·Σ |weight| over the odd cells of a block; `groups` is a constant, for unrolling. */
+INLINE void count_odd(const struct planes *planes, const int groups, const uint32_t *codes,
+                      int64_t count, int64_t *totals)
 {
     for (int64_t c = 0; c < count; c++) {
-        uint32_t code = codes[c];
-        int64_t total = 0;
-        for (int64_t i = 0; i < reports; i++) {
-            int64_t where = 0;
-            for (int64_t bit = 0; bit < width; bit++)
-                where |= (int64_t)parity32(matrix[i * width + bit] & code) << bit;
-            int64_t value = values[(i << width) + where];
-            total += parity32(row[i] & code) ? -value : value;
+        uint64_t odd[PLANE_WORDS];
+        const uint32_t code = codes[c], mask = (1 << GROUP) - 1;
+        const uint64_t *t[GROUPS];
+        for (int g = 0; g < groups; g++)
+            t[g] = planes->tables[g][code >> (g * GROUP) & mask];
+        WHOLE for (int w = 0; w < PLANE_WORDS; w++)
+            odd[w] = t[0][w] ^ t[1][w] ^ t[2][w] ^ t[3][w];
+        WHOLE for (int w = 0; groups == GROUPS && w < PLANE_WORDS; w++)
+            odd[w] ^= t[4][w] ^ t[5][w] ^ t[6][w];
+        uint32_t any = planes->any; /* a loop of unknown length leaves lanes to the inner one */
+        for (int m = 0; any; any >>= 1, m++) {
+            uint64_t ones = 0;
+            WHOLE for (int w = 0; w < PLANE_WORDS; w++)
+                ones += ONES(odd[w] & planes->weight[m][w]);
+            totals[c] -= (int64_t)(ones << (m + 1));
         }
-        totals[c] = total;
+    }
+}
+
+INLINE void read_cells(const uint32_t *index, const int32_t *weight, int64_t cells,
+                       const uint32_t *codes, int64_t count, int64_t *totals)
+{
+    struct planes planes;
+    uint32_t minus[PLANE_LANES], any = 0;
+    int64_t mass = 0;
+    for (int64_t i = 0; i < cells; i++)
+        any |= index[i];
+    const int groups = any >> (4 * GROUP) ? GROUPS : 4;
+    for (int64_t start = 0; start < cells; start += 32 * PLANE_LANES) {
+        const int64_t size = least(cells - start, 32 * PLANE_LANES);
+        slice_weights(&planes, weight + start, size, minus, &mass);
+        slice_index(&planes, index + start, size, minus, groups);
+        if (groups == 4)
+            count_odd(&planes, 4, codes, count, totals);
+        else
+            count_odd(&planes, GROUPS, codes, count, totals);
+    }
+    for (int64_t c = 0; c < count; c++)
+        totals[c] += mass;
+}
+
+HOT static void read_cells_hot(const uint32_t *index, const int32_t *weight, int64_t cells,
+                               const uint32_t *codes, int64_t count, int64_t *totals)
+{
+    read_cells(index, weight, cells, codes, count, totals);
+}
+
+#if CLONES
+/* Clones cannot ask for the instruction that counts the ones of every lane. */
+__attribute__((target("avx512bw,avx512vl,avx512vpopcntdq"))) static void
+read_cells_counting(const uint32_t *index, const int32_t *weight, int64_t cells,
+                    const uint32_t *codes, int64_t count, int64_t *totals)
+{
+    read_cells(index, weight, cells, codes, count, totals);
+}
+#define COUNTS_LANES                                                                         \
+    (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&             \
+     __builtin_cpu_supports("avx512vpopcntdq"))
+#else
+#define read_cells_counting read_cells_hot
+#define COUNTS_LANES 0
+#endif
+
+API void faintly_read_cells(const uint32_t *index, const int32_t *weight, int64_t cells,
+                            const uint32_t *codes, int64_t count, int64_t *totals)
+{
+    (COUNTS_LANES ? read_cells_counting : read_cells_hot)(index, weight, cells, codes, count,
+                                                          totals);
+}
+
+#define REPORT_BLOCK 256 /* reports whose hashes and values stay near while ids pass by */
+
+/* Adds Σ ±values[i, where[i]] over a block, minus where the lowest bit of `signs` is set. The
+ * sum is unsigned, so that it wraps as numpy's does. */
+INLINE void gather_block(const int64_t *values, int64_t bins, int64_t size,
+                         const uint32_t *where, const uint32_t *signs, int64_t *sum)
+{
+    uint64_t total = (uint64_t)*sum;
+    for (int64_t i = 0; i < size; i++) {
+        const uint64_t value = (uint64_t)values[i * bins + where[i]];
+        const uint64_t minus = 0u - (uint64_t)(signs[i] & 1);
+        total += (value ^ minus) - minus;
+    }
+    *sum = (int64_t)total;
+}
+
+/* columns: (width, reports), so that a loop over reports runs along memory. */
+HOT API void faintly_read_linear(const uint32_t *row, const uint32_t *columns, int64_t width,
+                                 const int64_t *values, int64_t reports, const uint32_t *codes,
+                                 int64_t count, int64_t *totals)
+{
+    uint32_t where[REPORT_BLOCK], signs[REPORT_BLOCK];
+    for (int64_t start = 0; start < reports; start += REPORT_BLOCK) {
+        const int64_t size = least(reports - start, REPORT_BLOCK);
+        for (int64_t c = 0; c < count; c++) {
+            const uint32_t code = codes[c];
+            memset(where, 0, sizeof where);
+            for (int64_t i = 0; i < size; i++)
+                signs[i] = parity_lane(row[start + i] & code);
+            for (int64_t bit = 0; bit < width; bit++) {
+                const uint32_t *column = columns + bit * reports + start;
+                for (int64_t i = 0; i < size; i++)
+                    where[i] |= parity_lane(column[i] & code) << bit;
+            }
+            gather_block(values + (start << width), (int64_t)1 << width, size, where, signs,
+                         totals + c);
+        }
     }
 }
 
@@ -153,14 +597,25 @@ API void faintly_read_linear(const uint32_t *row, const uint32_t *matrix, int64_
 #define CLOSING(tag) (9u << 24 | (tag))
 #define CLOSING_WORD(tag, word) (10u << 24 | (uint32_t)(word) << 8 | (tag))
 
-/* HalfSipHash-1-3 under `key` of an id and the closing word. */
-static inline uint32_t half_sip(uint64_t key, uint64_t id, uint32_t closing)
+/* HalfSipHash-1-3 under `key` of an id and the closing word, in two parts: the first one is
+ * shared by all words that are closed differently. */
+struct sip {
+    uint32_t v0, v1, v2, v3;
+};
+
+INLINE struct sip sip_open(uint64_t key, uint64_t id)
 {
     const uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     const uint32_t m0 = (uint32_t)id, m1 = (uint32_t)(id >> 32);
     uint32_t v0 = k0, v1 = k1, v2 = k0 ^ 0x6c796765u, v3 = k1 ^ 0x74656462u;
     v3 ^= m0; SIP_ROUND; v0 ^= m0;
     v3 ^= m1; SIP_ROUND; v0 ^= m1;
+    return (struct sip){v0, v1, v2, v3};
+}
+
+INLINE uint32_t sip_close(struct sip opened, uint32_t closing)
+{
+    uint32_t v0 = opened.v0, v1 = opened.v1, v2 = opened.v2, v3 = opened.v3;
     v3 ^= closing; SIP_ROUND; v0 ^= closing;
     v2 ^= 0xff;
     SIP_ROUND;
@@ -169,24 +624,37 @@ static inline uint32_t half_sip(uint64_t key, uint64_t id, uint32_t closing)
     return v1 ^ v3;
 }
 
-static inline int64_t signed_value(uint32_t hash_bin, uint32_t hash_sign, const int64_t *bins,
-                                   int64_t count)
+INLINE uint32_t half_sip(uint64_t key, uint64_t id, uint32_t closing)
 {
-    int64_t value = bins[((uint64_t)hash_bin * (uint64_t)count) >> 32];
-    return hash_sign & 1 ? -value : value;
+    return sip_close(sip_open(key, id), closing);
 }
 
-API void faintly_read_prf(const uint64_t *seeds, const int64_t *values, int64_t bins,
-                          int64_t reports, const uint64_t *ids, int64_t count, int64_t *totals)
+/* A hash as an integer below `count`: the top of their product. */
+INLINE uint32_t scale_to(uint32_t hash, uint32_t count)
 {
-    for (int64_t c = 0; c < count; c++) {
-        int64_t total = 0;
-        for (int64_t i = 0; i < reports; i++) {
-            uint32_t where = bins > 1 ? half_sip(seeds[i], ids[c], CLOSING(TAG_BIN)) : 0;
-            total += signed_value(where, half_sip(seeds[i], ids[c], CLOSING(TAG_SIGN)),
-                                  values + i * bins, bins);
+    return (uint32_t)(((uint64_t)hash * count) >> 32);
+}
+
+HOT API void faintly_read_prf(const uint64_t *seeds, const int64_t *values, int64_t bins,
+                              int64_t reports, const uint64_t *ids, int64_t count,
+                              int64_t *totals)
+{
+    uint32_t where[REPORT_BLOCK] = {0}, signs[REPORT_BLOCK];
+    for (int64_t start = 0; start < reports; start += REPORT_BLOCK) {
+        const int64_t size = least(reports - start, REPORT_BLOCK);
+        for (int64_t c = 0; c < count; c++) {
+            const uint64_t id = ids[c];
+            if (bins == 1)
+                for (int64_t i = 0; i < size; i++)
+                    signs[i] = half_sip(seeds[start + i], id, CLOSING(TAG_SIGN));
+            else
+                for (int64_t i = 0; i < size; i++) {
+                    const struct sip opened = sip_open(seeds[start + i], id);
+                    where[i] = scale_to(sip_close(opened, CLOSING(TAG_BIN)), (uint32_t)bins);
+                    signs[i] = sip_close(opened, CLOSING(TAG_SIGN));
+                }
+            gather_block(values + start * bins, bins, size, where, signs, totals + c);
         }
-        totals[c] = total;
     }
 }
 
@@ -260,18 +728,96 @@ static uint32_t blake2s_first(const uint32_t keyed[8], uint64_t id, uint32_t clo
     return h[0];
 }
 
-API void faintly_read_blake2s(const uint64_t *seeds, const int64_t *values, int64_t bins,
-                              int64_t reports, const uint64_t *ids, int64_t count,
-                              int64_t *totals)
+#define BLAKE_LANES 16 /* reports hashed together: a lane for each, under a key of its own */
+
+INLINE void blake_lanes_mix(uint32_t (*v)[BLAKE_LANES], int a, int b, int c, int d, uint32_t x,
+                            uint32_t y)
 {
-    for (int64_t i = 0; i < reports; i++) {
-        uint32_t keyed[8];
-        blake2s_keyed(keyed, seeds[i], 8);
-        for (int64_t c = 0; c < count; c++) {
-            uint32_t where = bins > 1 ? blake2s_first(keyed, ids[c], CLOSING(TAG_BIN)) : 0;
-            totals[c] += signed_value(where, blake2s_first(keyed, ids[c], CLOSING(TAG_SIGN)),
-                                      values + i * bins, bins);
+    for (int l = 0; l < BLAKE_LANES; l++) {
+        uint32_t p = v[a][l], q = v[b][l], r = v[c][l], s = v[d][l];
+        p += q + x; s = rotr(s ^ p, 16);
+        r += s;     q = rotr(q ^ r, 12);
+        p += q + y; s = rotr(s ^ p, 8);
+        r += s;     q = rotr(q ^ r, 7);
+        v[a][l] = p; v[b][l] = q; v[c][l] = r; v[d][l] = s;
+    }
+}
+
+/* The first words of the hashes of one id and the closing word in all lanes. */
+INLINE void blake_lanes_first(const uint32_t (*keyed)[BLAKE_LANES], uint64_t id,
+                              uint32_t closing, uint32_t *first)
+{
+    const uint32_t m[16] = {(uint32_t)id, (uint32_t)(id >> 32), closing & 0xffffffu};
+    uint32_t v[16][BLAKE_LANES];
+    memcpy(v, keyed, 8 * sizeof *v);
+    for (int i = 0; i < 8; i++)
+        for (int l = 0; l < BLAKE_LANES; l++)
+            v[8 + i][l] = BLAKE_IV[i] ^ (i == 4 ? 64 + (closing >> 24) : i == 6 ? ~0u : 0);
+    for (int round = 0; round < 10; round++) {
+        const uint8_t *s = BLAKE_SIGMA[round];
+        for (int i = 0; i < 4; i++)
+            blake_lanes_mix(v, i, 4 + i, 8 + i, 12 + i, m[s[2 * i]], m[s[2 * i + 1]]);
+        for (int i = 0; i < 4; i++)
+            blake_lanes_mix(v, i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4,
+                            m[s[8 + 2 * i]], m[s[9 + 2 * i]]);
+    }
+    for (int l = 0; l < BLAKE_LANES; l++)
+        first[l] = keyed[0][l] ^ v[0][l] ^ v[8][l];
+}
+
+HOT API void faintly_read_blake2s(const uint64_t *seeds, const int64_t *values, int64_t bins,
+                                  int64_t reports, const uint64_t *ids, int64_t count,
+                                  int64_t *totals)
+{
+    uint32_t keyed[8][BLAKE_LANES] = {{0}}, where[BLAKE_LANES] = {0}, signs[BLAKE_LANES];
+    for (int64_t start = 0; start < reports; start += BLAKE_LANES) {
+        const int64_t size = least(reports - start, BLAKE_LANES);
+        for (int64_t l = 0; l < size; l++) {
+            uint32_t own[8];
+            blake2s_keyed(own, seeds[start + l], 8);
+            for (int i = 0; i < 8; i++)
+                keyed[i][l] = own[i];
         }
+        for (int64_t c = 0; c < count; c++) {
+            if (bins > 1)
+                blake_lanes_first(keyed, ids[c], CLOSING(TAG_BIN), where);
+            for (int l = 0; l < BLAKE_LANES; l++)
+                where[l] = scale_to(where[l], (uint32_t)bins);
+            blake_lanes_first(keyed, ids[c], CLOSING(TAG_SIGN), signs);
+            gather_block(values + start * bins, bins, size, where, signs, totals + c);
+        }
+    }
+}
+
+/* Only for `faintly bench`: what others do. A bare random read-modify-write, and the loop of
+ * the paper's estimator as one would write it down. */
+API void faintly_bare_add_32(int32_t *table, const uint32_t *index, const int32_t *weight,
+                             int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        table[index[i]] += weight[i];
+}
+
+API void faintly_bare_add_64(int64_t *table, const uint32_t *index, const int32_t *weight,
+                             int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        table[index[i]] += weight[i];
+}
+
+API void faintly_paper_loop(const uint64_t *seeds, const int64_t *values, int64_t bins,
+                            int64_t reports, const uint64_t *ids, int64_t count,
+                            int64_t *totals)
+{
+    for (int64_t c = 0; c < count; c++) {
+        int64_t total = 0;
+        for (int64_t i = 0; i < reports; i++) {
+            const uint32_t bin = scale_to(half_sip(seeds[i], ids[c], CLOSING(TAG_BIN)),
+                                          (uint32_t)bins);
+            const int64_t value = values[i * bins + bin];
+            total += half_sip(seeds[i], ids[c], CLOSING(TAG_SIGN)) & 1 ? -value : value;
+        }
+        totals[c] = total;
     }
 }
 
@@ -389,29 +935,34 @@ API void faintly_solve_gf2(const int64_t *offsets, int64_t segments, const uint3
     }
 }
 
-#define PARITY_BLOCK 256 /* reports whose folded words stay in the first cache */
-
-API void faintly_read_parity(const uint64_t *seeds, const uint32_t *columns, int64_t words,
-                             int64_t reports, const uint64_t *ids, int64_t count,
-                             int64_t *totals)
+/* columns: (words, reports), so that a loop over reports runs along memory. */
+HOT API void faintly_read_parity(const uint64_t *seeds, const uint32_t *columns, int64_t words,
+                                 int64_t reports, const uint64_t *ids, int64_t count,
+                                 int64_t *totals)
 {
-    uint32_t folded[PARITY_BLOCK];
-    for (int64_t start = 0; start < reports; start += PARITY_BLOCK) {
-        const uint64_t *key = seeds + start;
-        const int64_t size = reports - start < PARITY_BLOCK ? reports - start : PARITY_BLOCK;
+    uint32_t folded[REPORT_BLOCK], v0[REPORT_BLOCK], v1[REPORT_BLOCK], v2[REPORT_BLOCK],
+        v3[REPORT_BLOCK];
+    for (int64_t start = 0; start < reports; start += REPORT_BLOCK) {
+        const int64_t size = least(reports - start, REPORT_BLOCK);
         for (int64_t c = 0; c < count; c++) {
-            for (int64_t i = 0; i < size; i++)
-                folded[i] = half_sip(key[i], ids[c], CLOSING_WORD(TAG_COIN, 0)) & 1;
+            const uint64_t id = ids[c];
+            for (int64_t i = 0; i < size; i++) {
+                const struct sip opened = sip_open(seeds[start + i], id);
+                v0[i] = opened.v0, v1[i] = opened.v1, v2[i] = opened.v2, v3[i] = opened.v3;
+                folded[i] = sip_close(opened, CLOSING_WORD(TAG_COIN, 0)) & 1;
+            }
             for (int64_t w = 0; w < words; w++) {
                 const uint32_t *column = columns + w * reports + start;
-                for (int64_t i = 0; i < size; i++)
-                    folded[i] ^=
-                        half_sip(key[i], ids[c], CLOSING_WORD(TAG_EQUATION, w)) & column[i];
+                const uint32_t closing = CLOSING_WORD(TAG_EQUATION, w);
+                for (int64_t i = 0; i < size; i++) {
+                    const struct sip opened = {v0[i], v1[i], v2[i], v3[i]};
+                    folded[i] ^= sip_close(opened, closing) & column[i];
+                }
             }
-            int64_t odd = 0;
+            uint32_t odd = 0;
             for (int64_t i = 0; i < size; i++)
-                odd += parity32(folded[i]);
-            totals[c] += size - 2 * odd;
+                odd += parity_lane(folded[i]);
+            totals[c] += size - 2 * (int64_t)odd;
         }
     }
 }
@@ -657,31 +1208,23 @@ API void faintly_read_polynomial(const uint64_t *seeds, const uint32_t *fields, 
 #define TAG_PROJECTION ((uint32_t)'p')
 #define SLOT_BLOCK 1024 /* reports that stay in the first cache while ids pass by */
 
-API void faintly_read_slots(const uint64_t *seeds, const uint32_t *word, const uint32_t *mask,
-                            const uint32_t *where, const uint32_t *minus, int64_t reports,
-                            int64_t bins, const uint64_t *ids, int64_t count, int64_t *totals,
-                            int64_t *hits)
+HOT API void faintly_read_slots(const uint64_t *seeds, const uint32_t *word,
+                                const uint32_t *mask, const uint32_t *where,
+                                const uint32_t *minus, int64_t reports, int64_t bins,
+                                const uint64_t *ids, int64_t count, int64_t *totals,
+                                int64_t *hits)
 {
     for (int64_t start = 0; start < reports; start += SLOT_BLOCK) {
-        const int64_t end = reports - start < SLOT_BLOCK ? reports : start + SLOT_BLOCK;
+        const int64_t end = least(reports, start + SLOT_BLOCK);
         for (int64_t c = 0; c < count; c++) {
+            const uint64_t id = ids[c];
             uint32_t hit = 0, odd = 0;
-            if (bins == 1) { /* every report hits, and the loop is all hashing */
-                hit = (uint32_t)(end - start);
-                for (int64_t i = start; i < end; i++) {
-                    uint32_t hash =
-                        half_sip(seeds[i], ids[c], CLOSING_WORD(TAG_PROJECTION, word[i]));
-                    odd += ((hash & mask[i]) != 0) ^ minus[i];
-                }
-            } else {
-                for (int64_t i = start; i < end; i++) {
-                    uint32_t hash =
-                        half_sip(seeds[i], ids[c], CLOSING_WORD(TAG_PROJECTION, word[i]));
-                    uint32_t bin = (uint32_t)(((uint64_t)hash * (uint64_t)bins) >> 32);
-                    uint32_t same = bin == where[i];
-                    hit += same;
-                    odd += same & (((hash & mask[i]) != 0) ^ minus[i]);
-                }
+            for (int64_t i = start; i < end; i++) {
+                const uint32_t hash =
+                    half_sip(seeds[i], id, CLOSING_WORD(TAG_PROJECTION, word[i]));
+                const uint32_t same = scale_to(hash, (uint32_t)bins) == where[i];
+                hit += same;
+                odd += same & (((hash & mask[i]) != 0) ^ minus[i]);
             }
             hits[c] += hit;
             totals[c] += (int64_t)hit - 2 * (int64_t)odd;

@@ -22,8 +22,7 @@ def scatter_add(tables: TableArray, index: WordArray, weight: NarrowArray, mass:
     """
     bits = arguments.tables(tables, "tables")
     index, weight = arguments.cells(index, weight)
-    if len(index) and index.max() >= tables.size:
-        raise IndexError("a cell lies outside its table")
+    arguments.inside(int(index.max()) if len(index) else -1, tables.size)
     mass = arguments.mass_after(mass, int(np.abs(weight.astype(np.int64)).sum()), bits)
     np.add.at(tables.reshape(-1), index, weight)
     return mass
@@ -32,7 +31,7 @@ def scatter_add(tables: TableArray, index: WordArray, weight: NarrowArray, mass:
 def walsh_hadamard(rows: TableArray) -> None:
     """Replace each row f of 2^D integers by its transform Σ_r f[r]·(-1)^<r,c>, in place."""
     bits = arguments.power_of_two_columns(rows)
-    check_masses(rows, bits)
+    arguments.transform_fits(_heaviest(rows), bits)
     count, size = rows.shape
     half = 1
     while half < size:
@@ -43,18 +42,17 @@ def walsh_hadamard(rows: TableArray) -> None:
         half *= 2
 
 
-def check_masses(rows: TableArray, bits: int) -> None:
-    """Refuse rows whose sums of absolute values might overflow in a transform."""
-    for row in rows:
-        # Sums of floats are near enough: half the range is left as a margin.
-        if np.abs(row.astype(np.float64)).sum() >= (2**62 if bits == 64 else 2**31):
-            raise OverflowError(f"rows of {bits} bits could overflow; widen them first")
+def _heaviest(rows: TableArray) -> int:
+    """Return the largest sum of |entries| of a row, as an integer that cannot overflow."""
+    magnitudes = np.abs(rows.astype(np.int64)).view(np.uint64)  # also right for -2^63
+    upper = (magnitudes >> np.uint64(32)).sum(axis=1).tolist()
+    lower = (magnitudes & hashing.LOW32).sum(axis=1).tolist()
+    return max(((a << 32) + b for a, b in zip(upper, lower, strict=True)), default=0)
 
 
 def look_up(tables: TableArray, cells: WordArray, flips: WordArray) -> IntArray:
     """Return the entry of the flattened tables at each cell, negated where a flip is odd."""
-    if len(cells) and cells.max() >= tables.size:
-        raise IndexError("a cell lies outside its table")
+    _, cells, flips = arguments.looked_up(tables, cells, flips)
     return hashing.to_signs(flips) * tables.reshape(-1)[cells]
 
 
@@ -63,6 +61,7 @@ def map_codes(ids: IdArray, factor: WordArray, offset: WordArray, bits: int) -> 
 
     Each round multiplies by an odd factor, adds an offset and folds the upper half down.
     """
+    ids, factor, offset = arguments.bijection(ids, factor, offset, bits)
     low, shift = np.uint32(2**bits - 1), np.uint32((bits + 1) // 2)
     code = ids.astype(np.uint32)
     for multiply, add in zip(factor, offset, strict=True):
@@ -73,12 +72,13 @@ def map_codes(ids: IdArray, factor: WordArray, offset: WordArray, bits: int) -> 
 
 def hash_ids(key: int, ids: IdArray, tag: int) -> WordArray:
     """Return the hash of each id ‖ tag under one key."""
+    ids = arguments.one_key(key, ids, tag)
     return hashing.mix(np.uint64(key), ids, tag)
 
 
 def read_cells(index: WordArray, weight: NarrowArray, codes: WordArray) -> IntArray:
     """Return Σ_i weight_i·(-1)^<index_i,code> for each code, over cells i of one table."""
-    index, weight = arguments.cells(index, weight)
+    index, weight, codes = arguments.read_cells(index, weight, codes)
     totals = np.zeros(len(codes), dtype=np.int64)
     for position, code in enumerate(codes):
         totals[position] = (hashing.to_signs(hashing.parity(index & code)) * weight).sum()
@@ -122,11 +122,14 @@ def _read_hashed(seeds: IdArray, values: IntArray, ids: IdArray, family: str) ->
 
 def hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
     """Return words (items, count): entry [i, w] hashes ids[i] ‖ tag ‖ w under seeds[i]."""
+    arguments.one_byte(tag, "tag")
+    seeds, ids = arguments.own_keys(seeds, ids, count, arguments.MOST_WORDS)
     return hashing.hash_words(seeds, ids, tag, count, "prf")
 
 
 def hash_wide(seeds: IdArray, ids: IdArray, count: int) -> WordArray:
     """Return words (items, count) of BLAKE2s, eight from each call."""
+    seeds, ids = arguments.own_keys(seeds, ids, count, 8 * arguments.MOST_WORDS)
     return hashing.wide_words(seeds, ids, count)
 
 
@@ -147,6 +150,7 @@ def solve_gf2(
         answers: (items,) of 0 and 1.
         free: (segments, words) uniform bits, for a uniform solution.
     """
+    offsets, order, rows, answers, free = arguments.equations(offsets, order, rows, answers, free)
     out = free.copy()
     for segment in range(len(free)):
         first, last = int(offsets[segment]), int(offsets[segment + 1])
@@ -179,6 +183,7 @@ def _solve(equations: list[tuple[int, int]], free: int) -> int:
 
 def read_parity(seeds: IdArray, payload: WordArray, ids: IdArray) -> IntArray:
     """Return Σ_i (-1)^(<payload_i, a_i(x)> + c_i(x)) for each id x, hashing with HalfSipHash."""
+    seeds, payload, ids = arguments.parity_reports(seeds, payload, ids)
     totals = np.zeros(len(ids), dtype=np.int64)
     for position, item in enumerate(ids):
         repeated = np.full(len(seeds), item, dtype=np.uint64)
@@ -198,6 +203,7 @@ def read_slots(
     has the bit mask_i, and the other one if minus_i is 1. The rows of `slots` are word, mask,
     where and minus.
     """
+    seeds, slots, ids = arguments.slot_reports(seeds, slots, ids, bins)
     word, mask, where, minus = slots
     totals, hits = np.zeros(len(ids), dtype=np.int64), np.zeros(len(ids), dtype=np.int64)
     closing = np.uint32(10 << 24 | hashing.PROJECTION) | (word << np.uint32(8))
@@ -220,11 +226,13 @@ def project_prf(
     Segment i owns items offsets[i]:offsets[i+1]. σ is -1 where `negative` is 1, and s_g(x) is
     -1 where bit g of the hash of x under seeds[i] is 1.
     """
+    seeds, offsets, negative = arguments.segments(seeds, offsets, negative)
+    ids = arguments.projected_ids(ids, negative, groups)
     owners = np.repeat(np.arange(len(seeds)), np.diff(offsets))
     words = hash_words(seeds[owners], ids, hashing.PROJECTION, -(-groups // 32))
     octets = words.astype("<u4", copy=False).view(np.uint8)
     odd = np.unpackbits(octets, axis=1, count=groups, bitorder="little")
-    return _sign_sums(odd ^ negative.astype(np.uint8)[:, None], offsets)
+    return _sign_sums(odd ^ negative[:, None], offsets)
 
 
 def project_linear(
@@ -240,11 +248,13 @@ def project_linear(
 
     r_g is `bits` bits of the hash of g under the segment's seed; σ is -1 where `negative` is 1.
     """
+    seeds, offsets, negative = arguments.segments(seeds, offsets, negative)
+    codes = arguments.projected_codes(codes, negative, groups, bits)
     owners = np.repeat(np.arange(len(seeds)), np.diff(offsets))
     counter = np.arange(groups, dtype=np.uint64)
     rows = hashing.mix(seeds[:, None], counter[None, :], hashing.GROUP) & np.uint32(2**bits - 1)
     odd = hashing.parity(rows[owners] & codes[:, None])
-    return _sign_sums(odd ^ negative.astype(np.uint8)[:, None], offsets)
+    return _sign_sums(odd ^ negative[:, None], offsets)
 
 
 def _sign_sums(odd: AnyArray, offsets: IntArray) -> IntArray:

@@ -1,9 +1,11 @@
-"""Reference and compiled kernels: the same integers, and the same refusals."""
+"""Reference and compiled kernels: the same integers as a plain definition, the same refusals."""
 
 import numpy as np
 import pytest
 
-from faintly.kernels import compiled, reference
+from faintly import kernels as chosen
+from faintly.kernels import comparison, compiled, reference
+from faintly.primitives import hashing
 from faintly.primitives.entropy import seeded
 from faintly.testing import plain
 
@@ -11,6 +13,7 @@ COMPILED = pytest.param(
     compiled, id="c", marks=pytest.mark.skipif(not compiled.available(), reason="not compiled")
 )
 BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
+WIDTHS = pytest.mark.parametrize("dtype", [np.int32, np.int64])
 
 
 def words(label, *shape):
@@ -25,35 +28,143 @@ def signed(label, *shape):
     return words(label, *shape).astype(np.int64) - 2**31
 
 
-@BOTH
-@pytest.mark.parametrize("count", [0, 1, 2, 7, 1001])
-@pytest.mark.parametrize("shape", [(1, 2), (3, 8), (1, 1)])
-def test_scatter_add(kernels, count, shape):
-    table = words("table", count).astype(np.int64) % shape[0]
-    index = words("index", count).astype(np.int64) % shape[1]
-    weight = signed("weight", count)
-    tables = np.arange(shape[0] * shape[1], dtype=np.int64).reshape(shape)
-    wanted = tables.copy()
-    for j, cell, add in zip(table.tolist(), index.tolist(), weight.tolist(), strict=True):
-        wanted[j, cell] += add
-    assert kernels.scatter_add(tables, table, index, weight) is None
-    np.testing.assert_array_equal(tables, wanted)
+def small(label, *shape):
+    """Return weights of a few bits, some of them negative or zero."""
+    return (words(label, *shape) % np.uint32(201)).astype(np.int32) - 100
 
 
-@BOTH
-@pytest.mark.parametrize("count", [0, 1, 3])
-@pytest.mark.parametrize("bits", [0, 1, 2, 3, 6, 9])
-def test_walsh_hadamard(kernels, count, bits):
-    rows = signed("rows", count, 2**bits)
+def sylvester(bits):
     index = np.arange(2**bits)
-    matrix = 1 - 2 * (np.bitwise_count(index[:, None] & index[None, :]) & 1).astype(np.int64)
-    wanted = rows @ matrix
+    return 1 - 2 * (np.bitwise_count(index[:, None] & index[None, :]) & 1).astype(np.int64)
+
+
+@BOTH
+@WIDTHS
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 1001])
+@pytest.mark.parametrize("shape", [(1, 2), (3, 8), (1, 1), (2, 2**17)])
+def test_scatter_add(kernels, dtype, count, shape):
+    index = words("index", count) % np.uint32(shape[0] * shape[1])
+    weight = small("weight", count)
+    tables = np.arange(shape[0] * shape[1], dtype=dtype).reshape(shape)
+    wanted = tables.ravel().tolist()
+    for cell, add in zip(index.tolist(), weight.tolist(), strict=True):
+        wanted[cell] += add
+    mass = kernels.scatter_add(tables, index, weight, 5)
+    assert mass == 5 + sum(map(abs, weight.tolist()))
+    assert tables.ravel().tolist() == wanted
+
+
+@BOTH
+@WIDTHS
+@pytest.mark.parametrize("count", [0, 1, 3, 11])
+@pytest.mark.parametrize("bits", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11])
+def test_walsh_hadamard(kernels, dtype, count, bits):
+    rows = (words("rows", count, 2**bits).astype(np.int64) % 4001 - 2000).astype(dtype)
+    wanted = rows.astype(np.int64) @ sylvester(bits)
     kernels.walsh_hadamard(rows)
     np.testing.assert_array_equal(rows, wanted)
-    again = rows.copy()
-    kernels.walsh_hadamard(again)
-    kernels.walsh_hadamard(again)
-    np.testing.assert_array_equal(again, rows * 2**bits)
+
+
+@BOTH
+def test_a_long_transform(kernels, monkeypatch):
+    monkeypatch.setattr(compiled, "LONG", 2**14)
+    monkeypatch.setenv("FAINTLY_THREADS", "3")
+    spikes = {5: 3, 2**14 - 1: -7, 12345: 11}
+    rows = np.zeros((1, 2**14), dtype=np.int32)
+    rows[0, list(spikes)] = list(spikes.values())
+    kernels.walsh_hadamard(rows)
+    at = np.arange(2**14)
+    wanted = sum(
+        value * hashing.to_signs(hashing.parity(at & cell)) for cell, value in spikes.items()
+    )
+    np.testing.assert_array_equal(rows[0], wanted)
+
+
+@BOTH
+@WIDTHS
+def test_a_transform_may_use_the_whole_range_and_no_more(kernels, dtype):
+    largest = np.iinfo(dtype).max
+    fits = np.array([[largest - 5, 0, -3, 2], [0, 0, 0, largest]], dtype=dtype)
+    wanted = [[sum(s * int(x) for s, x in zip(signs, row, strict=True)) for signs in sylvester(2)]
+              for row in fits]  # fmt: skip
+    kernels.walsh_hadamard(fits)
+    assert fits.tolist() == wanted
+    for row in ([largest - 5, 1, -3, 2], [np.iinfo(dtype).min, 0, 0, 0]):
+        heavy = np.array([[0, 0, 0, 0], row, [1, 1, 1, 1]], dtype=dtype)
+        before = heavy.copy()
+        with pytest.raises(OverflowError, match="widen"):
+            kernels.walsh_hadamard(heavy)
+        np.testing.assert_array_equal(heavy, before)
+
+
+@BOTH
+@WIDTHS
+@pytest.mark.parametrize("count", [0, 1, 19, 1000])
+def test_look_up(kernels, dtype, count):
+    tables = small("tables", 3, 32).astype(dtype)
+    tables.flags.writeable = False  # as a mapped file is
+    cells, flips = words("cells", count) % np.uint32(96), words("flips", count)
+    flat = tables.ravel().tolist()
+    wanted = [
+        -flat[cell] if flip & 1 else flat[cell]
+        for cell, flip in zip(cells.tolist(), flips.tolist(), strict=True)
+    ]
+    found = kernels.look_up(tables, cells, flips)
+    assert found.dtype == np.int64
+    assert found.tolist() == wanted
+
+
+@BOTH
+@pytest.mark.parametrize("bits", [1, 2, 7, 16, 31, 32])
+@pytest.mark.parametrize("count", [0, 1, 3, 600])
+def test_map_codes(kernels, bits, count):
+    ids, factor, offset = wide("ids", count), words("factor", 4) | np.uint32(1), words("offset", 4)
+    wanted = []
+    for code in ids.tolist():
+        for times, plus in zip(factor.tolist(), offset.tolist(), strict=True):
+            code = (code * times + plus) % 2**bits  # noqa: PLW2901
+            code ^= code >> (bits + 1) // 2  # noqa: PLW2901
+        wanted.append(code)
+    if bits == 32 or count == 0:  # at 32 bits an id keeps its lower half
+        wanted = [code % 2**32 for code in wanted]
+    assert kernels.map_codes(ids, factor, offset, bits).tolist() == wanted
+
+
+@BOTH
+@pytest.mark.parametrize("count", [0, 1, 5, 37])
+@pytest.mark.parametrize("key", [0, 2**64 - 1, 0x0123456789ABCDEF])
+def test_hash_ids(kernels, count, key):
+    ids = wide("ids", count)
+    wanted = [plain.half_sip(key, item.to_bytes(8, "little") + b"m") for item in ids.tolist()]
+    assert kernels.hash_ids(key, ids, ord("m")).tolist() == wanted
+
+
+def plain_cells(index, weight, codes):
+    cells = list(zip(index.tolist(), weight.tolist(), strict=True))
+    return [
+        sum(add * (1 - 2 * plain.parity(cell & code)) for cell, add in cells)
+        for code in codes.tolist()
+    ]
+
+
+EXTREMES = np.array([2**31 - 1, -(2**31), 0, 1, -1, 5], dtype=np.int32)
+
+
+@BOTH
+@pytest.mark.parametrize("cells", [0, 1, 31, 33, 1024, 1300])
+@pytest.mark.parametrize("bits", [1, 9, 20, 21, 32])
+@pytest.mark.parametrize("kind", ["signs", "small", "any", "extremes"])
+def test_read_cells(kernels, cells, bits, kind):
+    index, codes = words("index", cells) >> np.uint32(32 - bits), words("codes", 7)
+    weight = {
+        "signs": small("weight", cells) % np.int32(2) * np.int32(2) - np.int32(1),
+        "small": small("weight", cells),
+        "any": words("weight", cells).view(np.int32),
+        "extremes": np.resize(EXTREMES, cells),
+    }[kind]
+    found = kernels.read_cells(index, weight, codes)
+    assert found.dtype == np.int64
+    assert found.tolist() == plain_cells(index, weight, codes)
 
 
 def plain_linear(row, matrix, values, codes):
@@ -68,7 +179,7 @@ def plain_linear(row, matrix, values, codes):
 
 
 @BOTH
-@pytest.mark.parametrize("reports", [0, 1, 5, 33])
+@pytest.mark.parametrize("reports", [0, 1, 5, 33, 300])
 @pytest.mark.parametrize("width", [0, 1, 3])
 @pytest.mark.parametrize("keys", [0, 1, 9])
 def test_read_linear(kernels, reports, width, keys):
@@ -90,106 +201,255 @@ def test_read_linear(kernels, reports, width, keys):
 @pytest.mark.parametrize("keys", [0, 1, 5])
 def test_read_hashed(kernels, family, reports, bins, keys):
     seeds, values, ids = wide("seeds", reports), signed("v", reports, bins), wide("ids", keys)
-    plan = {"parameters": {"bins": bins}, "hashing": {"family": family}}
-    wanted = [0] * keys
-    for position, item in enumerate(ids.tolist()):
-        for seed, row in zip(seeds.tolist(), values.tolist(), strict=True):
-            where, sign = plain.place(plan, seed, item)
-            wanted[position] += sign * row[where]
+    wanted = plain_hashed(family, seeds, values, ids)
     found = getattr(kernels, f"read_{family}")(seeds, values, ids)
     assert found.dtype == np.int64
     assert found.tolist() == wanted
 
 
+def plain_hashed(family, seeds, values, ids):
+    plan = {"parameters": {"bins": values.shape[1]}, "hashing": {"family": family}}
+    wanted = [0] * len(ids)
+    for position, item in enumerate(ids.tolist()):
+        for seed, row in zip(seeds.tolist(), values.tolist(), strict=True):
+            where, sign = plain.place(plan, seed, item)
+            wanted[position] += sign * row[where]
+    return wanted
+
+
 @BOTH
-@pytest.mark.parametrize(
-    ("table", "index"), [([0, 2], [0, 0]), ([-1, 0], [0, 0]), ([0, 0], [0, 4]), ([0, 0], [0, -1])]
-)
-def test_a_cell_outside_is_refused_before_anything_is_added(kernels, table, index):
-    tables = np.zeros((2, 4), dtype=np.int64)
+@pytest.mark.parametrize("reports", [0, 1, 18])
+@pytest.mark.parametrize("size", [1, 3])
+def test_read_parity(kernels, reports, size):
+    seeds, payload, ids = wide("seeds", reports), words("payload", reports, size), wide("ids", 4)
+    wanted = []
+    for item in ids.tolist():
+        total = 0
+        for seed, own in zip(seeds.tolist(), payload.tolist(), strict=True):
+            odd = plain_word(seed, item, "c", 0) & 1
+            for number, word in enumerate(own):
+                odd ^= plain.parity(plain_word(seed, item, "a", number) & word)
+            total += 1 - 2 * odd
+        wanted.append(total)
+    assert kernels.read_parity(seeds, payload, ids).tolist() == wanted
+
+
+def plain_word(seed, item, letter, number):
+    return plain.half_sip(seed, item.to_bytes(8, "little") + letter.encode() + bytes([number]))
+
+
+@BOTH
+@pytest.mark.parametrize("reports", [0, 1, 50])
+@pytest.mark.parametrize("bins", [1, 3, 2**32 - 1])
+def test_read_slots(kernels, reports, bins):
+    seeds, ids = wide("seeds", reports), wide("ids", 4)
+    where = words("where", reports) % np.uint32(bins)
+    slots = np.stack(
+        [
+            words("word", reports) % np.uint32(256),
+            np.uint32(1) << words("bit", reports) % np.uint32(32),
+            where,
+            words("minus", reports) % np.uint32(2),
+        ]
+    )
+    if reports:  # one certain hit where hits are rare
+        slots[2, 0] = plain_word(int(seeds[0]), int(ids[0]), "p", int(slots[0, 0])) * bins >> 32
+    wanted = []
+    for item in ids.tolist():
+        total = hits = 0
+        for seed, (word, mask, at, minus) in zip(seeds.tolist(), slots.T.tolist(), strict=True):
+            hashed = plain_word(seed, item, "p", word)
+            if hashed * bins >> 32 == at:
+                hits += 1
+                total += 1 - 2 * (bool(hashed & mask) ^ minus)
+        wanted.append((total, hits))
+    totals, hits = kernels.read_slots(seeds, slots, ids, bins)
+    assert list(zip(totals.tolist(), hits.tolist(), strict=True)) == wanted
+
+
+@pytest.mark.parametrize("bins", [1, 5, 16])
+def test_the_loop_of_the_paper_gives_the_same_integers(bins):
+    seeds, values, ids = wide("seeds", 40), signed("v", 40, bins), wide("ids", 6)
+    found = comparison.paper_loop(seeds, values, ids)
+    np.testing.assert_array_equal(found, chosen.read_prf(seeds, values, ids))
+    assert found.tolist() == plain_hashed("prf", seeds, values, ids)
+
+
+@WIDTHS
+def test_the_bare_loop_adds_the_same(dtype):
+    tables, bare = np.zeros((1, 64), dtype), np.zeros((1, 64), dtype)
+    index, weight = words("index", 99) % np.uint32(64), small("weight", 99)
+    chosen.scatter_add(tables, index, weight, 0)
+    comparison.bare_add(bare, index, weight)
+    np.testing.assert_array_equal(bare, tables)
+
+
+def test_the_instructions_in_use_have_a_name():
+    names = {"c": {"avx512", "avx2", "baseline", "neon"}, "numpy": {"numpy"}}
+    assert chosen.instructions() in names[chosen.active]
+
+
+@BOTH
+@pytest.mark.parametrize("index", [[0, 8], [2**32 - 1, 0]])
+def test_a_cell_outside_is_refused_before_anything_is_added(kernels, index):
+    tables = np.zeros((2, 4), dtype=np.int32)
+    cells = np.array(index, dtype=np.uint32)
     with pytest.raises(IndexError, match="outside its table"):
-        kernels.scatter_add(tables, np.array(table), np.array(index), np.array([1, 1]))
+        kernels.scatter_add(tables, cells, np.ones(2, np.int32), 0)
     assert not tables.any()
+    with pytest.raises(IndexError, match="outside its table"):
+        kernels.look_up(tables, cells, np.zeros(2, np.uint32))
+    with pytest.raises(IndexError, match="outside its table"):
+        kernels.look_up(np.zeros((0, 4), np.int32), cells[:1] & 0, cells[:1])
 
 
 @BOTH
-@pytest.mark.parametrize("which", ["table", "index", "weight"])
-@pytest.mark.parametrize("bad", [np.array([0.5]), np.array([0, 0])], ids=["float", "length"])
-def test_columns_that_do_not_fit_are_refused(kernels, which, bad):
-    tables = np.zeros((1, 4), dtype=np.int64)
-    columns = {name: np.zeros(1, dtype=np.int64) for name in ("table", "index", "weight")}
-    columns[which] = bad
-    with pytest.raises((TypeError, ValueError, IndexError)):
-        kernels.scatter_add(tables, **columns)
-    assert not tables.any()
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_a_mass_that_could_overflow_is_refused_before_anything_is_added(kernels, dtype):
+    limit = 2 ** (np.dtype(dtype).itemsize * 8 - 1)
+    tables, index = np.zeros((1, 2), dtype=dtype), np.zeros(2, dtype=np.uint32)
+    weight = np.array([3, -4], dtype=np.int32)
+    for mass in (limit - 7, limit, -1):
+        with pytest.raises(OverflowError, match="widen"):
+            kernels.scatter_add(tables, index, weight, mass)
+        assert not tables.any()
+    assert kernels.scatter_add(tables, index, weight, limit - 8) == limit - 1
+    heaviest = np.array([-(2**31)], dtype=np.int32)
+    if dtype is np.int32:
+        with pytest.raises(OverflowError):
+            kernels.scatter_add(tables, index[:1], heaviest, 0)
+    else:
+        assert kernels.scatter_add(tables, index[:1], heaviest, 0) == 2**31
+
+
+BAD_TABLES = {
+    "float": np.zeros((2, 8), dtype=np.float64),
+    "int16": np.zeros((2, 8), dtype=np.int16),
+    "unsigned": np.zeros((2, 8), dtype=np.uint32),
+    "big-endian": np.zeros((2, 8), dtype=">i8"),
+    "one-dimension": np.zeros(8, dtype=np.int64),
+    "strided": np.zeros((2, 16), dtype=np.int64)[:, ::2],
+    "fortran": np.asfortranarray(np.zeros((2, 8), dtype=np.int32)),
+    "unaligned": np.zeros(2 * 8 * 4 + 1, dtype=np.uint8)[1:].view(np.int32).reshape(2, 8),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("name", BAD_TABLES)
+def test_memory_that_is_not_as_expected_is_refused(kernels, name):
+    rows, one = BAD_TABLES[name], np.zeros(1, dtype=np.uint32)
+    with pytest.raises(TypeError, match="C-contiguous"):
+        kernels.walsh_hadamard(rows)
+    with pytest.raises(TypeError, match="C-contiguous"):
+        kernels.scatter_add(rows, one, np.ones(1, np.int32), 0)
+    with pytest.raises(TypeError, match="C-contiguous"):
+        kernels.look_up(rows, one, one)
+    assert not rows.any()
 
 
 @BOTH
 def test_tables_that_cannot_be_written_are_refused(kernels):
     tables = np.zeros((1, 4), dtype=np.int64)
     tables.flags.writeable = False
-    with pytest.raises((TypeError, ValueError)):
-        kernels.scatter_add(tables, np.array([0]), np.array([1]), np.array([1]))
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises(TypeError, match="writeable"):
+        kernels.scatter_add(tables, np.zeros(1, np.uint32), np.ones(1, np.int32), 0)
+    with pytest.raises(TypeError, match="writeable"):
         kernels.walsh_hadamard(tables)
-    assert not tables.any()
-
-
-@pytest.mark.parametrize("kernels", [COMPILED])
-@pytest.mark.parametrize(
-    "rows",
-    [
-        np.zeros((2, 8), dtype=np.int32),
-        np.zeros((2, 8), dtype=np.float64),
-        np.zeros((2, 8), dtype=">i8"),
-        np.zeros(8, dtype=np.int64),
-        np.zeros((2, 16), dtype=np.int64)[:, ::2],
-        np.asfortranarray(np.zeros((2, 8), dtype=np.int64)),
-    ],
-    ids=["int32", "float", "big-endian", "one-dimension", "strided", "fortran"],
-)
-def test_memory_that_is_not_as_expected_is_refused(kernels, rows):
-    with pytest.raises(TypeError, match="C-contiguous int64"):
-        kernels.walsh_hadamard(rows)
-    with pytest.raises(TypeError, match="C-contiguous int64"):
-        kernels.scatter_add(rows, np.array([0]), np.array([0]), np.array([1]))
 
 
 @BOTH
 @pytest.mark.parametrize("size", [0, 3, 6, 12])
 def test_a_transform_needs_a_power_of_two(kernels, size):
     rows = np.arange(size, dtype=np.int64).reshape(1, size)
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises(TypeError, match="power of two"):
         kernels.walsh_hadamard(rows)
     assert rows.tolist() == [list(range(size))]
 
 
-@pytest.mark.parametrize("kernels", [COMPILED])
-def test_reports_that_do_not_fit_are_refused(kernels):
-    row, matrix = np.zeros(2, np.uint32), np.zeros((2, 1), np.uint32)
-    values, codes = np.zeros((2, 2), np.int64), np.zeros(1, np.uint32)
-    assert kernels.read_linear(row, matrix, values, codes).tolist() == [0]
-    for bad in (
-        (row[:1], matrix, values, codes),
-        (row, matrix[:1], values, codes),
-        (row, matrix, values[:1], codes),
-        (row, matrix, np.zeros((2, 4), np.int64), codes),
-        (row, matrix, np.zeros((2, 1), np.int64), codes),
-        (row, matrix[:, 0], values, codes),
-        (row, matrix, values, codes[None, :]),
-    ):
-        with pytest.raises(TypeError):
-            kernels.read_linear(*bad)
-    seeds, ids = np.zeros(2, np.uint64), np.zeros(1, np.uint64)
-    for reader in (kernels.read_prf, kernels.read_blake2s):
-        for bad in (
-            (seeds[:1], values, ids),
-            (seeds, values[:, :0], ids),
-            (seeds, values[0], ids),
-            (seeds, values, ids[None, :]),
-        ):
-            with pytest.raises(TypeError):
-                reader(*bad)
+U32, U64, I32 = np.zeros(2, np.uint32), np.zeros(2, np.uint64), np.zeros(2, np.int32)
+VALUES, MATRIX = np.zeros((2, 2), np.int64), np.zeros((2, 1), np.uint32)
+SLOTS = np.zeros((4, 2), np.uint32)
+BYTES, OFFSETS = np.zeros(2, np.uint8), np.array([0, 1, 2])
+GOOD = {
+    "scatter_add": (np.zeros((1, 4), np.int32), U32, I32, 0),
+    "look_up": (np.zeros((1, 4), np.int32), U32, U32),
+    "map_codes": (U64, U32, U32, 8),
+    "hash_ids": (7, U64, 9),
+    "read_cells": (U32, I32, U32),
+    "read_linear": (U32, MATRIX, VALUES, U32),
+    "read_prf": (U64, VALUES, U64),
+    "read_blake2s": (U64, VALUES, U64),
+    "read_parity": (U64, MATRIX, U64),
+    "read_slots": (U64, SLOTS, U64, 2),
+    "hash_words": (U64, U64, 9, 2),
+    "hash_wide": (U64, U64, 2),
+    "solve_gf2": (OFFSETS, U32, MATRIX, BYTES, MATRIX),
+    "project_prf": (U64, OFFSETS, U64, BYTES, 4),
+}
+BAD = [
+    ("scatter_add", 1, U32[:1]),
+    ("map_codes", 1, U32[:1]),
+    ("map_codes", 3, 0),
+    ("map_codes", 3, 33),
+    ("hash_ids", 0, -1),
+    ("hash_ids", 0, 2**64),
+    ("hash_ids", 2, 256),
+    ("hash_ids", 2, -1),
+    ("look_up", 1, U32[:1]),
+    ("read_cells", 0, U32[:1]),
+    ("read_linear", 0, U32[:1]),
+    ("read_linear", 1, MATRIX[:1]),
+    ("read_linear", 2, VALUES[:1]),
+    ("read_linear", 2, np.zeros((2, 4), np.int64)),
+    ("read_linear", 2, np.zeros((2, 1), np.int64)),
+    ("read_linear", 1, np.zeros((2, 64), np.uint32)),
+    ("read_prf", 0, U64[:1]),
+    ("read_prf", 1, VALUES[:, :0]),
+    ("read_blake2s", 0, U64[:1]),
+    ("read_blake2s", 1, VALUES[:, :0]),
+    ("read_parity", 0, U64[:1]),
+    ("read_parity", 1, MATRIX[:, :0]),
+    ("read_parity", 1, np.zeros((2, 257), np.uint32)),
+    ("read_slots", 0, U64[:1]),
+    ("read_slots", 1, SLOTS[:3]),
+    ("read_slots", 1, SLOTS + np.array([[256], [0], [0], [0]], np.uint32)),
+    ("read_slots", 1, SLOTS + np.array([[0], [0], [0], [2]], np.uint32)),
+    ("read_slots", 3, 0),
+    ("read_slots", 3, 2**32),
+    ("hash_words", 0, U64[:1]),
+    ("hash_words", 2, 256),
+    ("hash_words", 3, 257),
+    ("hash_wide", 2, 2049),
+    ("solve_gf2", 0, np.array([0, 1, 3])),
+    ("solve_gf2", 0, np.array([0, 3, 2])),
+    ("solve_gf2", 1, U32[:1]),
+    ("solve_gf2", 3, BYTES + np.uint8(2)),
+    ("solve_gf2", 4, MATRIX[:1]),
+    ("project_prf", 1, np.array([0, 2, 1])),
+    ("project_prf", 3, BYTES + np.uint8(2)),
+    ("project_prf", 4, 0),
+    ("project_prf", 4, 8193),
+]
+
+
+@BOTH
+@pytest.mark.parametrize("name", GOOD)
+def test_arrays_of_other_types_and_shapes_are_refused(kernels, name):
+    kernel, good = getattr(kernels, name), GOOD[name]
+    kernel(*good)
+    for place, value in enumerate(good):
+        if isinstance(value, np.ndarray):
+            for bad in (value.astype(np.float64), value[None]):
+                with pytest.raises(TypeError):
+                    kernel(*good[:place], bad, *good[place + 1 :])
+
+
+@BOTH
+@pytest.mark.parametrize(("name", "place", "bad"), BAD)
+def test_sizes_and_numbers_that_do_not_fit_are_refused(kernels, name, place, bad):
+    good = GOOD[name]
+    with pytest.raises(TypeError):
+        getattr(kernels, name)(*good[:place], bad, *good[place + 1 :])
 
 
 @BOTH
@@ -200,3 +460,5 @@ def test_other_memory_orders_of_inputs_give_the_same_integers(kernels):
     np.testing.assert_array_equal(kernels.read_prf(seeds[::2], values[::2], ids), wanted)
     fortran = np.asfortranarray(values[::2])
     np.testing.assert_array_equal(kernels.read_prf(seeds[::2], fortran, ids), wanted)
+    unaligned = np.frombuffer(b"." + ids.tobytes(), dtype=np.uint64, offset=1)
+    np.testing.assert_array_equal(kernels.read_prf(seeds[::2], fortran, unaligned), wanted)

@@ -1,0 +1,211 @@
+"""Laws of the kernels: C and numpy give the same integers, however many threads share the work."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from faintly.kernels import compiled, reference, threads
+
+pytestmark = pytest.mark.skipif(not compiled.available(), reason="not compiled")
+
+# Odd sizes, and sizes just off the blocks of 16, 256, 512 and 1024 that kernels.c works in.
+SIZES = st.one_of(
+    st.integers(0, 70),
+    st.sampled_from([127, 255, 256, 257, 511, 513, 1023, 1024, 1025, 1057, 2049, 3001]),
+)
+FEW = st.integers(0, 9)
+SEEDS = st.integers(0, 2**32 - 1)
+THREADS = (1, 2, 3, 5)
+
+
+@pytest.fixture(autouse=True)
+def _small_slices(monkeypatch):
+    """Let threads share even small inputs."""
+    for name in ("ENTRIES", "KEYS", "PAIRS", "SLICED_PAIRS"):
+        monkeypatch.setattr(compiled, name, 1)
+    monkeypatch.setattr(compiled, "LONG", 2**12)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _restored():
+    before = os.environ.get("FAINTLY_THREADS")
+    yield
+    os.environ.pop("FAINTLY_THREADS", None)
+    if before is not None:
+        os.environ["FAINTLY_THREADS"] = before
+
+
+def same(name, *case, **options):
+    """Assert that the compiled kernel equals the reference under every number of threads."""
+    wanted = getattr(reference, name)(*case, **options)
+    for count in THREADS:
+        os.environ["FAINTLY_THREADS"] = str(count)
+        np.testing.assert_array_equal(getattr(compiled, name)(*case, **options), wanted)
+
+
+def words(rng, *shape, below=2**32):
+    return rng.integers(0, below, shape, dtype=np.uint32)
+
+
+def wide(rng, *shape):
+    return rng.integers(0, 2**64, shape, dtype=np.uint64)
+
+
+@given(SEEDS, st.integers(0, 5), st.integers(0, 13), st.sampled_from([np.int32, np.int64]))
+@example(1, 1, 13, np.int32)
+@example(1, 2, 12, np.int64)
+@example(1, 5, 3, np.int32)
+def test_transforms_agree_and_undo_themselves(seed, count, bits, dtype):
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-(2**12), 2**12, (count, 2**bits)).astype(dtype)
+    wanted = rows.copy()
+    reference.walsh_hadamard(wanted)
+    for number in THREADS:
+        os.environ["FAINTLY_THREADS"] = str(number)
+        found = rows.copy()
+        compiled.walsh_hadamard(found)
+        np.testing.assert_array_equal(found, wanted)
+    twice = wanted.astype(np.int64)
+    compiled.walsh_hadamard(twice)
+    np.testing.assert_array_equal(twice, rows.astype(np.int64) << bits)
+
+
+@given(SEEDS, st.integers(0, 3), st.integers(0, 6), st.sampled_from([np.int32, np.int64]))
+def test_transforms_refuse_the_same_rows(seed, count, bits, dtype):
+    rng = np.random.default_rng(seed)
+    limit = 2 ** (np.dtype(dtype).itemsize * 8 - 1)
+    rows = rng.integers(-limit, limit, (count, 2**bits), dtype=dtype) >> dtype(bits)
+    seen = []
+    for kernels in (reference, compiled):
+        own = rows.copy()
+        try:
+            kernels.walsh_hadamard(own)
+        except OverflowError:
+            np.testing.assert_array_equal(own, rows)
+            own = None
+        seen.append(own)
+    np.testing.assert_array_equal(seen[0], seen[1])
+
+
+@given(SEEDS, SIZES, st.integers(0, 18), st.sampled_from([np.int32, np.int64]))
+def test_scatters_agree(seed, count, bits, dtype):
+    rng = np.random.default_rng(seed)
+    index, weight = words(rng, count, below=2**bits), rng.integers(-999, 999, count, np.int32)
+    found = np.zeros((1, 2**bits), dtype=dtype)
+    wanted = found.copy()
+    mass = reference.scatter_add(wanted, index, weight, 1)
+    assert compiled.scatter_add(found, index, weight, 1) == mass
+    np.testing.assert_array_equal(found, wanted)
+
+
+@given(SEEDS, SIZES, st.integers(1, 99), st.sampled_from([np.int32, np.int64]))
+def test_look_ups_agree(seed, count, size, dtype):
+    rng = np.random.default_rng(seed)
+    tables = rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, (1, size), dtype=dtype)
+    same("look_up", tables, words(rng, count, below=size), words(rng, count))
+
+
+@given(SEEDS, SIZES, st.integers(1, 32), st.integers(0, 5))
+def test_codes_agree(seed, count, bits, rounds):
+    rng = np.random.default_rng(seed)
+    same("map_codes", wide(rng, count), words(rng, rounds), words(rng, rounds), bits)
+
+
+@given(SEEDS, SIZES, st.integers(0, 2**64 - 1), st.integers(0, 255))
+def test_hashes_agree(seed, count, key, tag):
+    same("hash_ids", key, wide(np.random.default_rng(seed), count), tag)
+
+
+@given(SEEDS, SIZES, FEW, st.integers(0, 32), st.integers(0, 32))
+@example(1, 1025, 9, 32, 32)
+@example(1, 1025, 9, 20, 0)
+@example(1, 2049, 40, 21, 1)
+def test_readings_of_cells_agree(seed, cells, keys, index_bits, weight_bits):
+    rng = np.random.default_rng(seed)
+    index = rng.integers(0, 2**index_bits, cells).astype(np.uint32)
+    weight = rng.integers(-(2**weight_bits) // 2, 2**weight_bits // 2 + 1, cells).clip(
+        -(2**31), 2**31 - 1
+    )
+    same("read_cells", index, weight.astype(np.int32), words(rng, keys))
+
+
+@given(SEEDS, SIZES, st.integers(0, 4), FEW)
+def test_readings_of_linear_reports_agree(seed, reports, width, keys):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(-(2**40), 2**40, (reports, 2**width))
+    same("read_linear", words(rng, reports), words(rng, reports, width), values, words(rng, keys))
+
+
+@given(SEEDS, SIZES, st.integers(1, 40), FEW)
+def test_readings_of_hashed_reports_agree(seed, reports, bins, keys):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(-(2**63), 2**63 - 1, (reports, bins))  # sums wrap alike
+    same("read_prf", wide(rng, reports), values, wide(rng, keys))
+
+
+@given(SEEDS, st.integers(0, 40), st.integers(1, 5), st.integers(0, 3))
+def test_readings_under_blake2s_agree(seed, reports, bins, keys):
+    rng = np.random.default_rng(seed)
+    same("read_blake2s", wide(rng, reports), rng.integers(-9, 9, (reports, bins)), wide(rng, keys))
+
+
+@given(SEEDS, SIZES, st.integers(1, 3), FEW)
+def test_readings_of_payloads_agree(seed, reports, size, keys):
+    rng = np.random.default_rng(seed)
+    same("read_parity", wide(rng, reports), words(rng, reports, size), wide(rng, keys))
+
+
+@given(SEEDS, SIZES, st.sampled_from([1, 2, 5, 2**32 - 1]), FEW)
+def test_readings_of_slots_agree(seed, reports, bins, keys):
+    rng = np.random.default_rng(seed)
+    rows = [words(rng, reports, below=b) for b in (256, 2**32, min(bins, 5), 2)]
+    same("read_slots", wide(rng, reports), np.stack(rows), wide(rng, keys), bins)
+
+
+@given(st.integers(0, 50), st.integers(1, 20), st.sampled_from(THREADS))
+def test_slices_cover_a_range_once(count, least, number):
+    os.environ["FAINTLY_THREADS"] = str(number)
+    seen = []
+    threads.parallel(lambda a, b: seen.append((a, b)), count, least)
+    assert [x for a, b in sorted(seen) for x in range(a, b)] == list(range(count))
+    assert len(seen) <= number
+    assert len(seen) == 1 or min(b - a for a, b in seen) >= least
+
+
+@pytest.mark.parametrize("bad", [0, 1])
+def test_what_a_slice_raises_is_raised_when_all_are_done(monkeypatch, bad):
+    monkeypatch.setenv("FAINTLY_THREADS", "2")
+    done = []
+
+    def work(start, stop):
+        if start == bad:
+            raise KeyError(start)
+        done.append(start)
+
+    with pytest.raises(KeyError):
+        threads.parallel(work, 2, 1)
+    assert done == [1 - bad]
+
+
+@pytest.mark.parametrize("bad", ["0", "-1", "two", "1.5"])
+def test_a_number_of_threads_must_be_one(monkeypatch, bad):
+    monkeypatch.setenv("FAINTLY_THREADS", bad)
+    with pytest.raises(ValueError, match="FAINTLY_THREADS"):
+        threads.threads()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_makes_threads_of_its_own(monkeypatch):
+    monkeypatch.setenv("FAINTLY_THREADS", "3")
+    ids = wide(np.random.default_rng(1), 1000)
+    wanted = compiled.hash_ids(1, ids, 2)  # the parent has its pool now
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # a child that waits for threads it does not have is ended
+        agrees = np.array_equal(compiled.hash_ids(1, ids, 2), wanted)
+        os._exit(0 if agrees else 1)
+    assert os.waitpid(child, 0)[1] == 0
