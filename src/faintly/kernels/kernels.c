@@ -1330,27 +1330,12 @@ HOT API void faintly_round_values(const double *values, const uint32_t *words, i
     bad_and_ties[1] = ties;
 }
 
-static inline uint32_t sip_close(uint32_t v0, uint32_t v1, uint32_t v2, uint32_t v3,
-                                 uint32_t closing)
-{
-    v3 ^= closing; SIP_ROUND; v0 ^= closing;
-    v2 ^= 0xff;
-    SIP_ROUND;
-    SIP_ROUND;
-    SIP_ROUND;
-    return v1 ^ v3;
-}
-
 /* The hashes for bin and sign, which share their rounds over the id. */
-static inline void half_sip_place(uint64_t key, uint64_t id, uint32_t *bin, uint32_t *sign)
+INLINE void half_sip_place(uint64_t key, uint64_t id, uint32_t *bin, uint32_t *sign)
 {
-    const uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-    const uint32_t m0 = (uint32_t)id, m1 = (uint32_t)(id >> 32);
-    uint32_t v0 = k0, v1 = k1, v2 = k0 ^ 0x6c796765u, v3 = k1 ^ 0x74656462u;
-    v3 ^= m0; SIP_ROUND; v0 ^= m0;
-    v3 ^= m1; SIP_ROUND; v0 ^= m1;
-    *bin = sip_close(v0, v1, v2, v3, CLOSING(TAG_BIN));
-    *sign = sip_close(v0, v1, v2, v3, CLOSING(TAG_SIGN));
+    const struct sip opened = sip_open(key, id);
+    *bin = sip_close(opened, CLOSING(TAG_BIN));
+    *sign = sip_close(opened, CLOSING(TAG_SIGN));
 }
 
 /* Adds the amounts, negated where a sign is odd, to the bins of one client. */
@@ -1550,7 +1535,7 @@ HOT API void faintly_code_items(const uint64_t *seeds, const int64_t *offsets, i
 
 /* Sixteen cells at once; a narrower machine takes several registers for them. */
 typedef uint32_t lanes __attribute__((vector_size(64)));
-#define LANES 16
+#define STEP 16
 #define LANE_BIT(bit) (-((LANE_NUMBERS >> (bit)) & 1)) /* all ones where a lane's number has it */
 static const lanes LANE_NUMBERS = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
@@ -1570,8 +1555,8 @@ static const lanes LANE_NUMBERS = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
 /* Transforms rows of 2^width words that stand one after another; 16 words are one step. */
 static inline void transform_lanes(uint32_t *words, int64_t count, int64_t width)
 {
-    for (int64_t i = 0; i < count; i += LANES) {
-        const size_t size = sizeof(uint32_t) * (size_t)(count - i < LANES ? count - i : LANES);
+    for (int64_t i = 0; i < count; i += STEP) {
+        const size_t size = sizeof(uint32_t) * (size_t)(count - i < STEP ? count - i : STEP);
         lanes f = {0};
         memcpy(&f, words + i, size);
         if (width > 0) LANE_STEP(f, 0);
@@ -1580,7 +1565,7 @@ static inline void transform_lanes(uint32_t *words, int64_t count, int64_t width
         if (width > 3) LANE_STEP(f, 3);
         memcpy(words + i, &f, size);
     }
-    for (int64_t half = LANES; half < (int64_t)1 << width; half *= 2)
+    for (int64_t half = STEP; half < (int64_t)1 << width; half *= 2)
         for (int64_t start = 0; start < count; start += 2 * half)
             for (int64_t i = start; i < start + half; i++) {
                 const uint32_t a = words[i], b = words[i + half];
@@ -1597,12 +1582,12 @@ static inline void index_cells(const struct drawn *drawn, int64_t i, int64_t wid
     lanes low = {0};
     for (int bit = 0; bit < width && bit < 4; bit++)
         low ^= LANE_BIT(bit) & drawn->matrix[bit][i];
-    for (int64_t first = 0; first < cells; first += LANES) {
+    for (int64_t first = 0; first < cells; first += STEP) {
         uint32_t high = base;
         for (int64_t bit = 4; bit < width; bit++)
             high ^= drawn->matrix[bit][i] & (0u - ((uint32_t)(first >> bit) & 1));
         const lanes made = low ^ high;
-        memcpy(index + first, &made, sizeof *index * (size_t)(cells < LANES ? cells : LANES));
+        memcpy(index + first, &made, sizeof *index * (size_t)(cells < STEP ? cells : STEP));
     }
 }
 
@@ -1684,7 +1669,7 @@ API void faintly_hash_words_blake2s(const uint64_t *seeds, const uint64_t *ids, 
 /* Strings of one block that wait until there are sixteen of them. */
 struct waiting {
     lanes message[16], bytes;
-    int64_t position[LANES];
+    int64_t position[STEP];
     int count;
 };
 
@@ -1765,7 +1750,7 @@ HOT API void faintly_hash_keys(const uint8_t *data, const int64_t *offsets, int6
             continue;
         }
         add_waiting(&some, data + offsets[i], bytes, i);
-        if (some.count == LANES)
+        if (some.count == STEP)
             hash_waiting(&some, keyed, ids);
     }
     hash_waiting(&some, keyed, ids);
