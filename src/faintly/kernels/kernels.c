@@ -733,3 +733,26 @@ API void faintly_project_linear(const uint64_t *seeds, const int64_t *offsets, i
             sums[s * groups + g] = count - 2 * (int64_t)ones[g];
     }
 }
+
+/* What benchmarks compare with, and nothing else calls: a bare read-modify-write, and the
+ * paper's estimator as its formula says it, one key and one report at a time. */
+#define DEFINE_BARE_ADD(bits)                                                                \
+    API void faintly_bare_add_##bits(int##bits##_t *tables, const uint32_t *index,           \
+                                     const int32_t *weight, int64_t count)                   \
+    {                                                                                        \
+        for (int64_t i = 0; i < count; i++)                                                  \
+            tables[index[i]] += weight[i];                                                   \
+    }
+
+DEFINE_BARE_ADD(32)
+DEFINE_BARE_ADD(64)
+
+API void faintly_paper_loop(const uint64_t *seeds, const int64_t *values, int64_t bins,
+                            int64_t reports, const uint64_t *ids, int64_t count, int64_t *totals)
+{
+    for (int64_t c = 0; c < count; c++)
+        for (int64_t i = 0; i < reports; i++)
+            totals[c] += signed_value(half_sip(seeds[i], ids[c], CLOSING(TAG_BIN)),
+                                      half_sip(seeds[i], ids[c], CLOSING(TAG_SIGN)),
+                                      values + i * bins, bins);
+}
