@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 Work = Callable[[], object]
 Clock = Callable[[], float]
 WALL: Clock = time.perf_counter
@@ -22,6 +24,7 @@ WALL: Clock = time.perf_counter
 PROCESSOR: Clock = (
     time.process_time if time.get_clock_info("process_time").resolution <= 1e-6 else WALL
 )
+LARGEST_REUSED = 31 * 2**20  # bytes: glibc reuses no blocks beyond 32 MiB
 THREADS = "FAINTLY_THREADS"  # how many threads the kernels may use
 
 
@@ -74,7 +77,7 @@ def compare(
     """
     rounds: list[tuple[float, float]] = []
     deadline = time.perf_counter() + effort.seconds
-    with _no_collection():
+    with _settled():
         while len(rounds) <= effort.rounds:
             rounds.append((_seconds(ours, before, clock), _seconds(theirs, before, clock)))
             if time.perf_counter() >= deadline:
@@ -87,7 +90,7 @@ def measure(work: Work, effort: Effort, clock: Clock = PROCESSOR) -> Timing:
     """Return the timing of one thing; the first round warms up, as in `compare`."""
     rounds: list[float] = []
     deadline = time.perf_counter() + effort.seconds
-    with _no_collection():
+    with _settled():
         while len(rounds) <= effort.rounds:
             rounds.append(_seconds(work, None, clock))
             if time.perf_counter() >= deadline:
@@ -104,7 +107,13 @@ def _seconds(work: Work, before: Work | None, clock: Clock) -> float:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def _settled() -> Iterator[None]:
+    """Rest garbage collection, and bring the allocator into the state of a long-running process.
+
+    glibc takes larger blocks from the system each time, and waits for their pages each time,
+    until one of that size has been given back once; from then on memory is reused.
+    """
+    np.ones(LARGEST_REUSED, dtype=np.uint8)
     enabled = gc.isenabled()
     gc.collect()
     gc.disable()
