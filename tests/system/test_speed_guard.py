@@ -1,6 +1,6 @@
 """No kernel becomes slow unnoticed: ratios that hold on any machine, with generous limits.
 
-Each limit is several times what is measured, and each check may try again, so that a busy machine
+Each limit is about twice what is measured or more, and each check may try again, so that a busy machine
 passes. The mutant beside them is the reference: judged as if it were compiled, it must fail.
 """
 
@@ -19,7 +19,7 @@ from faintly.kernels import compiled, reference
 pytestmark = pytest.mark.system
 TRIES = 4
 EFFORT = Effort(rounds=9, seconds=0.4)
-LIMITS = {"transform": 12.0, "scatter": 5.0, "decode": 5_000.0}
+LIMITS = {"transform": 12.0, "scatter": 2.5, "decode": 5_000.0}
 FASTER = 2.0  # times as fast as the reference: what each compiled kernel is at least
 # A look-up touches memory more than it computes, and numpy does that well.
 EXCEPTIONS = {"look_up": 1.2}

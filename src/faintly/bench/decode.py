@@ -10,10 +10,9 @@ from faintly.bench.measure import (
     WALL,
     Effort,
     Timing,
+    allocated_bytes,
     compare,
-    forget_peak,
     one_core,
-    peak_bytes,
 )
 from faintly.bench.result import Row, amount, cost, gain
 from faintly.core import AnyArray, IdArray, IntArray, Plan, ReportBatch
@@ -85,10 +84,7 @@ def many_cells(effort: Effort, reports: int = 1_000_000, keys: int = 2**20) -> l
         columns = compare(from_columns, copy, effort)
         fresh = compare(from_columns, samples.copier(*arrays), effort)
         wire = compare(from_wire, copy, effort)
-        forget_peak()
-        before = peak_bytes()
-        from_wire()
-        grown = (peak_bytes() - before) / 2**20
+        held = allocated_bytes(from_wire) / 2**20
     everywhere = compare(from_columns, copy, effort, clock=WALL)
     work = f"decode {keys:,} keys from {reports:,} reports of 16 cells"
     against = "against np.copyto of reports and tables"
@@ -99,7 +95,7 @@ def many_cells(effort: Effort, reports: int = 1_000_000, keys: int = 2**20) -> l
         ),
         cost("decode_wire_vs_copy", f"{work}, from wire bytes, {against}", wire),
         cost("decode_vs_copy_all_cores", f"{work}, all cores, {against}", everywhere),
-        amount("decode_memory", f"{work}: memory beyond the bytes", grown, unit="MiB"),
+        amount("decode_memory", f"{work}: memory beyond the bytes", held, unit="MiB"),
     ]
 
 

@@ -10,6 +10,7 @@ import os
 import statistics
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -143,6 +144,16 @@ def one_core() -> Iterator[None]:
             del os.environ[THREADS]
         else:
             os.environ[THREADS] = asked
+
+
+def allocated_bytes(work: Work) -> int:
+    """Return the most memory that Python and numpy held at once on behalf of one call."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def forget_peak() -> None:

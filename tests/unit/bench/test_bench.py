@@ -21,7 +21,7 @@ from faintly.bench import (
     samples,
 )
 from faintly.bench.decode import all_totals
-from faintly.bench.measure import PROCESSOR, WALL, one_core, peak_bytes
+from faintly.bench.measure import PROCESSOR, WALL, allocated_bytes, one_core, peak_bytes
 from faintly.bench.result import amount, cost, gain, rate
 from faintly.bench.script import show
 from faintly.kernels import reference
@@ -90,6 +90,11 @@ def test_one_core_is_one_core_and_ends(monkeypatch):
         assert os.environ["FAINTLY_THREADS"] == "1"
     assert os.sched_getaffinity(0) == before
     assert "FAINTLY_THREADS" not in os.environ
+
+
+def test_memory_of_a_call_is_counted_even_if_given_back():
+    assert allocated_bytes(lambda: np.ones(2**20, dtype=np.uint8).sum()) >= 2**20
+    assert allocated_bytes(lambda: None) < 2**16
 
 
 def test_the_peak_sees_memory_that_was_given_back():
