@@ -1,7 +1,8 @@
 """No kernel becomes slow unnoticed: ratios that hold on any machine, with generous limits.
 
-Each limit is about twice what is measured or more, and each check may try again, so that a busy machine
-passes. The mutant beside them is the reference: judged as if it were compiled, it must fail.
+Each limit is about twice what is measured, or more, and each check may try again, so that a busy
+machine passes. The mutant beside them is the reference: judged as if it were compiled, it must
+fail.
 """
 
 import math
