@@ -2,6 +2,7 @@
 PYTHON ?= python3
 SEEDS ?= 2 3 4 5 6
 DEMO_ARGS ?=
+BENCHMARKS ?= tables decode clients server stream peers
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,7 +11,7 @@ SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/faintly/kernel
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check stat vectors docs cli-reference clean
+.PHONY: help demo test check stat vectors docs cli-reference bench peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -27,6 +28,7 @@ check: $(VENV)/dev.stamp ## formatting, lint, types, layers and documentation
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/cli_reference.py --check
+	$(BIN)/python scripts/bench_readme.py --check
 	$(BIN)/python scripts/check_docs.py
 
 stat: $(VENV)/dev.stamp ## the statistical tests under other seeds: make stat SEEDS="7 8 9"
@@ -45,11 +47,21 @@ docs: $(VENV)/dev.stamp ## build the documentation into site/, warnings are erro
 cli-reference: $(VENV)/dev.stamp ## regenerate docs/reference/cli.md from the command line itself
 	$(BIN)/python scripts/cli_reference.py
 
+bench: $(VENV)/dev.stamp peers ## every benchmark beside every peer; results, plot and tables
+	@for name in $(BENCHMARKS); do \
+		$(BIN)/python benchmarks/$$name.py --json benchmarks/results/$$name.json || exit 1; \
+	done
+	@$(BIN)/python benchmarks/scaling.py --json benchmarks/results/scaling.json \
+		--plot benchmarks/results/cost
+	@$(BIN)/python scripts/bench_readme.py
+
+peers: .venv-peers/peers.stamp ## the environment of the libraries that we compare with
+
 clean: ## remove the environment and everything built
-	rm -rf $(VENV) build dist site src/faintly.egg-info faintly-demo
+	rm -rf $(VENV) .venv-peers build dist site src/faintly.egg-info faintly-demo
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -f src/faintly/kernels/_kernels*
-	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -69,3 +81,7 @@ $(VENV)/dev.stamp: $(SOURCES) | $(BIN)/python
 	@$(PIP) --no-compile -e '.[eval,dev]'
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@ $(VENV)/demo.stamp
+
+.venv-peers/peers.stamp: scripts/peers.sh benchmarks/peers-constraints.txt
+	@PYTHON="$(PYTHON)" scripts/peers.sh
+	@touch $@

@@ -8,6 +8,7 @@ import sys
 import typer
 
 from faintly.cli import aggregate, audit, encode, inspect, ledger, plan, query, top, version
+from faintly.cli import bench as bench_command
 from faintly.cli import demo as demo_command
 from faintly.cli import merge as merge_command
 from faintly.cli import simulate as simulate_command
@@ -31,6 +32,7 @@ app.command()(simulate_command.simulate)
 app.command()(audit.audit)
 app.command()(ledger.ledger)
 app.command()(demo_command.demo)
+app.command()(bench_command.bench)
 app.command()(version.version)
 
 

@@ -1,0 +1,25 @@
+"""Reports of one cell stream through ingestion, and memory stays flat.
+
+python benchmarks/stream.py [--reports 1e8] [--json FILE]
+"""
+
+import sys
+from pathlib import Path
+
+from faintly.bench import FULL, document
+from faintly.bench.script import finish, options
+from faintly.bench.server import stream
+
+
+def main() -> int:
+    """Stream as many reports as asked for."""
+    parser = options("Streaming")
+    parser.add_argument("--reports", type=float, default=1e8, help="how many; 1e8 by default")
+    given = parser.parse_args()
+    path: Path | None = given.json
+    finish("Streaming", document(stream(FULL, reports=int(given.reports))), path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""Measure two things side by side: interleaved, warm, on one core, garbage collection off.
+
+Other programs share the machine, so a time alone says little. A ratio of two minima that were
+taken in turns says how the two compare. Times are those of the processor: what waits for its
+turn on a busy machine does not count, on either side.
+"""
+
+import gc
+import os
+import statistics
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+Work = Callable[[], object]
+Clock = Callable[[], float]
+WALL: Clock = time.perf_counter
+# All threads of this process together. Where it ticks too coarsely the clock on the wall serves.
+PROCESSOR: Clock = (
+    time.process_time if time.get_clock_info("process_time").resolution <= 1e-6 else WALL
+)
+LARGEST_REUSED = 31 * 2**20  # bytes: glibc reuses no blocks beyond 32 MiB
+THREADS = "FAINTLY_THREADS"  # how many threads the kernels may use
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long to measure: rounds at most, and seconds after which no round is begun."""
+
+    rounds: int
+    seconds: float
+
+
+FULL = Effort(rounds=50, seconds=6.0)
+QUICK = Effort(rounds=25, seconds=0.7)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of one thing over several rounds."""
+
+    best: float
+    median: float
+
+    @classmethod
+    def of(cls, seconds: list[float]) -> "Timing":
+        """Return the summary of some rounds."""
+        return cls(min(seconds), statistics.median(seconds))
+
+    def times(self, factor: float) -> "Timing":
+        """Return the timing of `factor` times the work, by linear scaling."""
+        return Timing(self.best * factor, self.median * factor)
+
+
+def compare(
+    ours: Work,
+    theirs: Work,
+    effort: Effort,
+    before: Work | None = None,
+    clock: Clock = PROCESSOR,
+) -> tuple[Timing, Timing]:
+    """Return the timings of both, which take turns.
+
+    The first round warms caches up; it counts only where there was no time for another.
+
+    Args:
+        ours: what is measured.
+        theirs: what it is measured against.
+        effort: how long.
+        before: brings the inputs back before each call, outside the clock.
+        clock: WALL where several threads are to gain something.
+    """
+    rounds: list[tuple[float, float]] = []
+    deadline = time.perf_counter() + effort.seconds
+    with _settled():
+        while len(rounds) <= effort.rounds:
+            rounds.append((_seconds(ours, before, clock), _seconds(theirs, before, clock)))
+            if time.perf_counter() >= deadline:
+                break
+    kept = rounds[1:] or rounds
+    return Timing.of([pair[0] for pair in kept]), Timing.of([pair[1] for pair in kept])
+
+
+def measure(work: Work, effort: Effort, clock: Clock = PROCESSOR) -> Timing:
+    """Return the timing of one thing; the first round warms up, as in `compare`."""
+    rounds: list[float] = []
+    deadline = time.perf_counter() + effort.seconds
+    with _settled():
+        while len(rounds) <= effort.rounds:
+            rounds.append(_seconds(work, None, clock))
+            if time.perf_counter() >= deadline:
+                break
+    return Timing.of(rounds[1:] or rounds)
+
+
+def _seconds(work: Work, before: Work | None, clock: Clock) -> float:
+    if before is not None:
+        before()
+    start = clock()
+    work()
+    return clock() - start
+
+
+@contextmanager
+def _settled() -> Iterator[None]:
+    """Rest garbage collection, and bring the allocator into the state of a long-running process.
+
+    glibc takes larger blocks from the system each time, and waits for their pages each time,
+    until one of that size has been given back once; from then on memory is reused.
+    """
+    np.ones(LARGEST_REUSED, dtype=np.uint8)
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Keep this thread, and those it starts, on one core, where the system can do that."""
+    asked = os.environ.get(THREADS)
+    os.environ[THREADS] = "1"
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    with suppress(OSError):
+        if len(allowed) > 1:
+            os.sched_setaffinity(0, {max(allowed)})
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            if len(allowed) > 1:
+                os.sched_setaffinity(0, allowed)
+        if asked is None:
+            del os.environ[THREADS]
+        else:
+            os.environ[THREADS] = asked
+
+
+def allocated_bytes(work: Work) -> int:
+    """Return the most memory that Python and numpy held at once on behalf of one call."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def forget_peak() -> None:
+    """Let the peak of memory start anew from what is held now; only Linux can."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has held since `forget_peak`, or ever."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return 1024 * int(line.split()[1])
+    try:
+        import resource
+    except ImportError:  # Windows has no such module
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, others kilobytes
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,0 +1,118 @@
+"""Made-up plans, reports and vectors. Speed does not depend on what reports say."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from faintly.core import AnyArray, IdArray, IntArray, Plan, ReportBatch, Universe, VectorBatch
+from faintly.mechanisms import mechanism_of
+from faintly.planner import make_plan
+from faintly.wire.report_v1 import BATCH_REPORTS
+
+SALT = bytes(range(16))  # the same maps in every run
+
+
+def one_cell_plan(reports: int, keys: int) -> Plan:
+    """Return a plan whose reports are one signed cell of one table: retrieval of 8 items."""
+    return _plan("retrieval", reports, keys, sparsity=8, decode="table", maps=1)
+
+
+def many_cell_plan(reports: int, keys: int, decode: str = "table") -> Plan:
+    """Return a plan whose reports are 16 cells each: signed binning of 64 items, linear."""
+    return binning_plan(reports, keys, family="linear", decode=decode)
+
+
+def binning_plan(reports: int, keys: int, **options: Any) -> Plan:
+    """Return a plan of the paper's algorithm: 64 items in 16 bins."""
+    return _plan("signed-binning", reports, keys, sparsity=64, bins=16, **options)
+
+
+def projection_plan(reports: int, keys: int) -> Plan:
+    """Return a plan that scores 64 projections of 32 items."""
+    return _plan("projection-choice", reports, keys, protect="user", sparsity=32, groups=64)
+
+
+def retrieval_plan(reports: int, keys: int, sparsity: int, decode: str) -> Plan:
+    """Return a plan of retrieval, with as many blocks as the sparsity needs."""
+    maps = 1 if decode == "table" else None
+    return _plan("retrieval", reports, keys, sparsity=sparsity, decode=decode, maps=maps)
+
+
+def open_plan(reports: int) -> Plan:
+    """Return a plan for text keys: four tables, one cell a report."""
+    return _plan("retrieval", reports, Universe.open(), sparsity=8, decode="table", maps=4)
+
+
+def _plan(
+    mechanism: str, clients: int, universe: int | Universe, protect: str = "event", **rest: Any
+) -> Plan:
+    return make_plan(
+        protect=protect,
+        epsilon=1.0,
+        clients=clients,
+        universe=universe,
+        mechanism=mechanism,
+        salt=SALT,
+        **rest,
+    )
+
+
+def generator(seed: int = 1) -> np.random.Generator:
+    """Return a fast generator; nothing here is secret."""
+    return np.random.Generator(np.random.SFC64(seed))
+
+
+def batches(plan: Plan, reports: int, size: int = BATCH_REPORTS) -> Iterator[ReportBatch]:
+    """Yield reports with uniform seeds and fields, a batch of `size` at a time."""
+    layout, draw = mechanism_of(plan).layout, generator()
+    limits = set(layout.limits)
+    for start in range(0, reports, size):
+        count = min(size, reports - start)
+        shape = (count, len(layout.limits))
+        if len(limits) == 1:  # one call for all columns takes half the time
+            fields = draw.integers(0, limits.copy().pop(), shape, dtype=np.uint32)
+        else:
+            columns = [draw.integers(0, top, count, dtype=np.uint32) for top in layout.limits]
+            fields = np.stack(columns, axis=1)
+        seeds = np.zeros(count, dtype=np.uint64)
+        if layout.seed_bytes:
+            top = 2 ** (8 * layout.seed_bytes)
+            seeds = draw.integers(0, top - 1, count, dtype=np.uint64, endpoint=True)
+        yield ReportBatch(plan.digest, seeds, fields)
+
+
+def copier(*arrays: AnyArray) -> Callable[[], None]:
+    """Return a function that copies the arrays, and keeps the copies until it is called again.
+
+    A copy that is dropped at once goes back to the system or not, as the allocator sees fit, and
+    finding memory anew can take five times as long as copying. A copy that is kept for one call
+    is always reused by the next but one: the plain cost, and the harder one to be compared with.
+    """
+    kept: list[list[AnyArray]] = []
+
+    def copy() -> None:
+        kept[:] = [[array.copy() for array in arrays]]
+
+    return copy
+
+
+def vectors(clients: int, items: int, keys: int, whole: bool = False) -> VectorBatch:
+    """Return clients with `items` distinct keys each, of values in [-1, 1], or of ones."""
+    draw = generator()
+    # Consecutive keys from a random start are distinct, and cost no more than others.
+    first = draw.integers(0, keys, clients, dtype=np.uint64)[:, None]
+    indices: IdArray = np.remainder(
+        first + np.arange(items, dtype=np.uint64), keys, dtype=np.uint64
+    )
+    size = clients * items
+    values = np.ones(size) if whole else draw.uniform(-1, 1, size)
+    indices.sort(axis=1)
+    return VectorBatch(np.arange(0, size + 1, items, dtype=np.int64), indices.reshape(size), values)
+
+
+def paper_reports(reports: int, bins: int = 16) -> tuple[IdArray, IntArray]:
+    """Return seeds and bins of the paper's reports, as its estimator reads them."""
+    draw = generator()
+    seeds = draw.integers(0, 2**40, reports, dtype=np.uint64)
+    return seeds, draw.integers(-100, 101, (reports, bins))

@@ -1,0 +1,80 @@
+"""The two kernels of table decoding, beside the memory that they cannot do without."""
+
+import numpy as np
+
+from faintly import kernels
+from faintly.bench import loop, samples
+from faintly.bench.measure import PROCESSOR, WALL, Effort, compare, one_core
+from faintly.bench.result import Row, cost
+
+CELLS = 2**20  # in one call: more than enough to forget where the last ones went
+IN_CACHE, OUT_OF_CACHE = 2.0, 1.3  # targets
+
+
+def scatter(effort: Effort, bits: tuple[int, ...] = (14, 20, 22, 24)) -> list[Row]:
+    """Return how adding cells compares with a bare random read-modify-write."""
+    with one_core():
+        return [_scatter(effort, width) for width in bits]
+
+
+def _scatter(effort: Effort, bits: int) -> Row:
+    draw = samples.generator()
+    index = draw.integers(0, 2**bits, CELLS, dtype=np.uint32)
+    weight = draw.choice(np.array([-1, 1], dtype=np.int32), CELLS)
+    tables = np.zeros((1, 2**bits), dtype=np.int32)
+    pair = compare(
+        lambda: kernels.scatter_add(tables, index, weight, 0),
+        lambda: loop.bare_add(tables, index, weight),
+        effort,
+    )
+    # The key that programs read is the one of tables that no longer fit the inner caches.
+    return cost(
+        "scatter_vs_rmw" if bits == 20 else f"scatter_vs_rmw_{bits}",
+        f"add cells to 2^{bits} entries, against a bare add in {loop.LANGUAGE}",
+        pair,
+        at_most=IN_CACHE if bits < 20 else OUT_OF_CACHE,
+        per=CELLS,
+        unit="ns/cell",
+        note="ours checks every index and the mass first",
+    )
+
+
+def transform(effort: Effort, bits: int = 20) -> list[Row]:
+    """Return how a transform compares with a copy of the same table."""
+    with one_core():
+        rows = [_transform(effort, bits, 32, "wht_vs_copy", fresh=True, at_most=2.5)]
+        rows.append(_transform(effort, bits, 32, "wht_vs_copyto", fresh=False))
+        rows.append(_transform(effort, bits, 64, "wht_vs_copy_64", fresh=True))
+    rows.append(
+        _transform(effort, bits, 32, "wht_vs_copy_all_cores", fresh=True, where="all cores")
+    )
+    return rows
+
+
+def _transform(
+    effort: Effort,
+    bits: int,
+    width: int,
+    name: str,
+    *,
+    fresh: bool,
+    at_most: float | None = None,
+    where: str = "one core",
+) -> Row:
+    kind = np.int32 if width == 32 else np.int64
+    source = samples.generator().integers(-100, 101, (1, 2**bits)).astype(kind)
+    work, target = source.copy(), source.copy()
+    pair = compare(
+        lambda: kernels.walsh_hadamard(work),
+        samples.copier(source) if fresh else lambda: np.copyto(target, source),
+        effort,
+        before=lambda: np.copyto(work, source),
+        clock=PROCESSOR if where == "one core" else WALL,
+    )
+    against = "ndarray.copy" if fresh else "np.copyto into memory at hand"
+    return cost(
+        name,
+        f"transform 2^{bits} int{width} in place, {where}, against {against}",
+        pair,
+        at_most=at_most,
+    )

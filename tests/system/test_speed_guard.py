@@ -1,0 +1,154 @@
+"""No kernel becomes slow unnoticed: ratios that hold on any machine, with generous limits.
+
+Each limit is about twice what is measured, or more, and each check may try again, so that a busy
+machine passes. The mutant beside them is the reference: judged as if it were compiled, it must
+fail.
+"""
+
+import math
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from faintly import kernels
+from faintly.bench import Effort, compare, loop, samples
+from faintly.bench.decode import all_totals
+from faintly.bench.measure import one_core
+from faintly.kernels import compiled, reference
+
+pytestmark = pytest.mark.system
+TRIES = 4
+EFFORT = Effort(rounds=9, seconds=0.4)
+LIMITS = {"transform": 12.0, "scatter": 2.5, "decode": 5_000.0}
+FASTER = 2.0  # times as fast as the reference: what each compiled kernel is at least
+# A look-up touches memory more than it computes, and numpy does that well.
+EXCEPTIONS = {"look_up": 1.2}
+
+
+@pytest.fixture(autouse=True)
+def _only_with_c() -> None:
+    if kernels.active != "c":
+        pytest.skip("the C kernels are not active: there is nothing to guard")
+
+
+def lowest_ratio(ours, theirs, limit, before=None) -> float:
+    """Return ours / theirs: the first that is within the limit, or the lowest of all tries."""
+    best = math.inf
+    for _ in range(TRIES):
+        with one_core():
+            mine, other = compare(ours, theirs, EFFORT, before)
+        best = min(best, mine.best / other.best)
+        if best <= limit:
+            break
+    return best
+
+
+def transform_ratio(kernel: ModuleType) -> float:
+    source = samples.generator().integers(-9, 10, (1, 2**20)).astype(np.int32)
+    work = source.copy()
+    return lowest_ratio(
+        lambda: kernel.walsh_hadamard(work),
+        samples.copier(source),
+        LIMITS["transform"],
+        before=lambda: np.copyto(work, source),
+    )
+
+
+def scatter_ratio(kernel: ModuleType) -> float:
+    draw = samples.generator()
+    index = draw.integers(0, 2**14, 2**20, dtype=np.uint32)
+    weight = np.ones(2**20, dtype=np.int32)
+    tables = np.zeros((1, 2**14), dtype=np.int32)  # in the first cache, where overhead shows
+    return lowest_ratio(
+        lambda: kernel.scatter_add(tables, index, weight, 0),
+        lambda: loop.bare_add(tables, index, weight),
+        LIMITS["scatter"],
+    )
+
+
+def test_a_transform_costs_a_few_copies():
+    ratio = transform_ratio(compiled)
+    assert ratio <= LIMITS["transform"], (
+        f"transform / copy: {ratio:.2f}, limit {LIMITS['transform']}"
+    )
+
+
+def test_adding_cells_costs_little_more_than_a_bare_addition():
+    ratio = scatter_ratio(compiled)
+    assert ratio <= LIMITS["scatter"], f"scatter / bare add: {ratio:.2f}, limit {LIMITS['scatter']}"
+
+
+@pytest.mark.parametrize("measured", [transform_ratio, scatter_ratio])
+def test_the_guard_notices_a_slow_kernel(measured):
+    """Mutant: the numpy reference in place of the compiled kernel is beyond the same limit."""
+    name = measured.__name__.removesuffix("_ratio")
+    ratio = measured(reference)
+    assert ratio > LIMITS[name], f"{name} of the reference: {ratio:.2f}, limit {LIMITS[name]}"
+
+
+def test_tables_decode_thousands_of_times_faster_than_the_papers_loop():
+    reports = keys = 100_000
+    plan = samples.one_cell_plan(reports, keys)
+    batches = list(samples.batches(plan, reports, reports))
+    ids = np.arange(keys, dtype=np.uint64)
+    seeds, values = samples.paper_reports(reports)
+    limit = keys / 10 / LIMITS["decode"]  # the loop runs for ten keys
+    ratio = lowest_ratio(
+        lambda: all_totals(plan, batches, ids),
+        lambda: loop.paper_loop(seeds, values, ids[:10]),
+        limit,
+    )
+    gain = keys / 10 / ratio
+    assert gain >= LIMITS["decode"], f"loop / decode: {gain:,.0f}, at least {LIMITS['decode']:,.0f}"
+
+
+def cases() -> dict[str, tuple[tuple, dict]]:
+    """Return arguments for each kernel, large enough that calling it costs nothing."""
+    draw = samples.generator()
+    words = draw.integers(0, 2**20, 2**14, dtype=np.uint32)
+    ids, some = words.astype(np.uint64), words[:20].astype(np.uint64)
+    seeds = draw.integers(0, 2**40, 2**14, dtype=np.uint64)
+    values = draw.integers(-99, 100, (2**14, 16))
+    weight, matrix = np.ones(2**14, np.int32), words[: 2**12].reshape(-1, 1) ^ np.uint32([1, 2])
+    offsets, odd = np.arange(0, 2**14 + 1, 16), (words & 1).astype(np.uint8)
+    slots = np.stack([words % 2, 1 << words % 32, words * 0, words & 1]).astype(np.uint32)
+    tables = np.ones((1, 2**20), np.int32)
+    solve = (offsets, words, words[:, None], odd, words[: 2**10, None])
+    return {
+        "look_up": ((tables, words, words), {}),
+        "map_codes": ((ids, words[:4] | 1, words[4:8], 20), {}),
+        "hash_ids": ((7, ids, 1), {}),
+        "read_cells": ((words, weight, words[:20]), {}),
+        "read_linear": ((words[: 2**12], matrix, values[: 2**12, :4], words[:20]), {}),
+        "read_prf": ((seeds, values, some), {}),
+        "read_blake2s": ((seeds[: 2**11], values[: 2**11], some[:4]), {}),
+        "hash_words": ((seeds, ids, 1, 4), {}),
+        "hash_wide": ((seeds[: 2**12], ids[: 2**12], 8), {}),
+        "solve_gf2": (solve, {}),
+        "read_parity": ((seeds, words[:, None], some), {}),
+        "read_slots": ((seeds, slots, some, 1), {}),
+        "project_prf": ((seeds[: 2**10], offsets, ids, odd, 64), {}),
+        "project_linear": ((seeds[: 2**10], offsets, words, odd), {"groups": 64, "bits": 20}),
+    }
+
+
+@pytest.mark.parametrize("name", list(cases()))
+def test_each_compiled_kernel_beats_the_reference(name):
+    arguments, options = cases()[name]
+    fast, slow = (getattr(kernel, name) for kernel in (compiled, reference))
+    wanted = EXCEPTIONS.get(name, FASTER)
+    ratio = lowest_ratio(
+        lambda: fast(*arguments, **options), lambda: slow(*arguments, **options), 1 / wanted
+    )
+    assert 1 / ratio >= wanted, f"{name}: {1 / ratio:.1f} times as fast as the reference"
+
+
+def test_the_reference_does_not_beat_itself():
+    """Mutant: a kernel that is the reference in disguise is not twice as fast."""
+    arguments, _ = cases()["hash_ids"]  # short, so that every try has some quiet rounds
+
+    def work() -> object:
+        return reference.hash_ids(*arguments)
+
+    assert 1 / lowest_ratio(work, work, 1 / FASTER) < FASTER
