@@ -17,11 +17,12 @@ import numpy as np
 from _peers import Case
 from matplotlib.lines import Line2D
 
-from faintly.bench import Effort, document, loop, measure, samples
+from faintly.bench import Effort, document, measure, samples
 from faintly.bench.decode import PAIRS_OF_LOOP, all_totals
 from faintly.bench.measure import one_core
 from faintly.bench.result import shown as number
 from faintly.bench.script import options, save, started
+from faintly.kernels import comparison
 from faintly.mechanisms import mechanism_of
 
 BASE = {"reports": 100_000, "keys": 100_000, "items": 8}
@@ -63,7 +64,7 @@ def loop_seconds(reports: int, keys: int, items: int) -> tuple[float, bool]:
     """Return the time of the paper's loop, with the bins that the paper takes at ε = 1."""
     seeds, values = samples.paper_reports(reports, max(1, items // 4))
     asked = _subset(reports, keys)
-    timing = measure(lambda: loop.paper_loop(seeds, values, asked), EFFORT)
+    timing = measure(lambda: comparison.paper_loop(seeds, values, asked), EFFORT)
     return timing.best * keys / len(asked), len(asked) < keys
 
 

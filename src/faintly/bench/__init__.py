@@ -1,6 +1,6 @@
 """How fast, as ratios: every kernel and the whole decode beside what they compare with."""
 
-from faintly.bench import loop, samples
+from faintly.bench import samples
 from faintly.bench.measure import FULL, QUICK, Effort, Timing, compare, measure
 from faintly.bench.result import Row
 from faintly.bench.run import BENCHMARKS, QUICK_BENCHMARKS, document, run
@@ -15,7 +15,6 @@ __all__ = [
     "Timing",
     "compare",
     "document",
-    "loop",
     "measure",
     "run",
     "samples",

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from faintly import kernels
-from faintly.bench import loop, samples
+from faintly.bench import samples
 from faintly.bench.measure import (
     WALL,
     Effort,
@@ -17,6 +17,8 @@ from faintly.bench.measure import (
 from faintly.bench.result import Row, amount, cost, gain
 from faintly.core import AnyArray, IdArray, IntArray, Plan, ReportBatch
 from faintly.engine import Aggregator, Reader, decode
+from faintly.kernels import comparison
+from faintly.kernels.comparison import LANGUAGE
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 
@@ -42,14 +44,14 @@ def full(effort: Effort, reports: int = 100_000, keys: int = 100_000) -> list[Ro
     with one_core():
         ours, some = compare(
             lambda: all_totals(plan, batches, ids),
-            lambda: loop.paper_loop(seeds, values, ids[:subset]),
+            lambda: comparison.paper_loop(seeds, values, ids[:subset]),
             effort,
         )
     return [
         gain(
             "decode_vs_loop",
             f"decode {keys:,} keys from {reports:,} reports, against the paper's loop in "
-            f"{loop.LANGUAGE}",
+            f"{LANGUAGE}",
             (ours, some.times(keys / subset)),
             at_least=100_000,
             note=f"the loop ran for {subset} keys and is scaled linearly",
@@ -110,7 +112,7 @@ def direct(effort: Effort, reports: int = 1_000_000, keys: int = 100) -> list[Ro
     with one_core():
         parity = _against_loop(cells, reports, ids, effort)
         linear = _against_loop(bins, reports, ids[: max(1, keys // 10)], effort)
-    against = f"against the paper's loop in {loop.LANGUAGE}"
+    against = f"against the paper's loop in {LANGUAGE}"
     note = "the loop ran for few keys and is scaled linearly"
     return [
         gain(
@@ -136,7 +138,7 @@ def _against_loop(plan: Plan, reports: int, ids: IdArray, effort: Effort) -> tup
     subset = min(len(ids), max(1, PAIRS_OF_LOOP // reports))
     ours, some = compare(
         lambda: mechanism.read(batch, ids),
-        lambda: loop.paper_loop(seeds, values, ids[:subset]),
+        lambda: comparison.paper_loop(seeds, values, ids[:subset]),
         effort,
     )
     return ours, some.times(len(ids) / subset)
@@ -151,7 +153,7 @@ def hashed(effort: Effort, reports: int = 100_000, keys: int = 10) -> list[Row]:
     return [
         cost(
             "prf_vs_loop",
-            f"read hashed bins directly, against the paper's loop in {loop.LANGUAGE}",
+            f"read hashed bins directly, against the paper's loop in {LANGUAGE}",
             pair,
             per=reports * keys,
             unit="ns/pair",

@@ -8,8 +8,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from faintly import kernels
 
 PACKAGES = ("faintly", "numpy", "cryptography")
@@ -26,7 +24,7 @@ def describe() -> dict[str, Any]:
         },
         "versions": {"python": platform.python_version()} | package_versions(PACKAGES),
         "kernel": kernels.active,
-        "instructions": instructions(),
+        "instructions": kernels.instructions(),
         "date": datetime.now(tz=UTC).date().isoformat(),
     }
 
@@ -54,17 +52,6 @@ def memory_gib() -> float | None:
     with suppress(AttributeError, ValueError, OSError):
         return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)
     return None
-
-
-def instructions() -> str:
-    """Return which instructions the kernels use, or the widest that numpy found here."""
-    told = getattr(kernels, "instructions", None)
-    if told is not None:
-        return str(told())
-    with suppress(AttributeError, TypeError, KeyError):
-        known = np.show_config(mode="dicts")["SIMD Extensions"]
-        return str([*known["baseline"], *known["found"]][-1])
-    return "unknown"
 
 
 def words(about: dict[str, Any]) -> str:

@@ -3,9 +3,11 @@
 import numpy as np
 
 from faintly import kernels
-from faintly.bench import loop, samples
+from faintly.bench import samples
 from faintly.bench.measure import PROCESSOR, WALL, Effort, compare, one_core
 from faintly.bench.result import Row, cost
+from faintly.kernels import comparison
+from faintly.kernels.comparison import LANGUAGE
 
 CELLS = 2**20  # in one call: more than enough to forget where the last ones went
 IN_CACHE, OUT_OF_CACHE = 2.0, 1.3  # targets
@@ -24,13 +26,13 @@ def _scatter(effort: Effort, bits: int) -> Row:
     tables = np.zeros((1, 2**bits), dtype=np.int32)
     pair = compare(
         lambda: kernels.scatter_add(tables, index, weight, 0),
-        lambda: loop.bare_add(tables, index, weight),
+        lambda: comparison.bare_add(tables, index, weight),
         effort,
     )
     # The key that programs read is the one of tables that no longer fit the inner caches.
     return cost(
         "scatter_vs_rmw" if bits == 20 else f"scatter_vs_rmw_{bits}",
-        f"add cells to 2^{bits} entries, against a bare add in {loop.LANGUAGE}",
+        f"add cells to 2^{bits} entries, against a bare add in {LANGUAGE}",
         pair,
         at_most=IN_CACHE if bits < 20 else OUT_OF_CACHE,
         per=CELLS,

@@ -15,6 +15,7 @@ def version(as_json: Json = False) -> None:
     document = {
         "faintly": faintly.__version__,
         "kernel": kernels.active,
+        "instructions": kernels.instructions(),
         "python": platform.python_version(),
         "numpy": numpy.__version__,
     }
@@ -22,7 +23,9 @@ def version(as_json: Json = False) -> None:
         emit(document)
         return
     reason = (
-        "compiled C" if kernels.active == "c" else "numpy; no compiler at install, or by choice"
+        f"compiled C, {kernels.instructions()}"
+        if kernels.active == "c"
+        else "numpy; no compiler at install, or by choice"
     )
     say(f"faintly {faintly.__version__}, kernel {kernels.active} ({reason})")
     say(f"Python {document['python']}, numpy {document['numpy']}")

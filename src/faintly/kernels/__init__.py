@@ -18,7 +18,7 @@ from faintly.kernels import (
 CHOICE = os.environ.get("FAINTLY_KERNEL", "")
 if CHOICE not in ("", "c", "numpy"):
     raise ValueError(f"FAINTLY_KERNEL must be c or numpy, got {CHOICE!r}")
-active = "c" if compiled.available() and CHOICE != "numpy" else "numpy"
+active = "c" if compiled.available() else "numpy"
 _chosen: ModuleType = compiled if active == "c" else reference
 _fields: ModuleType = compiled_fields if active == "c" else reference_fields
 _clients: ModuleType = compiled_clients if active == "c" else reference_clients

@@ -5,6 +5,8 @@ import numpy as np
 from faintly.core.arrays import IdArray, IntArray, NarrowArray, TableArray, WordArray
 from faintly.kernels import arguments, compiled, reference
 
+LANGUAGE = "C" if compiled.available() else "numpy"
+
 
 def bare_add(table: TableArray, index: WordArray, weight: NarrowArray) -> None:
     """Add weight[i] to table[0, index[i]], with no check but of types: every index must fit."""

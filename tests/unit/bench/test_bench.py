@@ -16,7 +16,6 @@ from faintly.bench import (
     Timing,
     compare,
     document,
-    loop,
     measure,
     samples,
 )
@@ -24,7 +23,7 @@ from faintly.bench.decode import all_totals
 from faintly.bench.measure import PROCESSOR, WALL, allocated_bytes, one_core, peak_bytes
 from faintly.bench.result import amount, cost, gain, rate
 from faintly.bench.script import show
-from faintly.kernels import reference
+from faintly.kernels import comparison, reference
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 
@@ -170,7 +169,7 @@ def test_the_loop_that_is_timed_is_the_papers_estimator():
     seeds, values = samples.paper_reports(300, 16)
     ids = np.arange(7, dtype=np.uint64)
     np.testing.assert_array_equal(
-        loop.paper_loop(seeds, values, ids), reference.read_prf(seeds, values, ids)
+        comparison.paper_loop(seeds, values, ids), reference.read_prf(seeds, values, ids)
     )
 
 
@@ -179,7 +178,7 @@ def test_the_bare_addition_that_is_timed_adds():
     index, weight = draw.integers(0, 64, 999, dtype=np.uint32), np.ones(999, dtype=np.int32)
     for kind in (np.int32, np.int64):
         tables, expected = np.zeros((2, 32), kind), np.zeros((2, 32), kind)
-        loop.bare_add(tables, index, weight)
+        comparison.bare_add(tables, index, weight)
         np.add.at(expected.reshape(-1), index, weight)
         np.testing.assert_array_equal(tables, expected)
 
