@@ -11,7 +11,7 @@ SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/faintly/kernel
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check stat vectors docs cli-reference bench peers clean
+.PHONY: help demo test test-numpy sanitize check stat vectors docs cli-reference bench peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -21,6 +21,12 @@ demo: $(VENV)/demo.stamp ## the whole flow on the sample that ships with the rep
 
 test: $(VENV)/dev.stamp ## every test, with one statistical seed
 	$(BIN)/python -m pytest -n auto
+
+test-numpy: $(VENV)/dev.stamp ## every test as on a machine without a C compiler
+	FAINTLY_KERNEL=numpy $(BIN)/python -m pytest -n auto
+
+sanitize: $(VENV)/dev.stamp ## the kernels under sanitizers and for each instruction set; needs gcc
+	scripts/sanitize.sh --self-test
 
 check: $(VENV)/dev.stamp ## formatting, lint, types, layers and documentation
 	$(BIN)/ruff format --check .

@@ -52,7 +52,7 @@ run_sanitized() {
 # report NAME RUNNER: run the tests, and print one line, or everything where they fail.
 report() {
     local name=$1 runner=$2 log=$scratch/log
-    if "$runner" -m pytest -q -p no:cacheprovider "${TESTS[@]}" >"$log" 2>&1; then
+    if "$runner" -m pytest -q -n auto -p no:cacheprovider "${TESTS[@]}" >"$log" 2>&1; then
         printf '%-22s %-9s %s\n' "$name" "$("$runner" -c "$WHICH")" "$(tail -1 "$log")"
     else
         cat "$log" "$scratch"/found* 2>/dev/null || true

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from faintly import kernels
-from faintly.bench import Effort, compare, loop, samples
+from faintly.bench import Effort, compare, samples
 from faintly.bench.decode import all_totals
 from faintly.bench.measure import one_core
-from faintly.kernels import compiled, reference
+from faintly.kernels import comparison, compiled, reference
 
 pytestmark = pytest.mark.system
 TRIES = 4
@@ -62,7 +62,7 @@ def scatter_ratio(kernel: ModuleType) -> float:
     tables = np.zeros((1, 2**14), dtype=np.int32)  # in the first cache, where overhead shows
     return lowest_ratio(
         lambda: kernel.scatter_add(tables, index, weight, 0),
-        lambda: loop.bare_add(tables, index, weight),
+        lambda: comparison.bare_add(tables, index, weight),
         LIMITS["scatter"],
     )
 
@@ -96,7 +96,7 @@ def test_tables_decode_thousands_of_times_faster_than_the_papers_loop():
     limit = keys / 10 / LIMITS["decode"]  # the loop runs for ten keys
     ratio = lowest_ratio(
         lambda: all_totals(plan, batches, ids),
-        lambda: loop.paper_loop(seeds, values, ids[:10]),
+        lambda: comparison.paper_loop(seeds, values, ids[:10]),
         limit,
     )
     gain = keys / 10 / ratio

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Install what CI needs beyond Python packages, where it is missing: a C compiler with sanitizers.
+# Users need none of this: without a compiler faintly runs on numpy.
+set -euo pipefail
+
+missing=()
+command -v gcc >/dev/null || missing+=(gcc libc6-dev)
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+echo "installing: ${missing[*]}"
+run=()
+[ "$(id -u)" -eq 0 ] || run=(sudo)
+"${run[@]}" apt-get update -qq
+"${run[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
