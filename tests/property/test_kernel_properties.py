@@ -8,7 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from faintly.core import Hashing
 from faintly.kernels import compiled, reference, threads
+from faintly.primitives.hashing import LinearMaps
 
 pytestmark = pytest.mark.skipif(not compiled.available(), reason="not compiled")
 
@@ -102,11 +104,17 @@ def test_scatters_agree(seed, count, bits, dtype):
     np.testing.assert_array_equal(found, wanted)
 
 
-@given(SEEDS, SIZES, st.integers(1, 99), st.sampled_from([np.int32, np.int64]))
-def test_look_ups_agree(seed, count, size, dtype):
+@given(
+    SEEDS, SIZES, st.integers(0, 9), st.integers(1, 5), st.booleans(), st.sampled_from([1, 2, 4])
+)
+def test_gathered_entries_agree(seed, count, bits, blocks, folded, maps):
     rng = np.random.default_rng(seed)
-    tables = rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, (1, size), dtype=dtype)
-    same("look_up", tables, words(rng, count, below=size), words(rng, count))
+    codes = Hashing(family="linear", maps=maps, bits=bits + blocks.bit_length())
+    public = LinearMaps(codes, bytes(16), None if folded else 2**codes.bits)
+    for dtype in (np.int32, np.int64):
+        shape, most = (maps * blocks, 2**bits), np.iinfo(dtype).max
+        tables = rng.integers(-most, most, shape, dtype=dtype)
+        same("gather", tables, wide(rng, count) >> np.uint64(40), public, blocks)
 
 
 @given(SEEDS, SIZES, st.integers(1, 32), st.integers(0, 5))
@@ -131,13 +139,6 @@ def test_readings_of_cells_agree(seed, cells, keys, index_bits, weight_bits):
         -(2**31), 2**31 - 1
     )
     same("read_cells", index, weight.astype(np.int32), words(rng, keys))
-
-
-@given(SEEDS, SIZES, st.integers(0, 4), FEW)
-def test_readings_of_linear_reports_agree(seed, reports, width, keys):
-    rng = np.random.default_rng(seed)
-    values = rng.integers(-(2**40), 2**40, (reports, 2**width))
-    same("read_linear", words(rng, reports), words(rng, reports, width), values, words(rng, keys))
 
 
 @given(SEEDS, SIZES, st.integers(1, 40), FEW)

@@ -16,7 +16,7 @@ from faintly.bench.measure import (
 )
 from faintly.bench.result import Row, amount, cost, gain
 from faintly.core import AnyArray, IdArray, IntArray, Plan, ReportBatch
-from faintly.engine import Aggregator, Reader, decode
+from faintly.engine import Aggregator, decode
 from faintly.kernels import comparison
 from faintly.kernels.comparison import LANGUAGE
 from faintly.mechanisms import mechanism_of
@@ -31,7 +31,7 @@ def all_totals(plan: Plan, batches: Iterable[ReportBatch], ids: IdArray) -> IntA
     aggregator = Aggregator(plan)
     for batch in batches:
         aggregator.add(batch)
-    return Reader(aggregator.sketch()).totals(ids)
+    return aggregator.reader().totals(ids)
 
 
 def full(effort: Effort, reports: int = 100_000, keys: int = 100_000) -> list[Row]:

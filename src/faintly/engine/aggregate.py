@@ -83,7 +83,11 @@ class Aggregator:
     def _count(self, batch: ReportBatch) -> None:
         if self._tables is not None:
             self._scatter(self.mechanism.cells(batch))
-        self._reports += np.bincount(self.mechanism.map_of(batch), minlength=len(self._reports))
+        if len(self._reports) == 1:
+            self._reports += len(batch)
+        else:
+            maps = self.mechanism.map_of(batch)
+            self._reports += np.bincount(maps, minlength=len(self._reports))
         self._squares += self.mechanism.squares(batch)
 
     def _scatter(self, cells: Cells) -> None:
@@ -121,10 +125,11 @@ class Aggregator:
         """
         if self._reader is None:
             if self._tables is None:
-                self._reader = Reader(self.sketch())
+                self._reader = Reader(self.sketch(), mechanism=self.mechanism)
             else:
                 counts = Sketch(self.plan, self._reports.copy(), self._squares, self._mass)
-                self._reader = Reader(counts, transformed=transform(self._tables))
+                made = transform(self._tables)
+                self._reader = Reader(counts, transformed=made, mechanism=self.mechanism)
         return self._reader.at(level)
 
 

@@ -4,7 +4,7 @@ A transform is made once per reader, after which every key costs a look-up in ea
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
@@ -24,7 +24,7 @@ from faintly.core import (
 from faintly.core.estimate import normal_quantile
 from faintly.engine.keys import ids_of
 from faintly.errors import InvalidInput
-from faintly.mechanisms import mechanism_of
+from faintly.mechanisms import Mechanism, mechanism_of
 
 DISAGREEMENT = 1e-4  # how often honest maps of one key are called contradictory
 CONTROLS = ("family", "fdr")
@@ -75,7 +75,12 @@ class Reader:
     """Answers questions about one sketch."""
 
     def __init__(
-        self, sketch: Sketch, level: float = 0.95, *, transformed: TableArray | None = None
+        self,
+        sketch: Sketch,
+        level: float = 0.95,
+        *,
+        transformed: TableArray | None = None,
+        mechanism: Mechanism | None = None,
     ) -> None:
         """Read a sketch.
 
@@ -83,10 +88,11 @@ class Reader:
             sketch: counts, and tables or columns.
             level: of the intervals.
             transformed: the transform of the tables, if somebody has made it already.
+            mechanism: that of the plan, likewise.
         """
         normal_quantile(level)
         self.sketch, self.level = sketch, level
-        self.mechanism = mechanism_of(sketch.plan)
+        self.mechanism = mechanism or mechanism_of(sketch.plan)
         self._given = transformed
 
     def at(self, level: float) -> "Reader":
@@ -94,7 +100,7 @@ class Reader:
         if level == self.level:
             return self
         shared = self._transformed if self.sketch.plan.decode == "table" else None
-        return Reader(self.sketch, level, transformed=shared)
+        return Reader(self.sketch, level, transformed=shared, mechanism=self.mechanism)
 
     @cached_property
     def _transformed(self) -> TableArray:
@@ -113,8 +119,13 @@ class Reader:
         """Return the integer behind each estimate: the same from tables and from reports."""
         if self.sketch.plan.decode == "direct":
             return self._read(ids).sum(axis=0)
-        parts = [self.mechanism.gather(self._transformed, part).sum(axis=0) for part in _cut(ids)]
-        return np.concatenate([np.zeros(0, np.int64), *parts])
+        if self.mechanism.maps.maps == 1:
+            return self.mechanism.gather(self._transformed, ids)[0]
+        totals = np.empty(len(ids), dtype=np.int64)
+        for start in range(0, len(ids), KEYS):
+            piece = slice(start, start + KEYS)
+            self.mechanism.gather(self._transformed, ids[piece]).sum(axis=0, out=totals[piece])
+        return totals
 
     def _read(self, ids: IdArray) -> IntArray:
         """Return the integers of direct reading, for each map where maps are told apart.
@@ -240,10 +251,6 @@ class Reader:
             control=control,
             false_rate=false_rate,
         )
-
-
-def _cut(ids: IdArray) -> Iterator[IdArray]:
-    return (ids[start : start + KEYS] for start in range(0, len(ids), KEYS))
 
 
 def _least(score: FloatArray, control: str, false_rate: float) -> float:

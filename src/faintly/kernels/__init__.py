@@ -31,11 +31,10 @@ def instructions() -> str:
 
 scatter_add = _chosen.scatter_add
 walsh_hadamard = _chosen.walsh_hadamard
-look_up = _chosen.look_up
+gather = _chosen.gather
 map_codes = _chosen.map_codes
 hash_ids = _chosen.hash_ids
 read_cells = _chosen.read_cells
-read_linear = _chosen.read_linear
 read_prf = _chosen.read_prf
 read_blake2s = _chosen.read_blake2s
 hash_words = _chosen.hash_words
@@ -65,6 +64,7 @@ __all__ = [
     "bin_hashed",
     "bin_linear",
     "code_items",
+    "gather",
     "hash_ids",
     "hash_keys",
     "hash_wide",
@@ -72,7 +72,6 @@ __all__ = [
     "hash_words_blake2s",
     "instructions",
     "linear_cells",
-    "look_up",
     "map_codes",
     "pack_records",
     "pick_maps",
@@ -81,7 +80,6 @@ __all__ = [
     "read_blake2s",
     "read_cells",
     "read_inner",
-    "read_linear",
     "read_parity",
     "read_polynomial",
     "read_prf",

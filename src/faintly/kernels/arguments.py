@@ -98,13 +98,13 @@ def transform_fits(heaviest: int, bits: int) -> None:
         raise OverflowError(f"rows of {bits} bits could overflow; widen them first")
 
 
-def looked_up(array: AnyArray, where: AnyArray, flips: AnyArray) -> tuple[int, AnyArray, AnyArray]:
-    """Return the bits of the tables, and the cells and flips to look up in them."""
+def gathered(array: AnyArray, ids: AnyArray, maps: int, blocks: int) -> tuple[int, AnyArray]:
+    """Return the bits of tables that have `blocks` rows for each map, and the ids to read there."""
     bits = tables(array, "tables", read_only=True)
-    where, flips = exactly(where, np.uint32, 1, "cells"), exactly(flips, np.uint32, 1, "flips")
-    same_length(cells=where, flips=flips)
-    inside(int(where.max(initial=0)) if len(where) else -1, array.size)
-    return bits, where, flips
+    rows, size = array.shape
+    if blocks < 1 or rows != maps * blocks or size < 1 or size & (size - 1):
+        raise TypeError("tables must have a row for each map and block, of 2^D columns")
+    return bits, exactly(ids, np.uint64, 1, "ids")
 
 
 def bijection(ids: AnyArray, factor: AnyArray, offset: AnyArray, bits: int) -> list[AnyArray]:
@@ -134,22 +134,6 @@ def own_keys(seeds: AnyArray, ids: AnyArray, count: int, most: int) -> list[AnyA
     same_length(seeds=seeds, ids=ids)
     if not 0 <= count <= most:
         raise TypeError(f"count must be between 0 and {most}")
-    return checked
-
-
-def linear_reports(
-    row: AnyArray, matrix: AnyArray, values: AnyArray, codes: AnyArray
-) -> list[AnyArray]:
-    """Return the columns of linear reports and the codes to read."""
-    checked = [
-        exactly(row, np.uint32, 1, "row"),
-        exactly(matrix, np.uint32, 2, "matrix"),
-        exactly(values, np.int64, 2, "values"),
-        exactly(codes, np.uint32, 1, "codes"),
-    ]
-    same_length(row=row, matrix=matrix, values=values)
-    if matrix.shape[1] > 31 or values.shape[1] != 2 ** matrix.shape[1]:
-        raise TypeError("values must have a column for each bin that the matrix can name")
     return checked
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from faintly.core.arrays import AnyArray, IdArray, IntArray, NarrowArray, TableArray, WordArray
 from faintly.kernels import arguments
 from faintly.kernels.threads import parallel, threads
+from faintly.primitives.hashing import LinearMaps
 
 # The least that a thread is started for, each some tens of microseconds of work.
 ENTRIES = 2**16  # of a table, transformed
@@ -146,16 +147,25 @@ def _heaviest(rows: TableArray, bits: int, count: int, size: int) -> int:
     return (int(halves[0]) << 32) + int(halves[1])
 
 
-def look_up(tables: TableArray, cells: WordArray, flips: WordArray) -> IntArray:
-    """Return the entry of the flattened tables at each cell, negated where a flip is odd."""
-    bits, cells, flips = arguments.looked_up(tables, cells, flips)
-    values = np.empty(len(cells), dtype=np.int64)
+def gather(tables: TableArray, ids: IdArray, maps: LinearMaps, blocks: int) -> IntArray:
+    """Return the integers (maps, ids) that transformed tables hold for each id; see reference."""
+    width, ids = arguments.gathered(tables, ids, maps.maps, blocks)
+    values = np.empty((maps.maps, len(ids)), dtype=np.int64)
+    public = public_maps(maps)
 
     def work(a: int, b: int) -> None:
-        call(f"faintly_look_up_{bits}", tables, cells[a:b], flips[a:b], b - a, values[a:b])
+        some = (tables, tables.shape[1], blocks, ids[a:b], b - a)
+        call(f"faintly_gather_{width}", *some, *public, values[:, a:b], len(ids))
 
-    parallel(work, len(cells), KEYS)
+    parallel(work, len(ids), KEYS)
     return values
+
+
+def public_maps(maps: LinearMaps) -> list[AnyArray | int]:
+    """Return the public maps as kernels.c takes them."""
+    columns = (maps.factor, maps.offset, maps.mask_key, maps.fold_key)
+    sizes = (int(maps.bijective), maps.maps, maps.bits)
+    return [*(np.ascontiguousarray(column) for column in columns), *sizes]
 
 
 def map_codes(ids: IdArray, factor: WordArray, offset: WordArray, bits: int) -> WordArray:
@@ -192,23 +202,6 @@ def read_cells(index: WordArray, weight: NarrowArray, codes: WordArray) -> IntAr
         call("faintly_read_cells", *columns, len(columns[0]), keys, len(keys), totals)
 
     return read_in_slices(read, len(index), len(codes), pairs=SLICED_PAIRS)[0]
-
-
-def read_linear(row: WordArray, matrix: WordArray, values: IntArray, codes: WordArray) -> IntArray:
-    """Return Σ_i (-1)^<row_i,code>·values[i, A_i·code] for each code, over reports i."""
-    row, matrix, values, codes = arguments.linear_reports(row, matrix, values, codes)
-
-    def read(some: slice, asked: slice, totals: IntArray) -> None:
-        columns = np.ascontiguousarray(matrix[some].T)  # the loop over reports runs along memory
-        width, reports = columns.shape
-        keys = codes[asked]
-        call(
-            "faintly_read_linear",
-            *(row[some], columns, width, values[some], reports),
-            *(keys, len(keys), totals),
-        )
-
-    return read_in_slices(read, len(row), len(codes))[0]
 
 
 def read_prf(seeds: IdArray, values: IntArray, ids: IdArray) -> IntArray:

@@ -6,7 +6,7 @@ from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, NarrowA
 from faintly.kernels import arguments_clients as arguments
 from faintly.kernels import reference_clients
 from faintly.kernels.arguments import exactly
-from faintly.kernels.compiled import call
+from faintly.kernels.compiled import call, public_maps
 from faintly.kernels.reference_clients import Unpacked
 from faintly.primitives.hashing import LinearMaps
 
@@ -57,16 +57,9 @@ def bin_linear(
     call(
         "faintly_bin_linear",
         *(seeds, offsets, len(seeds), ids, amounts, width),
-        *(*_public(maps), sums),
+        *(*public_maps(maps), sums),
     )
     return sums
-
-
-def _public(maps: LinearMaps) -> list[AnyArray | int]:
-    """Return the public maps as kernels.c takes them."""
-    columns = (maps.factor, maps.offset, maps.mask_key, maps.fold_key)
-    sizes = (int(maps.bijective), maps.maps, maps.bits)
-    return [*(np.ascontiguousarray(column) for column in columns), *sizes]
 
 
 def code_items(
@@ -75,7 +68,7 @@ def code_items(
     """Return the code of every item in the map that its client's seed picks, and its flip."""
     seeds, offsets, ids = arguments.items(seeds, offsets, ids)
     codes, flips = np.empty(len(ids), dtype=np.uint32), np.empty(len(ids), dtype=np.uint8)
-    call("faintly_code_items", seeds, offsets, len(seeds), ids, *_public(maps), codes, flips)
+    call("faintly_code_items", seeds, offsets, len(seeds), ids, *public_maps(maps), codes, flips)
     return codes, flips
 
 

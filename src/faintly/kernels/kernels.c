@@ -1,7 +1,7 @@
 /* The hot loops. reference*.py say what each one means; tests hold the two equal.
  *
- *   tables      measure_cells, scatter_add, heaviest, walsh_hadamard, join, look_up, map_codes
- *   linear      read_cells, read_linear
+ *   tables      measure_cells, scatter_add, heaviest, walsh_hadamard, join, map_codes, gather
+ *   linear      read_cells
  *   hashing     HalfSipHash: read_prf, hash_ids, hash_words; BLAKE2s: read_blake2s, hash_wide
  *   comparison  bare_add, paper_loop: what `faintly bench` measures the others against
  *   GF(2)       solve_gf2, read_parity
@@ -173,15 +173,6 @@ HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight,
                 upper_and_lower[0] = (int64_t)upper;                                         \
                 upper_and_lower[1] = (int64_t)lower;                                         \
             }                                                                                \
-        }                                                                                    \
-    }                                                                                        \
-    HOT API void faintly_look_up_##bits(const int##bits##_t *tables, const uint32_t *cells,  \
-                                        const uint32_t *flips, int64_t count,                \
-                                        int64_t *values)                                     \
-    {                                                                                        \
-        for (int64_t i = 0; i < count; i++) {                                                \
-            const int64_t value = tables[cells[i]], minus = -(int64_t)(flips[i] & 1);        \
-            values[i] = (value ^ minus) - minus;                                             \
         }                                                                                    \
     }                                                                                        \
     /* One butterfly at a time: for what is shorter than a vector, or without vectors. */    \
@@ -559,30 +550,6 @@ INLINE void gather_block(const int64_t *values, int64_t bins, int64_t size,
         total += (value ^ minus) - minus;
     }
     *sum = (int64_t)total;
-}
-
-/* columns: (width, reports), so that a loop over reports runs along memory. */
-HOT API void faintly_read_linear(const uint32_t *row, const uint32_t *columns, int64_t width,
-                                 const int64_t *values, int64_t reports, const uint32_t *codes,
-                                 int64_t count, int64_t *totals)
-{
-    uint32_t where[REPORT_BLOCK], signs[REPORT_BLOCK];
-    for (int64_t start = 0; start < reports; start += REPORT_BLOCK) {
-        const int64_t size = least(reports - start, REPORT_BLOCK);
-        for (int64_t c = 0; c < count; c++) {
-            const uint32_t code = codes[c];
-            memset(where, 0, sizeof where);
-            for (int64_t i = 0; i < size; i++)
-                signs[i] = parity_lane(row[start + i] & code);
-            for (int64_t bit = 0; bit < width; bit++) {
-                const uint32_t *column = columns + bit * reports + start;
-                for (int64_t i = 0; i < size; i++)
-                    where[i] |= parity_lane(column[i] & code) << bit;
-            }
-            gather_block(values + (start << width), (int64_t)1 << width, size, where, signs,
-                         totals + c);
-        }
-    }
 }
 
 #define SIP_ROUND                                                                            \
@@ -1533,6 +1500,44 @@ HOT API void faintly_code_items(const uint64_t *seeds, const int64_t *offsets, i
             flips[i] = half_sip(mask_key[map], ids[i], CLOSING(TAG_MASK)) & 1;
     }
 }
+
+/* What transformed tables hold for ids, by one map after another: the code of an id names a
+ * block (a table of the map) and an entry in it, and the public sign may turn the entry. */
+#define DEFINE_GATHER(width)                                                                 \
+    HOT API void faintly_gather_##width(                                                     \
+        const int##width##_t *tables, int64_t size, int64_t blocks, const uint64_t *ids,     \
+        int64_t count, const uint32_t *factor, const uint32_t *offset,                       \
+        const uint64_t *mask_key, const uint64_t *fold_key, int64_t bijective, int64_t maps, \
+        int64_t bits, int64_t *values, int64_t stride)                                       \
+    {                                                                                        \
+        const uint32_t low = (uint32_t)(((uint64_t)1 << bits) - 1), block = (uint32_t)blocks; \
+        const uint32_t inside = (uint32_t)(size - 1);                                        \
+        const struct public_maps all = {factor,   offset, mask_key,                          \
+                                        bijective ? NULL : fold_key, low,                    \
+                                        (uint32_t)((bits + 1) / 2)};                         \
+        uint32_t codes[ITEM_BLOCK], flips[ITEM_BLOCK];                                       \
+        for (int64_t j = 0; j < maps; j++) {                                                 \
+            const int##width##_t *own = tables + j * blocks * size;                          \
+            for (int64_t start = 0; start < count; start += ITEM_BLOCK) {                    \
+                const int64_t many = least(count - start, ITEM_BLOCK);                       \
+                int64_t *out = values + j * stride + start;                                  \
+                code_items(&all, (uint32_t)j, ids + start, many, codes);                     \
+                for (int64_t i = 0; i < many; i++)                                           \
+                    flips[i] = half_sip(mask_key[j], ids[start + i], CLOSING(TAG_MASK)) & 1; \
+                for (int64_t i = 0; i < many; i++) {                                         \
+                    const int64_t minus = -(int64_t)flips[i];                                \
+                    const int64_t value =                                                    \
+                        blocks == 1                                                          \
+                            ? own[codes[i] & inside]                                         \
+                            : own[codes[i] % block * size + (codes[i] / block & inside)];    \
+                    out[i] = (value ^ minus) - minus;                                        \
+                }                                                                            \
+            }                                                                                \
+        }                                                                                    \
+    }
+
+DEFINE_GATHER(32)
+DEFINE_GATHER(64)
 
 /* Sixteen cells at once; a narrower machine takes several registers for them. */
 typedef uint32_t lanes __attribute__((vector_size(64)));

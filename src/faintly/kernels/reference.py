@@ -50,10 +50,21 @@ def _heaviest(rows: TableArray) -> int:
     return max(((a << 32) + b for a, b in zip(upper, lower, strict=True)), default=0)
 
 
-def look_up(tables: TableArray, cells: WordArray, flips: WordArray) -> IntArray:
-    """Return the entry of the flattened tables at each cell, negated where a flip is odd."""
-    _, cells, flips = arguments.looked_up(tables, cells, flips)
-    return hashing.to_signs(flips) * tables.reshape(-1)[cells]
+def gather(tables: TableArray, ids: IdArray, maps: hashing.LinearMaps, blocks: int) -> IntArray:
+    """Return the integers (maps, ids) that transformed tables hold for each id.
+
+    A map has `blocks` tables, and the code of an id names one of them and an entry in it; the
+    public sign of the id turns what stands there.
+    """
+    _, ids = arguments.gathered(tables, ids, maps.maps, blocks)
+    size = tables.shape[1]
+    values = np.empty((maps.maps, len(ids)), dtype=np.int64)
+    for j in range(maps.maps):
+        here = np.array([j])  # an array, since scalar hashing would warn of overflow
+        codes = maps.codes(ids, here).astype(np.int64)
+        rows, columns = j * blocks + codes % blocks, codes // blocks & (size - 1)
+        values[j] = maps.masks(ids, here) * tables[rows, columns]
+    return values
 
 
 def map_codes(ids: IdArray, factor: WordArray, offset: WordArray, bits: int) -> WordArray:
@@ -82,20 +93,6 @@ def read_cells(index: WordArray, weight: NarrowArray, codes: WordArray) -> IntAr
     totals = np.zeros(len(codes), dtype=np.int64)
     for position, code in enumerate(codes):
         totals[position] = (hashing.to_signs(hashing.parity(index & code)) * weight).sum()
-    return totals
-
-
-def read_linear(row: WordArray, matrix: WordArray, values: IntArray, codes: WordArray) -> IntArray:
-    """Return Σ_i (-1)^<row_i,code>·values[i, A_i·code] for each code, over reports i."""
-    row, matrix, values, codes = arguments.linear_reports(row, matrix, values, codes)
-    reports = np.arange(len(row))
-    totals = np.zeros(len(codes), dtype=np.int64)
-    for position, code in enumerate(codes):
-        where = np.zeros(len(row), dtype=np.int64)
-        for bit in range(matrix.shape[1]):
-            where |= hashing.parity(matrix[:, bit] & code).astype(np.int64) << bit
-        signs = hashing.to_signs(hashing.parity(row & code))
-        totals[position] = (signs * values[reports, where]).sum()
     return totals
 
 

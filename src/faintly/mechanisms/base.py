@@ -23,6 +23,7 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import (
+    AnyArray,
     Budget,
     Cells,
     FloatArray,
@@ -31,6 +32,7 @@ from faintly.core import (
     IdArray,
     IntArray,
     Layout,
+    NarrowArray,
     Plan,
     ReportBatch,
     Sketch,
@@ -48,6 +50,7 @@ from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
 from faintly.primitives.hashing import LinearMaps
 
+READ_AT_ONCE = 2**18  # reports whose cells are in memory while keys are read from them
 MAX_ENTRIES = 2**32  # an entry of the tables has a 32-bit number; this many take 16 GiB
 
 
@@ -168,26 +171,31 @@ class Mechanism(ABC):
 
     def gather(self, transformed: TableArray, ids: IdArray) -> IntArray:
         """Return the integers (maps, ids) that the transformed tables hold for each id."""
-        values = np.empty((self.maps.maps, len(ids)), dtype=np.int64)
-        for j in range(self.maps.maps):
-            values[j] = kernels.look_up(transformed, self.entries(ids, j), self.flips(ids, j))
-        return values
+        return kernels.gather(transformed, ids, self.maps, self.table_shape[0] // self.maps.maps)
 
     def read_cells(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return what `gather` over all maps would give, from the cells of the reports."""
-        size = np.uint32(self.table_shape[1])
-        cells, totals = self.cells(batch), np.zeros(len(ids), dtype=np.int64)
-        order = np.argsort(cells.index // size, kind="stable")
-        index, weight = cells.index[order] % size, cells.weight[order]
-        starts = np.searchsorted(cells.index[order] // size, np.arange(self.table_shape[0] + 1))
+        bits = np.uint32(self.table_shape[1].bit_length() - 1)
+        low, totals = np.uint32(self.table_shape[1] - 1), np.zeros(len(ids), dtype=np.int64)
+        asked = list(self._asked(ids, bits))
+        for start in range(0, len(batch), READ_AT_ONCE):
+            cells = self.cells(batch.take(slice(start, start + READ_AT_ONCE)))
+            rows = _by_row(cells, bits, self.table_shape[0])
+            for row, keys, codes, signs in asked:
+                index, weight = rows[row]
+                totals[keys] += signs * kernels.read_cells(index & low, weight, codes)
+        return totals
+
+    def _asked(
+        self, ids: IdArray, bits: np.uint32
+    ) -> Iterator[tuple[int, AnyArray, WordArray, IntArray]]:
+        """Yield for each table which of the ids it holds, their codes there and their signs."""
         for j in range(self.maps.maps):
             entries, signs = self.entries(ids, j), hashing.to_signs(self.flips(ids, j))
-            rows = entries // size
-            for row in np.unique(rows):
-                mine, asked = slice(starts[row], starts[row + 1]), rows == row
-                said = kernels.read_cells(index[mine], weight[mine], entries[asked] % size)
-                totals[asked] += signs[asked] * said
-        return totals
+            rows = entries >> bits
+            for row in np.unique(rows).tolist():
+                keys = np.flatnonzero(rows == row)
+                yield row, keys, entries[keys] & np.uint32((1 << int(bits)) - 1), signs[keys]
 
     def entries(self, ids: IdArray, j: int) -> WordArray:
         """Return the entry of the transformed tables, numbered together, that map j has for ids."""
@@ -286,6 +294,17 @@ class Mechanism(ABC):
     @abstractmethod
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every report, for these item values and this outcome."""
+
+
+def _by_row(cells: Cells, bits: np.uint32, rows: int) -> list[tuple[WordArray, NarrowArray]]:
+    """Return the cells of each table."""
+    if rows == 1:
+        return [(cells.index, cells.weight)]
+    owners = (cells.index >> bits).astype(np.uint16 if rows <= 2**16 else np.uint32)
+    order = np.argsort(owners, kind="stable")  # of 16 bits, by radix
+    ends = np.cumsum(np.bincount(owners, minlength=rows))[:-1]
+    index, weight = cells.index[order], cells.weight[order]
+    return list(zip(np.split(index, ends), np.split(weight, ends), strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,6 +216,8 @@ class Retrieval(Mechanism):
 
     def entries(self, ids: IdArray, j: int) -> WordArray:
         """Return the entry of the transformed tables, numbered together, that map j has for ids."""
+        if self.blocks == 1:
+            return Mechanism.entries(self, ids, j)
         block, code = self._split(self.codes(ids, j))
         rows = block.astype(np.uint32) + np.uint32(j * self.blocks)
         return rows * np.uint32(self.table_shape[1]) + code

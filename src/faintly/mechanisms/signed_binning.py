@@ -151,21 +151,11 @@ class SignedBinning(Mechanism):
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ sᵢ(x)·yᵢ[hᵢ(x)] for each id, b times as much in the linear family."""
-        values = self._values(batch)
-        if self.plan.hashing.family == "prf":
-            return kernels.read_prf(batch.hash_seeds, values, ids)
-        if self.plan.hashing.family == "blake2s":
-            return kernels.read_blake2s(batch.hash_seeds, values, ids)
-        row, matrix = self.maps.rows(batch.hash_seeds, self.bins.bit_length() - 1)
-        chosen = self.maps.map_of(batch.hash_seeds)
-        totals = np.zeros(len(ids), dtype=np.int64)
-        for j in np.unique(chosen).tolist():
-            mine = chosen == j
-            read = kernels.read_linear(
-                row[mine], matrix[mine], values[mine], self.maps.codes(ids, j)
-            )
-            totals += self.maps.masks(ids, j) * read
-        return totals * self._weight
+        family, seeds = self.plan.hashing.family, batch.hash_seeds
+        if family == "linear":
+            return self.read_cells(batch, ids)
+        read = kernels.read_prf if family == "prf" else kernels.read_blake2s
+        return read(seeds, self._values(batch), ids)
 
     def squares(self, batch: ReportBatch) -> int:
         """Return Σ y², which holds collisions, noise and rounding together."""

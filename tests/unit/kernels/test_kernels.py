@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from faintly import kernels as chosen
+from faintly.core import Hashing
 from faintly.kernels import comparison, compiled, reference
 from faintly.primitives import hashing
 from faintly.primitives.entropy import seeded
+from faintly.primitives.hashing import LinearMaps
 from faintly.testing import plain
 
 COMPILED = pytest.param(
@@ -97,21 +99,30 @@ def test_a_transform_may_use_the_whole_range_and_no_more(kernels, dtype):
         np.testing.assert_array_equal(heavy, before)
 
 
+def maps_of(count, bits, size):
+    return LinearMaps(Hashing(family="linear", maps=count, bits=bits), b"salt" * 4, size)
+
+
 @BOTH
 @WIDTHS
 @pytest.mark.parametrize("count", [0, 1, 19, 1000])
-def test_look_up(kernels, dtype, count):
-    tables = small("tables", 3, 32).astype(dtype)
+@pytest.mark.parametrize(
+    ("maps", "blocks"),
+    [(maps_of(1, 5, 32), 1), (maps_of(4, 5, None), 1), (maps_of(2, 6, 64), 3)],
+    ids=["bijective", "folded", "blocks"],
+)
+def test_gather(kernels, dtype, count, maps, blocks):
+    tables = small("tables", maps.maps * blocks, 32).astype(dtype)
     tables.flags.writeable = False  # as a mapped file is
-    cells, flips = words("cells", count) % np.uint32(96), words("flips", count)
-    flat = tables.ravel().tolist()
-    wanted = [
-        -flat[cell] if flip & 1 else flat[cell]
-        for cell, flip in zip(cells.tolist(), flips.tolist(), strict=True)
-    ]
-    found = kernels.look_up(tables, cells, flips)
+    ids = wide("ids", count) % np.uint64(64)
+    found = kernels.gather(tables, ids, maps, blocks)
+    assert found.shape == (maps.maps, count)
     assert found.dtype == np.int64
-    assert found.tolist() == wanted
+    for j in range(maps.maps):
+        codes, signs = maps.codes(ids, np.array([j])), maps.masks(ids, np.array([j]))
+        for place, (code, sign) in enumerate(zip(codes.tolist(), signs.tolist(), strict=True)):
+            row, column = j * blocks + code % blocks, code // blocks % 32
+            assert found[j, place] == sign * int(tables[row, column])
 
 
 @BOTH
@@ -165,33 +176,6 @@ def test_read_cells(kernels, cells, bits, kind):
     found = kernels.read_cells(index, weight, codes)
     assert found.dtype == np.int64
     assert found.tolist() == plain_cells(index, weight, codes)
-
-
-def plain_linear(row, matrix, values, codes):
-    totals = []
-    for code in codes.tolist():
-        total = 0
-        for r, lines, bins in zip(row.tolist(), matrix.tolist(), values.tolist(), strict=True):
-            where = sum(plain.parity(line & code) << bit for bit, line in enumerate(lines))
-            total += (1 - 2 * plain.parity(r & code)) * bins[where]
-        totals.append(total)
-    return totals
-
-
-@BOTH
-@pytest.mark.parametrize("reports", [0, 1, 5, 33, 300])
-@pytest.mark.parametrize("width", [0, 1, 3])
-@pytest.mark.parametrize("keys", [0, 1, 9])
-def test_read_linear(kernels, reports, width, keys):
-    case = (
-        words("row", reports),
-        words("matrix", reports, width),
-        signed("values", reports, 2**width),
-        words("codes", keys),
-    )
-    found = kernels.read_linear(*case)
-    assert found.dtype == np.int64
-    assert found.tolist() == plain_linear(*case)
 
 
 @BOTH
@@ -297,10 +281,6 @@ def test_a_cell_outside_is_refused_before_anything_is_added(kernels, index):
     with pytest.raises(IndexError, match="outside its table"):
         kernels.scatter_add(tables, cells, np.ones(2, np.int32), 0)
     assert not tables.any()
-    with pytest.raises(IndexError, match="outside its table"):
-        kernels.look_up(tables, cells, np.zeros(2, np.uint32))
-    with pytest.raises(IndexError, match="outside its table"):
-        kernels.look_up(np.zeros((0, 4), np.int32), cells[:1] & 0, cells[:1])
 
 
 @BOTH
@@ -343,7 +323,7 @@ def test_memory_that_is_not_as_expected_is_refused(kernels, name):
     with pytest.raises(TypeError, match="C-contiguous"):
         kernels.scatter_add(rows, one, np.ones(1, np.int32), 0)
     with pytest.raises(TypeError, match="C-contiguous"):
-        kernels.look_up(rows, one, one)
+        kernels.gather(rows, np.zeros(1, np.uint64), maps_of(1, 3, 8), 1)
     assert not rows.any()
 
 
@@ -372,11 +352,10 @@ SLOTS = np.zeros((4, 2), np.uint32)
 BYTES, OFFSETS = np.zeros(2, np.uint8), np.array([0, 1, 2])
 GOOD = {
     "scatter_add": (np.zeros((1, 4), np.int32), U32, I32, 0),
-    "look_up": (np.zeros((1, 4), np.int32), U32, U32),
+    "gather": (np.zeros((1, 8), np.int32), U64, maps_of(1, 3, 8), 1),
     "map_codes": (U64, U32, U32, 8),
     "hash_ids": (7, U64, 9),
     "read_cells": (U32, I32, U32),
-    "read_linear": (U32, MATRIX, VALUES, U32),
     "read_prf": (U64, VALUES, U64),
     "read_blake2s": (U64, VALUES, U64),
     "read_parity": (U64, MATRIX, U64),
@@ -395,14 +374,11 @@ BAD = [
     ("hash_ids", 0, 2**64),
     ("hash_ids", 2, 256),
     ("hash_ids", 2, -1),
-    ("look_up", 1, U32[:1]),
+    ("gather", 0, np.zeros((2, 8), np.int32)),
+    ("gather", 0, np.zeros((1, 6), np.int32)),
+    ("gather", 0, np.zeros((1, 0), np.int32)),
+    ("gather", 3, 0),
     ("read_cells", 0, U32[:1]),
-    ("read_linear", 0, U32[:1]),
-    ("read_linear", 1, MATRIX[:1]),
-    ("read_linear", 2, VALUES[:1]),
-    ("read_linear", 2, np.zeros((2, 4), np.int64)),
-    ("read_linear", 2, np.zeros((2, 1), np.int64)),
-    ("read_linear", 1, np.zeros((2, 64), np.uint32)),
     ("read_prf", 0, U64[:1]),
     ("read_prf", 1, VALUES[:, :0]),
     ("read_blake2s", 0, U64[:1]),
