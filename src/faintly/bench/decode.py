@@ -63,7 +63,7 @@ def many_cells(effort: Effort, reports: int = 1_000_000, keys: int = 2**20) -> l
     """Return how decoding 16 cells a report compares with copying the reports and tables."""
     plan = samples.many_cell_plan(reports, keys)
     layout = mechanism_of(plan).layout
-    (whole,) = samples.batches(plan, reports, reports)
+    whole = samples.encoded(plan, reports, keys)
     starts = range(0, reports, report_v1.BATCH_REPORTS)
     batches = [whole.take(slice(start, start + report_v1.BATCH_REPORTS)) for start in starts]
     packed = [report_v1.encode_batch(batch, layout) for batch in batches]
@@ -133,7 +133,7 @@ def direct(effort: Effort, reports: int = 1_000_000, keys: int = 100) -> list[Ro
 
 def _against_loop(plan: Plan, reports: int, ids: IdArray, effort: Effort) -> tuple[Timing, Timing]:
     mechanism = mechanism_of(plan)
-    (batch,) = samples.batches(plan, reports, reports)
+    batch = samples.encoded(plan, reports, plan.universe.size or reports)
     seeds, values = samples.paper_reports(reports)
     subset = min(len(ids), max(1, PAIRS_OF_LOOP // reports))
     ours, some = compare(

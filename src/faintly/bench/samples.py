@@ -1,13 +1,15 @@
-"""Made-up plans, reports and vectors. Speed does not depend on what reports say."""
+"""Made-up plans, reports and vectors."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from faintly.client.bulk import randomize
 from faintly.core import AnyArray, IdArray, IntArray, Plan, ReportBatch, Universe, VectorBatch
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
+from faintly.primitives.entropy import seeded
 from faintly.wire.report_v1 import BATCH_REPORTS
 
 SALT = bytes(range(16))  # the same maps in every run
@@ -80,6 +82,26 @@ def batches(plan: Plan, reports: int, size: int = BATCH_REPORTS) -> Iterator[Rep
             top = 2 ** (8 * layout.seed_bytes)
             seeds = draw.integers(0, top - 1, count, dtype=np.uint64, endpoint=True)
         yield ReportBatch(plan.digest, seeds, fields)
+
+
+def encoded(plan: Plan, reports: int, keys: int) -> ReportBatch:
+    """Return the reports of clients that hold as many items as the plan allows.
+
+    Uniform fields would do where a field is a cell. Noisy bins are small numbers, which is what
+    lets the tables keep to 32 bits.
+    """
+    mechanism, public, secret = mechanism_of(plan), seeded(1, "public"), seeded(1, "secret")
+    size = min(reports, BATCH_REPORTS)
+    clients = vectors(size, plan.sparsity, keys)
+    parts = [
+        randomize(plan, mechanism, clients.slice(0, min(size, reports - start)), public, secret)
+        for start in range(0, reports, size)
+    ]
+    return ReportBatch(
+        plan.digest,
+        np.concatenate([part.hash_seeds for part in parts]),
+        np.concatenate([part.fields for part in parts]),
+    )
 
 
 def copier(*arrays: AnyArray) -> Callable[[], None]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import Cells, Plan, ReportBatch, Sketch
+from faintly.core.sketch import table_type
 from faintly.engine import columns
 from faintly.engine.answers import Reader, transform
 from faintly.errors import Reject, ReportRejected
@@ -39,6 +40,7 @@ class Aggregator:
         base = self.mechanism.empty_sketch()
         self._reports, self._tables = base.reports, base.tables
         self._squares = self._mass = 0
+        self._bound = 0  # what no entry of the tables exceeds, nor of their transform
         self._recent: list[ReportBatch] = []
         self._runs: list[columns.Columns] = []
         self._reader: Reader | None = None
@@ -48,7 +50,7 @@ class Aggregator:
         """Return an aggregator that has counted the reports of a sketch, which stays as it is."""
         made = cls(sketch.plan, spool)
         made._reports, made._squares = sketch.reports.copy(), sketch.squares
-        made._mass = sketch.mass
+        made._mass = made._bound = sketch.mass
         if sketch.tables is not None:
             made._tables = sketch.tables.copy()
         else:
@@ -91,14 +93,27 @@ class Aggregator:
         self._squares += self.mechanism.squares(batch)
 
     def _scatter(self, cells: Cells) -> None:
+        for make_room in (self._weigh, self._widen):
+            try:
+                return self._add(cells)
+            except OverflowError:
+                make_room()
+        return self._add(cells)
+
+    def _add(self, cells: Cells) -> None:
         assert self._tables is not None
-        try:
-            self._mass = kernels.scatter_add(self._tables, cells.index, cells.weight, self._mass)
-        except OverflowError:
-            if self._tables.dtype == np.int64:
-                raise
-            self._tables = self._tables.astype(np.int64)
-            self._mass = kernels.scatter_add(self._tables, cells.index, cells.weight, self._mass)
+        after = kernels.scatter_add(self._tables, cells.index, cells.weight, self._bound)
+        self._mass += after - self._bound
+        self._bound = after
+
+    def _weigh(self) -> None:
+        # Weights cancel: what the tables hold is often far below all that was added.
+        assert self._tables is not None
+        self._bound = kernels.total_mass(self._tables)
+
+    def _widen(self) -> None:
+        assert self._tables is not None
+        self._tables = self._tables.astype(np.int64)
 
     @property
     def _width(self) -> int:
@@ -112,7 +127,7 @@ class Aggregator:
         """Return the sketch of everything counted so far, independent of further additions."""
         counts = Sketch(self.plan, self._reports.copy(), self._squares, self._mass)
         if self._tables is not None:
-            return replace(counts, tables=self._tables.copy())
+            return replace(counts, tables=self._tables.astype(table_type(self._mass)))
         runs = [*self._runs, self._sorted()]
         seeds, fields = columns.merge_runs(runs, self._width, self._spool)
         return replace(counts, hash_seeds=seeds, fields=fields)

@@ -30,6 +30,7 @@ def instructions() -> str:
 
 
 scatter_add = _chosen.scatter_add
+total_mass = _chosen.total_mass
 walsh_hadamard = _chosen.walsh_hadamard
 gather = _chosen.gather
 map_codes = _chosen.map_codes
@@ -89,6 +90,7 @@ __all__ = [
     "solve_field",
     "solve_gf2",
     "sum_squares",
+    "total_mass",
     "unpack_records",
     "walsh_hadamard",
 ]

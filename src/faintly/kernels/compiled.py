@@ -140,6 +140,11 @@ def _transform_long(row: TableArray, bits: int) -> None:
     )
 
 
+def total_mass(tables: TableArray) -> int:
+    """Return the sum of |entries| of all tables, exactly."""
+    return _heaviest(tables, arguments.tables(tables, "tables", read_only=True), 1, tables.size)
+
+
 def _heaviest(rows: TableArray, bits: int, count: int, size: int) -> int:
     """Return the largest sum of |entries| of `count` rows of `size`."""
     halves = np.zeros(2, dtype=np.int64)

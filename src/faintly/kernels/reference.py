@@ -50,6 +50,12 @@ def _heaviest(rows: TableArray) -> int:
     return max(((a << 32) + b for a, b in zip(upper, lower, strict=True)), default=0)
 
 
+def total_mass(tables: TableArray) -> int:
+    """Return the sum of |entries| of all tables, exactly."""
+    arguments.tables(tables, "tables", read_only=True)
+    return _heaviest(tables.reshape(1, -1))
+
+
 def gather(tables: TableArray, ids: IdArray, maps: hashing.LinearMaps, blocks: int) -> IntArray:
     """Return the integers (maps, ids) that transformed tables hold for each id.
 

@@ -107,6 +107,24 @@ def test_entries_beyond_32_bits_are_exact():
         replace(full, mass=2**63 - 1).merge(full)
 
 
+def test_tables_stay_narrow_while_what_they_hold_does():
+    """Working tables widen only for what is in them; a sketch is as wide as its mass says."""
+    plan, batch = plan_named("event-coarse"), reports_of("event-coarse", 11)
+    most = 2**31 - 1
+    for held, dtype in ((0, np.int32), (most, np.int64)):
+        tables = np.array([[held, 0]], np.int32)
+        aggregator = Aggregator.resume(Sketch(plan, np.array([1]), 0, most, tables=tables))
+        aggregator.add(batch)
+        assert aggregator._tables.dtype == dtype
+        alone = aggregate(plan, [batch])
+        found = aggregator.sketch()
+        assert found.mass == most + alone.mass
+        assert found.tables.dtype == np.int64
+        np.testing.assert_array_equal(found.tables, alone.tables.astype(np.int64) + tables)
+        ids = np.arange(2, dtype=np.uint64)
+        assert aggregator.reader().totals(ids).tolist() == Reader(found).totals(ids).tolist()
+
+
 @pytest.mark.parametrize("name", DIRECT)
 def test_spooled_reports_give_the_same_bytes(name, tmp_path, monkeypatch):
     plan, batch = plan_named(name), reports_of(name, 60)

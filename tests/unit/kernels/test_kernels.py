@@ -99,6 +99,16 @@ def test_a_transform_may_use_the_whole_range_and_no_more(kernels, dtype):
         np.testing.assert_array_equal(heavy, before)
 
 
+@BOTH
+@pytest.mark.parametrize("columns", [0, 1, 17, 5000])
+def test_total_mass(kernels, columns):
+    for dtype in (np.int32, np.int64):
+        tables = signed("tables", 3, columns).astype(dtype)
+        tables[:, :2] = np.iinfo(dtype).min
+        tables.flags.writeable = False
+        assert kernels.total_mass(tables) == sum(map(abs, tables.ravel().tolist()))
+
+
 def maps_of(count, bits, size):
     return LinearMaps(Hashing(family="linear", maps=count, bits=bits), b"salt" * 4, size)
 
