@@ -999,7 +999,7 @@ API void faintly_solve_field(const int64_t *offsets, int64_t segments, uint8_t *
 
 #define FIELD_BLOCK 128 /* ids taken together, so that hashing is in step and look-ups overlap */
 
-static void half_sip_block(uint64_t key, const uint64_t *ids, int64_t count, uint32_t closing,
+INLINE void half_sip_block(uint64_t key, const uint64_t *ids, int64_t count, uint32_t closing,
                            uint32_t *out)
 {
     for (int64_t c = 0; c < count; c++)
@@ -1007,7 +1007,7 @@ static void half_sip_block(uint64_t key, const uint64_t *ids, int64_t count, uin
 }
 
 /* Totals of signed readings come first, those of their squares `count` entries later. */
-static void count_block(int64_t *totals, int64_t count, int64_t size, const int64_t *readings,
+INLINE void count_block(int64_t *totals, int64_t count, int64_t size, const int64_t *readings,
                         const uint32_t *symbols, const uint32_t *signs)
 {
     for (int64_t c = 0; c < size; c++) {
@@ -1027,7 +1027,7 @@ struct hasher {
 };
 
 /* Word w of every id's row; in the wide family words are asked for one after another. */
-static uint32_t *row_words(struct hasher *hash, const uint64_t *ids, int64_t count, int64_t w)
+INLINE uint32_t *row_words(struct hasher *hash, const uint64_t *ids, int64_t count, int64_t w)
 {
     if (hash->family == PRF)
         half_sip_block(hash->seed, ids, count, CLOSING_WORD(TAG_SYMBOL, w), hash->words[0]);
@@ -1059,7 +1059,7 @@ static const uint32_t *sign_words(struct hasher *hash, const uint64_t *ids, int6
 
 /* Adds the product of one symbol and the next digit of every id's word, which is used up:
  * the top one in the wide family, the lowest in the others, whose order is a power of two. */
-static void add_products(const uint32_t *products, uint32_t order, int64_t prime, int64_t wide,
+INLINE void add_products(const uint32_t *products, uint32_t order, int64_t prime, int64_t wide,
                          int64_t count, uint32_t *words, uint32_t *sums)
 {
     const uint32_t bits = (uint32_t)lowest_bit(&order, 1);
@@ -1072,12 +1072,12 @@ static void add_products(const uint32_t *products, uint32_t order, int64_t prime
 }
 
 /* The element whose coordinates modulo an odd prime are sums in 16-bit lanes. */
-static inline uint32_t fold_lanes(uint32_t sums, uint32_t prime)
+INLINE uint32_t fold_lanes(uint32_t sums, uint32_t prime)
 {
     return (sums & 0xffff) % prime + (sums >> 16) % prime * prime;
 }
 
-API void faintly_read_inner(const uint64_t *seeds, const uint8_t *symbols, int64_t size,
+HOT API void faintly_read_inner(const uint64_t *seeds, const uint8_t *symbols, int64_t size,
                             int64_t reports, const uint64_t *ids, int64_t count,
                             const int64_t *readings, const uint32_t *lanes, int64_t order,
                             int64_t prime, int64_t each, int64_t family, uint32_t *scratch,
@@ -1124,7 +1124,7 @@ API void faintly_read_inner(const uint64_t *seeds, const uint8_t *symbols, int64
 /* Polynomials over GF(2^bits): powers[logs[a] + logs[b]] = a·b. The logarithm of 0 is
  * 2^(bits+1), and powers is 0 from there on. */
 /* Replaces points by the values that the polynomial takes there. */
-static void evaluate_block(const uint32_t *coefficients, int64_t size, uint32_t *points,
+INLINE void evaluate_block(const uint32_t *coefficients, int64_t size, uint32_t *points,
                            int64_t count, const uint32_t *powers, const uint32_t *logs)
 {
     uint32_t values[FIELD_BLOCK];
@@ -1138,7 +1138,7 @@ static void evaluate_block(const uint32_t *coefficients, int64_t size, uint32_t 
     memcpy(points, values, (size_t)count * sizeof *values);
 }
 
-API void faintly_read_polynomial(const uint64_t *seeds, const uint32_t *fields, int64_t size,
+HOT API void faintly_read_polynomial(const uint64_t *seeds, const uint32_t *fields, int64_t size,
                                  int64_t reports, const uint64_t *ids, int64_t count,
                                  const int64_t *readings, int64_t bits, int64_t hashed,
                                  const uint32_t *powers, const uint32_t *logs, uint32_t *table,
@@ -1204,7 +1204,7 @@ HOT API void faintly_read_slots(const uint64_t *seeds, const uint32_t *word,
 #define MAX_GROUPS 8192
 
 /* Adds 1 to counter b of a column for every word that has bit b. */
-static inline void count_bits(const uint32_t *words, int64_t count, uint32_t *column)
+INLINE void count_bits(const uint32_t *words, int64_t count, uint32_t *column)
 {
     for (int64_t i = 0; i < count; i++)
         for (uint32_t b = 0; b < 32; b++) /* a test against a mask, not a shift: it vectorises */
@@ -1307,7 +1307,7 @@ INLINE void half_sip_place(uint64_t key, uint64_t id, uint32_t *bin, uint32_t *s
 }
 
 /* Adds the amounts, negated where a sign is odd, to the bins of one client. */
-static inline void add_to_bins(const uint32_t *where, const uint32_t *signs,
+INLINE void add_to_bins(const uint32_t *where, const uint32_t *signs,
                                const int32_t *amounts, int64_t count, int64_t *bins)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -1366,7 +1366,7 @@ struct drawn {
     uint32_t map[CLIENT_BLOCK], row[CLIENT_BLOCK], matrix[MAX_WIDTH][CLIENT_BLOCK];
 };
 
-static inline void draw_maps(const uint64_t *seeds, int64_t count, int64_t maps, uint32_t *map)
+INLINE void draw_maps(const uint64_t *seeds, int64_t count, int64_t maps, uint32_t *map)
 {
     for (int64_t i = 0; i < count; i++) {
         const uint32_t hash = half_sip(seeds[i], 0, CLOSING(TAG_MAP));
@@ -1374,7 +1374,7 @@ static inline void draw_maps(const uint64_t *seeds, int64_t count, int64_t maps,
     }
 }
 
-static inline void draw_rows(const uint64_t *seeds, int64_t count, int64_t maps, int64_t width,
+INLINE void draw_rows(const uint64_t *seeds, int64_t count, int64_t maps, int64_t width,
                              uint32_t low, struct drawn *drawn)
 {
     if (maps > 1)
@@ -1399,16 +1399,6 @@ HOT API void faintly_pick_maps(const uint64_t *seeds, int64_t count, int64_t map
     }
 }
 
-/* Parity in steps that every vector unit has. */
-static inline uint32_t folded_parity(uint32_t x)
-{
-    x ^= x >> 16;
-    x ^= x >> 8;
-    x ^= x >> 4;
-    x ^= x >> 2;
-    return (x ^ x >> 1) & 1;
-}
-
 /* The public maps of a plan; `fold_key` is null where codes are bijective. */
 struct public_maps {
     const uint32_t *factor, *offset;
@@ -1416,7 +1406,7 @@ struct public_maps {
     uint32_t low, shift;
 };
 
-static inline void code_items(const struct public_maps *maps, uint32_t j, const uint64_t *ids,
+INLINE void code_items(const struct public_maps *maps, uint32_t j, const uint64_t *ids,
                               int64_t count, uint32_t *codes)
 {
     const uint32_t *factor = maps->factor + j * MAP_ROUNDS;
@@ -1438,7 +1428,7 @@ static inline void code_items(const struct public_maps *maps, uint32_t j, const 
 }
 
 /* Bins and signs of one client's items, at most ITEM_BLOCK of them. */
-static inline void place_linear(const struct public_maps *maps, const struct drawn *drawn,
+INLINE void place_linear(const struct public_maps *maps, const struct drawn *drawn,
                                 int64_t c, int64_t width, const uint64_t *ids, int64_t count,
                                 uint32_t *where, uint32_t *signs)
 {
@@ -1447,13 +1437,13 @@ static inline void place_linear(const struct public_maps *maps, const struct dra
     const uint32_t row = drawn->row[c];
     code_items(maps, drawn->map[c], ids, count, codes);
     for (int64_t i = 0; i < count; i++) {
-        signs[i] = half_sip(mask_key, ids[i], CLOSING(TAG_MASK)) ^ folded_parity(codes[i] & row);
+        signs[i] = half_sip(mask_key, ids[i], CLOSING(TAG_MASK)) ^ parity_lane(codes[i] & row);
         where[i] = 0;
     }
     for (int64_t bit = 0; bit < width; bit++) {
         const uint32_t mask = drawn->matrix[bit][c];
         for (int64_t i = 0; i < count; i++)
-            where[i] |= folded_parity(codes[i] & mask) << bit;
+            where[i] |= parity_lane(codes[i] & mask) << bit;
     }
 }
 
@@ -1559,7 +1549,7 @@ static const lanes LANE_NUMBERS = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
     ((f) = LANES_CROSSED(f, 1u << (bit)) + (((f) ^ LANE_BIT(bit)) - LANE_BIT(bit)))
 
 /* Transforms rows of 2^width words that stand one after another; 16 words are one step. */
-static inline void transform_lanes(uint32_t *words, int64_t count, int64_t width)
+INLINE void transform_lanes(uint32_t *words, int64_t count, int64_t width)
 {
     for (int64_t i = 0; i < count; i += STEP) {
         const size_t size = sizeof(uint32_t) * (size_t)(count - i < STEP ? count - i : STEP);
@@ -1581,7 +1571,7 @@ static inline void transform_lanes(uint32_t *words, int64_t count, int64_t width
 }
 
 /* The indices r ^ A^T m of one report's cells. */
-static inline void index_cells(const struct drawn *drawn, int64_t i, int64_t width, uint32_t base,
+INLINE void index_cells(const struct drawn *drawn, int64_t i, int64_t width, uint32_t base,
                                uint32_t *index)
 {
     const int64_t cells = (int64_t)1 << width;
@@ -1679,7 +1669,7 @@ struct waiting {
     int count;
 };
 
-static inline void add_waiting(struct waiting *some, const uint8_t *text, int64_t bytes,
+INLINE void add_waiting(struct waiting *some, const uint8_t *text, int64_t bytes,
                                int64_t position)
 {
     uint32_t block[16] = {0};
@@ -1691,10 +1681,10 @@ static inline void add_waiting(struct waiting *some, const uint8_t *text, int64_
     some->position[lane] = position;
 }
 
-static inline void hash_waiting(struct waiting *some, const uint32_t keyed[8], uint64_t *ids)
+INLINE void hash_waiting(struct waiting *some, const uint32_t keyed[8], uint64_t *ids)
 {
     const lanes zero = {0}, *m = some->message;
-    lanes v[16];
+    lanes v[16] = {{0}};
     for (int i = 0; i < 8; i++) {
         v[i] = zero + keyed[i];
         v[i + 8] = zero + BLAKE_IV[i];
@@ -1763,7 +1753,7 @@ HOT API void faintly_hash_keys(const uint8_t *data, const int64_t *offsets, int6
 }
 
 /* Records: seed bytes, then fields packed low bit first. Eight bytes hold any field. */
-static inline uint64_t window(const uint8_t *at, const uint8_t *end)
+INLINE uint64_t window(const uint8_t *at, const uint8_t *end)
 {
     uint64_t bits = 0;
     memcpy(&bits, at, end - at >= 8 ? 8 : (size_t)(end - at));
