@@ -1,6 +1,6 @@
 /* The hot loops. reference*.py say what each one means; tests hold the two equal.
  *
- *   tables      measure_cells, scatter_add, heaviest, walsh_hadamard, join, look_up, map_codes
+ *   tables      measure_cells, scatter_add, weigh, walsh_hadamard, join, look_up, map_codes
  *   linear      read_cells, read_linear
  *   hashing     HalfSipHash: read_prf, hash_ids, hash_words; BLAKE2s: read_blake2s, hash_wide
  *   comparison  bare_add, paper_loop: what `faintly bench` measures the others against
@@ -46,6 +46,11 @@
 #define INLINE static inline __attribute__((always_inline))
 #define PREFETCH(address) __builtin_prefetch(address, 1)
 #define ONES(word) (uint64_t)__builtin_popcountll(word)
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16") /* or vectors in arrays go through memory */
+#endif
 #else
 #define INLINE static inline
 #define PREFETCH(address) ((void)(address))
@@ -62,7 +67,8 @@ static inline uint64_t ONES(uint64_t word)
 API int64_t faintly_instructions(void)
 {
 #if CLONES
-    return __builtin_cpu_supports("avx512f") ? 2 : __builtin_cpu_supports("avx2") ? 1 : 0;
+    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") ? 2
+           : __builtin_cpu_supports("avx2") ? 1 : 0;
 #elif defined(__AVX512F__)
     return 2;
 #elif defined(__AVX2__)
@@ -139,11 +145,13 @@ HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight,
     {                                                                                        \
         return x < 0 ? (uint##bits##_t)0 - (uint##bits##_t)x : (uint##bits##_t)x;            \
     }                                                                                        \
-    /* The largest sum of |entries| of a row, as its upper bits and its lower 32. */         \
-    HOT API void faintly_heaviest_##bits(const int##bits##_t *rows, int64_t count,           \
-                                         int64_t size, int64_t *upper_and_lower)             \
+    /* The largest sum of |entries| of a row, as its upper bits and its lower 32; then for   \
+     * each block whether it is light: half the bits hold whatever its entries add up to. */ \
+    HOT API void faintly_weigh_##bits(const int##bits##_t *rows, int64_t count, int64_t size,\
+                                      int64_t *found)                                        \
     {                                                                                        \
-        upper_and_lower[0] = upper_and_lower[1] = 0;                                         \
+        int64_t *light = found + 2;                                                          \
+        found[0] = found[1] = 0;                                                             \
         for (int64_t row = 0; row < count; row++) {                                          \
             const int##bits##_t *f = rows + row * size;                                      \
             uint64_t upper = 0, lower = 0;                                                   \
@@ -156,6 +164,7 @@ HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight,
                 }                                                                            \
                 lower += (uint64_t)sum & 0xffffffffu;                                        \
                 upper += (uint64_t)sum >> 32;                                                \
+                *light++ = !(any >> (bits - 12)) && !(sum >> (bits / 2 - 1));                \
                 if (!(any >> (bits - 12)))                                                   \
                     continue;                                                                \
                 lower -= (uint64_t)sum & 0xffffffffu; /* it may have wrapped: once more */   \
@@ -167,11 +176,10 @@ HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight,
             }                                                                                \
             upper += lower >> 32;                                                            \
             lower &= 0xffffffffu;                                                            \
-            if ((int64_t)upper > upper_and_lower[0] ||                                       \
-                ((int64_t)upper == upper_and_lower[0] &&                                     \
-                 (int64_t)lower > upper_and_lower[1])) {                                     \
-                upper_and_lower[0] = (int64_t)upper;                                         \
-                upper_and_lower[1] = (int64_t)lower;                                         \
+            if ((int64_t)upper > found[0] ||                                                 \
+                ((int64_t)upper == found[0] && (int64_t)lower > found[1])) {                 \
+                found[0] = (int64_t)upper;                                                   \
+                found[1] = (int64_t)lower;                                                   \
             }                                                                                \
         }                                                                                    \
     }                                                                                        \
@@ -207,7 +215,7 @@ DEFINE_TABLES(64)
  * two share the places of a cache, which has about eight for them. */
 #define MEET(a, b)                                                                           \
     do {                                                                                     \
-        const vector sum = (a) + (b);                                                        \
+        const __typeof__(a) sum = (a) + (b);                                                 \
         (b) = (a) - (b);                                                                     \
         (a) = sum;                                                                           \
     } while (0)
@@ -237,8 +245,9 @@ static const uint64_t LANE_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 #endif
 
 #define WITHIN(x, by)                                                                        \
-    if ((by) < LANES(x) && (by) < size)                                                      \
-        (x) = XOR_LANES(x, by) + ((x) ^ (vector)((lane & (by)) != 0));
+    if ((by) < LANES(lane) && (by) < size)                                                   \
+        (x) = (__typeof__(x))XOR_LANES((vector)(x), by) +                                    \
+              ((x) ^ (__typeof__(x))((lane & (by)) != 0));
 
 #define DEFINE_TRANSFORM(bits, bytes, target)                                                \
     /* Takes `vectors` (a constant) vectors that lie `stride` apart through the levels       \
@@ -253,7 +262,7 @@ static const uint64_t LANE_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
         const vector lane = *(const memory *)LANE_##bits;                                    \
         vector v[16], off = lane ^ lane;                                                     \
         WITHIN(off, 1) WITHIN(off, 2) WITHIN(off, 4) WITHIN(off, 8)                          \
-        for (int i = 0; i < vectors; i++) {                                                  \
+        UNROLL for (int i = 0; i < vectors; i++) {                                           \
             v[i] = *(const memory *)(f + i * stride);                                        \
             WITHIN(v[i], 1) WITHIN(v[i], 2) WITHIN(v[i], 4) WITHIN(v[i], 8)                  \
         }                                                                                    \
@@ -262,50 +271,107 @@ static const uint64_t LANE_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
         if (vectors == 4) { MEET4(v); }                                                      \
         if (vectors == 2) { MEET(v[0], v[1]); }                                              \
         v[0] -= off * (uint##bits##_t)vectors;                                               \
-        for (int i = 0; i < vectors; i++)                                                    \
+        UNROLL for (int i = 0; i < vectors; i++)                                             \
             *(memory *)(f + i * stride) = v[i];                                              \
+    }
+
+/* A light block on integers of half the bits, so twice as many in a vector: two neighbouring
+ * vectors meet and share the lanes of one, and are taken apart at the end. */
+#define DEFINE_LIGHT(bits, half, bytes, wide, target)                                        \
+    enum { LIGHT_##bits##_##bytes = 16 * 16 * 2 * wide / (bits / 8) };                       \
+    target static void light_##bits##_##bytes(int##bits##_t *f)                              \
+    {                                                                                        \
+        typedef uint##bits##_t vector __attribute__((vector_size(wide)));                    \
+        typedef int##bits##_t signs __attribute__((vector_size(wide)));                      \
+        typedef uint##half##_t narrow __attribute__((vector_size(wide)));                    \
+        typedef vector memory __attribute__((aligned(bits / 8), may_alias));                 \
+        const int64_t size = wide / (bits / 8);                                              \
+        const vector lane = *(const memory *)LANE_##bits;                                    \
+        narrow tile[16][16], off = (narrow)(lane ^ lane);                                    \
+        WITHIN(off, 1) WITHIN(off, 2) WITHIN(off, 4) WITHIN(off, 8)                          \
+        for (int row = 0; row < 16; row++) {                                                 \
+            narrow v[16];                                                                    \
+            UNROLL for (int i = 0; i < 16; i++) {                                            \
+                const memory *from = (const memory *)(f + (16 * row + i) * 2 * size);        \
+                vector a = from[0], b = from[1];                                             \
+                MEET(a, b);                                                                  \
+                v[i] = (narrow)((a & (((uint##bits##_t)1 << half) - 1)) | (b << half));      \
+                WITHIN(v[i], 1) WITHIN(v[i], 2) WITHIN(v[i], 4) WITHIN(v[i], 8)              \
+            }                                                                                \
+            MEET16(v);                                                                       \
+            v[0] -= off * 16;                                                                \
+            UNROLL for (int i = 0; i < 16; i++)                                              \
+                tile[row][i] = v[i];                                                         \
+        }                                                                                    \
+        for (int i = 0; i < 16; i++) {                                                       \
+            narrow v[16];                                                                    \
+            UNROLL for (int row = 0; row < 16; row++)                                        \
+                v[row] = tile[row][i];                                                       \
+            MEET16(v);                                                                       \
+            UNROLL for (int row = 0; row < 16; row++) {                                      \
+                memory *to = (memory *)(f + (16 * row + i) * 2 * size);                      \
+                to[0] = (vector)((signs)((vector)v[row] << half) >> half);                   \
+                to[1] = (vector)((signs)v[row] >> half);                                     \
+            }                                                                                \
+        }                                                                                    \
     }
 
 /* Vectors that straddle two lines of the cache cost double, and the arrays of numpy start
  * anywhere: columns are taken in small vectors until the large ones are in line. */
 #define DEFINE_ROWS(bits, bytes, target)                                                     \
-    /* The last three levels of a row of 8·part entries, for some columns of its parts. */   \
-    target static void join_##bits##_##bytes(int##bits##_t *row, int64_t part, int64_t from, \
-                                             int64_t to)                                     \
+    /* The levels between `parts` (a constant) parts of a row, for some of their columns. */ \
+    target INLINE void columns_##bits##_##bytes(int##bits##_t *row, const int parts,         \
+                                                int64_t part, int64_t from, int64_t to)      \
     {                                                                                        \
         const int64_t lanes = bytes / (bits / 8), few = 16 / (bits / 8);                     \
         int64_t i = from;                                                                    \
         for (; !((uintptr_t)row % 16) && (uintptr_t)(row + i) % bytes && i < to; i += few)   \
-            visit_##bits##_16(row + i, part, 8, 1);                                          \
+            visit_##bits##_16(row + i, part, parts, 1);                                      \
         for (; i + lanes <= to; i += lanes)                                                  \
-            visit_##bits##_##bytes(row + i, part, 8, 1);                                     \
+            visit_##bits##_##bytes(row + i, part, parts, 1);                                 \
         for (; i < to; i += few)                                                             \
-            visit_##bits##_16(row + i, part, 8, 1);                                          \
+            visit_##bits##_16(row + i, part, parts, 1);                                      \
     }                                                                                        \
-    target static void rows_##bits##_##bytes(int##bits##_t *rows, int64_t count,             \
-                                             int64_t size)                                   \
+    target static void join_##bits##_##bytes(int##bits##_t *row, int64_t parts,              \
+                                             int64_t part, int64_t from, int64_t to)         \
     {                                                                                        \
-        const int64_t lanes = bytes / (bits / 8), all = count * size;                        \
-        for (int64_t i = 0; size > 16 * lanes && i < all; i += size) {                       \
-            rows_##bits##_##bytes(rows + i, 8, size / 8);                                    \
-            join_##bits##_##bytes(rows + i, size / 8, 0, size / 8);                          \
+        if (parts == 16)                                                                     \
+            columns_##bits##_##bytes(row, 16, part, from, to);                               \
+        if (parts == 8)                                                                      \
+            columns_##bits##_##bytes(row, 8, part, from, to);                                \
+        if (parts == 4)                                                                      \
+            columns_##bits##_##bytes(row, 4, part, from, to);                                \
+        if (parts == 2)                                                                      \
+            columns_##bits##_##bytes(row, 2, part, from, to);                                \
+    }                                                                                        \
+    target static void rows_##bits##_##bytes(int##bits##_t *rows, int64_t from, int64_t to,  \
+                                             int64_t size, const int64_t *light)             \
+    {                                                                                        \
+        const int64_t lanes = bytes / (bits / 8), small = LIGHT_##bits##_##bytes;            \
+        int64_t i = from;                                                                    \
+        for (; size > 16 * lanes && i < to; i += size) {                                     \
+            if (size == small && light[i / MASS_BLOCK]) {                                    \
+                light_##bits##_##bytes(rows + i);                                            \
+                continue;                                                                    \
+            }                                                                                \
+            const int64_t parts = size > small ? least(8, size / small)                      \
+                                  : bytes == 64 && size == 256 * lanes ? 16 : 8;             \
+            rows_##bits##_##bytes(rows, i, i + size, size / parts, light);                   \
+            join_##bits##_##bytes(rows + i, parts, size / parts, 0, size / parts);           \
         }                                                                                    \
-        if (size > 16 * lanes)                                                               \
-            return;                                                                          \
-        int64_t i = 0;                                                                       \
-        for (; size == 16 * lanes && i < all; i += size)                                     \
+        for (; size == 16 * lanes && i < to; i += size)                                      \
             visit_##bits##_##bytes(rows + i, lanes, 16, lanes);                              \
-        for (; size == 8 * lanes && i < all; i += size)                                      \
+        for (; size == 8 * lanes && i < to; i += size)                                       \
             visit_##bits##_##bytes(rows + i, lanes, 8, lanes);                               \
-        for (; size == 4 * lanes && i < all; i += size)                                      \
+        for (; size == 4 * lanes && i < to; i += size)                                       \
             visit_##bits##_##bytes(rows + i, lanes, 4, lanes);                               \
-        for (; size == 2 * lanes && i < all; i += size)                                      \
+        for (; size == 2 * lanes && i < to; i += size)                                       \
             visit_##bits##_##bytes(rows + i, lanes, 2, lanes);                               \
-        for (; size == lanes && i < all; i += size)                                          \
+        for (; size == lanes && i < to; i += size)                                           \
             visit_##bits##_##bytes(rows + i, lanes, 1, lanes);                               \
-        for (; i + lanes <= all; i += lanes) /* several short rows in one vector */          \
+        for (; i + lanes <= to; i += lanes) /* several short rows in one vector */           \
             visit_##bits##_##bytes(rows + i, lanes, 1, size);                                \
-        plain_rows_##bits(rows + i, (all - i) / size, size);                                 \
+        plain_rows_##bits(rows + i, (to - i) / size, size);                                  \
     }
 
 DEFINE_TRANSFORM(32, 16, )
@@ -313,15 +379,19 @@ DEFINE_TRANSFORM(64, 16, )
 #define DEFINE_WIDER(bytes, target)                                                          \
     DEFINE_TRANSFORM(32, bytes, target)                                                      \
     DEFINE_TRANSFORM(64, bytes, target)                                                      \
+    DEFINE_LIGHT(32, 16, bytes, 32, target)                                                  \
+    DEFINE_LIGHT(64, 32, bytes, 32, target)                                                  \
     DEFINE_ROWS(32, bytes, target)                                                           \
     DEFINE_ROWS(64, bytes, target)
 #if CLONES || !defined(__AVX2__)
+DEFINE_LIGHT(32, 16, 16, 16, )
+DEFINE_LIGHT(64, 32, 16, 16, )
 DEFINE_ROWS(32, 16, )
 DEFINE_ROWS(64, 16, )
 #endif
 #if CLONES
 DEFINE_WIDER(32, __attribute__((target("avx2"))))
-DEFINE_WIDER(64, __attribute__((target("avx512f"))))
+DEFINE_WIDER(64, __attribute__((target("avx512f,avx512vl,avx512bw"))))
 #define CHOOSE(what, bits, ...)                                                              \
     (faintly_instructions() == 2   ? what##_##bits##_64(__VA_ARGS__)                         \
      : faintly_instructions() == 1 ? what##_##bits##_32(__VA_ARGS__)                         \
@@ -336,35 +406,41 @@ DEFINE_WIDER(32, )
 #define CHOOSE(what, bits, ...) what##_##bits##_16(__VA_ARGS__)
 #endif
 #else
-#define DEFINE_PLAIN_JOIN(bits)                                                              \
-    static void join_##bits##_plain(int##bits##_t *row, int64_t part, int64_t from,          \
-                                    int64_t to)                                              \
+#define DEFINE_PLAIN(bits)                                                                   \
+    static void rows_##bits##_plain(int##bits##_t *rows, int64_t from, int64_t to,           \
+                                    int64_t size, const int64_t *light)                      \
+    {                                                                                        \
+        (void)light;                                                                         \
+        plain_rows_##bits(rows + from, (to - from) / size, size);                            \
+    }                                                                                        \
+    static void join_##bits##_plain(int##bits##_t *row, int64_t parts, int64_t part,         \
+                                    int64_t from, int64_t to)                                \
     {                                                                                        \
         for (int64_t i = from; i < to; i++) {                                                \
-            int##bits##_t column[8];                                                         \
-            for (int k = 0; k < 8; k++)                                                      \
+            int##bits##_t column[16];                                                        \
+            for (int k = 0; k < parts; k++)                                                  \
                 column[k] = row[k * part + i];                                               \
-            plain_rows_##bits(column, 1, 8);                                                 \
-            for (int k = 0; k < 8; k++)                                                      \
+            plain_rows_##bits(column, 1, parts);                                             \
+            for (int k = 0; k < parts; k++)                                                  \
                 row[k * part + i] = column[k];                                               \
         }                                                                                    \
     }
-DEFINE_PLAIN_JOIN(32)
-DEFINE_PLAIN_JOIN(64)
-#define rows_32_plain plain_rows_32
-#define rows_64_plain plain_rows_64
+DEFINE_PLAIN(32)
+DEFINE_PLAIN(64)
 #define CHOOSE(what, bits, ...) what##_##bits##_plain(__VA_ARGS__)
 #endif
 
 /* Threads share a long row: each transforms some eighths, then joins some columns of all. */
 #define DEFINE_WALSH_HADAMARD(bits)                                                          \
-    API void faintly_walsh_hadamard_##bits(int##bits##_t *rows, int64_t count, int64_t size) \
+    /* The rows from one entry to another of a table, as faintly_weigh found it. */          \
+    API void faintly_walsh_hadamard_##bits(int##bits##_t *rows, int64_t from, int64_t to,    \
+                                           int64_t size, const int64_t *found)               \
     {                                                                                        \
-        CHOOSE(rows, bits, rows, count, size);                                               \
+        CHOOSE(rows, bits, rows, from, to, size, found + 2);                                 \
     }                                                                                        \
     API void faintly_join_##bits(int##bits##_t *row, int64_t part, int64_t from, int64_t to) \
     {                                                                                        \
-        CHOOSE(join, bits, row, part, from, to);                                             \
+        CHOOSE(join, bits, row, 8, part, from, to);                                          \
     }
 
 DEFINE_WALSH_HADAMARD(32)
