@@ -211,8 +211,8 @@ DEFINE_TABLES(64)
  * a vector by shuffles, in the same visit as up to four levels between neighbouring vectors;
  * all others three at a time, so that a row is read and written once per three levels. A row
  * is cut into eight until it fits, and each part finished before the next: so most visits find
- * their part in a cache, whatever its size. Eight and no more: entries far apart by a power of
- * two share the places of a cache, which has about eight for them. */
+ * their part in a cache, whatever its size. Eight and no more, but for short parts: entries far
+ * apart by a power of two share the places of a cache, which has about eight for them. */
 #define MEET(a, b)                                                                           \
     do {                                                                                     \
         const __typeof__(a) sum = (a) + (b);                                                 \
@@ -228,8 +228,8 @@ DEFINE_TABLES(64)
                   MEET((x)[5], (x)[13]); MEET((x)[6], (x)[14]); MEET((x)[7], (x)[15])
 
 #if defined(__GNUC__)
-static const uint32_t LANE_32[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-static const uint64_t LANE_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+static const uint32_t LANE_32[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+static const uint64_t LANE_64[4] = {0, 1, 2, 3};
 #define LANES(x) ((int64_t)(sizeof(x) / sizeof((x)[0])))
 
 #if defined(__clang__)
@@ -249,22 +249,22 @@ static const uint64_t LANE_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
         (x) = (__typeof__(x))XOR_LANES((vector)(x), by) +                                    \
               ((x) ^ (__typeof__(x))((lane & (by)) != 0));
 
-#define DEFINE_TRANSFORM(bits, bytes, target)                                                \
+#define DEFINE_TRANSFORM(bits, kind, bytes, target)                                          \
     /* Takes `vectors` (a constant) vectors that lie `stride` apart through the levels       \
      * between them, and before through those inside a vector that rows of `size` have.      \
      * There ~x stands for -x, which saves an instruction of four: every vector is then off  \
      * by what zeros become, and the levels between them gather all that in the first. */    \
-    target INLINE void visit_##bits##_##bytes(int##bits##_t *f, int64_t stride,              \
-                                              const int vectors, int64_t size)               \
+    target INLINE void visit_##bits##_##kind(int##bits##_t *f, int64_t stride,               \
+                                             const int vectors, int64_t size)                \
     {                                                                                        \
         typedef uint##bits##_t vector __attribute__((vector_size(bytes)));                   \
         typedef vector memory __attribute__((aligned(bits / 8), may_alias));                 \
         const vector lane = *(const memory *)LANE_##bits;                                    \
         vector v[16], off = lane ^ lane;                                                     \
-        WITHIN(off, 1) WITHIN(off, 2) WITHIN(off, 4) WITHIN(off, 8)                          \
+        WITHIN(off, 1) WITHIN(off, 2) WITHIN(off, 4)                                         \
         UNROLL for (int i = 0; i < vectors; i++) {                                           \
             v[i] = *(const memory *)(f + i * stride);                                        \
-            WITHIN(v[i], 1) WITHIN(v[i], 2) WITHIN(v[i], 4) WITHIN(v[i], 8)                  \
+            WITHIN(v[i], 1) WITHIN(v[i], 2) WITHIN(v[i], 4)                                  \
         }                                                                                    \
         if (vectors == 16) { MEET16(v); }                                                    \
         if (vectors == 8) { MEET8(v); }                                                      \
@@ -277,18 +277,19 @@ static const uint64_t LANE_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 
 /* A light block on integers of half the bits, so twice as many in a vector: two neighbouring
  * vectors meet and share the lanes of one, and are taken apart at the end. */
-#define DEFINE_LIGHT(bits, half, bytes, wide, target)                                        \
-    enum { LIGHT_##bits##_##bytes = 16 * 16 * 2 * wide / (bits / 8) };                       \
-    target static void light_##bits##_##bytes(int##bits##_t *f)                              \
+#define DEFINE_LIGHT(bits, half, kind, bytes, target)                                        \
+    enum { LIGHT_##bits##_##kind = 16 * 16 * 2 * bytes / (bits / 8) };                       \
+    _Static_assert(LIGHT_##bits##_##kind <= MASS_BLOCK, "a part of what was weighed");       \
+    target static void light_##bits##_##kind(int##bits##_t *f)                               \
     {                                                                                        \
-        typedef uint##bits##_t vector __attribute__((vector_size(wide)));                    \
-        typedef int##bits##_t signs __attribute__((vector_size(wide)));                      \
-        typedef uint##half##_t narrow __attribute__((vector_size(wide)));                    \
+        typedef uint##bits##_t vector __attribute__((vector_size(bytes)));                   \
+        typedef int##bits##_t signs __attribute__((vector_size(bytes)));                     \
+        typedef uint##half##_t narrow __attribute__((vector_size(bytes)));                   \
         typedef vector memory __attribute__((aligned(bits / 8), may_alias));                 \
-        const int64_t size = wide / (bits / 8);                                              \
+        const int64_t size = bytes / (bits / 8);                                             \
         const vector lane = *(const memory *)LANE_##bits;                                    \
         narrow tile[16][16], off = (narrow)(lane ^ lane);                                    \
-        WITHIN(off, 1) WITHIN(off, 2) WITHIN(off, 4) WITHIN(off, 8)                          \
+        WITHIN(off, 1) WITHIN(off, 2) WITHIN(off, 4)                                         \
         for (int row = 0; row < 16; row++) {                                                 \
             narrow v[16];                                                                    \
             UNROLL for (int i = 0; i < 16; i++) {                                            \
@@ -296,7 +297,7 @@ static const uint64_t LANE_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
                 vector a = from[0], b = from[1];                                             \
                 MEET(a, b);                                                                  \
                 v[i] = (narrow)((a & (((uint##bits##_t)1 << half) - 1)) | (b << half));      \
-                WITHIN(v[i], 1) WITHIN(v[i], 2) WITHIN(v[i], 4) WITHIN(v[i], 8)              \
+                WITHIN(v[i], 1) WITHIN(v[i], 2) WITHIN(v[i], 4)                              \
             }                                                                                \
             MEET16(v);                                                                       \
             v[0] -= off * 16;                                                                \
@@ -318,92 +319,88 @@ static const uint64_t LANE_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 
 /* Vectors that straddle two lines of the cache cost double, and the arrays of numpy start
  * anywhere: columns are taken in small vectors until the large ones are in line. */
-#define DEFINE_ROWS(bits, bytes, target)                                                     \
+#define DEFINE_ROWS(bits, kind, bytes, target)                                               \
     /* The levels between `parts` (a constant) parts of a row, for some of their columns. */ \
-    target INLINE void columns_##bits##_##bytes(int##bits##_t *row, const int parts,         \
-                                                int64_t part, int64_t from, int64_t to)      \
+    target INLINE void columns_##bits##_##kind(int##bits##_t *row, const int parts,          \
+                                               int64_t part, int64_t from, int64_t to)       \
     {                                                                                        \
         const int64_t lanes = bytes / (bits / 8), few = 16 / (bits / 8);                     \
         int64_t i = from;                                                                    \
         for (; !((uintptr_t)row % 16) && (uintptr_t)(row + i) % bytes && i < to; i += few)   \
-            visit_##bits##_16(row + i, part, parts, 1);                                      \
+            visit_##bits##_few(row + i, part, parts, 1);                                     \
         for (; i + lanes <= to; i += lanes)                                                  \
-            visit_##bits##_##bytes(row + i, part, parts, 1);                                 \
+            visit_##bits##_##kind(row + i, part, parts, 1);                                  \
         for (; i < to; i += few)                                                             \
-            visit_##bits##_16(row + i, part, parts, 1);                                      \
+            visit_##bits##_few(row + i, part, parts, 1);                                     \
     }                                                                                        \
-    target static void join_##bits##_##bytes(int##bits##_t *row, int64_t parts,              \
-                                             int64_t part, int64_t from, int64_t to)         \
+    target static void join_##bits##_##kind(int##bits##_t *row, int64_t parts, int64_t part, \
+                                            int64_t from, int64_t to)                        \
     {                                                                                        \
         if (parts == 16)                                                                     \
-            columns_##bits##_##bytes(row, 16, part, from, to);                               \
+            columns_##bits##_##kind(row, 16, part, from, to);                                \
         if (parts == 8)                                                                      \
-            columns_##bits##_##bytes(row, 8, part, from, to);                                \
+            columns_##bits##_##kind(row, 8, part, from, to);                                 \
         if (parts == 4)                                                                      \
-            columns_##bits##_##bytes(row, 4, part, from, to);                                \
+            columns_##bits##_##kind(row, 4, part, from, to);                                 \
         if (parts == 2)                                                                      \
-            columns_##bits##_##bytes(row, 2, part, from, to);                                \
+            columns_##bits##_##kind(row, 2, part, from, to);                                 \
     }                                                                                        \
-    target static void rows_##bits##_##bytes(int##bits##_t *rows, int64_t from, int64_t to,  \
-                                             int64_t size, const int64_t *light)             \
+    target static void rows_##bits##_##kind(int##bits##_t *rows, int64_t from, int64_t to,   \
+                                            int64_t size, const int64_t *light)              \
     {                                                                                        \
-        const int64_t lanes = bytes / (bits / 8), small = LIGHT_##bits##_##bytes;            \
+        const int64_t lanes = bytes / (bits / 8), small = LIGHT_##bits##_##kind;             \
         int64_t i = from;                                                                    \
         for (; size > 16 * lanes && i < to; i += size) {                                     \
             if (size == small && light[i / MASS_BLOCK]) {                                    \
-                light_##bits##_##bytes(rows + i);                                            \
+                light_##bits##_##kind(rows + i);                                             \
                 continue;                                                                    \
             }                                                                                \
             const int64_t parts = size > small ? least(8, size / small)                      \
-                                  : bytes == 64 && size == 256 * lanes ? 16 : 8;             \
-            rows_##bits##_##bytes(rows, i, i + size, size / parts, light);                   \
-            join_##bits##_##bytes(rows + i, parts, size / parts, 0, size / parts);           \
+                                  : size == 256 * lanes ? 16 : 8;                            \
+            rows_##bits##_##kind(rows, i, i + size, size / parts, light);                    \
+            join_##bits##_##kind(rows + i, parts, size / parts, 0, size / parts);            \
         }                                                                                    \
         for (; size == 16 * lanes && i < to; i += size)                                      \
-            visit_##bits##_##bytes(rows + i, lanes, 16, lanes);                              \
+            visit_##bits##_##kind(rows + i, lanes, 16, lanes);                               \
         for (; size == 8 * lanes && i < to; i += size)                                       \
-            visit_##bits##_##bytes(rows + i, lanes, 8, lanes);                               \
+            visit_##bits##_##kind(rows + i, lanes, 8, lanes);                                \
         for (; size == 4 * lanes && i < to; i += size)                                       \
-            visit_##bits##_##bytes(rows + i, lanes, 4, lanes);                               \
+            visit_##bits##_##kind(rows + i, lanes, 4, lanes);                                \
         for (; size == 2 * lanes && i < to; i += size)                                       \
-            visit_##bits##_##bytes(rows + i, lanes, 2, lanes);                               \
+            visit_##bits##_##kind(rows + i, lanes, 2, lanes);                                \
         for (; size == lanes && i < to; i += size)                                           \
-            visit_##bits##_##bytes(rows + i, lanes, 1, lanes);                               \
+            visit_##bits##_##kind(rows + i, lanes, 1, lanes);                                \
         for (; i + lanes <= to; i += lanes) /* several short rows in one vector */           \
-            visit_##bits##_##bytes(rows + i, lanes, 1, size);                                \
+            visit_##bits##_##kind(rows + i, lanes, 1, size);                                 \
         plain_rows_##bits(rows + i, (to - i) / size, size);                                  \
     }
 
-DEFINE_TRANSFORM(32, 16, )
-DEFINE_TRANSFORM(64, 16, )
-#define DEFINE_WIDER(bytes, target)                                                          \
-    DEFINE_TRANSFORM(32, bytes, target)                                                      \
-    DEFINE_TRANSFORM(64, bytes, target)                                                      \
-    DEFINE_LIGHT(32, 16, bytes, 32, target)                                                  \
-    DEFINE_LIGHT(64, 32, bytes, 32, target)                                                  \
-    DEFINE_ROWS(32, bytes, target)                                                           \
-    DEFINE_ROWS(64, bytes, target)
-#if CLONES || !defined(__AVX2__)
-DEFINE_LIGHT(32, 16, 16, 16, )
-DEFINE_LIGHT(64, 32, 16, 16, )
-DEFINE_ROWS(32, 16, )
-DEFINE_ROWS(64, 16, )
-#endif
+DEFINE_TRANSFORM(32, few, 16, )
+DEFINE_TRANSFORM(64, few, 16, )
+#define DEFINE_MANY(kind, bytes, target)                                                     \
+    DEFINE_TRANSFORM(32, kind, bytes, target)                                                \
+    DEFINE_TRANSFORM(64, kind, bytes, target)                                                \
+    DEFINE_LIGHT(32, 16, kind, bytes, target)                                                \
+    DEFINE_LIGHT(64, 32, kind, bytes, target)                                                \
+    DEFINE_ROWS(32, kind, bytes, target)                                                     \
+    DEFINE_ROWS(64, kind, bytes, target)
+/* AVX-512 brings twice as many vectors, but no wider ones here: each vector of 64 bytes would
+ * have a level more inside, and those cost four times as much as levels between vectors. */
 #if CLONES
-DEFINE_WIDER(32, __attribute__((target("avx2"))))
-DEFINE_WIDER(64, __attribute__((target("avx512f,avx512vl,avx512bw"))))
+DEFINE_MANY(baseline, 16, )
+DEFINE_MANY(avx2, 32, __attribute__((target("avx2"))))
+DEFINE_MANY(avx512, 32, __attribute__((target("avx512f,avx512vl,avx512bw"))))
 #define CHOOSE(what, bits, ...)                                                              \
-    (faintly_instructions() == 2   ? what##_##bits##_64(__VA_ARGS__)                         \
-     : faintly_instructions() == 1 ? what##_##bits##_32(__VA_ARGS__)                         \
-                                   : what##_##bits##_16(__VA_ARGS__))
-#elif defined(__AVX512F__)
-DEFINE_WIDER(64, )
-#define CHOOSE(what, bits, ...) what##_##bits##_64(__VA_ARGS__)
-#elif defined(__AVX2__)
-DEFINE_WIDER(32, )
-#define CHOOSE(what, bits, ...) what##_##bits##_32(__VA_ARGS__)
+    (faintly_instructions() == 2   ? what##_##bits##_avx512(__VA_ARGS__)                     \
+     : faintly_instructions() == 1 ? what##_##bits##_avx2(__VA_ARGS__)                       \
+                                   : what##_##bits##_baseline(__VA_ARGS__))
 #else
-#define CHOOSE(what, bits, ...) what##_##bits##_16(__VA_ARGS__)
+#if defined(__AVX2__)
+DEFINE_MANY(only, 32, )
+#else
+DEFINE_MANY(only, 16, )
+#endif
+#define CHOOSE(what, bits, ...) what##_##bits##_only(__VA_ARGS__)
 #endif
 #else
 #define DEFINE_PLAIN(bits)                                                                   \
