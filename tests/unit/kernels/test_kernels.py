@@ -103,6 +103,14 @@ def test_blocks_on_either_side_of_light(kernels, dtype, count, excess):
 
 
 @BOTH
+def test_short_heavy_rows_whose_masses_wrap_together(kernels):
+    rows = np.zeros((4, 1024), dtype=np.int64)
+    rows[:, 0] = 2**62
+    kernels.walsh_hadamard(rows)
+    np.testing.assert_array_equal(rows, np.full((4, 1024), 2**62))
+
+
+@BOTH
 @WIDTHS
 def test_a_transform_may_use_the_whole_range_and_no_more(kernels, dtype):
     largest = np.iinfo(dtype).max
