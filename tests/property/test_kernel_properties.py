@@ -76,6 +76,21 @@ def test_transforms_agree_and_undo_themselves(seed, count, bits, dtype):
     np.testing.assert_array_equal(twice, rows.astype(np.int64) << bits)
 
 
+@given(SEEDS, st.integers(1, 3), st.integers(9, 16), st.sampled_from([np.int32, np.int64]))
+def test_transforms_of_light_and_heavy_blocks_agree(seed, count, bits, dtype):
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-7, 8, (count, 2**bits)).astype(dtype)
+    spikes = rng.integers(0, rows.size, 3)
+    rows.flat[spikes] = rng.integers(-(2**17), 2**17, 3) << (np.dtype(dtype).itemsize // 8 * 16)
+    wanted = rows.copy()
+    reference.walsh_hadamard(wanted)
+    for number in THREADS:
+        os.environ["FAINTLY_THREADS"] = str(number)
+        found = rows.copy()
+        compiled.walsh_hadamard(found)
+        np.testing.assert_array_equal(found, wanted)
+
+
 @given(SEEDS, st.integers(0, 3), st.integers(0, 6), st.sampled_from([np.int32, np.int64]))
 def test_transforms_refuse_the_same_rows(seed, count, bits, dtype):
     rng = np.random.default_rng(seed)

@@ -24,6 +24,7 @@ KEYS = 2**15  # mapped, hashed or looked up
 PAIRS = 2**15  # of a report and a key, where each is hashed
 SLICED_PAIRS = 2**22  # of a cell and a code, where words hold 64 of them
 LONG = 2**22  # entries of a row that threads share
+MASS_BLOCK = 4096  # entries weighed together; kernels.c has the same number
 COLUMNS = 64  # of such a row; whole vectors for every instruction set
 
 INSTRUCTIONS = ("baseline", "avx2", "avx512", "neon")  # as faintly_instructions numbers them
@@ -54,14 +55,23 @@ def instructions() -> str:
     return INSTRUCTIONS[_library.faintly_instructions()]
 
 
-def call(name: str, *arguments: AnyArray | int) -> None:
+def pointer(array: AnyArray) -> ctypes.c_void_p:
+    """Return where an array starts: asked once for several calls, it is asked for less often."""
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def call(name: str, *arguments: AnyArray | ctypes.c_void_p | int) -> None:
     """Call a function of kernels.c with arrays and 64-bit integers."""
     assert _library is not None
     function: Any = getattr(_library, name)
     function.restype = None
     function(
         *(
-            ctypes.c_int64(value) if isinstance(value, int) else ctypes.c_void_p(value.ctypes.data)
+            ctypes.c_int64(value)
+            if isinstance(value, int)
+            else pointer(value)
+            if isinstance(value, np.ndarray)
+            else value
             for value in arguments
         )
     )
@@ -117,22 +127,27 @@ def walsh_hadamard(rows: TableArray) -> None:
     """Replace each row f of 2^D integers by its transform Σ_r f[r]·(-1)^<r,c>, in place."""
     bits = arguments.power_of_two_columns(rows)
     count, size = rows.shape
-    if _heaviest(rows, bits, 1, rows.size) >= 2 ** (bits - 1):  # all rows together: a quick look
-        arguments.transform_fits(_heaviest(rows, bits, count, size), bits)
+    found = np.empty(2 + -(-rows.size // MASS_BLOCK), dtype=np.int64)
+    table, weights = pointer(rows), pointer(found)
+    call(f"faintly_weigh_{bits}", table, 1, rows.size, weights)  # all rows together: a quick look
+    if _mass(found) >= 2 ** (bits - 1):
+        each = np.empty(2 + count * -(-size // MASS_BLOCK), dtype=np.int64)
+        call(f"faintly_weigh_{bits}", table, count, size, each)
+        arguments.transform_fits(_mass(each), bits)
     name = f"faintly_walsh_hadamard_{bits}"
     if size < LONG or count >= threads():
         least = -(-ENTRIES // size)
-        parallel(lambda a, b: call(name, rows[a:b], b - a, size), count, least)
+        parallel(lambda a, b: call(name, table, a * size, b * size, size, weights), count, least)
         return
+    part = size // 8
+    parallel(lambda a, b: call(name, table, a * part, b * part, part, weights), 8 * count, 1)
     for row in rows:
-        _transform_long(row, bits)
+        _join(row, bits)
 
 
-def _transform_long(row: TableArray, bits: int) -> None:
-    """Transform one row: threads share its eighths, then the columns of all eighths."""
+def _join(row: TableArray, bits: int) -> None:
+    """Finish one row whose eighths are transformed: threads share its columns."""
     part = len(row) // 8
-    eighths, name = row.reshape(8, part), f"faintly_walsh_hadamard_{bits}"
-    parallel(lambda a, b: call(name, eighths[a:b], b - a, part), 8, 1)
     parallel(
         lambda a, b: call(f"faintly_join_{bits}", row, part, a * COLUMNS, b * COLUMNS),
         part // COLUMNS,
@@ -142,14 +157,15 @@ def _transform_long(row: TableArray, bits: int) -> None:
 
 def total_mass(tables: TableArray) -> int:
     """Return the sum of |entries| of all tables, exactly."""
-    return _heaviest(tables, arguments.tables(tables, "tables", read_only=True), 1, tables.size)
+    bits = arguments.tables(tables, "tables", read_only=True)
+    found = np.empty(2 + -(-tables.size // MASS_BLOCK), dtype=np.int64)
+    call(f"faintly_weigh_{bits}", tables, 1, tables.size, found)
+    return _mass(found)
 
 
-def _heaviest(rows: TableArray, bits: int, count: int, size: int) -> int:
-    """Return the largest sum of |entries| of `count` rows of `size`."""
-    halves = np.zeros(2, dtype=np.int64)
-    call(f"faintly_heaviest_{bits}", rows, count, size, halves)
-    return (int(halves[0]) << 32) + int(halves[1])
+def _mass(found: IntArray) -> int:
+    """Return the largest sum of |entries| of a row, which comes in two halves."""
+    return (int(found[0]) << 32) + int(found[1])
 
 
 def gather(tables: TableArray, ids: IdArray, maps: LinearMaps, blocks: int) -> IntArray:

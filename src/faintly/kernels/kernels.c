@@ -1,6 +1,6 @@
 /* The hot loops. reference*.py say what each one means; tests hold the two equal.
  *
- *   tables      measure_cells, scatter_add, heaviest, walsh_hadamard, join, map_codes, gather
+ *   tables      measure_cells, scatter_add, weigh, walsh_hadamard, join, map_codes, gather
  *   linear      read_cells
  *   hashing     HalfSipHash: read_prf, hash_ids, hash_words; BLAKE2s: read_blake2s, hash_wide
  *   comparison  bare_add, paper_loop: what `faintly bench` measures the others against
@@ -24,12 +24,13 @@
 #if defined(_WIN32)
 #define API __declspec(dllexport)
 #else
-#define API /* visible unless a flag says otherwise; clang allows no attribute beside clones */
+#define API __attribute__((visibility("default")))
 #endif
 
 /* HOT functions are compiled for several instruction sets, and the loader picks the best one
  * that the machine has. Elsewhere the baseline serves: on ARM that already has vectors. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(FAINTLY_ONE_TARGET)
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(FAINTLY_ONE_TARGET) /* clang 14 does not export clones under their own names */
 #define CLONES 1
 #if __GNUC__ >= 12
 #define WIDEST "arch=x86-64-v4"
@@ -46,6 +47,11 @@
 #define INLINE static inline __attribute__((always_inline))
 #define PREFETCH(address) __builtin_prefetch(address, 1)
 #define ONES(word) (uint64_t)__builtin_popcountll(word)
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16") /* or vectors in arrays go through memory */
+#endif
 #else
 #define INLINE static inline
 #define PREFETCH(address) ((void)(address))
@@ -62,7 +68,8 @@ static inline uint64_t ONES(uint64_t word)
 API int64_t faintly_instructions(void)
 {
 #if CLONES
-    return __builtin_cpu_supports("avx512f") ? 2 : __builtin_cpu_supports("avx2") ? 1 : 0;
+    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") ? 2
+           : __builtin_cpu_supports("avx2") ? 1 : 0;
 #elif defined(__AVX512F__)
     return 2;
 #elif defined(__AVX2__)
@@ -139,11 +146,13 @@ HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight,
     {                                                                                        \
         return x < 0 ? (uint##bits##_t)0 - (uint##bits##_t)x : (uint##bits##_t)x;            \
     }                                                                                        \
-    /* The largest sum of |entries| of a row, as its upper bits and its lower 32. */         \
-    HOT API void faintly_heaviest_##bits(const int##bits##_t *rows, int64_t count,           \
-                                         int64_t size, int64_t *upper_and_lower)             \
+    /* The largest sum of |entries| of a row, as its upper bits and its lower 32; then for   \
+     * each block whether it is light: half the bits hold whatever its entries add up to. */ \
+    HOT API void faintly_weigh_##bits(const int##bits##_t *rows, int64_t count, int64_t size,\
+                                      int64_t *found)                                        \
     {                                                                                        \
-        upper_and_lower[0] = upper_and_lower[1] = 0;                                         \
+        int64_t *light = found + 2;                                                          \
+        found[0] = found[1] = 0;                                                             \
         for (int64_t row = 0; row < count; row++) {                                          \
             const int##bits##_t *f = rows + row * size;                                      \
             uint64_t upper = 0, lower = 0;                                                   \
@@ -156,6 +165,7 @@ HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight,
                 }                                                                            \
                 lower += (uint64_t)sum & 0xffffffffu;                                        \
                 upper += (uint64_t)sum >> 32;                                                \
+                *light++ = !(any >> (bits - 12)) && !(sum >> (bits / 2 - 1));                \
                 if (!(any >> (bits - 12)))                                                   \
                     continue;                                                                \
                 lower -= (uint64_t)sum & 0xffffffffu; /* it may have wrapped: once more */   \
@@ -167,11 +177,10 @@ HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight,
             }                                                                                \
             upper += lower >> 32;                                                            \
             lower &= 0xffffffffu;                                                            \
-            if ((int64_t)upper > upper_and_lower[0] ||                                       \
-                ((int64_t)upper == upper_and_lower[0] &&                                     \
-                 (int64_t)lower > upper_and_lower[1])) {                                     \
-                upper_and_lower[0] = (int64_t)upper;                                         \
-                upper_and_lower[1] = (int64_t)lower;                                         \
+            if ((int64_t)upper > found[0] ||                                                 \
+                ((int64_t)upper == found[0] && (int64_t)lower > found[1])) {                 \
+                found[0] = (int64_t)upper;                                                   \
+                found[1] = (int64_t)lower;                                                   \
             }                                                                                \
         }                                                                                    \
     }                                                                                        \
@@ -194,11 +203,11 @@ DEFINE_TABLES(64)
  * a vector by shuffles, in the same visit as up to four levels between neighbouring vectors;
  * all others three at a time, so that a row is read and written once per three levels. A row
  * is cut into eight until it fits, and each part finished before the next: so most visits find
- * their part in a cache, whatever its size. Eight and no more: entries far apart by a power of
- * two share the places of a cache, which has about eight for them. */
+ * their part in a cache, whatever its size. Eight and no more, but for short parts: entries far
+ * apart by a power of two share the places of a cache, which has about eight for them. */
 #define MEET(a, b)                                                                           \
     do {                                                                                     \
-        const vector sum = (a) + (b);                                                        \
+        const __typeof__(a) sum = (a) + (b);                                                 \
         (b) = (a) - (b);                                                                     \
         (a) = sum;                                                                           \
     } while (0)
@@ -211,8 +220,8 @@ DEFINE_TABLES(64)
                   MEET((x)[5], (x)[13]); MEET((x)[6], (x)[14]); MEET((x)[7], (x)[15])
 
 #if defined(__GNUC__)
-static const uint32_t LANE_32[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-static const uint64_t LANE_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+static const uint32_t LANE_32[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+static const uint64_t LANE_64[4] = {0, 1, 2, 3};
 #define LANES(x) ((int64_t)(sizeof(x) / sizeof((x)[0])))
 
 #if defined(__clang__)
@@ -228,134 +237,199 @@ static const uint64_t LANE_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 #endif
 
 #define WITHIN(x, by)                                                                        \
-    if ((by) < LANES(x) && (by) < size)                                                      \
-        (x) = XOR_LANES(x, by) + ((x) ^ (vector)((lane & (by)) != 0));
+    if ((by) < LANES(lane) && (by) < size)                                                   \
+        (x) = (__typeof__(x))XOR_LANES((vector)(x), by) +                                    \
+              ((x) ^ (__typeof__(x))((lane & (by)) != 0));
 
-#define DEFINE_TRANSFORM(bits, bytes, target)                                                \
+#define DEFINE_TRANSFORM(bits, kind, bytes, target)                                          \
     /* Takes `vectors` (a constant) vectors that lie `stride` apart through the levels       \
      * between them, and before through those inside a vector that rows of `size` have.      \
      * There ~x stands for -x, which saves an instruction of four: every vector is then off  \
      * by what zeros become, and the levels between them gather all that in the first. */    \
-    target INLINE void visit_##bits##_##bytes(int##bits##_t *f, int64_t stride,              \
-                                              const int vectors, int64_t size)               \
+    target INLINE void visit_##bits##_##kind(int##bits##_t *f, int64_t stride,               \
+                                             const int vectors, int64_t size)                \
     {                                                                                        \
         typedef uint##bits##_t vector __attribute__((vector_size(bytes)));                   \
         typedef vector memory __attribute__((aligned(bits / 8), may_alias));                 \
         const vector lane = *(const memory *)LANE_##bits;                                    \
         vector v[16], off = lane ^ lane;                                                     \
-        WITHIN(off, 1) WITHIN(off, 2) WITHIN(off, 4) WITHIN(off, 8)                          \
-        for (int i = 0; i < vectors; i++) {                                                  \
+        WITHIN(off, 1) WITHIN(off, 2) WITHIN(off, 4)                                         \
+        UNROLL for (int i = 0; i < vectors; i++) {                                           \
             v[i] = *(const memory *)(f + i * stride);                                        \
-            WITHIN(v[i], 1) WITHIN(v[i], 2) WITHIN(v[i], 4) WITHIN(v[i], 8)                  \
+            WITHIN(v[i], 1) WITHIN(v[i], 2) WITHIN(v[i], 4)                                  \
         }                                                                                    \
         if (vectors == 16) { MEET16(v); }                                                    \
         if (vectors == 8) { MEET8(v); }                                                      \
         if (vectors == 4) { MEET4(v); }                                                      \
         if (vectors == 2) { MEET(v[0], v[1]); }                                              \
         v[0] -= off * (uint##bits##_t)vectors;                                               \
-        for (int i = 0; i < vectors; i++)                                                    \
+        UNROLL for (int i = 0; i < vectors; i++)                                             \
             *(memory *)(f + i * stride) = v[i];                                              \
+    }
+
+/* A light block on integers of half the bits, so twice as many in a vector: two neighbouring
+ * vectors meet and share the lanes of one, and are taken apart at the end. */
+#define DEFINE_LIGHT(bits, half, kind, bytes, target)                                        \
+    enum { LIGHT_##bits##_##kind = 16 * 16 * 2 * bytes / (bits / 8) };                       \
+    _Static_assert(LIGHT_##bits##_##kind <= MASS_BLOCK, "a part of what was weighed");       \
+    target static void light_##bits##_##kind(int##bits##_t *f)                               \
+    {                                                                                        \
+        typedef uint##bits##_t vector __attribute__((vector_size(bytes)));                   \
+        typedef int##bits##_t signs __attribute__((vector_size(bytes)));                     \
+        typedef uint##half##_t narrow __attribute__((vector_size(bytes)));                   \
+        typedef vector memory __attribute__((aligned(bits / 8), may_alias));                 \
+        const int64_t size = bytes / (bits / 8);                                             \
+        const vector lane = *(const memory *)LANE_##bits;                                    \
+        narrow tile[16][16], off = (narrow)(lane ^ lane);                                    \
+        WITHIN(off, 1) WITHIN(off, 2) WITHIN(off, 4)                                         \
+        for (int row = 0; row < 16; row++) {                                                 \
+            narrow v[16];                                                                    \
+            UNROLL for (int i = 0; i < 16; i++) {                                            \
+                const memory *from = (const memory *)(f + (16 * row + i) * 2 * size);        \
+                vector a = from[0], b = from[1];                                             \
+                MEET(a, b);                                                                  \
+                v[i] = (narrow)((a & (((uint##bits##_t)1 << half) - 1)) | (b << half));      \
+                WITHIN(v[i], 1) WITHIN(v[i], 2) WITHIN(v[i], 4)                              \
+            }                                                                                \
+            MEET16(v);                                                                       \
+            v[0] -= off * 16;                                                                \
+            UNROLL for (int i = 0; i < 16; i++)                                              \
+                tile[row][i] = v[i];                                                         \
+        }                                                                                    \
+        for (int i = 0; i < 16; i++) {                                                       \
+            narrow v[16];                                                                    \
+            UNROLL for (int row = 0; row < 16; row++)                                        \
+                v[row] = tile[row][i];                                                       \
+            MEET16(v);                                                                       \
+            UNROLL for (int row = 0; row < 16; row++) {                                      \
+                memory *to = (memory *)(f + (16 * row + i) * 2 * size);                      \
+                to[0] = (vector)((signs)((vector)v[row] << half) >> half);                   \
+                to[1] = (vector)((signs)v[row] >> half);                                     \
+            }                                                                                \
+        }                                                                                    \
     }
 
 /* Vectors that straddle two lines of the cache cost double, and the arrays of numpy start
  * anywhere: columns are taken in small vectors until the large ones are in line. */
-#define DEFINE_ROWS(bits, bytes, target)                                                     \
-    /* The last three levels of a row of 8·part entries, for some columns of its parts. */   \
-    target static void join_##bits##_##bytes(int##bits##_t *row, int64_t part, int64_t from, \
-                                             int64_t to)                                     \
+#define DEFINE_ROWS(bits, kind, bytes, target)                                               \
+    /* The levels between `parts` (a constant) parts of a row, for some of their columns. */ \
+    target INLINE void columns_##bits##_##kind(int##bits##_t *row, const int parts,          \
+                                               int64_t part, int64_t from, int64_t to)       \
     {                                                                                        \
         const int64_t lanes = bytes / (bits / 8), few = 16 / (bits / 8);                     \
         int64_t i = from;                                                                    \
         for (; !((uintptr_t)row % 16) && (uintptr_t)(row + i) % bytes && i < to; i += few)   \
-            visit_##bits##_16(row + i, part, 8, 1);                                          \
+            visit_##bits##_few(row + i, part, parts, 1);                                     \
         for (; i + lanes <= to; i += lanes)                                                  \
-            visit_##bits##_##bytes(row + i, part, 8, 1);                                     \
+            visit_##bits##_##kind(row + i, part, parts, 1);                                  \
         for (; i < to; i += few)                                                             \
-            visit_##bits##_16(row + i, part, 8, 1);                                          \
+            visit_##bits##_few(row + i, part, parts, 1);                                     \
     }                                                                                        \
-    target static void rows_##bits##_##bytes(int##bits##_t *rows, int64_t count,             \
-                                             int64_t size)                                   \
+    target static void join_##bits##_##kind(int##bits##_t *row, int64_t parts, int64_t part, \
+                                            int64_t from, int64_t to)                        \
     {                                                                                        \
-        const int64_t lanes = bytes / (bits / 8), all = count * size;                        \
-        for (int64_t i = 0; size > 16 * lanes && i < all; i += size) {                       \
-            rows_##bits##_##bytes(rows + i, 8, size / 8);                                    \
-            join_##bits##_##bytes(rows + i, size / 8, 0, size / 8);                          \
+        if (parts == 16)                                                                     \
+            columns_##bits##_##kind(row, 16, part, from, to);                                \
+        if (parts == 8)                                                                      \
+            columns_##bits##_##kind(row, 8, part, from, to);                                 \
+        if (parts == 4)                                                                      \
+            columns_##bits##_##kind(row, 4, part, from, to);                                 \
+        if (parts == 2)                                                                      \
+            columns_##bits##_##kind(row, 2, part, from, to);                                 \
+    }                                                                                        \
+    target static void rows_##bits##_##kind(int##bits##_t *rows, int64_t from, int64_t to,   \
+                                            int64_t size, const int64_t *light)              \
+    {                                                                                        \
+        const int64_t lanes = bytes / (bits / 8), small = LIGHT_##bits##_##kind;             \
+        int64_t i = from;                                                                    \
+        for (; size > 16 * lanes && i < to; i += size) {                                     \
+            if (size == small && light[i / MASS_BLOCK]) {                                    \
+                light_##bits##_##kind(rows + i);                                             \
+                continue;                                                                    \
+            }                                                                                \
+            const int64_t parts = size > small ? least(8, size / small)                      \
+                                  : size == 256 * lanes ? 16 : 8;                            \
+            rows_##bits##_##kind(rows, i, i + size, size / parts, light);                    \
+            join_##bits##_##kind(rows + i, parts, size / parts, 0, size / parts);            \
         }                                                                                    \
-        if (size > 16 * lanes)                                                               \
-            return;                                                                          \
-        int64_t i = 0;                                                                       \
-        for (; size == 16 * lanes && i < all; i += size)                                     \
-            visit_##bits##_##bytes(rows + i, lanes, 16, lanes);                              \
-        for (; size == 8 * lanes && i < all; i += size)                                      \
-            visit_##bits##_##bytes(rows + i, lanes, 8, lanes);                               \
-        for (; size == 4 * lanes && i < all; i += size)                                      \
-            visit_##bits##_##bytes(rows + i, lanes, 4, lanes);                               \
-        for (; size == 2 * lanes && i < all; i += size)                                      \
-            visit_##bits##_##bytes(rows + i, lanes, 2, lanes);                               \
-        for (; size == lanes && i < all; i += size)                                          \
-            visit_##bits##_##bytes(rows + i, lanes, 1, lanes);                               \
-        for (; i + lanes <= all; i += lanes) /* several short rows in one vector */          \
-            visit_##bits##_##bytes(rows + i, lanes, 1, size);                                \
-        plain_rows_##bits(rows + i, (all - i) / size, size);                                 \
+        for (; size == 16 * lanes && i < to; i += size)                                      \
+            visit_##bits##_##kind(rows + i, lanes, 16, lanes);                               \
+        for (; size == 8 * lanes && i < to; i += size)                                       \
+            visit_##bits##_##kind(rows + i, lanes, 8, lanes);                                \
+        for (; size == 4 * lanes && i < to; i += size)                                       \
+            visit_##bits##_##kind(rows + i, lanes, 4, lanes);                                \
+        for (; size == 2 * lanes && i < to; i += size)                                       \
+            visit_##bits##_##kind(rows + i, lanes, 2, lanes);                                \
+        for (; size == lanes && i < to; i += size)                                           \
+            visit_##bits##_##kind(rows + i, lanes, 1, lanes);                                \
+        for (; i + lanes <= to; i += lanes) /* several short rows in one vector */           \
+            visit_##bits##_##kind(rows + i, lanes, 1, size);                                 \
+        plain_rows_##bits(rows + i, (to - i) / size, size);                                  \
     }
 
-DEFINE_TRANSFORM(32, 16, )
-DEFINE_TRANSFORM(64, 16, )
-#define DEFINE_WIDER(bytes, target)                                                          \
-    DEFINE_TRANSFORM(32, bytes, target)                                                      \
-    DEFINE_TRANSFORM(64, bytes, target)                                                      \
-    DEFINE_ROWS(32, bytes, target)                                                           \
-    DEFINE_ROWS(64, bytes, target)
-#if CLONES || !defined(__AVX2__)
-DEFINE_ROWS(32, 16, )
-DEFINE_ROWS(64, 16, )
-#endif
+DEFINE_TRANSFORM(32, few, 16, )
+DEFINE_TRANSFORM(64, few, 16, )
+#define DEFINE_MANY(kind, bytes, target)                                                     \
+    DEFINE_TRANSFORM(32, kind, bytes, target)                                                \
+    DEFINE_TRANSFORM(64, kind, bytes, target)                                                \
+    DEFINE_LIGHT(32, 16, kind, bytes, target)                                                \
+    DEFINE_LIGHT(64, 32, kind, bytes, target)                                                \
+    DEFINE_ROWS(32, kind, bytes, target)                                                     \
+    DEFINE_ROWS(64, kind, bytes, target)
+/* AVX-512 brings twice as many vectors, but no wider ones here: each vector of 64 bytes would
+ * have a level more inside, and those cost four times as much as levels between vectors. */
 #if CLONES
-DEFINE_WIDER(32, __attribute__((target("avx2"))))
-DEFINE_WIDER(64, __attribute__((target("avx512f"))))
+DEFINE_MANY(baseline, 16, )
+DEFINE_MANY(avx2, 32, __attribute__((target("avx2"))))
+DEFINE_MANY(avx512, 32, __attribute__((target("avx512f,avx512vl,avx512bw"))))
 #define CHOOSE(what, bits, ...)                                                              \
-    (faintly_instructions() == 2   ? what##_##bits##_64(__VA_ARGS__)                         \
-     : faintly_instructions() == 1 ? what##_##bits##_32(__VA_ARGS__)                         \
-                                   : what##_##bits##_16(__VA_ARGS__))
-#elif defined(__AVX512F__)
-DEFINE_WIDER(64, )
-#define CHOOSE(what, bits, ...) what##_##bits##_64(__VA_ARGS__)
-#elif defined(__AVX2__)
-DEFINE_WIDER(32, )
-#define CHOOSE(what, bits, ...) what##_##bits##_32(__VA_ARGS__)
+    (faintly_instructions() == 2   ? what##_##bits##_avx512(__VA_ARGS__)                     \
+     : faintly_instructions() == 1 ? what##_##bits##_avx2(__VA_ARGS__)                       \
+                                   : what##_##bits##_baseline(__VA_ARGS__))
 #else
-#define CHOOSE(what, bits, ...) what##_##bits##_16(__VA_ARGS__)
+#if defined(__AVX2__)
+DEFINE_MANY(only, 32, )
+#else
+DEFINE_MANY(only, 16, )
+#endif
+#define CHOOSE(what, bits, ...) what##_##bits##_only(__VA_ARGS__)
 #endif
 #else
-#define DEFINE_PLAIN_JOIN(bits)                                                              \
-    static void join_##bits##_plain(int##bits##_t *row, int64_t part, int64_t from,          \
-                                    int64_t to)                                              \
+#define DEFINE_PLAIN(bits)                                                                   \
+    static void rows_##bits##_plain(int##bits##_t *rows, int64_t from, int64_t to,           \
+                                    int64_t size, const int64_t *light)                      \
+    {                                                                                        \
+        (void)light;                                                                         \
+        plain_rows_##bits(rows + from, (to - from) / size, size);                            \
+    }                                                                                        \
+    static void join_##bits##_plain(int##bits##_t *row, int64_t parts, int64_t part,         \
+                                    int64_t from, int64_t to)                                \
     {                                                                                        \
         for (int64_t i = from; i < to; i++) {                                                \
-            int##bits##_t column[8];                                                         \
-            for (int k = 0; k < 8; k++)                                                      \
+            int##bits##_t column[16];                                                        \
+            for (int k = 0; k < parts; k++)                                                  \
                 column[k] = row[k * part + i];                                               \
-            plain_rows_##bits(column, 1, 8);                                                 \
-            for (int k = 0; k < 8; k++)                                                      \
+            plain_rows_##bits(column, 1, parts);                                             \
+            for (int k = 0; k < parts; k++)                                                  \
                 row[k * part + i] = column[k];                                               \
         }                                                                                    \
     }
-DEFINE_PLAIN_JOIN(32)
-DEFINE_PLAIN_JOIN(64)
-#define rows_32_plain plain_rows_32
-#define rows_64_plain plain_rows_64
+DEFINE_PLAIN(32)
+DEFINE_PLAIN(64)
 #define CHOOSE(what, bits, ...) what##_##bits##_plain(__VA_ARGS__)
 #endif
 
 /* Threads share a long row: each transforms some eighths, then joins some columns of all. */
 #define DEFINE_WALSH_HADAMARD(bits)                                                          \
-    API void faintly_walsh_hadamard_##bits(int##bits##_t *rows, int64_t count, int64_t size) \
+    /* The rows from one entry to another of a table, as faintly_weigh found it. */          \
+    API void faintly_walsh_hadamard_##bits(int##bits##_t *rows, int64_t from, int64_t to,    \
+                                           int64_t size, const int64_t *found)               \
     {                                                                                        \
-        CHOOSE(rows, bits, rows, count, size);                                               \
+        CHOOSE(rows, bits, rows, from, to, size, found + 2);                                 \
     }                                                                                        \
     API void faintly_join_##bits(int##bits##_t *row, int64_t part, int64_t from, int64_t to) \
     {                                                                                        \
-        CHOOSE(join, bits, row, part, from, to);                                             \
+        CHOOSE(join, bits, row, 8, part, from, to);                                          \
     }
 
 DEFINE_WALSH_HADAMARD(32)

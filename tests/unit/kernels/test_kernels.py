@@ -84,6 +84,36 @@ def test_a_long_transform(kernels, monkeypatch):
 
 @BOTH
 @WIDTHS
+@pytest.mark.parametrize("count", [1, 2, 16])
+@pytest.mark.parametrize("excess", [-1, 0, 1])
+def test_blocks_on_either_side_of_light(kernels, dtype, count, excess):
+    # A light block is transformed on half the bits: its first entry becomes the whole sum.
+    limit = 2 ** (np.dtype(dtype).itemsize * 4 - 1)
+    blocks = np.zeros((8, compiled.MASS_BLOCK), dtype=dtype)
+    blocks[:, ::3] = -1
+    blocks[1] = limit // compiled.MASS_BLOCK
+    blocks[1, -1] += excess
+    blocks[3], blocks[4] = -blocks[1], 0
+    blocks[4, 77] = limit + excess
+    blocks[5], blocks[5, 4095] = 0, -limit - excess
+    blocks[6, :2] = limit * 40, limit * -50  # wraps to little in half the bits
+    rows = blocks.reshape(count, -1).copy()
+    wanted = rows.copy()
+    reference.walsh_hadamard(wanted)
+    kernels.walsh_hadamard(rows)
+    np.testing.assert_array_equal(rows, wanted)
+
+
+@BOTH
+def test_short_heavy_rows_whose_masses_wrap_together(kernels):
+    rows = np.zeros((4, 1024), dtype=np.int64)
+    rows[:, 0] = 2**62
+    kernels.walsh_hadamard(rows)
+    np.testing.assert_array_equal(rows, np.full((4, 1024), 2**62))
+
+
+@BOTH
+@WIDTHS
 def test_a_transform_may_use_the_whole_range_and_no_more(kernels, dtype):
     largest = np.iinfo(dtype).max
     fits = np.array([[largest - 5, 0, -3, 2], [0, 0, 0, largest]], dtype=dtype)
