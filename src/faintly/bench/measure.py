@@ -27,7 +27,7 @@ PROCESSOR: Clock = (
     time.process_time if time.get_clock_info("process_time").resolution <= 1e-6 else WALL
 )
 LARGEST_REUSED = 31 * 2**20  # bytes: glibc reuses no blocks beyond 32 MiB
-TURN = 0.004  # seconds: what takes longer is called once in its turn
+TURN, CALLS = 0.004, 8  # seconds and calls of a turn: what takes longer is called once
 THREADS = "FAINTLY_THREADS"  # how many threads the kernels may use
 
 
@@ -103,14 +103,15 @@ def measure(work: Work, effort: Effort, clock: Clock = PROCESSOR) -> Timing:
 
 def _seconds(work: Work, before: Work | None, clock: Clock) -> float:
     """Return the best of one turn: short work is called again, in the caches that it keeps warm."""
-    best, spent = math.inf, 0.0
-    while spent < TURN:
+    best, end = math.inf, WALL() + TURN
+    for _ in range(CALLS):
         if before is not None:
             before()
         start = clock()
         work()
         best = min(best, clock() - start)
-        spent += max(best, 1e-6)  # a coarse clock may say that no time has passed
+        if WALL() >= end:
+            break
     return best
 
 

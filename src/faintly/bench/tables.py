@@ -6,6 +6,7 @@ from faintly import kernels
 from faintly.bench import samples
 from faintly.bench.measure import PROCESSOR, WALL, Effort, compare, one_core
 from faintly.bench.result import Row, cost
+from faintly.core import NarrowArray, TableArray, WordArray
 from faintly.kernels import comparison
 from faintly.kernels.comparison import LANGUAGE
 
@@ -20,9 +21,7 @@ def scatter(effort: Effort, bits: tuple[int, ...] = (14, 20, 22, 24)) -> list[Ro
 
 
 def _scatter(effort: Effort, bits: int) -> Row:
-    draw = samples.generator()
-    index = draw.integers(0, 2**bits, CELLS, dtype=np.uint32)
-    weight = draw.choice(np.array([-1, 1], dtype=np.int32), CELLS)
+    index, weight = _cells(bits, CELLS)
     tables = np.zeros((1, 2**bits), dtype=np.int32)
     pair = compare(
         lambda: kernels.scatter_add(tables, index, weight, 0),
@@ -41,30 +40,39 @@ def _scatter(effort: Effort, bits: int) -> Row:
     )
 
 
+def _cells(bits: int, count: int) -> tuple[WordArray, NarrowArray]:
+    draw = samples.generator()
+    index = draw.integers(0, 2**bits, count, dtype=np.uint32)
+    return index, draw.choice(np.array([-1, 1], dtype=np.int32), count)
+
+
 def transform(effort: Effort, bits: int = 20) -> list[Row]:
     """Return how a transform compares with a copy of the same table."""
+    filled = np.zeros((1, 2**bits), dtype=np.int32)  # as a report for each entry leaves it
+    index, weight = _cells(bits, 2**bits)
+    kernels.scatter_add(filled, index, weight, 0)
+    heavy: TableArray = samples.generator().integers(-100, 101, (1, 2**bits), dtype=np.int32)
     with one_core():
-        rows = [_transform(effort, bits, 32, "wht_vs_copy", fresh=True, at_most=2.5)]
-        rows.append(_transform(effort, bits, 32, "wht_vs_copyto", fresh=False))
-        rows.append(_transform(effort, bits, 64, "wht_vs_copy_64", fresh=True))
-    rows.append(
-        _transform(effort, bits, 32, "wht_vs_copy_all_cores", fresh=True, where="all cores")
-    )
+        rows = [
+            _transform(effort, filled, "wht_vs_copy", at_most=2.5),
+            _transform(effort, filled, "wht_vs_copyto", fresh=False),
+            _transform(effort, heavy, "wht_heavy_vs_copy", what="heavy entries of int32"),
+            _transform(effort, filled.astype(np.int64), "wht_vs_copy_64", what="int64"),
+        ]
+    rows.append(_transform(effort, filled, "wht_vs_copy_all_cores", where="all cores"))
     return rows
 
 
 def _transform(
     effort: Effort,
-    bits: int,
-    width: int,
+    source: TableArray,
     name: str,
     *,
-    fresh: bool,
+    what: str = "int32",
+    fresh: bool = True,
     at_most: float | None = None,
     where: str = "one core",
 ) -> Row:
-    kind = np.int32 if width == 32 else np.int64
-    source = samples.generator().integers(-100, 101, (1, 2**bits)).astype(kind)
     work, target = source.copy(), source.copy()
     pair = compare(
         lambda: kernels.walsh_hadamard(work),
@@ -73,10 +81,7 @@ def _transform(
         before=lambda: np.copyto(work, source),
         clock=PROCESSOR if where == "one core" else WALL,
     )
+    bits = source.size.bit_length() - 1
     against = "ndarray.copy" if fresh else "np.copyto into memory at hand"
-    return cost(
-        name,
-        f"transform 2^{bits} int{width} in place, {where}, against {against}",
-        pair,
-        at_most=at_most,
-    )
+    what = f"transform 2^{bits} {what} in place, {where}, against {against}"
+    return cost(name, what, pair, at_most=at_most)
