@@ -14,7 +14,9 @@ import numpy as np
 from faintly.core.arrays import IdArray, IntArray, NarrowArray, TableArray, WordArray
 from faintly.core.plan import Plan
 from faintly.core.report import ReportBatch
-from faintly.errors import Reject, SketchRejected
+from faintly.errors import InvalidInput, Reject, SketchRejected
+
+MOST_REPORTS = 2**62  # that a sketch may have counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class Sketch:
     def merge(self, other: "Sketch") -> "Sketch":
         """Return the sketch of both sets of reports together."""
         self.check_plan(other)
-        reports, squares = self.reports + other.reports, self.squares + other.squares
+        reports, squares = add_counts(self.reports, other.reports), self.squares + other.squares
         if self.tables is not None and other.tables is not None:
             mass = self.mass + other.mass
             tables = np.add(self.tables, other.tables, dtype=table_type(mass))
@@ -112,10 +114,17 @@ class Sketch:
         )
 
 
+def add_counts(*counts: IntArray) -> IntArray:
+    """Return the reports in each map of several sketches together."""
+    if sum(int(each) for count in counts for each in count) >= MOST_REPORTS:
+        raise InvalidInput("together the sketches have 2^62 reports or more; keep them apart")
+    return np.sum(counts, axis=0)
+
+
 def table_type(mass: int) -> type[np.signedinteger[Any]]:
     """Return the narrowest integers that hold tables of this mass, and their transform."""
     if mass >= 2**63:
-        raise OverflowError("the tables hold more reports than 64 bits can count")
+        raise InvalidInput("together the tables hold more than 64 bits can count; keep them apart")
     return np.int32 if mass < 2**31 else np.int64
 
 

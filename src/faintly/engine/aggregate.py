@@ -73,6 +73,7 @@ class Aggregator:
             )
         if not len(batch):
             return
+        self._check_limits(batch)
         self._reader = None
         for start in range(0, len(batch), SLICE):
             self._count(batch.take(slice(start, start + SLICE)))
@@ -81,6 +82,16 @@ class Aggregator:
             if self._spool is not None and sum(map(len, self._recent)) >= KEPT:
                 self._runs.append(columns.spill([self._sorted()], self._width, self._spool))
                 self._recent = []
+
+    def _check_limits(self, batch: ReportBatch) -> None:
+        """Refuse a batch that `decode` did not make and would not have made, before counting."""
+        limits = np.array(self.mechanism.layout.limits, dtype=np.uint64)
+        seeds, fields = batch.hash_seeds, batch.fields
+        typed = seeds.dtype == np.uint64 and fields.dtype == np.uint32
+        if not typed or fields.shape != (len(batch), len(limits)):
+            raise TypeError("a batch has uint64 seeds and a uint32 row of fields for each")
+        if (fields.max(axis=0) >= limits).any():
+            raise ReportRejected(Reject.OUT_OF_RANGE, "a field of a report is not below its limit")
 
     def _count(self, batch: ReportBatch) -> None:
         if self._tables is not None:

@@ -10,9 +10,11 @@ from typing import BinaryIO
 import numpy as np
 
 from faintly.core import AnyArray, Plan, ReportBatch, Sketch, SketchShape
-from faintly.errors import InvalidInput, InvalidPlan, Rejected
+from faintly.errors import InvalidInput, InvalidPlan, Reject, Rejected, SketchRejected
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1, sketch_v1
+
+CHECKED = 2**20  # reports of a direct sketch that are looked at together
 
 
 @contextmanager
@@ -32,7 +34,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        Path(name).chmod(0o666 & ~_umask())
+        Path(name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
         Path(name).replace(path)
     except BaseException as error:
         Path(name).unlink(missing_ok=True)
@@ -106,10 +108,26 @@ def load_sketch(path: Path) -> Sketch:
     by another in the meantime, as `save_sketch` does, but must not be changed in place.
     """
     try:
-        return sketch_v1.decode_sketch(_mapped(path), sketch_shape)
+        sketch = sketch_v1.decode_sketch(_mapped(path), sketch_shape)
+        if sketch.tables is None:
+            _check_counts(sketch)
     except Rejected as error:
         error.add_place(path)
         raise
+    return sketch
+
+
+def _check_counts(sketch: Sketch) -> None:
+    """Refuse counts and squares that are not those of the reports themselves."""
+    mechanism = mechanism_of(sketch.plan)
+    reports, squares = np.zeros_like(sketch.reports), 0
+    for batch in sketch.batches(CHECKED):
+        reports += np.bincount(mechanism.map_of(batch), minlength=len(reports))
+        squares += mechanism.squares(batch)
+    if squares != sketch.squares or not np.array_equal(reports, sketch.reports):
+        raise SketchRejected(
+            Reject.BAD_HEADER, "its counts are not those of its reports; aggregate them again"
+        )
 
 
 def _mapped(path: Path) -> bytes | AnyArray:

@@ -1,11 +1,10 @@
 """Many sketches to one, in threads and in little memory.
 
-A tree of wide knots: some tens of sketches are mapped at a time and added up together. Tables
-are added range by range, so that a sum is written once and stays in the cache; each thread has
-ranges of its own. Integers add up to the same whatever the order.
+Some tens of sketches are mapped at a time and added to what came before them. Tables are added
+range by range, so that a sum is written once and stays in the cache; each thread has ranges of
+its own, and no more than one sum is in memory. Integers add up to the same whatever the order.
 """
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from faintly.core import Sketch, TableArray
-from faintly.core.sketch import table_type
+from faintly.core.sketch import add_counts, table_type
 from faintly.engine import columns
 from faintly.engine.files import load_sketch
 from faintly.errors import InvalidInput
+from faintly.kernels.threads import threads as usual_threads
 
 KNOT = 64  # sketches that are mapped at a time: each holds a file open
 RANGE = 2**16  # entries that one thread adds up at a time
@@ -32,12 +32,12 @@ def merge_all(
 
     Args:
         sources: sketches of one plan, or the files that hold them.
-        threads: how many to use; all processors unless given.
+        threads: how many to use; as many as kernels use unless given.
         spool: a folder for the columns of direct mode, where they are too many for memory.
     """
     if not sources:
         raise InvalidInput("there is nothing to merge; give at least one sketch")
-    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(threads or usual_threads()) as pool:
         merged: Sketch | None = None
         for start in range(0, len(sources), KNOT):
             knot = list(pool.map(_opened, sources[start : start + KNOT]))
@@ -58,7 +58,7 @@ def _merge(
         every[0].check_plan(other)
     counts = replace(
         every[0],
-        reports=np.sum([sketch.reports for sketch in every], axis=0),
+        reports=add_counts(*(sketch.reports for sketch in every)),
         squares=sum(sketch.squares for sketch in every),
         mass=sum(sketch.mass for sketch in every),
     )

@@ -1,11 +1,13 @@
 """Loops over plain arrays: one obvious implementation, one compiled, the same integers.
 
-`active` says which one serves. Set FAINTLY_KERNEL=numpy to use the reference on purpose.
+`active` says which one serves. Set FAINTLY_KERNEL=numpy to use the reference on purpose, or
+FAINTLY_KERNEL=c to insist on the other.
 """
 
 import os
 from types import ModuleType
 
+from faintly.errors import InvalidInput
 from faintly.kernels import (
     compiled,
     compiled_clients,
@@ -17,7 +19,9 @@ from faintly.kernels import (
 
 CHOICE = os.environ.get("FAINTLY_KERNEL", "")
 if CHOICE not in ("", "c", "numpy"):
-    raise ValueError(f"FAINTLY_KERNEL must be c or numpy, got {CHOICE!r}")
+    raise InvalidInput(f"FAINTLY_KERNEL must be c or numpy, got {CHOICE!r}")
+if CHOICE == "c" and not compiled.available():
+    raise InvalidInput("FAINTLY_KERNEL=c asks for kernels that were not built; unset it")
 active = "c" if compiled.available() else "numpy"
 _chosen: ModuleType = compiled if active == "c" else reference
 _fields: ModuleType = compiled_fields if active == "c" else reference_fields

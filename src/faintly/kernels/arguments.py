@@ -74,6 +74,11 @@ def inside(largest: int, size: int) -> None:
         raise IndexError("a cell lies outside its table")
 
 
+def apart(tables: AnyArray, *columns: AnyArray) -> list[AnyArray]:
+    """Return columns that do not change while the tables do."""
+    return [column.copy() if np.may_share_memory(tables, column) else column for column in columns]
+
+
 def mass_after(mass: int, added: int, bits: int) -> int:
     """Return the sum of |weights| in a table, or refuse what its integers might not hold.
 
@@ -177,15 +182,25 @@ def slot_reports(seeds: AnyArray, slots: AnyArray, ids: AnyArray, bins: int) -> 
     return checked
 
 
+def ascending(offsets: AnyArray, items: int) -> AnyArray:
+    """Return offsets that cut `items` items into segments."""
+    offsets = exactly(offsets, np.int64, 1, "offsets")
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != items:
+        raise TypeError("offsets must run from 0 to the number of items")
+    if (offsets[1:] < offsets[:-1]).any():
+        raise TypeError("offsets must ascend")
+    return offsets
+
+
 def segments(seeds: AnyArray, offsets: AnyArray, negative: AnyArray) -> list[AnyArray]:
     """Return the columns that describe segments of items, having checked that they fit."""
     seeds = exactly(seeds, np.uint64, 1, "seeds")
-    offsets = exactly(offsets, np.int64, 1, "offsets")
     negative = exactly(negative, np.uint8, 1, "negative")
-    if len(offsets) != len(seeds) + 1 or offsets[0] != 0 or offsets[-1] != len(negative):
-        raise TypeError("seeds, offsets and negative must describe the same segments")
-    if np.diff(offsets).min(initial=0) < 0 or negative.max(initial=0) > 1:
-        raise TypeError("offsets must ascend, and negative be 0 or 1")
+    offsets = ascending(offsets, len(negative))
+    if len(offsets) != len(seeds) + 1:
+        raise TypeError("seeds and offsets must describe the same segments")
+    if negative.max(initial=0) > 1:
+        raise TypeError("negative must be 0 or 1")
     return [seeds, offsets, negative]
 
 
@@ -217,7 +232,7 @@ def equations(
 ) -> list[AnyArray]:
     """Return the columns of systems of equations over GF(2)."""
     checked = [
-        exactly(offsets, np.int64, 1, "offsets"),
+        ascending(offsets, len(rows)),
         exactly(order, np.uint32, 1, "order"),
         exactly(rows, np.uint32, 2, "rows"),
         exactly(answers, np.uint8, 1, "answers"),
@@ -226,8 +241,8 @@ def equations(
     if len(offsets) != len(free) + 1:
         raise TypeError("free must have one row for each segment")
     same_length(order=order, rows=rows, answers=answers)
-    if offsets[-1] != len(rows) or rows.shape[1] != free.shape[1]:
-        raise TypeError("offsets, rows and free must describe the same items")
-    if offsets[0] != 0 or np.diff(offsets).min(initial=0) < 0 or answers.max(initial=0) > 1:
-        raise TypeError("offsets must ascend from 0, and answers be 0 or 1")
+    if rows.shape[1] != free.shape[1]:
+        raise TypeError("rows and free must have the same words")
+    if answers.max(initial=0) > 1:
+        raise TypeError("answers must be 0 or 1")
     return checked

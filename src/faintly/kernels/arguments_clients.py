@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from faintly.core.arrays import AnyArray
-from faintly.kernels.arguments import exactly, same_length
+from faintly.kernels.arguments import ascending, exactly, same_length
 
 
 def rounding(values: AnyArray, steps: int, words: AnyArray) -> list[AnyArray]:
@@ -15,16 +15,6 @@ def rounding(values: AnyArray, steps: int, words: AnyArray) -> list[AnyArray]:
     if not 1 <= steps < 2**31 or steps & (steps - 1):
         raise TypeError("steps must be a power of two below 2^31")
     return checked
-
-
-def ascending(offsets: AnyArray, items: int) -> AnyArray:
-    """Return offsets that cut `items` items into segments."""
-    offsets = exactly(offsets, np.int64, 1, "offsets")
-    if not len(offsets) or offsets[0] != 0 or offsets[-1] != items:
-        raise TypeError("offsets must run from 0 to the number of items")
-    if (offsets[1:] < offsets[:-1]).any():
-        raise TypeError("offsets must ascend")
-    return offsets
 
 
 def items(seeds: AnyArray, offsets: AnyArray, ids: AnyArray) -> list[AnyArray]:

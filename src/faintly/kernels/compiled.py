@@ -55,24 +55,17 @@ def instructions() -> str:
     return INSTRUCTIONS[_library.faintly_instructions()]
 
 
-def pointer(array: AnyArray) -> ctypes.c_void_p:
-    """Return where an array starts: asked once for several calls, it is asked for less often."""
-    return ctypes.c_void_p(array.ctypes.data)
-
-
-def call(name: str, *arguments: AnyArray | ctypes.c_void_p | int) -> None:
+def call(name: str, *given: AnyArray | int) -> None:
     """Call a function of kernels.c with arrays and 64-bit integers."""
     assert _library is not None
     function: Any = getattr(_library, name)
     function.restype = None
     function(
         *(
-            ctypes.c_int64(value)
-            if isinstance(value, int)
-            else pointer(value)
+            ctypes.c_void_p(value.ctypes.data)
             if isinstance(value, np.ndarray)
-            else value
-            for value in arguments
+            else ctypes.c_int64(int(value))
+            for value in given
         )
     )
 
@@ -114,7 +107,7 @@ def read_in_slices(
 def scatter_add(tables: TableArray, index: WordArray, weight: NarrowArray, mass: int) -> int:
     """Add weight[i] to the entry index[i] of the flattened tables, in place; see reference."""
     bits = arguments.tables(tables, "tables")
-    index, weight = arguments.cells(index, weight)
+    index, weight = arguments.apart(tables, *arguments.cells(index, weight))
     measured = np.zeros(2, dtype=np.int64)
     call("faintly_measure_cells", index, weight, len(index), measured)
     arguments.inside(int(measured[0]) if len(index) else -1, tables.size)
@@ -128,19 +121,18 @@ def walsh_hadamard(rows: TableArray) -> None:
     bits = arguments.power_of_two_columns(rows)
     count, size = rows.shape
     found = np.empty(2 + -(-rows.size // MASS_BLOCK), dtype=np.int64)
-    table, weights = pointer(rows), pointer(found)
-    call(f"faintly_weigh_{bits}", table, 1, rows.size, weights)  # all rows together: a quick look
+    call(f"faintly_weigh_{bits}", rows, 1, rows.size, found)  # all rows together: a quick look
     if _mass(found) >= 2 ** (bits - 1):
         each = np.empty(2 + count * -(-size // MASS_BLOCK), dtype=np.int64)
-        call(f"faintly_weigh_{bits}", table, count, size, each)
+        call(f"faintly_weigh_{bits}", rows, count, size, each)
         arguments.transform_fits(_mass(each), bits)
     name = f"faintly_walsh_hadamard_{bits}"
     if size < LONG or count >= threads():
         least = -(-ENTRIES // size)
-        parallel(lambda a, b: call(name, table, a * size, b * size, size, weights), count, least)
+        parallel(lambda a, b: call(name, rows, a * size, b * size, size, found), count, least)
         return
     part = size // 8
-    parallel(lambda a, b: call(name, table, a * part, b * part, part, weights), 8 * count, 1)
+    parallel(lambda a, b: call(name, rows, a * part, b * part, part, found), 8 * count, 1)
     for row in rows:
         _join(row, bits)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
-from faintly.kernels.arguments import exactly
+from faintly.kernels.arguments import ascending, exactly
 from faintly.kernels.compiled import call
 from faintly.primitives import galois, hashing
 from faintly.primitives.fields import LANE, Field
@@ -16,15 +16,13 @@ def solve_field(
     offsets: IntArray, rows: AnyArray, answers: AnyArray, free: AnyArray, field: Field
 ) -> AnyArray:
     """Return for each segment a vector over the field that answers its equations."""
-    offsets = exactly(offsets, np.int64, 1, "offsets")
     own = exactly(rows, np.uint8, 2, "rows").copy()  # all three are worked on in place
     said = exactly(answers, np.uint8, 1, "answers").copy()
     solutions = exactly(free, np.uint8, 2, "free").copy()
     size = solutions.shape[1]
     if len(offsets) != len(solutions) + 1 or own.shape != (len(said), size):
         raise TypeError("offsets, rows, answers and free must describe the same items")
-    if offsets[0] != 0 or offsets[-1] != len(said) or np.diff(offsets).min(initial=0) < 0:
-        raise TypeError("offsets must ascend from 0 to the number of items")
+    offsets = ascending(offsets, len(said))
     for symbols in (own, said, solutions):
         _inside(symbols, field.order)
     kept, pivots = np.empty(max(1, size), np.int64), np.empty(max(1, size), np.int64)

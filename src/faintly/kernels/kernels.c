@@ -21,6 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if !defined(__GNUC__)
+#error "needs the vector extensions of GCC or clang; without them faintly runs on numpy"
+#endif
 #if defined(_WIN32)
 #define API __declspec(dllexport)
 #else
@@ -29,7 +32,7 @@
 
 /* HOT functions are compiled for several instruction sets, and the loader picks the best one
  * that the machine has. Elsewhere the baseline serves: on ARM that already has vectors. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && \
     !defined(FAINTLY_ONE_TARGET) /* clang 14 does not export clones under their own names */
 #define CLONES 1
 #if __GNUC__ >= 12
@@ -43,7 +46,6 @@
 #define HOT
 #endif
 
-#if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
 #define PREFETCH(address) __builtin_prefetch(address, 1)
 #define ONES(word) (uint64_t)__builtin_popcountll(word)
@@ -51,17 +53,6 @@
 #define UNROLL _Pragma("unroll")
 #else
 #define UNROLL _Pragma("GCC unroll 16") /* or vectors in arrays go through memory */
-#endif
-#else
-#define INLINE static inline
-#define PREFETCH(address) ((void)(address))
-static inline uint64_t ONES(uint64_t word)
-{
-    uint64_t ones = 0;
-    for (; word; word &= word - 1)
-        ones++;
-    return ones;
-}
 #endif
 
 /* Which code runs here: 0 baseline, 1 AVX2, 2 AVX-512, 3 NEON. */
@@ -219,7 +210,6 @@ DEFINE_TABLES(64)
                   MEET((x)[2], (x)[10]); MEET((x)[3], (x)[11]); MEET((x)[4], (x)[12]);       \
                   MEET((x)[5], (x)[13]); MEET((x)[6], (x)[14]); MEET((x)[7], (x)[15])
 
-#if defined(__GNUC__)
 static const uint32_t LANE_32[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 static const uint64_t LANE_64[4] = {0, 1, 2, 3};
 #define LANES(x) ((int64_t)(sizeof(x) / sizeof((x)[0])))
@@ -393,30 +383,6 @@ DEFINE_MANY(only, 32, )
 DEFINE_MANY(only, 16, )
 #endif
 #define CHOOSE(what, bits, ...) what##_##bits##_only(__VA_ARGS__)
-#endif
-#else
-#define DEFINE_PLAIN(bits)                                                                   \
-    static void rows_##bits##_plain(int##bits##_t *rows, int64_t from, int64_t to,           \
-                                    int64_t size, const int64_t *light)                      \
-    {                                                                                        \
-        (void)light;                                                                         \
-        plain_rows_##bits(rows + from, (to - from) / size, size);                            \
-    }                                                                                        \
-    static void join_##bits##_plain(int##bits##_t *row, int64_t parts, int64_t part,         \
-                                    int64_t from, int64_t to)                                \
-    {                                                                                        \
-        for (int64_t i = from; i < to; i++) {                                                \
-            int##bits##_t column[16];                                                        \
-            for (int k = 0; k < parts; k++)                                                  \
-                column[k] = row[k * part + i];                                               \
-            plain_rows_##bits(column, 1, parts);                                             \
-            for (int k = 0; k < parts; k++)                                                  \
-                row[k * part + i] = column[k];                                               \
-        }                                                                                    \
-    }
-DEFINE_PLAIN(32)
-DEFINE_PLAIN(64)
-#define CHOOSE(what, bits, ...) what##_##bits##_plain(__VA_ARGS__)
 #endif
 
 /* Threads share a long row: each transforms some eighths, then joins some columns of all. */
@@ -1325,13 +1291,7 @@ HOT API void faintly_project_linear(const uint64_t *seeds, const int64_t *offset
         for (int64_t t = offsets[s]; t < offsets[s + 1]; t++) {
             const uint32_t code = codes[t], flip = negative[t];
             for (int64_t g = 0; g < groups; g++) {
-                uint32_t x = rows[g] & code;
-                x ^= x >> 16;
-                x ^= x >> 8;
-                x ^= x >> 4;
-                x ^= x >> 2;
-                x ^= x >> 1;
-                ones[g] += (x & 1) ^ flip;
+                ones[g] += parity_lane(rows[g] & code) ^ flip;
             }
         }
         for (int64_t g = 0; g < groups; g++)
@@ -1406,7 +1366,7 @@ HOT API void faintly_bin_prf(const uint64_t *seeds, const int64_t *offsets, int6
                 keys[i] = seeds[owner];
         for (int64_t i = 0; i < many; i++) {
             half_sip_place(keys[i], ids[start + i], where + i, signs + i);
-            where[i] = (uint32_t)(((uint64_t)where[i] * (uint64_t)bins) >> 32);
+            where[i] = scale_to(where[i], (uint32_t)bins);
         }
         for (int64_t i = 0; i < many;) {
             while (offsets[client + 1] <= start + i)
@@ -1429,7 +1389,7 @@ API void faintly_bin_blake2s(const uint64_t *seeds, const int64_t *offsets, int6
         for (int64_t i = offsets[c]; i < offsets[c + 1]; i++) {
             uint32_t where = bins > 1 ? blake2s_first(keyed, ids[i], CLOSING(TAG_BIN)) : 0;
             const uint32_t sign = blake2s_first(keyed, ids[i], CLOSING(TAG_SIGN));
-            where = (uint32_t)(((uint64_t)where * (uint64_t)bins) >> 32);
+            where = scale_to(where, (uint32_t)bins);
             add_to_bins(&where, &sign, amounts + i, 1, sums + c * bins);
         }
     }
@@ -1444,7 +1404,7 @@ INLINE void draw_maps(const uint64_t *seeds, int64_t count, int64_t maps, uint32
 {
     for (int64_t i = 0; i < count; i++) {
         const uint32_t hash = half_sip(seeds[i], 0, CLOSING(TAG_MAP));
-        map[i] = (uint32_t)(((uint64_t)hash * (uint64_t)maps) >> 32);
+        map[i] = scale_to(hash, (uint32_t)maps);
     }
 }
 

@@ -21,7 +21,7 @@ def scatter_add(tables: TableArray, index: WordArray, weight: NarrowArray, mass:
         The mass with these cells; OverflowError before anything is added if it is too large.
     """
     bits = arguments.tables(tables, "tables")
-    index, weight = arguments.cells(index, weight)
+    index, weight = arguments.apart(tables, *arguments.cells(index, weight))
     arguments.inside(int(index.max()) if len(index) else -1, tables.size)
     mass = arguments.mass_after(mass, int(np.abs(weight.astype(np.int64)).sum()), bits)
     np.add.at(tables.reshape(-1), index, weight)

@@ -5,9 +5,8 @@ FAINTLY_THREADS says how many; by default as many as this process may have cores
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
-from functools import lru_cache
 from itertools import pairwise
+from threading import Thread
 
 
 def threads() -> int:
@@ -20,16 +19,6 @@ def threads() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-@lru_cache
-def _pool(workers: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(workers, thread_name_prefix="faintly")
-
-
-# Threads do not survive a fork: a child starts without a pool and makes its own on demand.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def pieces(count: int, least: int) -> int:
@@ -47,11 +36,40 @@ def parallel(work: Callable[[int, int], None], count: int, least: int) -> None:
         work(0, count)
         return
     bounds = [count * part // slices for part in range(slices + 1)]
-    pool = _pool(threads())
-    others = [pool.submit(work, *pair) for pair in pairwise(bounds[1:])]
+    failed: list[BaseException] = []
+    others: list[Thread] = []
+
+    def run(start: int, stop: int) -> None:
+        try:
+            work(start, stop)
+        except BaseException as error:  # of whatever kind: the caller shall see it
+            failed.append(error)
+
     try:
-        work(bounds[0], bounds[1])  # the calling thread takes a share: it would only wait
+        mine = [(bounds[0], bounds[1])]  # the calling thread takes a share: it would only wait
+        for pair in pairwise(bounds[1:]):
+            others.append(Thread(target=run, args=pair, name="faintly"))
+            try:
+                others[-1].start()
+            except RuntimeError:  # there is no thread to be had, so this one does it all
+                others.pop()
+                mine.append(pair)
+        for pair in mine:
+            run(*pair)
     finally:
-        wait(others)  # nothing may still write to the arrays when this returns
-    for other in others:
-        other.result()
+        failed += _join(others)
+    if failed:
+        raise failed[0]
+
+
+def _join(others: list[Thread]) -> list[BaseException]:
+    """Wait until none of the threads writes to an array any more, whatever comes in between."""
+    interrupted: list[BaseException] = []
+    while any(other.is_alive() for other in others):
+        try:
+            for other in others:
+                if other.ident is not None:
+                    other.join()
+        except BaseException as error:
+            interrupted.append(error)
+    return interrupted

@@ -7,11 +7,14 @@ so neither can stand in for the other by accident.
 
 import hashlib
 import os
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from faintly.core import WordArray
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers import CipherContext
 
 BULK_WORDS = 4096  # from here on a ChaCha20 keystream beats asking the system for every byte
 ZEROS = memoryview(bytes(2**17))  # what is encrypted, again and again: small enough for a cache
@@ -83,12 +86,18 @@ def uniform_seeds(rng: Rng, count: int, seed_bytes: int) -> np.ndarray:
 def _fill(out: memoryview) -> None:
     """Overwrite the bytes with fresh random ones."""
     try:
-        from cryptography.hazmat.primitives.ciphers import Cipher
-        from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
-    except ImportError:
+        encryptor = _keystream()
+    except Exception:  # not installed, or a build that has no such cipher
         out[:] = os.urandom(len(out))
         return
-    encryptor = Cipher(ChaCha20(os.urandom(32), bytes(16)), mode=None).encryptor()
     for start in range(0, len(out), len(ZEROS)):
         part = out[start : start + len(ZEROS)]
         encryptor.update_into(ZEROS[: len(part)], part)
+
+
+def _keystream() -> "CipherContext":
+    """Return ChaCha20 under a fresh key from the operating system."""
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
+    return Cipher(ChaCha20(os.urandom(32), bytes(16)), mode=None).encryptor()

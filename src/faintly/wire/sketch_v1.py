@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from faintly.core import AnyArray, Plan, Sketch, SketchShape
-from faintly.core.sketch import in_order, table_type
+from faintly.core.sketch import MOST_REPORTS, in_order, table_type
 from faintly.errors import FaintlyError, InvalidPlan, Reject, SketchRejected
 
 MAGIC = b"FNTS"
@@ -148,10 +148,11 @@ def _counts(reports: object, plan: Plan) -> np.ndarray:
     if (
         isinstance(reports, list)
         and len(reports) == wanted
-        and all(type(count) is int and 0 <= count < 2**62 for count in reports)
+        and all(type(count) is int and count >= 0 for count in reports)
+        and sum(reports) < MOST_REPORTS
     ):
         return np.array(reports, dtype=np.int64)
-    raise SketchRejected(Reject.BAD_HEADER, f"reports must be {wanted} counts")
+    raise SketchRejected(Reject.BAD_HEADER, f"reports must be {wanted} counts, below 2^62 together")
 
 
 def _number(text: object, name: str) -> int:

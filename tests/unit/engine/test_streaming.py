@@ -13,8 +13,10 @@ from faintly.core import Plan, ReportBatch, Sketch
 from faintly.core.sketch import table_type
 from faintly.engine import Aggregator, Reader, aggregate, answers, columns
 from faintly.engine.files import load_sketch, save_sketch
-from faintly.errors import InvalidInput, SketchRejected
+from faintly.engine.merge import merge_all
+from faintly.errors import InvalidInput, InvalidPlan, Reject, ReportRejected, SketchRejected
 from faintly.mechanisms import mechanism_of
+from faintly.planner import make_plan
 from faintly.testing import cases, vectors
 from faintly.wire import sketch_v1
 
@@ -103,7 +105,7 @@ def test_entries_beyond_32_bits_are_exact():
     )
     assert back == twice
     assert back.tables.dtype == np.int64
-    with pytest.raises(OverflowError):
+    with pytest.raises(InvalidInput, match="64 bits"):
         replace(full, mass=2**63 - 1).merge(full)
 
 
@@ -271,3 +273,55 @@ def test_files_that_cannot_be_mapped(tmp_path):
     for path in (tmp_path / "missing", tmp_path):
         with pytest.raises(InvalidInput, match="cannot read"):
             load_sketch(path)
+
+
+@pytest.mark.parametrize("name", [*TABLES, *DIRECT])
+def test_a_batch_that_no_client_can_send_leaves_no_trace(name):
+    plan, batch = plan_named(name), reports_of(name, 9)
+    aggregator = Aggregator(plan)
+    aggregator.add(batch)
+    before = aggregator.sketch()
+    fields = batch.fields.copy()
+    fields[-1, -1] = mechanism_of(plan).layout.limits[-1]
+    with pytest.raises(ReportRejected) as caught:
+        aggregator.add(replace(batch, fields=fields))
+    assert caught.value.code is Reject.OUT_OF_RANGE
+    with pytest.raises(TypeError, match="uint32"):
+        aggregator.add(replace(batch, fields=batch.fields.astype(np.int64)))
+    assert aggregator.sketch() == before
+
+
+def test_more_reports_than_can_be_counted_do_not_merge():
+    plan = plan_named("event-coarse")
+    half = Sketch(plan, np.array([2**61]), 0, 0, tables=np.zeros((1, 2), np.int32))
+    with pytest.raises(InvalidInput, match="2\\^62"):
+        half.merge(half)
+    with pytest.raises(InvalidInput, match="2\\^62"):
+        merge_all([half, half])
+
+
+def test_counts_that_are_not_those_of_the_reports_are_refused(tmp_path):
+    name = DIRECT[0]
+    true = aggregate(plan_named(name), [reports_of(name, 9)])
+    save_sketch(true, tmp_path / "true.fns")
+    assert load_sketch(tmp_path / "true.fns") == true
+    save_sketch(replace(true, squares=true.squares + 1), tmp_path / "lie.fns")
+    with pytest.raises(SketchRejected, match="counts are not those"):
+        load_sketch(tmp_path / "lie.fns")
+
+
+def test_public_maps_of_more_entries_than_32_bits_can_number_are_refused():
+    """In direct mode too, since keys are read from the same cells."""
+    with pytest.raises(InvalidPlan, match="entries"):
+        make_plan(
+            protect="event",
+            epsilon=1.0,
+            sparsity=4,
+            clients=1000,
+            universe=2**30,
+            mechanism="signed-binning",
+            family="linear",
+            decode="direct",
+            maps=8,
+            bits=30,
+        )
