@@ -108,7 +108,14 @@ def test_transforms_refuse_the_same_rows(seed, count, bits, dtype):
     np.testing.assert_array_equal(seen[0], seen[1])
 
 
-@given(SEEDS, SIZES, st.integers(0, 18), st.sampled_from([np.int32, np.int64]))
+@given(
+    SEEDS,
+    SIZES,
+    st.one_of(st.integers(0, 16), st.sampled_from([20, 21])),  # above 4 MiB cells are fetched ahead
+    st.sampled_from([np.int32, np.int64]),
+)
+@example(1, 1025, 21, np.int32)
+@example(1, 25, 20, np.int64)
 def test_scatters_agree(seed, count, bits, dtype):
     rng = np.random.default_rng(seed)
     index, weight = words(rng, count, below=2**bits), rng.integers(-999, 999, count, np.int32)
