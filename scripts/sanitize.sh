@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Run the kernel tests on kernels.c built with sanitizers, then built for each instruction set.
+# Run the kernel tests on kernels.c built for each instruction set, with sanitizers and without.
 #
 #   scripts/sanitize.sh              every configuration that this machine can run
-#   scripts/sanitize.sh --self-test  plant a write out of bounds first: it must be found
+#   scripts/sanitize.sh --self-test  plant faults first: each must be found
 #
 # PYTHON names an interpreter that has numpy, pytest and hypothesis; the project's own by default.
 set -euo pipefail
@@ -11,7 +11,8 @@ cd "$(dirname "$0")/.."
 root=$PWD
 PYTHON=${PYTHON:-$root/.venv/bin/python}
 CC=${CC:-gcc}
-TESTS=(tests/unit/kernels tests/property/test_kernel_properties.py)
+TESTS=(tests/unit/kernels tests/unit/mechanisms/test_projection_choice_kernels.py
+    tests/property/test_kernel_properties.py)
 if ! command -v "$CC" >/dev/null; then
     echo "sanitize: needs the C compiler $CC, which is not installed" >&2
     exit 1
@@ -27,7 +28,8 @@ cp -r src "$scratch/src"
 rm -f "$scratch"/src/faintly/kernels/_kernels*
 kernels=$scratch/src/faintly/kernels
 library=$kernels/_kernels$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
-WHICH='from faintly import kernels; print(kernels.instructions())'
+ACTIVE='from faintly import kernels; assert kernels.active == "c", kernels.active
+print(kernels.instructions())'
 SANITIZERS=(-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
     -fno-omit-frame-pointer -Wno-maybe-uninitialized) # at -O1 it warns of what -O3 sees is right
 
@@ -49,11 +51,14 @@ run_sanitized() {
         PYTHONMALLOC=malloc run "$@"
 }
 
-# report NAME RUNNER: run the tests, and print one line, or everything where they fail.
+# report NAME RUNNER: run the tests, and print one line, or everything where they fail. A library
+# that does not load fails too: its tests would be skipped.
 report() {
-    local name=$1 runner=$2 log=$scratch/log
-    if "$runner" -m pytest -q -n auto -p no:cacheprovider "${TESTS[@]}" >"$log" 2>&1; then
-        printf '%-22s %-9s %s\n' "$name" "$("$runner" -c "$WHICH")" "$(tail -1 "$log")"
+    local name=$1 runner=$2 log=$scratch/log instructions
+    if instructions=$("$runner" -c "$ACTIVE" 2>"$log") &&
+        "$runner" -m pytest -q -n auto -p no:cacheprovider --hypothesis-profile=brief \
+            "${TESTS[@]}" >"$log" 2>&1; then
+        printf '%-30s %-9s %s\n' "$name" "$instructions" "$(tail -1 "$log")"
     else
         cat "$log" "$scratch"/found* 2>/dev/null || true
         echo "sanitize: FAILED: $name" >&2
@@ -61,22 +66,22 @@ report() {
     fi
 }
 
-# self_test NAME CHANGE CALL FINDING: a mutant of kernels.c must be found, and for its own fault.
+# self_test NAME CHANGE FINDING ARGS...: Python on a sanitized mutant must fail, and for its fault.
 self_test() {
-    local log=$scratch/mutant name=$1 change=$2 call=$3
-    cp "$root/src/faintly/kernels/kernels.c" "$kernels/kernels.c"
+    local log=$scratch/mutant name=$1 change=$2 finding=$3
     sed -i "$change" "$kernels/kernels.c"
     if cmp -s "$root/src/faintly/kernels/kernels.c" "$kernels/kernels.c"; then
         echo "sanitize: the mutant $name is no different; mend its pattern" >&2
         exit 1
     fi
     build "${SANITIZERS[@]}"
-    if run_sanitized -c "$call" >"$log" 2>&1 || ! grep -Eqs "$4" "$log" "$scratch"/found*; then
+    if run_sanitized "${@:4}" >"$log" 2>&1 ||
+        ! grep -Eqs "$finding" "$log" "$scratch"/found*; then
         cat "$log"
         echo "sanitize: FAILED: the mutant $name went unnoticed" >&2
         exit 1
     fi
-    printf '%-22s %-9s found: %s\n' "mutant" "" "$name"
+    printf '%-30s %-9s found: %s\n' "mutant" "" "$name"
     rm -f "$scratch"/found*
     cp "$root/src/faintly/kernels/kernels.c" "$kernels/kernels.c"
 }
@@ -84,31 +89,57 @@ self_test() {
 if [ "${1:-}" = --self-test ]; then
     self_test "a code too many" \
         's/codes + start;/codes + start + 1;/' \
-        'import numpy as np; from faintly import kernels
-kernels.map_codes(np.zeros(64, np.uint64), np.ones(1, np.uint32), np.ones(1, np.uint32), 8)' \
-        'AddressSanitizer: heap-buffer-overflow'
+        'AddressSanitizer: heap-buffer-overflow' \
+        -c 'import numpy as np; from faintly import kernels
+kernels.map_codes(np.zeros(64, np.uint64), np.ones(1, np.uint32), np.ones(1, np.uint32), 8)'
     self_test "a shift too far" \
         's/rotl(v1, 5)/rotl(v1, 32)/' \
-        'import numpy as np; from faintly import kernels
-kernels.hash_ids(1, np.zeros(64, np.uint64), 1)' \
-        'runtime error: shift exponent'
+        'runtime error: shift exponent' \
+        -c 'import numpy as np; from faintly import kernels
+kernels.hash_ids(1, np.zeros(64, np.uint64), 1)'
+    # No sanitizer can see a wrong sum: the tests must, of tables that are fetched ahead.
+    ahead=test_scatter_add_to_a_table_that_no_cache_holds
+    self_test "cells fetched, not added" \
+        '/PREFETCH(tables + index/,/}/s/+= weight\[i\]/+= 0/' \
+        "FAILED .*$ahead\[int64-1048576-25-c\]" \
+        -m pytest -q -rf -p no:cacheprovider tests/unit/kernels/test_kernels.py -k "$ahead"
 fi
 
-build "${SANITIZERS[@]}"
-report "address, undefined" run_sanitized
-build -O3
-report "baseline" run
-case $(uname -m) in
-x86_64)
-    for set in avx2 avx512f; do
-        if grep -qw "$set" /proc/cpuinfo 2>/dev/null; then
-            build -O3 "-m$set"
-            report "$set" run
-        else
-            printf '%-22s not on this machine\n' "$set"
+# both NAME FLAGS...: run the tests on a sanitized build, and on the one that serves.
+both() {
+    build "${SANITIZERS[@]}" "${@:2}"
+    report "$1, sanitized" run_sanitized
+    build -O3 "${@:2}"
+    report "$1" run
+}
+
+# has SET: whether this machine runs an instruction set.
+has() {
+    grep -qw "$1" /proc/cpuinfo 2>/dev/null
+}
+
+both "baseline"
+if [ "$(uname -m)" = x86_64 ]; then
+    if has avx2; then
+        both "avx2" -mavx2
+    else
+        printf '%-30s not on this machine\n' "avx2"
+    fi
+    if has avx512f && has avx512bw && has avx512vl && has avx512dq && has avx512cd; then
+        wide=(-mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512cd)
+        if has avx512_vpopcntdq; then
+            wide+=(-mavx512vpopcntdq)
         fi
-    done
-    ;;
-esac
+        both "avx512" "${wide[@]}"
+    else
+        printf '%-30s not on this machine\n' "avx512"
+    fi
+fi
 "$CC" -std=gnu11 -Wall -Wextra -O3 -shared -fPIC -o "$library" "$kernels/kernels.c"
 report "chosen by the loader" run
+if command -v clang >/dev/null; then
+    clang -std=gnu11 -O3 -shared -fPIC -o "$library" "$kernels/kernels.c"
+    report "clang" run
+else
+    printf '%-30s not installed\n' "clang"
+fi

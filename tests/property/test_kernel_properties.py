@@ -9,7 +9,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from faintly.core import Hashing
-from faintly.kernels import compiled, reference, threads
+from faintly.kernels import (
+    compiled,
+    compiled_clients,
+    reference,
+    reference_clients,
+    threads,
+)
 from faintly.primitives.hashing import LinearMaps
 
 pytestmark = pytest.mark.skipif(not compiled.available(), reason="not compiled")
@@ -20,6 +26,20 @@ SIZES = st.one_of(
     st.sampled_from([127, 255, 256, 257, 511, 513, 1023, 1024, 1025, 1057, 2049, 3001]),
 )
 FEW = st.integers(0, 9)
+# Items of each client: some have none, some are just off the blocks of 16, 64 and 256.
+HELD = st.lists(
+    st.one_of(
+        st.just(0), st.integers(0, 70), st.sampled_from([15, 16, 17, 63, 64, 65, 255, 256, 257])
+    ),
+    max_size=12,
+)
+FAMILIES = st.sampled_from(["prf", "blake2s"])
+MAPS = st.sampled_from(
+    [
+        LinearMaps(Hashing(family="linear", bits=bits, maps=maps), bytes(16), size)
+        for bits, maps, size in ((20, 1, 2**20), (9, 8, 500), (16, 4, None), (31, 2, 2**31))
+    ]
+)
 SEEDS = st.integers(0, 2**32 - 1)
 THREADS = (1, 2, 3, 5)
 
@@ -46,7 +66,24 @@ def same(name, *case, **options):
     wanted = getattr(reference, name)(*case, **options)
     for count in THREADS:
         os.environ["FAINTLY_THREADS"] = str(count)
-        np.testing.assert_array_equal(getattr(compiled, name)(*case, **options), wanted)
+        alike(getattr(compiled, name)(*case, **options), wanted)
+
+
+def same_for_clients(name, *case, **options):
+    """Assert that the compiled kernel of clients, which no threads share, equals the reference."""
+    ours, theirs = (getattr(k, name) for k in (compiled_clients, reference_clients))
+    alike(ours(*case, **options), theirs(*case, **options))
+
+
+def alike(found, wanted):
+    """Assert that two answers hold the same integers of the same types."""
+    if isinstance(wanted, tuple):
+        assert len(found) == len(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            alike(one, other)
+    else:
+        assert getattr(found, "dtype", type(found)) == getattr(wanted, "dtype", type(wanted))
+        np.testing.assert_array_equal(found, wanted)
 
 
 def words(rng, *shape, below=2**32):
@@ -55,6 +92,23 @@ def words(rng, *shape, below=2**32):
 
 def wide(rng, *shape):
     return rng.integers(0, 2**64, shape, dtype=np.uint64)
+
+
+def seeds_and_ids(rng, count):
+    """Return pairs of which many in a row share their seed."""
+    seeds = wide(rng, count)
+    seeds[rng.random(count) < 0.6] = seeds[:1]
+    return seeds, wide(rng, count)
+
+
+def offsets_of(held):
+    return np.concatenate([[0], np.cumsum(held)]).astype(np.int64)
+
+
+def clients(rng, held):
+    offsets = offsets_of(held)
+    amounts = words(rng, offsets[-1]).view(np.int32)  # all of 32 bits
+    return wide(rng, len(held)), offsets, wide(rng, offsets[-1]), amounts
 
 
 @given(SEEDS, st.integers(0, 5), st.integers(0, 13), st.sampled_from([np.int32, np.int64]))
@@ -108,7 +162,14 @@ def test_transforms_refuse_the_same_rows(seed, count, bits, dtype):
     np.testing.assert_array_equal(seen[0], seen[1])
 
 
-@given(SEEDS, SIZES, st.integers(0, 18), st.sampled_from([np.int32, np.int64]))
+@given(
+    SEEDS,
+    SIZES,
+    st.one_of(st.integers(0, 16), st.sampled_from([20, 21])),  # above 4 MiB cells are fetched ahead
+    st.sampled_from([np.int32, np.int64]),
+)
+@example(1, 1025, 21, np.int32)
+@example(1, 25, 20, np.int64)
 def test_scatters_agree(seed, count, bits, dtype):
     rng = np.random.default_rng(seed)
     index, weight = words(rng, count, below=2**bits), rng.integers(-999, 999, count, np.int32)
@@ -180,6 +241,107 @@ def test_readings_of_slots_agree(seed, reports, bins, keys):
     rng = np.random.default_rng(seed)
     rows = [words(rng, reports, below=b) for b in (256, 2**32, min(bins, 5), 2)]
     same("read_slots", wide(rng, reports), np.stack(rows), wide(rng, keys), bins)
+
+
+@given(SEEDS, st.integers(0, 3), SIZES, st.sampled_from([np.int32, np.int64]))
+@example(1, 3, 4097, np.int64)
+def test_masses_agree(seed, count, columns, dtype):
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    tables = np.random.default_rng(seed).integers(
+        least, most, (count, columns), dtype=dtype, endpoint=True
+    )
+    tables[:, ::97] = least
+    same("total_mass", tables)
+
+
+@given(SEEDS, SIZES, st.integers(0, 255), st.integers(0, 40))
+@example(1, 17, 7, 256)
+def test_words_agree(seed, count, tag, each):
+    same("hash_words", *seeds_and_ids(np.random.default_rng(seed), count), tag, each)
+
+
+@given(SEEDS, st.integers(0, 70), st.integers(0, 20))
+@example(1, 3, 2048)
+def test_wide_words_agree(seed, count, each):
+    same("hash_wide", *seeds_and_ids(np.random.default_rng(seed), count), each)
+
+
+@given(SEEDS, HELD, st.integers(0, 5), st.integers(1, 32), st.integers(0, 32))
+@example(1, [70, 0, 257], 2, 32, 32)
+@example(1, [70, 0, 257], 2, 3, 0)
+def test_solutions_over_bits_agree(seed, held, size, row_bits, order_bits):
+    rng, offsets = np.random.default_rng(seed), offsets_of(held)
+    items = offsets[-1]
+    rows = words(rng, items, size, below=2**row_bits)  # of few bits: many dependent rows
+    rows[::5] = 0
+    order = words(rng, items, below=2**order_bits)  # of few bits: many ties
+    answers = words(rng, items, below=2).astype(np.uint8)
+    same("solve_gf2", offsets, order, rows, answers, words(rng, len(held), size))
+
+
+@given(SEEDS, HELD, st.integers(1, 300), st.integers(1, 32))
+@example(1, [70, 0, 17], 256, 20)
+@example(1, [1, 0, 70], 8192, 32)
+def test_projections_agree(seed, held, groups, bits):
+    rng, offsets = np.random.default_rng(seed), offsets_of(held)
+    items = offsets[-1]
+    seeds, ids, codes = wide(rng, len(held)), wide(rng, items), words(rng, items)
+    negative = words(rng, items, below=2).astype(np.uint8)
+    same("project_prf", seeds, offsets, ids, negative, groups)
+    same("project_linear", seeds, offsets, codes, negative, groups=groups, bits=bits)
+
+
+@given(SEEDS, HELD, st.integers(1, 100), FAMILIES)
+def test_bins_of_clients_agree(seed, held, bins, family):
+    case = clients(np.random.default_rng(seed), held)
+    same_for_clients("bin_hashed", *case, bins=bins, family=family)
+
+
+@given(SEEDS, HELD, st.integers(0, 7), MAPS)
+def test_linear_bins_of_clients_agree(seed, held, width, maps):
+    case = clients(np.random.default_rng(seed), held)
+    same_for_clients("bin_linear", *case, bins=2**width, maps=maps)
+
+
+@given(SEEDS, HELD, MAPS)
+def test_codes_of_clients_agree(seed, held, maps):
+    seeds, offsets, ids, _ = clients(np.random.default_rng(seed), held)
+    same_for_clients("code_items", seeds, offsets, ids, maps)
+
+
+@given(SEEDS, SIZES, st.integers(1, 2**31 - 1))
+@example(1, 257, 1)
+@example(1, 257, 2**31 - 1)
+def test_picked_maps_agree(seed, count, maps):
+    same_for_clients("pick_maps", wide(np.random.default_rng(seed), count), maps)
+
+
+@given(SEEDS, SIZES, st.integers(0, 8), st.integers(0, 30), MAPS)
+@example(1, 257, 8, 22, LinearMaps(Hashing(family="linear", bits=9, maps=8), bytes(16), 500))
+def test_cells_of_reports_agree(seed, reports, width, bits, maps):
+    rng, center = np.random.default_rng(seed), 2 ** min(bits, 30 - width)
+    fields = words(rng, reports, 2**width, below=2 * center + 1)
+    fields[:1] = 2 * center  # the largest weight that a cell can have
+    same_for_clients("linear_cells", wide(rng, reports), fields, center, maps)
+
+
+@given(SEEDS, SIZES, st.integers(0, 30))
+def test_rounded_values_agree(seed, count, bits):
+    rng = np.random.default_rng(seed)
+    values = rng.uniform(-1, 1, count)
+    values[::7], values[3::7] = rng.integers(-1, 2, len(values[::7])), 2.0**-40
+    # Words that agree with their value in 32 bits, or miss it by one, decide the borders.
+    odds = np.floor((np.abs(values) * 2**bits) % 1 * 2.0**32)
+    near = (odds + rng.integers(-1, 2, count)).clip(0, 2**32 - 1).astype(np.uint32)
+    for drawn in (near, words(rng, count)):
+        same_for_clients("round_values", values, 2**bits, drawn)
+
+
+@given(SEEDS, st.integers(0, 70), st.integers(0, 255), st.integers(0, 20))
+@example(1, 3, 7, 256)
+def test_words_of_clients_under_blake2s_agree(seed, count, tag, each):
+    case = seeds_and_ids(np.random.default_rng(seed), count)
+    same_for_clients("hash_words_blake2s", *case, tag, each)
 
 
 @given(st.integers(0, 50), st.integers(1, 20), st.sampled_from(THREADS))

@@ -57,6 +57,23 @@ def test_scatter_add(kernels, dtype, count, shape):
 
 
 @BOTH
+@pytest.mark.parametrize("count", [0, 1, 23, 24, 25, 26, 1001])
+@pytest.mark.parametrize(("dtype", "size"), [(np.int32, 2**21), (np.int64, 2**20)])
+def test_scatter_add_to_a_table_that_no_cache_holds(kernels, dtype, size, count):
+    # Above 4 MiB cells are fetched 24 ahead of their addition, all but the last 24.
+    index = words("index", count) % np.uint32(size)
+    index[1::5], index[2::5] = size - 1, 0  # the same cell again, at both ends
+    weight = small("weight", count) | np.int32(1)
+    tables = np.arange(size, dtype=dtype).reshape(1, size)
+    wanted = np.arange(size, dtype=np.int64)
+    for cell, add in zip(index.tolist(), weight.tolist(), strict=True):
+        wanted[cell] += add
+    mass = kernels.scatter_add(tables, index, weight, 5)
+    assert mass == 5 + sum(map(abs, weight.tolist()))
+    np.testing.assert_array_equal(tables[0], wanted)
+
+
+@BOTH
 @WIDTHS
 @pytest.mark.parametrize("count", [0, 1, 3, 11])
 @pytest.mark.parametrize("bits", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11])
