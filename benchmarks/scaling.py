@@ -72,25 +72,25 @@ def _subset(reports: int, keys: int) -> "np.ndarray[Any, np.dtype[np.uint64]]":
     return np.arange(min(keys, max(1, PAIRS_OF_LOOP // reports)), dtype=np.uint64)
 
 
-def peer_seconds() -> dict[str, float]:
-    """Return the time that each peer takes for one report and one key."""
+def peer_seconds() -> tuple[dict[str, float], dict[str, str]]:
+    """Return the time that each peer takes for one report and one key, and the peers' versions."""
     names = [name for name in STYLES if name in {"multi-freq-ldpy OLH", "pure-ldp OLH"}]
     if not _peers.available():
         print(f"left out: {_peers.HOW_TO}", file=sys.stderr)
-        return {}
+        return {}, {}
     reports, keys = PEER_SUBSET
-    seconds, _ = _peers.ask([Case(name, reports, keys) for name in names])
-    return {name: time / (reports * keys) for name, time in zip(names, seconds, strict=True)}
+    seconds, versions = _peers.ask([Case(name, reports, keys) for name in names])
+    pairs = {name: time / (reports * keys) for name, time in zip(names, seconds, strict=True)}
+    return pairs, versions
 
 
-def points() -> Iterator[dict[str, Any]]:
+def points(pair: dict[str, float]) -> Iterator[dict[str, Any]]:
     """Yield every point: axis, curve, x, seconds, and whether it is scaled from a subset."""
     ours = {
         "faintly, table": table_seconds,
         "faintly, direct": direct_seconds,
         "paper's loop": loop_seconds,
     }
-    pair = peer_seconds()
     for axis, places in AXES.items():
         started(f"cost against {axis}")
         for x in places:
@@ -112,14 +112,18 @@ def show(measured: list[dict[str, Any]]) -> None:
     curves = [curve for curve in STYLES if any(p["curve"] == curve for p in measured)]
     for axis, places in AXES.items():
         print(f"\nseconds to decode every key, by {LABELS[axis]} (* scaled from a subset)")
-        print("".join([f"{'':>10}", *(f"{curve:>21}" for curve in curves)]))
+        print(
+            "".join([f"{'':>10}", *(f"{curve:>21}" for curve in curves), f"{'loop / table':>16}"])
+        )
         for x in places:
             row = {p["curve"]: p for p in measured if (p["axis"], p["x"]) == (axis, x)}
             cells = (
                 f"{number(row[curve]['seconds'])}{'*' if row[curve]['scaled'] else ' '}"
                 for curve in curves
             )
-            print("".join([f"{x:>10,}", *(f"{cell:>21}" for cell in cells)]))
+            gained = row["paper's loop"]["seconds"] / row["faintly, table"]["seconds"]
+            shown = [f"{x:>10,}", *(f"{cell:>21}" for cell in cells), f"{number(gained):>15}x"]
+            print("".join(shown))
 
 
 def draw(made: dict[str, Any], stem: Path) -> None:
@@ -166,9 +170,11 @@ def main() -> int:
     parser.add_argument("--plot", type=Path, metavar="STEM", help="save STEM.svg and STEM.png")
     given = parser.parse_args()
     with one_core():
-        measured = list(points())
+        pair, versions = peer_seconds()
+        measured = list(points(pair))
     show(measured)
     made = document([]) | {"points": measured}
+    made["versions"] |= versions
     save("Scaling", made, given.json)
     if given.plot:
         draw(made, given.plot)
