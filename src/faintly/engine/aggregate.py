@@ -85,12 +85,14 @@ class Aggregator:
 
     def _check_limits(self, batch: ReportBatch) -> None:
         """Refuse a batch that `decode` did not make and would not have made, before counting."""
-        limits = np.array(self.mechanism.layout.limits, dtype=np.uint64)
+        limits = self.mechanism.layout.limits
         seeds, fields = batch.hash_seeds, batch.fields
         typed = seeds.dtype == np.uint64 and fields.dtype == np.uint32
         if not typed or fields.shape != (len(batch), len(limits)):
             raise TypeError("a batch has uint64 seeds and a uint32 row of fields for each")
-        if (fields.max(axis=0) >= limits).any():
+        # Most layouts have one limit, and one look at everything is several times as fast.
+        most = fields.max() if len(set(limits)) == 1 else fields.max(axis=0)
+        if np.any(most >= np.array(limits, dtype=np.uint64)):
             raise ReportRejected(Reject.OUT_OF_RANGE, "a field of a report is not below its limit")
 
     def _count(self, batch: ReportBatch) -> None:
