@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
 
 from faintly.data import find_dataset
 from faintly.errors import InvalidData
@@ -19,8 +18,6 @@ from faintly.primitives.entropy import SeededRng, seeded
 
 DEFAULT_SEED = 1
 LEFT_OUT = "left out, no dataset {}: set FAINTLY_DATA"
-# For scripts/sanitize.sh, which runs the same tests on many builds, some of them slow.
-settings.register_profile("brief", max_examples=25, deadline=None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

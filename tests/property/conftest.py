@@ -10,4 +10,6 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+# For scripts/sanitize.sh, which runs the same tests on many builds, some of them slow.
+settings.register_profile("brief", settings.get_profile("faintly"), max_examples=20)
 settings.load_profile("faintly")
