@@ -105,12 +105,10 @@ kernels.hash_ids(1, np.zeros(64, np.uint64), 1)'
         -m pytest -q -rf -p no:cacheprovider tests/unit/kernels/test_kernels.py -k "$ahead"
 fi
 
-# both NAME FLAGS...: run the tests on a sanitized build, and on the one that serves.
-both() {
+# sanitized NAME FLAGS...: the tests on a build for one instruction set, with the sanitizers.
+sanitized() {
     build "${SANITIZERS[@]}" "${@:2}"
     report "$1, sanitized" run_sanitized
-    build -O3 "${@:2}"
-    report "$1" run
 }
 
 # has SET: whether this machine runs an instruction set.
@@ -118,10 +116,10 @@ has() {
     grep -qw "$1" /proc/cpuinfo 2>/dev/null
 }
 
-both "baseline"
+sanitized "baseline"
 if [ "$(uname -m)" = x86_64 ]; then
     if has avx2; then
-        both "avx2" -mavx2
+        sanitized "avx2" -mavx2
     else
         printf '%-30s not on this machine\n' "avx2"
     fi
@@ -130,13 +128,11 @@ if [ "$(uname -m)" = x86_64 ]; then
         if has avx512_vpopcntdq; then
             wide+=(-mavx512vpopcntdq)
         fi
-        both "avx512" "${wide[@]}"
+        sanitized "avx512" "${wide[@]}"
     else
         printf '%-30s not on this machine\n' "avx512"
     fi
 fi
-"$CC" -std=gnu11 -Wall -Wextra -O3 -shared -fPIC -o "$library" "$kernels/kernels.c"
-report "chosen by the loader" run
 if command -v clang >/dev/null; then
     clang -std=gnu11 -O3 -shared -fPIC -o "$library" "$kernels/kernels.c"
     report "clang" run
