@@ -26,7 +26,7 @@ test-numpy: $(VENV)/dev.stamp ## every test as on a machine without a C compiler
 	FAINTLY_KERNEL=numpy $(BIN)/python -m pytest -n auto
 
 sanitize: $(VENV)/dev.stamp ## the kernels under sanitizers and for each instruction set; needs gcc
-	scripts/sanitize.sh --self-test
+	PYTHON=$(CURDIR)/$(BIN)/python scripts/sanitize.sh --self-test
 
 check: $(VENV)/dev.stamp ## formatting, lint, types, layers and documentation
 	$(BIN)/ruff format --check .
