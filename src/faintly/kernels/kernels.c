@@ -679,13 +679,27 @@ static const uint8_t BLAKE_SIGMA[10][16] = {
     {6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5},
     {10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0}};
 
+/* The ten rounds on v[16] with the message m[16]: words, or vectors of them. */
+#define BLAKE_ROTR(x, by) ((x) >> (by) | (x) << (32 - (by)))
 #define BLAKE_G(a, b, c, d, x, y)                                                            \
     do {                                                                                     \
-        v[a] += v[b] + (x); v[d] = rotr(v[d] ^ v[a], 16);                                    \
-        v[c] += v[d];       v[b] = rotr(v[b] ^ v[c], 12);                                    \
-        v[a] += v[b] + (y); v[d] = rotr(v[d] ^ v[a], 8);                                     \
-        v[c] += v[d];       v[b] = rotr(v[b] ^ v[c], 7);                                     \
+        v[a] += v[b] + (x); v[d] ^= v[a]; v[d] = BLAKE_ROTR(v[d], 16);                       \
+        v[c] += v[d];       v[b] ^= v[c]; v[b] = BLAKE_ROTR(v[b], 12);                       \
+        v[a] += v[b] + (y); v[d] ^= v[a]; v[d] = BLAKE_ROTR(v[d], 8);                        \
+        v[c] += v[d];       v[b] ^= v[c]; v[b] = BLAKE_ROTR(v[b], 7);                        \
     } while (0)
+#define BLAKE_ROUNDS                                                                         \
+    for (int round = 0; round < 10; round++) {                                               \
+        const uint8_t *s = BLAKE_SIGMA[round];                                               \
+        BLAKE_G(0, 4, 8, 12, m[s[0]], m[s[1]]);                                              \
+        BLAKE_G(1, 5, 9, 13, m[s[2]], m[s[3]]);                                              \
+        BLAKE_G(2, 6, 10, 14, m[s[4]], m[s[5]]);                                             \
+        BLAKE_G(3, 7, 11, 15, m[s[6]], m[s[7]]);                                             \
+        BLAKE_G(0, 5, 10, 15, m[s[8]], m[s[9]]);                                             \
+        BLAKE_G(1, 6, 11, 12, m[s[10]], m[s[11]]);                                           \
+        BLAKE_G(2, 7, 8, 13, m[s[12]], m[s[13]]);                                            \
+        BLAKE_G(3, 4, 9, 14, m[s[14]], m[s[15]]);                                            \
+    }
 
 static void blake2s_compress(uint32_t h[8], const uint32_t m[16], uint32_t bytes, uint32_t last)
 {
@@ -696,17 +710,7 @@ static void blake2s_compress(uint32_t h[8], const uint32_t m[16], uint32_t bytes
     }
     v[12] ^= bytes;
     v[14] ^= last;
-    for (int round = 0; round < 10; round++) {
-        const uint8_t *s = BLAKE_SIGMA[round];
-        BLAKE_G(0, 4, 8, 12, m[s[0]], m[s[1]]);
-        BLAKE_G(1, 5, 9, 13, m[s[2]], m[s[3]]);
-        BLAKE_G(2, 6, 10, 14, m[s[4]], m[s[5]]);
-        BLAKE_G(3, 7, 11, 15, m[s[6]], m[s[7]]);
-        BLAKE_G(0, 5, 10, 15, m[s[8]], m[s[9]]);
-        BLAKE_G(1, 6, 11, 12, m[s[10]], m[s[11]]);
-        BLAKE_G(2, 7, 8, 13, m[s[12]], m[s[13]]);
-        BLAKE_G(3, 4, 9, 14, m[s[14]], m[s[15]]);
-    }
+    BLAKE_ROUNDS
     for (int i = 0; i < 8; i++)
         h[i] ^= v[i] ^ v[i + 8];
 }
@@ -1686,16 +1690,6 @@ API void faintly_hash_words_blake2s(const uint64_t *seeds, const uint64_t *ids, 
 #endif
 #define BLAKE_BLOCK 64 /* bytes */
 
-/* One step of BLAKE2s for sixteen strings; the same function as BLAKE_G. */
-#define LANES_ROTR(x, by) ((x) >> (by) | (x) << (32 - (by)))
-#define LANES_G(a, b, c, d, x, y)                                                            \
-    do {                                                                                     \
-        v[a] += v[b] + (x); v[d] ^= v[a]; v[d] = LANES_ROTR(v[d], 16);                       \
-        v[c] += v[d];       v[b] ^= v[c]; v[b] = LANES_ROTR(v[b], 12);                       \
-        v[a] += v[b] + (y); v[d] ^= v[a]; v[d] = LANES_ROTR(v[d], 8);                        \
-        v[c] += v[d];       v[b] ^= v[c]; v[b] = LANES_ROTR(v[b], 7);                        \
-    } while (0)
-
 /* Strings of one block that wait until there are sixteen of them. */
 struct waiting {
     lanes message[16], bytes;
@@ -1725,17 +1719,7 @@ INLINE void hash_waiting(struct waiting *some, const uint32_t keyed[8], uint64_t
     }
     v[12] ^= some->bytes;
     v[14] = ~v[14];
-    for (int round = 0; round < 10; round++) {
-        const uint8_t *s = BLAKE_SIGMA[round];
-        LANES_G(0, 4, 8, 12, m[s[0]], m[s[1]]);
-        LANES_G(1, 5, 9, 13, m[s[2]], m[s[3]]);
-        LANES_G(2, 6, 10, 14, m[s[4]], m[s[5]]);
-        LANES_G(3, 7, 11, 15, m[s[6]], m[s[7]]);
-        LANES_G(0, 5, 10, 15, m[s[8]], m[s[9]]);
-        LANES_G(1, 6, 11, 12, m[s[10]], m[s[11]]);
-        LANES_G(2, 7, 8, 13, m[s[12]], m[s[13]]);
-        LANES_G(3, 4, 9, 14, m[s[14]], m[s[15]]);
-    }
+    BLAKE_ROUNDS
     const lanes low = v[0] ^ v[8] ^ keyed[0], high = v[1] ^ v[9] ^ keyed[1];
     for (int lane = 0; lane < some->count; lane++)
         ids[some->position[lane]] = (uint64_t)high[lane] << 32 | low[lane];
