@@ -16,12 +16,11 @@ optimal   the b of least variance, near (e^ε-1)/2: optimal local hashing for si
 """
 
 import itertools
-import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -45,9 +44,11 @@ from faintly.core import (
 )
 from faintly.core.plan import OPEN_MAPS
 from faintly.core.report import fields_below
-from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
+from faintly.errors import InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.baselines import _slots as slotting
+from faintly.mechanisms.baselines._slots import MAX_BINS, Places, best_bins, threshold
 from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -56,15 +57,12 @@ from faintly.primitives.rounding import bernoulli
 
 SCHEMES = ("hashing", "hadamard", "optimal")
 NAMES = ("scheme", "bins", "keep")
-MAX_BINS = 2**16  # more than any epsilon up to 11 wants
 MAX_SLOTS = 8192  # a hash numbers its words by one byte, and a word has a bit for 32 slots
 MAX_BIN_SLOTS = 256  # with bins every slot has a word of its own
 WORD_BITS = 32
 UNSENT_SEED_BYTES = 8  # table mode: rows and map come from it, and no server needs it
 BLOCK = 2**20  # slots that are dealt at once
 OPEN_BITS = (16, 24)  # least and most code bits that folding keys needs
-
-Places = tuple[int, ...]  # an item's symbol in each slot, were its value 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +96,11 @@ class OneSparse(Mechanism):
         if bins is None:
             bins = best_bins(request.budget.epsilon) if scheme == "optimal" else 1
         need.integer(bins, "bins", 1, MAX_BINS)
-        parameters = {"scheme": scheme, "bins": bins, "keep": threshold(request, 2 * bins)}
+        parameters = {
+            "scheme": scheme,
+            "bins": bins,
+            "keep": threshold(request.budget.epsilon, 2 * bins),
+        }
         return Calibrated(parameters=parameters, hashing=_hashing(request, cls.name))
 
     @classmethod
@@ -187,7 +189,7 @@ class OneSparse(Mechanism):
         return np.concatenate(made)
 
     def _fields(self, part: VectorBatch, sure: np.ndarray, seeds: IdArray, rng: Rng) -> WordArray:
-        dealt = deal(part.lengths, self.plan.sparsity, self.slots, rng)
+        dealt = slotting.deal(part.lengths, self.plan.sparsity, self.slots, rng)
         owner, slot = np.nonzero(dealt < part.lengths[:, None])
         row = part.offsets[owner] + dealt[owner, slot]
         owner, slot, row = owner[sure[row]], slot[sure[row]], row[sure[row]]
@@ -337,69 +339,8 @@ class OneSparse(Mechanism):
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of all symbols of a report: the mean over all deals."""
         held = tuple(sorted(zip(values, outcome, strict=True)))
-        return dealt_law(held, max(0, self.plan.sparsity - len(held)), self.slots, self.chances)
-
-
-def deal(counts: IntArray, sparsity: int, slots: int, rng: Rng) -> IntArray:
-    """Return which item each slot (column) of each client (row) gets; from `counts` on, dummies.
-
-    The items of a client, with dummies up to k, are shuffled (Fisher and Yates) as far as there
-    are slots. So a client of more than k items keeps a uniform choice of them, in uniform order.
-    """
-    sizes = np.maximum(counts, sparsity)
-    if slots == 1:
-        return uniform_below(sizes, rng)[:, None]
-    clients = np.arange(len(counts))
-    deck = np.tile(np.arange(sizes.max(initial=sparsity)), (len(counts), 1))
-    for slot in range(slots):
-        drawn = slot + uniform_below(sizes - slot, rng)
-        top = deck[:, slot].copy()
-        deck[:, slot] = deck[clients, drawn]
-        deck[clients, drawn] = top
-    return deck[:, :slots]
-
-
-@lru_cache(maxsize=2**14)  # enumeration asks for the same few again and again
-def dealt_law(
-    held: tuple[tuple[float, Places], ...],
-    dummies: int,
-    slots: int,
-    chances: tuple[float, float],
-) -> FloatArray:
-    """Return the law of all slots together, averaged over every way to deal items and dummies."""
-    nothing = (0.0, (0,) * slots)
-    deals = list(itertools.permutations([*held, *[nothing] * dummies], slots))
-    return np.mean([deal_law(one, chances) for one in deals], axis=0)
-
-
-def deal_law(dealt: Sequence[tuple[float, Places]], chances: tuple[float, float]) -> FloatArray:
-    """Return the law of all slots together, for one deal."""
-    kept, other = chances
-    symbols = 1 + round((1 - kept) / other)
-    joint = np.ones(1)
-    for slot, (value, places) in enumerate(dealt):
-        law = np.full(symbols, (1 - abs(value)) / symbols + abs(value) * other)
-        law[places[slot] ^ (value < 0)] += abs(value) * (kept - other)
-        joint = np.outer(joint, law).ravel()
-    return joint
-
-
-def best_bins(epsilon: float) -> int:
-    """Return the b of least n·Var (e^ε+2b-1)²/(b(e^ε-1)²), which is near (e^ε-1)/2."""
-    growth = math.exp(epsilon)
-    near = max(1, min(MAX_BINS - 1, math.floor((growth - 1) / 2)))
-    return min((near, near + 1), key=lambda bins: (growth + 2 * bins - 1) ** 2 / bins)
-
-
-def threshold(request: Request, symbols: int) -> int:
-    """Return T = ⌊2^32·e^ε/(e^ε+symbols-1)⌋: rounding down keeps epsilon."""
-    shrunk = noise.exp_at_least(-noise.exact(request.budget.epsilon))
-    keep = math.floor(FULL / (1 + (symbols - 1) * shrunk))
-    if keep * symbols <= FULL:
-        raise BoundDoesNotApply(
-            f"epsilon is too small for 32-bit thresholds over {symbols} symbols; use a larger one"
-        )
-    return keep
+        dummies = max(0, self.plan.sparsity - len(held))
+        return slotting.dealt_law(held, dummies, self.slots, self.chances)
 
 
 def _hashing(request: Request, owner: str) -> Hashing:
