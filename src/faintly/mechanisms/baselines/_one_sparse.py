@@ -96,11 +96,8 @@ class OneSparse(Mechanism):
         if bins is None:
             bins = best_bins(request.budget.epsilon) if scheme == "optimal" else 1
         need.integer(bins, "bins", 1, MAX_BINS)
-        parameters = {
-            "scheme": scheme,
-            "bins": bins,
-            "keep": threshold(request.budget.epsilon, 2 * bins),
-        }
+        keep = threshold(noise.exact(request.budget.epsilon), 2 * bins)
+        parameters = {"scheme": scheme, "bins": bins, "keep": keep}
         return Calibrated(parameters=parameters, hashing=_hashing(request, cls.name))
 
     @classmethod

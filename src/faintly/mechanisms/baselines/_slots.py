@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -70,9 +71,9 @@ def best_bins(epsilon: float) -> int:
     return min((near, near + 1), key=lambda bins: (growth + 2 * bins - 1) ** 2 / bins)
 
 
-def threshold(epsilon: float, symbols: int) -> int:
+def threshold(epsilon: Fraction, symbols: int) -> int:
     """Return T = ⌊2^32·e^ε/(e^ε+symbols-1)⌋: rounding down keeps epsilon."""
-    shrunk = noise.exp_at_least(-noise.exact(epsilon))
+    shrunk = noise.exp_at_least(-epsilon)
     keep = math.floor(FULL / (1 + (symbols - 1) * shrunk))
     if keep * symbols <= FULL:
         raise BoundDoesNotApply(
