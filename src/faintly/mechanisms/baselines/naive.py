@@ -73,6 +73,7 @@ class Naive(Mechanism):
         steps = options.pop("steps", None)
         need.no_more(options, "naive", "noise and steps")
         made = KINDS[kind].calibrate(request, _keys(request.universe), steps)
+        made.check()
         if request.decode != "direct" or request.family not in (None, FAMILY):
             raise InvalidPlan("naive adds up reports and hashes nothing; use --decode direct")
         need.no_tables(request, "naive")
