@@ -27,6 +27,7 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import (
+    AnyArray,
     Budget,
     Cells,
     FloatArray,
@@ -168,29 +169,29 @@ class OneSparse(Mechanism):
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
         """Return the symbols of one report per vector, or the cells that they stand for.
 
-        Words of `rng` are used in this order: rounding, one word per item; then, for each block
-        of clients, one word per slot for the deal, one for the dummies, one for the coins, and
-        with several bins one for what a symbol turns into.
+        Words of `rng` are used in this order, for each block of clients: one word per slot for
+        the deal, one per item that was dealt for its rounding (more where a value ties with its
+        word), one per slot for the dummies, one for the coins, and with several bins one for
+        what a symbol turns into.
 
         Privacy: for every seed and any number of items, by the theorem that the guarantee names.
         The caller draws `hash_seeds` without looking at the vectors, and from another source than
         `rng`; neither the deal nor the dummies come from a seed.
         """
-        certain = bernoulli(np.abs(vectors.values), rng)
         size = max(1, BLOCK // max(self.plan.sparsity, int(vectors.lengths.max(initial=0))))
         made = [np.zeros((0, len(self.layout.widths)), dtype=np.uint32)]
         for start in range(0, len(vectors), size):
-            part, first = vectors.slice(start, start + size), int(vectors.offsets[start])
-            sure = certain[first : first + len(part.values)]
-            made.append(self._fields(part, sure, hash_seeds[start : start + size], rng))
+            part = vectors.slice(start, start + size)
+            made.append(self._fields(part, hash_seeds[start : start + size], rng))
         return np.concatenate(made)
 
-    def _fields(self, part: VectorBatch, sure: np.ndarray, seeds: IdArray, rng: Rng) -> WordArray:
+    def _fields(self, part: VectorBatch, seeds: IdArray, rng: Rng) -> WordArray:
         dealt = slotting.deal(part.lengths, self.plan.sparsity, self.slots, rng)
         owner, slot = np.nonzero(dealt < part.lengths[:, None])
         row = part.offsets[owner] + dealt[owner, slot]
-        owner, slot, row = owner[sure[row]], slot[sure[row]], row[sure[row]]
-        symbols = uniform_below(np.full(dealt.size, self._symbols), rng).reshape(dealt.shape)
+        sure = bernoulli(np.abs(part.values[row]), rng)
+        owner, slot, row = owner[sure], slot[sure], row[sure]
+        symbols = self._uniform(dealt.size, rng).reshape(dealt.shape)
         rows = self._rows(seeds) if self._table else None
         places = self._places(seeds, rows, owner, slot, part.indices[row])
         symbols[owner, slot] = places ^ (part.values[row] < 0)
@@ -201,6 +202,11 @@ class OneSparse(Mechanism):
         if self.plan.hashing.maps == 1:
             return cells
         return np.column_stack([cells, self.maps.map_of(seeds).astype(np.uint32)])
+
+    def _uniform(self, count: int, rng: Rng) -> IntArray:
+        if self.bins == 1:
+            return (rng.words(count) & np.uint32(1)).astype(np.int64)
+        return uniform_below(np.full(count, self._symbols), rng)
 
     def _answered(self, symbols: IntArray, rng: Rng) -> IntArray:
         """Return each symbol, or one of the others: generalized randomized response."""
@@ -229,15 +235,22 @@ class OneSparse(Mechanism):
     ) -> IntArray:
         """Return the symbol (bin, and the sign as lowest bit) of each id in a slot of its owner."""
         if rows is not None:
-            chosen = self.maps.map_of(seeds)[owner]
-            odd = hashing.parity(rows[owner, slot] & self.maps.codes(ids, chosen))
-            return (odd ^ (self.maps.masks(ids, chosen) < 0)).astype(np.int64)
+            codes, flips = self._mapped(seeds, owner, ids)
+            odd = hashing.parity(rows[owner, slot] & codes) ^ (flips & np.uint32(1))
+            return odd.astype(np.int64)
         word, bit = self._word_of(slot)
         words = kernels.hash_words(
             seeds[owner], ids, hashing.PROJECTION, 1 + int(word.max(initial=0))
         )
         said = words[np.arange(len(ids)), word]
         return 2 * hashing.scale_to(said, self.bins) + (said >> bit & np.uint32(1))
+
+    def _mapped(self, seeds: IdArray, owner: IntArray, ids: IdArray) -> tuple[WordArray, AnyArray]:
+        """Return code and sign (as the lowest bit) of each id in the public map of its owner."""
+        if self.plan.hashing.maps == 1:
+            return self.codes(ids, 0), self.flips(ids, 0)
+        chosen = self.maps.map_of(seeds)[owner]
+        return self.maps.codes(ids, chosen), self.maps.masks(ids, chosen) < 0
 
     def _word_of(self, slot: IntArray) -> tuple[IntArray, WordArray]:
         """Return which word of an id's hash, and which bit of it, has the sign for a slot."""

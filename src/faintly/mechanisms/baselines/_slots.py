@@ -30,13 +30,13 @@ def deal(counts: IntArray, sparsity: int, slots: int, rng: Rng) -> IntArray:
     if slots == 1:
         return uniform_below(sizes, rng)[:, None]
     clients = np.arange(len(counts))
-    deck = np.tile(np.arange(sizes.max(initial=sparsity)), (len(counts), 1))
+    deck = np.repeat(np.arange(sizes.max(initial=sparsity))[:, None], len(counts), axis=1)
     for slot in range(slots):
         drawn = slot + uniform_below(sizes - slot, rng)
-        top = deck[:, slot].copy()
-        deck[:, slot] = deck[clients, drawn]
-        deck[clients, drawn] = top
-    return deck[:, :slots]
+        top = deck[slot].copy()
+        deck[slot] = deck[drawn, clients]
+        deck[drawn, clients] = top
+    return deck[:slots].T
 
 
 @lru_cache(maxsize=2**14)  # enumeration asks for the same few again and again
