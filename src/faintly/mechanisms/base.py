@@ -47,11 +47,12 @@ from faintly.core import (
 from faintly.core.plan import check_budget, check_sizes
 from faintly.errors import InvalidPlan, TooManyItems
 from faintly.primitives import hashing
-from faintly.primitives.entropy import Rng
+from faintly.primitives.entropy import Rng, uniform_seeds
 from faintly.primitives.hashing import LinearMaps
 
 READ_AT_ONCE = 2**18  # reports whose cells are in memory while keys are read from them
 MAX_ENTRIES = 2**32  # an entry of the tables has a 32-bit number; this many take 16 GiB
+SIMULATED_FIELDS = 2**22  # report fields that a simulation holds at once: 16 MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,7 @@ class Mechanism(ABC):
     """Public parameters of one collection; both sides hold the same object."""
 
     name: ClassVar[str]
+    baseline: ClassVar[bool] = False  # shown beside ours; the planner takes one only by name
     plan: Plan
     layout: Layout
     scale: float  # mean = scale · (integer that `read` or the tables give) / reports
@@ -168,6 +170,44 @@ class Mechanism(ABC):
     @abstractmethod
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return, for each id, the integer that the tables of these reports would give."""
+
+    def simulated_totals(
+        self, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
+    ) -> IntArray:
+        """Return integers with the law of `read` over one report of each vector.
+
+        By default the reports are made and read. A mechanism whose reports are as long as the
+        universe draws their sum instead.
+
+        Args:
+            vectors: one per client, empty ones included.
+            ids: keys to ask about.
+            public: source of the seeds that reports carry.
+            secret: source of the noise; must not share a generator with `public`.
+        """
+        batches = self._simulated_reports(vectors, public, secret)
+        if self.plan.decode == "direct":
+            totals = np.zeros(len(ids), dtype=np.int64)
+            for batch in batches:
+                totals += self.read(batch, ids)
+            return totals
+        tables, mass = np.zeros(self.table_shape, dtype=np.int64), 0
+        for batch in batches:
+            cells = self.cells(batch)
+            mass = kernels.scatter_add(tables, cells.index, cells.weight, mass)
+        kernels.walsh_hadamard(tables)
+        return self.gather(tables, ids).sum(axis=0)
+
+    def _simulated_reports(
+        self, vectors: VectorBatch, public: Rng, secret: Rng
+    ) -> Iterator[ReportBatch]:
+        size = max(1, SIMULATED_FIELDS // len(self.layout.widths))
+        for start in range(0, len(vectors), size):
+            part = vectors.slice(start, start + size)
+            seeds = uniform_seeds(public, len(part), self.seed_bytes)
+            fields = self.randomize(part, seeds, secret)
+            sent = seeds if self.layout.seed_bytes else np.zeros_like(seeds)
+            yield ReportBatch(self.plan.digest, sent, fields)
 
     def gather(self, transformed: TableArray, ids: IdArray) -> IntArray:
         """Return the integers (maps, ids) that the transformed tables hold for each id."""
@@ -334,9 +374,9 @@ def register(name: str) -> Callable[[type[Mechanism]], type[Mechanism]]:
     return add
 
 
-def mechanism_names() -> list[str]:
-    """Return the names of all mechanisms, sorted."""
-    return sorted(_REGISTRY)
+def mechanism_names(*, baselines: bool = True) -> list[str]:
+    """Return the names of all mechanisms, sorted; without baselines, of those to choose from."""
+    return sorted(name for name, one in _REGISTRY.items() if baselines or not one.baseline)
 
 
 def mechanism_class(name: str) -> type[Mechanism]:
