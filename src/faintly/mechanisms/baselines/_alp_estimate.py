@@ -68,7 +68,7 @@ def moments(shape: Shape, value: float, others: float) -> tuple[float, float]:
 
 def _both_parts(shape: Shape, reached: int, others: float) -> FloatArray:
     """Return the law of the patterns of + (row) and - (column), + having reached a level."""
-    law = np.ones((1, 1))
+    law: FloatArray = np.ones((1, 1))
     for column, taken in enumerate(shape.reached):
         # Later columns are higher bits, so they come first in the product.
         law = np.kron(_column(shape, column < reached, float(taken), others), law)

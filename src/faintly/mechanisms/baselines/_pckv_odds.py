@@ -20,6 +20,9 @@ from faintly.mechanisms.baselines._unhashed import growth, response_threshold
 from faintly.primitives.noise import FULL
 
 FORMS = ("grr", "ue")
+FEW_STEPS = (
+    16  # by which rounded thresholds may miss; where they miss by more, epsilon is too small
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +90,23 @@ def best(form: str, keys: int, padding: int, epsilon: float) -> Odds:
 def _grr(keys: int, padding: int, allowed: Fraction) -> Odds:
     excess = padding * (allowed - 1)
     sign = int(FULL * (excess + 1) / (excess + 2))
-    low = 0
-    high = int(FULL * (excess + 2) / (excess + 2 * (keys + padding))) + 1
-    # The published odds are one step off at most, and rounding the sign may cost another.
-    while high - low > 1:
-        middle = (low + high) // 2
-        if Odds("grr", keys, padding, middle, 0, sign).ratio <= allowed:
-            low = middle
-        else:
-            high = middle
-    return Odds("grr", keys, padding, low, 0, sign)
+    keep = int(FULL * (excess + 2) / (excess + 2 * (keys + padding)))
+    made = Odds("grr", keys, padding, keep, 0, sign)
+    # Both are rounded down, and a step or two more make up for what one leaves to the other.
+    for _ in range(FEW_STEPS):
+        if made.ratio <= allowed or keep == 1:
+            break
+        keep -= 1
+        made = Odds("grr", keys, padding, keep, 0, sign)
+    return made
 
 
 def _ue(keys: int, padding: int, epsilon: float) -> Odds:
     allowed, sign = growth(epsilon), response_threshold(epsilon)
     other = int(2 * FULL / (allowed + 3)) + 1
-    while (made := Odds("ue", keys, padding, FULL // 2, other, sign)).ratio > allowed:
-        other += 1
-        if other > FULL // 2:
+    for _ in range(FEW_STEPS):
+        made = Odds("ue", keys, padding, FULL // 2, other, sign)
+        if made.ratio <= allowed:
             break
+        other += 1
     return made

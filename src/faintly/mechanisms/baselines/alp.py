@@ -13,7 +13,7 @@ and fast access", made for one vector released once. Averages do not become righ
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
@@ -212,11 +212,14 @@ class Alp(Mechanism):
         return self.columns * ONE / self.level
 
     def miniatures(self) -> Iterator[Miniature]:
-        """Yield few rows, with up to two items more than planned where there is one column."""
-        alpha = float(Fraction(noise.FULL, self.flip) - 2)
-        case = self.small(sparsity=1, options={"rows": 2, "alpha": alpha})
-        assert isinstance(case, Alp)
-        yield Miniature(case, items=3 if case.columns == 1 else 2)
+        """Yield two rows and this plan's own coin and level; items as enumeration can bear."""
+        made = self.small(sparsity=1, options={"rows": 2})
+        assert isinstance(made, Alp)
+        case = replace(made, level=self.level, columns=self.columns, flip=self.flip)
+        if self.columns == 1:
+            yield Miniature(case, items=3)
+        else:
+            yield Miniature(case, (-1.0, 0.0, 1.0), items=2)
 
     def outcomes(self, items: int) -> Iterator[tuple[tuple[int, ...], ...]]:
         """Yield every row of every item, part and column."""
@@ -233,7 +236,7 @@ class Alp(Mechanism):
         """Return the probability of every report, over all roundings."""
         size, turned = self.rows * self.columns, self.flip / noise.FULL
         options = [list(self._rounded(value)) for value in values]
-        law = np.zeros(2**size)
+        chances: dict[int, float] = {}
         for rounded in itertools.product(*options):
             bits, chance = 0, 1.0
             for (reached, odds), value, place in zip(rounded, values, outcome, strict=True):
@@ -241,9 +244,10 @@ class Alp(Mechanism):
                 part = place[self.columns :] if value < 0 else place[: self.columns]
                 for column in range(reached):
                     bits |= 1 << (column * self.rows + part[column])
-            apart = np.bitwise_count(np.arange(2**size) ^ bits)
-            law += chance * turned**apart * (1 - turned) ** (size - apart)
-        return law
+            chances[bits] = chances.get(bits, 0.0) + chance
+        apart = np.bitwise_count(np.arange(2**size)[:, None] ^ np.array(list(chances)))
+        near = turned ** np.arange(size + 1.0) * (1 - turned) ** np.arange(size, -1.0, -1.0)
+        return near[apart] @ np.array(list(chances.values()))
 
     def _rounded(self, value: float) -> Iterator[tuple[int, float]]:
         """Yield both levels that a value may be rounded to, with their odds.

@@ -264,9 +264,7 @@ class Pckv(Unhashed):
             (single(key, value) / places for key, value in zip(outcome, values, strict=True)),
             start=np.zeros(1),
         )
-        return law + sum(
-            (single(key, value) * spare for key, value in padded), start=np.zeros(1)
-        )
+        return law + sum((single(key, value) * spare for key, value in padded), start=np.zeros(1))
 
     def _grr_law(self, key: int, value: float) -> FloatArray:
         """Return the law of (key, sign) where this pair was sampled."""

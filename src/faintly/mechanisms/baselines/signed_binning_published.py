@@ -1,8 +1,9 @@
 """Signed binning with its authors' published settings, which differ from their paper.
 
 event  b = max(1, ⌊k/4⌋) bins at every ε, Laplace noise of scale 2/ε
-user   one bin, clipped at η = √(k·ln n)/2.5; Laplace noise of scale min(2η, 2k)/ε, or, where that is
-       at least η (ε ≤ 2), one bit: +1 with odds ½ + B/(2η)·(e^ε-1)/(e^ε+1) for the clipped sum B
+user   one bin, clipped at η = √(k·ln n)/2.5; Laplace noise of scale min(2η, 2k)/ε, or, where
+       that is at least η (ε ≤ 2), one bit: + with odds ½ + B/(2η)·(e^ε-1)/(e^ε+1), B the
+       clipped sum
 Server mean[x] = Σᵢ sᵢ(x)·yᵢ[hᵢ(x)] / n, where a bit stands for ±η·(e^ε+1)/(e^ε-1)
 So tight a clip cuts off what it should count: estimates at user level are 16 to 17.5 % too small
 for clients with k items, and `relative_bias` says exactly how much. Zhou et al. 2021
@@ -52,6 +53,7 @@ STEPS = {
     "laplace": 256,  # a clip on this grid differs from η by under 0.2 % at k = 4
     "response": 2**16,  # one bit is no longer on a finer grid
 }
+MAX_CLIP = 2**31  # a choice among twice as many fits 32 bits
 SEED_BYTES, FLOAT_BYTES = 5, 4  # what the paper counts for a report: a seed and floats
 
 
@@ -81,19 +83,13 @@ class SignedBinningPublished(SignedBinning):
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         """Return the mechanism a plan describes, checking every parameter."""
-        given = dict(plan.parameters)
-        response = given.pop("response", 0)
-        if response is not None:
-            need.named(plan, (*rows.NAMES, "response"))
-            plain.check_response(response, "response")
-            if (given["row"], given["bins"], given["noise"], given["range"]) != ("user", 1, [], 1):
-                raise InvalidPlan("a one-bit response has row user, one bin, range 1 and no noise")
-            need.integer(given["clip"], "clip", 1, 2**30)
-            need.integer(given["steps"], "steps", 1, rows.MAX_STEPS)
-            if given["steps"] & (given["steps"] - 1):
-                raise InvalidPlan(f"steps must be a power of two, got {given['steps']}")
-        else:
+        given: dict[str, Any] = need.named(plan, (*rows.NAMES, "response"))
+        response = given.pop("response")
+        if response is None:
             rows.check(replace(plan, parameters=given))
+        else:
+            plain.check_response(response, "response")
+            _check_bit(given)
         given["noise"] = tuple(given["noise"])
         return cls(plan=plan, response=response, **given)
 
@@ -176,9 +172,10 @@ class SignedBinningPublished(SignedBinning):
         return self.noise_variance + few + (mean_square - low) * (more - few)
 
     def relative_bias(self) -> float:
-        """Return 1 - E[min(B², η|B|)]/k for the sum B of k signs: estimates are this much too small.
+        """Return 1 - E[min(B², η|B|)]/k for the sum B of k signs.
 
-        That is exact for clients with k items of size 1; with fewer items it is less.
+        Estimates are too small by exactly this share for clients with k items of size 1; with
+        fewer items by less.
         """
         if self.clip is None:
             return 0.0
@@ -243,6 +240,17 @@ def _user(request: Request, steps: int | None) -> Calibrated:
         "response": plain.response_threshold(epsilon),
     }
     return Calibrated(parameters=parameters, hashing=made.hashing)
+
+
+def _check_bit(given: dict[str, Any]) -> None:
+    """Refuse parameters of a one-bit response that no calibration makes."""
+    fixed = {"row": "user", "bins": 1, "range": 1, "noise": []}
+    if any(given[name] != value for name, value in fixed.items()):
+        raise InvalidPlan("a one-bit response has row user, one bin, range 1 and no noise")
+    need.integer(given["clip"], "clip", 1, MAX_CLIP)
+    steps = need.integer(given["steps"], "steps", 1, rows.MAX_STEPS)
+    if steps & (steps - 1):
+        raise InvalidPlan(f"steps must be a power of two, got {steps}")
 
 
 def _clipped(items: int, reach: float) -> tuple[float, float]:

@@ -1,9 +1,9 @@
 """The wheel mechanism for sets: items cover arcs of a ring, and a covered point is likelier.
 
 Ω = k·p·e^ε + 1 - k·p for arcs of length p on a ring of length 1; the density of a covered point is
-e^ε/Ω, and the rest is spread over what is not covered. S. Wang, Y. Qian, J. Du, W. Yang, L. Huang and
-H. Xu, "Set-valued data publication with local privacy" (VLDB 2020). The ring has 2^16 points here,
-so that chances are integers; `_coverage.py` has the steps. Values are 0 or 1.
+e^ε/Ω, and the rest is spread over what is not covered. S. Wang et al., "Set-valued data publication
+with local privacy: tight error bounds and efficient mechanisms" (VLDB 2020). The ring has 2^16
+points here, so that chances are integers; `_coverage.py` has the steps. Values are 0 or 1.
 """
 
 from collections.abc import Iterator
