@@ -68,10 +68,11 @@ def moments(shape: Shape, value: float, others: float) -> tuple[float, float]:
 
 def _both_parts(shape: Shape, reached: int, others: float) -> FloatArray:
     """Return the law of the patterns of + (row) and - (column), + having reached a level."""
-    law: FloatArray = np.ones((1, 1))
+    law = np.ones((1, 1))
     for column, taken in enumerate(shape.reached):
         # Later columns are higher bits, so they come first in the product.
-        law = np.kron(_column(shape, column < reached, float(taken), others), law)
+        bits = _column(shape, column < reached, float(taken), others)
+        law = np.kron(bits, law).astype(np.float64, copy=False)
     return law
 
 

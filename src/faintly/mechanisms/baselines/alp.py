@@ -5,9 +5,9 @@ Client  the + and the - part of an item are keys of their own; |v|·level is rou
         every bit is turned with odds 1/(α+2)
 Server  for both parts of x the level at which its bits agree best with a run of ones, over `level`;
         + less -, averaged over clients
-Aumüller, Lebeda and Pagh 2021, "Differentially private sparse vectors with low error, optimal space,
-and fast access", made for one vector released once. Averages do not become right with more clients:
-`relative_bias` says how wrong they stay.
+Aumüller, Lebeda and Pagh 2021, "Differentially private sparse vectors with low error, optimal
+space, and fast access", made for one vector that is released once. Averages do not become right
+with more clients: `relative_bias` says how wrong they stay.
 """
 
 import itertools
