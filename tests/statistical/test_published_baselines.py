@@ -132,15 +132,18 @@ def deviation(rows, predicted):
     return float((means.mean() - predicted) / (means.std(ddof=1) / np.sqrt(len(means))))
 
 
+@pytest.mark.parametrize("held", [False, True])
 @pytest.mark.parametrize("name", UNBIASED)
-def test_errors_are_as_predicted(name, rng_of, generator, odds, default_seed):
-    """At keys nobody holds, where the prediction is exact; a wrong constant is noticed."""
+def test_errors_are_as_predicted(name, held, rng_of, generator, odds, default_seed):
+    """At keys nobody holds and at keys that some do; a wrong constant is noticed."""
     keys, clients = 200, 2000
     mechanism = build(name, universe=keys, sparsity=3, clients=clients)
     vectors = made_up(generator, clients, keys, 3, name in SETS)
-    ids = np.arange(keys // 2, keys, dtype=np.uint64)
-    rows = errors(mechanism, vectors, ids, np.zeros(len(ids)), rng_of, name)
-    predicted = mechanism.predicted_variance(1.0)
+    ids = np.arange(keys // 2, dtype=np.uint64) + np.uint64(0 if held else keys // 2)
+    truth = true_means(vectors, ids)
+    rows = errors(mechanism, vectors, ids, truth, rng_of, f"{name}/{held}")
+    predicted = float(mechanism.predicted_variances(vectors, ids).mean())
+    assert held or predicted == pytest.approx(mechanism.predicted_variance(1.0))
     off = deviation(rows, predicted)
     seen = f"{rows.mean():.4g} against {predicted:.4g}: {off:.1f} standard errors"
     assert abs(off) <= odds.t(RUNS), seen
@@ -273,8 +276,7 @@ def test_clothing_shows_the_predicted_error(name, dataset, rng_of, odds, default
     vectors = to_vectors(records, mechanism.plan)
     truth = true_means(vectors, ids)
     rows = errors(mechanism, vectors, ids, truth, rng_of, f"clothing/{name}", runs=10)
-    square = float((vectors.values**2).sum()) / len(vectors)
-    off = deviation(rows, mechanism.predicted_variance(square))
+    off = deviation(rows, float(mechanism.predicted_variances(vectors, ids).mean()))
     seen = f"{rows.mean():.5g}: {off:.1f} standard errors off"
     assert abs(off) <= odds.t(10), seen
     assert not default_seed or abs(off) <= 3, seen

@@ -38,7 +38,7 @@ from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
 from faintly.mechanisms import _projection_choice_client as client
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Mechanism, Request
-from faintly.mechanisms.baselines._unhashed import growth
+from faintly.mechanisms.baselines._unhashed import growth, means_at
 from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -179,6 +179,14 @@ class Coverage(Mechanism):
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return n·Var at a key nobody holds, which does not depend on what people hold."""
         return self._coins[0]
+
+    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return n·Var at items that some hold: the mean of everyone's coin."""
+        k, (absent, held) = self.plan.sparsity, self._shares
+        kept = (k / np.maximum(vectors.lengths, k))[vectors.owners]
+        share = absent + kept * (held - absent)
+        more = (share * (1 - share) - absent * (1 - absent)) / self._gain**2
+        return self._coins[0] + means_at(vectors, more, ids)
 
     def worst_variance(self) -> float:
         """Return n·Var at an item that nobody, or everyone, holds."""

@@ -109,12 +109,18 @@ def values_at(vectors: VectorBatch, keys: IntArray, size: int) -> FloatArray:
     return found
 
 
-def sums_at(keys: AnyArray, weights: IntArray, ids: IdArray) -> IntArray:
+def sums_at(keys: AnyArray, weights: AnyArray, ids: IdArray) -> AnyArray:
     """Return, for each id, the sum of the weights beside keys that equal it."""
     asked, places = np.unique(ids, return_inverse=True)
-    position = np.searchsorted(asked, keys.astype(np.uint64))
-    position[position == len(asked)] = 0
-    met = asked[position] == keys if len(asked) else np.zeros(len(keys), dtype=bool)
-    totals = np.zeros(len(asked), dtype=np.int64)
-    np.add.at(totals, position[met], weights[met])
+    totals = np.zeros(len(asked), dtype=weights.dtype)
+    if len(asked):
+        position = np.minimum(np.searchsorted(asked, keys.astype(np.uint64)), len(asked) - 1)
+        met = asked[position] == keys
+        np.add.at(totals, position[met], weights[met])
     return totals[places]
+
+
+def means_at(vectors: VectorBatch, weights: FloatArray, ids: IdArray) -> FloatArray:
+    """Return, for each id, the mean over all clients of the weight of their row for it."""
+    means: FloatArray = sums_at(vectors.indices, weights, ids) / max(1, len(vectors))
+    return means

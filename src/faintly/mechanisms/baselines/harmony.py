@@ -106,6 +106,10 @@ class Harmony(Unhashed):
         """Return n·Var at a key nobody holds, which does not depend on what people hold."""
         return self.keys / self._lean**2
 
+    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return the second moment less the mean of the squared values of each key."""
+        return self.predicted_variance(0.0) - plain.means_at(vectors, vectors.values**2, ids)
+
     def influence(self) -> float:
         """Return the most that one report can say about its coordinate."""
         return self.scale

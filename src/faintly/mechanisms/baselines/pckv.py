@@ -233,6 +233,14 @@ class Pckv(Unhashed):
         """Return n·Var at a key nobody holds, which does not depend on what people hold."""
         return self.odds.shown[0] * self.scale**2
 
+    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return n·Var at keys that some hold, which show more often."""
+        padding = self.odds.padding
+        kept = (padding / np.maximum(vectors.lengths, padding))[vectors.owners]
+        absent, held = self.odds.shown
+        shown = absent + plain.means_at(vectors, kept * (held - absent), ids)
+        return shown * self.scale**2 - plain.means_at(vectors, (kept * vectors.values) ** 2, ids)
+
     def worst_variance(self) -> float:
         """Return n·Var at a key that everyone holds with a tiny value."""
         return max(self.odds.shown) * self.scale**2

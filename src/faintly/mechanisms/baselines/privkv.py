@@ -123,6 +123,13 @@ class PrivKV(Unhashed):
         """Return n·Var at a key nobody holds, which does not depend on what people hold."""
         return self.keys * (1 - self.presence / noise.FULL) / self._lean**2
 
+    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return n·Var at keys that some hold, about which signs are sent more often."""
+        lie = 1 - self.presence / noise.FULL
+        held = plain.means_at(vectors, np.ones(len(vectors.values)), ids)
+        signed = self.keys * (lie + held * (1 - 2 * lie)) / self._lean**2
+        return signed - plain.means_at(vectors, vectors.values**2, ids)
+
     def worst_variance(self) -> float:
         """Return n·Var at a key that everyone holds with a tiny value."""
         return self.keys * self.presence / noise.FULL / self._lean**2
