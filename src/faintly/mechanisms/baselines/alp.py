@@ -54,6 +54,7 @@ ALPHA = 3.0
 ROWS_PER_ITEM = 10  # so that other items set at most a tenth of the rows of a column
 MAX_BITS = 2**16  # of a report: 8 KiB
 WORD_BITS = 32
+READ_BITS = 2**24  # of reports that are unpacked at once, a byte each
 
 
 @register("alp")
@@ -172,17 +173,28 @@ class Alp(Mechanism):
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return, for each id, the sum over reports of the level of + less that of -."""
         totals = np.zeros(len(ids), dtype=np.int64)
-        count = np.arange(len(batch))[:, None]
-        for position, item in enumerate(ids):
-            same = np.full(len(batch), item)
-            for minus in (False, True):
-                place = self._places(batch.hash_seeds, same, np.full(len(batch), minus))
-                words = batch.fields[count, place // WORD_BITS]
-                bits = words >> (place % WORD_BITS).astype(np.uint32) & np.uint32(1)
-                patterns = (bits.astype(np.int64) << np.arange(self.columns)).sum(axis=1)
-                said = int(self._said[0][patterns].sum())
-                totals[position] += -said if minus else said
+        size = max(1, READ_BITS // (WORD_BITS * len(self.layout.widths)))
+        for start in range(0, len(batch), size):
+            part = batch.take(slice(start, start + size))
+            packed = np.ascontiguousarray(part.fields.astype("<u4")).view(np.uint8)
+            bits = np.unpackbits(packed, axis=1, bitorder="little")
+            totals += [self._read_one(part.hash_seeds, bits, item) for item in ids]
         return totals
+
+    def _read_one(self, seeds: IdArray, bits: np.ndarray, item: np.uint64) -> int:
+        """Return what reports of these bits say about one id."""
+        words = kernels.hash_words(seeds, np.full(len(seeds), item), hashing.BIN, 2 * self.columns)
+        rows = (words.astype(np.uint64) * np.uint64(self.rows)) >> np.uint64(WORD_BITS)
+        flat, first = bits.ravel(), np.arange(len(seeds), dtype=np.uint64) * bits.shape[1]
+        total = 0
+        for part, sign in enumerate((1, -1)):
+            patterns = np.zeros(len(seeds), dtype=np.uint8)
+            for column in range(self.columns):
+                place = first + rows[:, part * self.columns + column]
+                patterns |= flat[place + np.uint64(column * self.rows)] << np.uint8(column)
+            counts = np.bincount(patterns, minlength=2**self.columns)
+            total += sign * int(counts @ self._said[0])
+        return total
 
     @cached_property
     def _shape(self) -> estimate.Shape:
