@@ -178,7 +178,8 @@ class Alp(Mechanism):
             part = batch.take(slice(start, start + size))
             packed = np.ascontiguousarray(part.fields.astype("<u4")).view(np.uint8)
             bits = np.unpackbits(packed, axis=1, bitorder="little")
-            totals += [self._read_one(part.hash_seeds, bits, item) for item in ids]
+            for position, item in enumerate(ids):
+                totals[position] += self._read_one(part.hash_seeds, bits, item)
         return totals
 
     def _read_one(self, seeds: IdArray, bits: np.ndarray, item: np.uint64) -> int:
