@@ -232,7 +232,8 @@ class Alp(Mechanism):
         if self.columns == 1:
             yield Miniature(case, items=3)
         else:
-            yield Miniature(case, (-1.0, 0.0, 1.0), items=2)
+            # Rows of two parts in every column make 4^m outcomes for each item.
+            yield Miniature(case, (-1.0, 0.0, 1.0), items=2 if self.columns < 4 else 1)
 
     def outcomes(self, items: int) -> Iterator[tuple[tuple[int, ...], ...]]:
         """Yield every row of every item, part and column."""
