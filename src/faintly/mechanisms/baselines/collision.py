@@ -1,8 +1,8 @@
 """The collision mechanism for sets: items hash to t slots, and a hit slot is likelier.
 
 Ω = k·e^ε + t - k; a slot that an item hits has the chance e^ε/Ω, the others share the rest.
-S. Wang, "The collision mechanism" (2021), for set-valued data under local privacy; `_coverage.py`
-has the steps, with arcs of one slot. Values are 0 or 1.
+S. Wang (2021), for set-valued data under local privacy; `_coverage.py` has the steps, with arcs of
+one slot. Values are 0 or 1.
 """
 
 from collections.abc import Iterator
