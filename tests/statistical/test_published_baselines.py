@@ -13,7 +13,8 @@ import pytest
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.data import read_records, to_vectors, true_means
 from faintly.mechanisms import _projection_choice_client as client
-from faintly.mechanisms import mechanism_of
+from faintly.mechanisms import Mechanism, mechanism_of
+from faintly.mechanisms.baselines.alp import Alp
 from faintly.planner import make_plan
 
 SAMPLES = 20_000
@@ -203,6 +204,57 @@ def test_simulated_totals_of_ue_have_the_law_of_the_reports(rng_of, odds):
     assert odds.misfit(draws["drawn"], shifted) > 1  # mutant: one coin too many
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_simulated_totals_of_alp_have_the_law_of_the_reports(epsilon, rng_of, odds):
+    """Three clients: the law of what their reports say about a key is known exactly."""
+    mechanism = build("alp", epsilon=epsilon, rows=2, sparsity=1)
+    cases = [((1.0,), (0,)), ((-1.0, 0.5), (0, 1)), ((), ())]
+    vectors = VectorBatch.of([SparseVector(ids, values) for values, ids in cases])
+    ids = np.arange(3, dtype=np.uint64)
+    drawn = np.array(
+        [
+            mechanism.simulated_totals(vectors, ids, rng_of(f"p{run}"), rng_of(f"s{run}"))
+            for run in range(4000)
+        ]
+    )
+    reach = mechanism.columns * mechanism._said[1]
+    for key in range(3):
+        law = total_law(mechanism, cases, key, reach)
+        seen = law > 0
+        counts = np.bincount(drawn[:, key] + 3 * reach, minlength=len(seen))
+        assert counts[~seen].sum() == 0
+        assert odds.misfit(counts[seen], law[seen]) <= 1
+        if key == 0:
+            late = total_law(mechanism, cases[1:], key, reach)
+            late = np.pad(late, reach)  # mutant: the first client is not counted
+            assert odds.misfit(counts, late) > 1
+
+
+def total_law(mechanism, cases, key, reach):
+    """The law of the sum of what all clients' reports say about a key."""
+    law = np.ones(1)
+    for values, held in cases:
+        law = np.convolve(law, reading_law(mechanism, values, held, key, reach))
+    return law
+
+
+def reading_law(mechanism, values, held, key, reach):
+    """The law of what one report says about a key, over all rows of its items and of the key."""
+    rows, columns, said = mechanism.rows, mechanism.columns, mechanism._said[0]
+    reports, law = np.arange(2 ** (rows * columns)), np.zeros(2 * reach + 1)
+    known = sorted({*held, key})
+    outcomes = list(mechanism.outcomes(len(known)))
+    for outcome in outcomes:
+        places = dict(zip(known, outcome, strict=True))
+        parts = []
+        for part in (places[key][:columns], places[key][columns:]):
+            bits = [(reports >> (c * rows + row) & 1) << c for c, row in enumerate(part)]
+            parts.append(said[sum(bits)])
+        chances = mechanism.law(values, tuple(places[item] for item in held))
+        law += np.bincount(parts[0] - parts[1] + reach, chances, len(law)) / len(outcomes)
+    return law
+
+
 def test_simulated_totals_of_ue_are_independent_between_keys(rng_of, odds):
     """Products of totals at two keys nobody holds have mean 0; one source for all would show."""
     mechanism = build("pckv ue", universe=50)
@@ -242,13 +294,15 @@ def test_the_authors_settings_are_biased_by_as_much_as_they_say(rng_of, odds):
     assert np.abs(means[:4] - 1).max() > limit
 
 
+@pytest.mark.parametrize("path", [Mechanism.simulated_totals, Alp.simulated_totals])
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
-def test_alp_is_biased_by_as_much_as_it_says(epsilon, rng_of, odds):
+def test_alp_is_biased_by_as_much_as_it_says(epsilon, path, rng_of, odds):
+    """Whether reports are made and read, or their totals drawn."""
     clients = 40_000
     mechanism = build("alp", sparsity=3, universe=8, epsilon=epsilon, rows=9)
     vectors = VectorBatch.of([SparseVector([0, 1, 2], [1.0, -1.0, 1.0])] * clients)
     ids = np.arange(5, dtype=np.uint64)
-    totals = mechanism.simulated_totals(vectors, ids, rng_of("p"), rng_of("s"))
+    totals = path(mechanism, vectors, ids, rng_of("p"), rng_of("s"))
     means = totals * mechanism.scale / clients
     limit = odds.z(5) * np.sqrt(mechanism.worst_variance() / clients)
     kept = 1 - mechanism.relative_bias()

@@ -6,6 +6,7 @@ linear in the bits, and rows are shared, so the mean is off; `moments` says by h
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,20 +59,41 @@ def moments(shape: Shape, value: float, others: float) -> tuple[float, float]:
     own = shape.level * value
     low = math.floor(own)
     mean = square = 0.0
+    # Of others each is met in a column as often as a value of 1 reaches it.
+    columns = [(float(taken), others) for taken in shape.reached]
     for reached, chance in ((low, 1 - (own - low)), (low + 1, own - low)):
         if chance > 0:
-            law = _both_parts(shape, reached, others)
+            law = _both_parts(shape, reached, columns)
             mean += chance * float((law * gaps).sum())
             square += chance * float((law * gaps**2).sum())
     return mean, square
 
 
-def _both_parts(shape: Shape, reached: int, others: float) -> FloatArray:
-    """Return the law of the patterns of + (row) and - (column), + having reached a level."""
+def gap_law(shape: Shape, reached: int, loads: Sequence[int]) -> tuple[IntArray, FloatArray]:
+    """Return what + less - may say, in whole numbers, and how likely each of them is.
+
+    Args:
+        shape: sizes.
+        reached: the level of the + part; that of - is 0.
+        loads: how many other items have reached each column.
+    """
+    said, _ = levels(shape.columns)
+    law = _both_parts(shape, reached, [(1.0, load) for load in loads])
+    gaps, place = np.unique(said[:, None] - said[None, :], return_inverse=True)
+    chances = np.zeros(len(gaps))
+    np.add.at(chances, place.ravel(), law.ravel())
+    return gaps, chances
+
+
+def _both_parts(shape: Shape, reached: int, columns: Sequence[tuple[float, float]]) -> FloatArray:
+    """Return the law of the patterns of + (row) and - (column), + having reached a level.
+
+    Each column has so many other items, each of which is met there with the chance before it.
+    """
     law = np.ones((1, 1))
-    for column, taken in enumerate(shape.reached):
+    for column, (taken, others) in enumerate(columns):
         # Later columns are higher bits, so they come first in the product.
-        bits = _column(shape, column < reached, float(taken), others)
+        bits = _column(shape, column < reached, taken, others)
         law = np.kron(bits, law).astype(np.float64, copy=False)
     return law
 

@@ -40,6 +40,7 @@ from faintly.errors import InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
 from faintly.mechanisms.baselines import _alp_estimate as estimate
+from faintly.mechanisms.baselines import _alp_simulation as simulation
 from faintly.mechanisms.baselines._unhashed import growth
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
@@ -144,18 +145,22 @@ class Alp(Mechanism):
         Privacy: any change of one item, pure, for every seed and any number of items. The caller
         draws `hash_seeds` without looking at the vectors, and from another source than `rng`.
         """
-        fine = round_unbiased(vectors.values, STEPS, rng)
-        # Both factors are powers of two, so that this adds a uniform fraction and rounds down.
-        drawn = rng.words(len(fine)) >> np.uint32(WORD_BITS - (STEPS * ONE - 1).bit_length())
-        reached = (np.abs(fine) * self.level + drawn) // (STEPS * ONE)
-        place = self._places(hash_seeds[vectors.owners], vectors.indices, fine < 0)
+        levels = self._levels(vectors, rng)
+        place = self._places(hash_seeds[vectors.owners], vectors.indices, levels < 0)
         size = self.rows * self.columns
         bits = np.zeros((len(vectors), size), dtype=bool)
         for column in range(self.columns):
-            high = reached > column
+            high = np.abs(levels) > column
             bits[vectors.owners[high], place[high, column]] = True
         bits ^= rng.words(bits.size).reshape(bits.shape) < self.flip
         return self._packed(bits)
+
+    def _levels(self, vectors: VectorBatch, rng: Rng) -> IntArray:
+        """Return the level that each row is rounded to, with the sign of its value."""
+        fine = round_unbiased(vectors.values, STEPS, rng)
+        # Both factors are powers of two, so that this adds a uniform fraction and rounds down.
+        drawn = rng.words(len(fine)) >> np.uint32(WORD_BITS - (STEPS * ONE - 1).bit_length())
+        return np.sign(fine) * ((np.abs(fine) * self.level + drawn) // (STEPS * ONE))
 
     def _packed(self, bits: np.ndarray) -> WordArray:
         fields = len(self.layout.widths)
@@ -196,6 +201,23 @@ class Alp(Mechanism):
             counts = np.bincount(patterns, minlength=2**self.columns)
             total += sign * int(counts @ self._said[0])
         return total
+
+    def simulated_totals(
+        self,
+        vectors: VectorBatch,
+        ids: IdArray,
+        public: Rng,  # noqa: ARG002
+        secret: Rng,
+    ) -> IntArray:
+        """Return integers with the law of `read` at each key, drawn for alike clients together.
+
+        Reading costs reports times keys, and far more than making them. numpy's generator draws;
+        it is seeded with secret words and never near a client. `_alp_simulation` says what is
+        exact.
+        """
+        levels = self._levels(vectors, secret)
+        source = np.random.Generator(np.random.Philox(secret.words(4).tolist()))
+        return simulation.draw_totals(self._shape, vectors, levels, ids, source)
 
     @cached_property
     def _shape(self) -> estimate.Shape:
