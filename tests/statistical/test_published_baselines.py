@@ -12,8 +12,8 @@ import pytest
 
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.data import read_records, to_vectors, true_means
-from faintly.mechanisms import _projection_choice_client as client
 from faintly.mechanisms import Mechanism, mechanism_of
+from faintly.mechanisms import _projection_choice_client as client
 from faintly.mechanisms.baselines.alp import Alp
 from faintly.planner import make_plan
 
