@@ -272,6 +272,15 @@ class Mechanism(ABC):
             mean_square: mean over clients of the sum of their squared values.
         """
 
+    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return the n·Var to expect at each id from these very vectors, to judge simulations by.
+
+        By default that of keys nobody holds; a mechanism whose reports vary otherwise about a
+        key that is held says so.
+        """
+        square = float((vectors.values**2).sum()) / max(1, len(vectors))
+        return np.full(len(ids), self.predicted_variance(square))
+
     def worst_variance(self) -> float:
         """Return the largest n·Var over all inputs of at most k items."""
         return self.predicted_variance(self.plan.sparsity)

@@ -238,8 +238,8 @@ class SignedBinning(Mechanism):
             joint = np.outer(joint, self._bin_law(held)).ravel()
         return joint
 
-    def _bin_law(self, held: Sequence[float]) -> FloatArray:
-        reach = len(held) * self.steps
+    def _raw_law(self, held: Sequence[float]) -> FloatArray:
+        """Return the law of the sum of a bin, rounded but neither clipped nor noisy."""
         raw = np.ones(1)
         for value in held:
             low = math.floor(value * self.steps)
@@ -249,6 +249,10 @@ class SignedBinning(Mechanism):
             if up:
                 one[low + 1 + self.steps] += up
             raw = np.convolve(raw, one)
+        return raw
+
+    def _bin_law(self, held: Sequence[float]) -> FloatArray:
+        raw, reach = self._raw_law(held), len(held) * self.steps
         span = self.range + reach
         shape = noise.laplace_law(list(self.noise), 2 * span + rows.tail_steps(list(self.noise)))
         middle = len(shape) // 2
