@@ -47,8 +47,9 @@ class Synthetic:
         """Return the vectors of one run."""
         generator = generator_of(f"{self.name}/run {run}")
         items = DistinctZipf(self.universe, self.sparsity, EXPONENT).draw(self.clients, generator)
+        values: FloatArray
         if self.values == "signs":
-            values = 1.0 - 2.0 * (items.ravel() % 2)
+            values = np.where(items.ravel() % 2, -1.0, 1.0)
         else:
             values = np.clip(generator.normal(MEAN, SPREAD, items.size), -1.0, 1.0)
         offsets = self.sparsity * np.arange(self.clients + 1, dtype=np.int64)

@@ -149,8 +149,8 @@ def _place(experiment: Experiment, cell: Cell) -> float:
 def _panel(axes: "Axes", experiment: Experiment, measure: str, curves: list[Curve]) -> None:
     scatter = experiment.axis == "bytes"
     for curve in curves:
-        if scatter and curve.cells[0].method is ZERO:
-            axes.axhline(curve.y[0], color=ZERO.look.colour, linestyle=ZERO.look.line, zorder=1)
+        if curve.cells[0].method is ZERO:
+            _zero_line(axes, curve, across=scatter)
             continue
         look = curve.look
         axes.errorbar(
@@ -175,6 +175,23 @@ def _panel(axes: "Axes", experiment: Experiment, measure: str, curves: list[Curv
     _label(axes, [curve for curve in named if not scatter or curve.x[-1] > 0], spots=scatter)
 
 
+def _zero_line(axes: "Axes", curve: Curve, *, across: bool) -> None:
+    look: dict[str, Any] = {"color": curve.look.colour, "linestyle": curve.look.line, "zorder": 1}
+    if not across:
+        axes.plot(curve.x, curve.y, linewidth=curve.look.width, **look)
+        return
+    axes.axhline(curve.y[0], linewidth=curve.look.width, **look)
+    axes.annotate(
+        curve.label,
+        xy=(0.01, curve.y[0]),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 3),
+        textcoords="offset points",
+        fontsize=8.5,
+        color=curve.look.colour,
+    )
+
+
 def _lower_bars(curve: Curve, measure: str) -> list[float]:
     """Return the bars' lower halves; a logarithmic axis cannot show one that reaches 0."""
     if measure in LINEAR:
@@ -183,22 +200,37 @@ def _lower_bars(curve: Curve, measure: str) -> list[float]:
 
 
 def _scales(axes: "Axes", experiment: Experiment, measure: str, curves: list[Curve]) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FuncFormatter, NullLocator
 
     if experiment.axis != "epsilon":
         axes.set_xscale("log")
-    if measure not in LINEAR:
+    if measure in LINEAR:
+        axes.set_ylim(-0.03, 1.03)
+    else:
         axes.set_yscale("log")
+        _plain(axes, curves)
     places = sorted({place for curve in curves for place in curve.x if place > 0})
-    if experiment.axis != "bytes":
-        axes.set_xticks(_spaced(places, log=experiment.axis != "epsilon"))
+    axes.set_xticks(_spaced(places, log=experiment.axis != "epsilon"))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel(AXES[experiment.axis])
     axes.set_ylabel(MEASURES[measure])
     axes.grid(True, which="major", color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _plain(axes: "Axes", curves: list[Curve]) -> None:
+    """Label an axis of few decades with plain numbers: its powers of ten alone say too little."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    heights = [height for curve in curves for height in curve.y if height > 0]
+    if not heights or max(heights) / min(heights) > 50:
+        return
+    steps = (1, 2, 5) if max(heights) / min(heights) > 2 else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+    axes.yaxis.set_major_locator(LogLocator(subs=steps))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.6g}"))
+    axes.yaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
 
 
 def _spaced(places: list[float], *, log: bool) -> list[float]:

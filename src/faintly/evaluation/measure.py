@@ -88,10 +88,10 @@ class Measured:
     delta_proven: float
 
 
-def run(task: Task, folder: str | None) -> dict[str, Any]:
-    """Return the record of a task: what was measured, or why it could not be."""
+def setting(task: Task) -> dict[str, Any]:
+    """Return what a record says about its task before anything is measured."""
     point, data = task.point, task.point.data
-    record: dict[str, Any] = {
+    return {
         "task": task.name,
         "data": data.name,
         "clients": data.clients,
@@ -106,14 +106,19 @@ def run(task: Task, folder: str | None) -> dict[str, Any]:
         "version": __version__,
         "numpy": np.__version__,
     }
+
+
+def run(task: Task, folder: str | None) -> dict[str, Any]:
+    """Return the record of a task: what was measured, or why it could not be."""
+    record = setting(task)
     began = time.perf_counter()
     try:
-        measured = measure(task, load(data, task.run, folder))
+        measured = measure(task, load(task.point.data, task.run, folder))
         record |= {"status": "done", **asdict(measured)}
     except FaintlyError as error:
         # A theorem that does not reach this point is an answer, not an accident.
         record |= {"status": "refused", "error": f"{type(error).__name__}: {error}"}
-    except Exception as error:  # noqa: BLE001  # one broken task must not end the others
+    except Exception as error:  # one broken task must not end the others
         record |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
     return record | {"seconds": time.perf_counter() - began}
 

@@ -72,7 +72,7 @@ class Cell:
         keys, runs = self.mean("quiet_keys"), len(self.values("quiet_n_mse"))
         if not runs or keys < ENOUGH_KEYS:
             return None
-        # Fresh data change the prediction a little from run to run, so runs are compared one by one.
+        # Fresh data change the prediction a little, so that runs are compared one by one.
         ratios = [
             record["quiet_n_mse"] / record["predicted"]
             for record in self.records

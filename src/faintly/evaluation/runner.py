@@ -1,30 +1,22 @@
-"""Runs tasks in several processes, and goes on where an earlier run was stopped.
+"""Runs the tasks of experiments, and goes on where an earlier run was stopped.
 
-Each worker process is given one task at a time over a pipe, and stays with one sample of
-data as long as there are tasks for it. Workers write nothing; this process logs every record
-as it comes. When it dies, however hard, its pipes close and the workers end.
+Which tasks there are follows from the experiments; which are done, from the log. Workers
+write nothing: this process logs every record as it comes.
 """
 
-import multiprocessing
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from faintly.evaluation.datasets import Stored
 from faintly.evaluation.experiments import Experiment, Point
 from faintly.evaluation.log import Log, Record
-from faintly.evaluation.measure import Task, run
+from faintly.evaluation.measure import Task
 from faintly.evaluation.methods import METHODS
+from faintly.evaluation.workers import records_of
 
 LOG = "tasks.jsonl"
-TRIES = 2  # a task whose process dies twice, for want of memory perhaps, is given up
-GUESS = 1.0  # seconds that a task takes, as long as none has been seen
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -107,7 +99,7 @@ def run_all(
         progress.left = clock.left(todo, jobs)
         on_progress(progress)
         failures: dict[str, Record] = {}
-        for record, waiting in _records(todo, jobs, folder):
+        for record, waiting in records_of(todo, jobs, folder):
             log.add(record)
             clock.add(record)
             progress.done += 1
@@ -117,129 +109,6 @@ def run_all(
             progress.left = clock.left(waiting, jobs)
             on_progress(progress)
         return {name: record for name, record in log.records.items() if name in names} | failures
-
-
-@dataclass
-class _Worker:
-    process: BaseProcess
-    pipe: Connection
-    task: Task | None = None
-
-
-@dataclass
-class _Queue:
-    """Tasks by the sample that they need; a worker stays with a sample while it lasts."""
-
-    groups: dict[tuple[Any, int], list[Task]] = field(default_factory=dict)
-
-    def add(self, task: Task) -> None:
-        self.groups.setdefault((task.point.data, task.run), []).append(task)
-
-    def take(self, last: Task | None, busy: set[tuple[Any, int]]) -> Task | None:
-        own = (last.point.data, last.run) if last else None
-        if own not in self.groups:
-            # A sample that nobody works on comes first: two workers would both have to make it.
-            free = [key for key in self.groups if key not in busy]
-            own = next(iter(free or self.groups), None)
-        if own is None:
-            return None
-        task = self.groups[own].pop(0)
-        if not self.groups[own]:
-            del self.groups[own]
-        return task
-
-    @property
-    def waiting(self) -> list[Task]:
-        return [task for group in self.groups.values() for task in group]
-
-
-def _records(
-    tasks: list[Task], jobs: int, folder: str | None
-) -> Iterator[tuple[Record, list[Task]]]:
-    """Yield the record of each task as it is done, with the tasks that are still to do."""
-    queue, tries = _Queue(), dict[str, int]()
-    for task in tasks:
-        queue.add(task)
-    workers = [_start(folder) for _ in range(min(jobs, len(tasks)))]
-    try:
-        for worker in workers:
-            _next(worker, queue, workers)
-        while any(worker.task for worker in workers):
-            ready = wait([worker.pipe for worker in workers if worker.task])
-            for worker in [each for each in workers if each.pipe in ready]:
-                task = worker.task
-                assert task is not None
-                record = _received(worker)
-                if record is None:
-                    tries[task.name] = tries.get(task.name, 0) + 1
-                    workers[workers.index(worker)] = worker = _start(folder)
-                    if tries[task.name] < TRIES:
-                        queue.add(task)
-                    else:
-                        record = _died(task)
-                _next(worker, queue, workers)
-                if record is not None:
-                    busy = [each.task for each in workers if each.task]
-                    yield record, queue.waiting + busy
-    finally:
-        for worker in workers:
-            worker.pipe.close()
-        for worker in workers:
-            worker.process.join(timeout=5)
-            if worker.process.is_alive():
-                worker.process.terminate()
-
-
-def _next(worker: _Worker, queue: _Queue, workers: list[_Worker]) -> None:
-    busy = {(one.task.point.data, one.task.run) for one in workers if one.task and one != worker}
-    worker.task = queue.take(worker.task, busy)
-    if worker.task is not None:
-        worker.pipe.send(worker.task)
-
-
-def _received(worker: _Worker) -> Record | None:
-    """Return the worker's record; None where the process has died."""
-    try:
-        record: Record = worker.pipe.recv()
-    except (EOFError, OSError):
-        return None
-    return record
-
-
-def _died(task: Task) -> Record:
-    from faintly import __version__
-
-    return {
-        "task": task.name,
-        "method": task.method,
-        "run": task.run,
-        "version": __version__,
-        "status": "failed",
-        "error": "the process died twice; it may need more memory, or fewer jobs",
-        "seconds": 0.0,
-    }
-
-
-def _start(folder: str | None) -> _Worker:
-    # A fresh interpreter inherits no pipe, so that a closed one is seen by whoever waits on it.
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=_work, args=(there, folder), daemon=True)
-    process.start()
-    there.close()
-    return _Worker(process, here)
-
-
-def _work(pipe: Connection, folder: str | None) -> None:
-    """Answer tasks with records until the pipe closes."""
-    for name in THREADS:
-        os.environ[name] = "1"  # the processes are the parallelism
-    while True:
-        try:
-            task = pipe.recv()
-            pipe.send(run(task, folder))
-        except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
-            return
 
 
 class _Clock:
