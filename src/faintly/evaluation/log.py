@@ -1,7 +1,7 @@
 """The log of finished tasks: one JSON object a line, on disk before the next one is counted.
 
 A process that is killed leaves at most one broken line, at the end. It is cut off when the
-log is opened again, and its task is run again.
+log is opened again, and its task is run again. One process at a time may have a log open.
 """
 
 import json
@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from faintly import __version__
+from faintly.client.store import Disk
 from faintly.errors import InvalidInput
 
 Record = dict[str, Any]
@@ -23,6 +24,14 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.records: dict[str, Record] = {}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._sole = Disk().lock(path.with_suffix(".lock"), 0)
+        try:
+            self._sole.__enter__()
+        except TimeoutError:
+            raise InvalidInput(
+                f"another process is writing to {path.parent}; wait for it, or name another folder"
+            ) from None
         whole = 0
         data = path.read_bytes() if path.exists() else b""
         for line in data.splitlines(keepends=True):
@@ -35,7 +44,6 @@ class Log:
             raise InvalidInput(
                 f"{path} holds something else than results after {whole} bytes; move it away"
             )
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab")
         self._file.truncate(whole)
 
@@ -63,6 +71,7 @@ class Log:
         trace: TracebackType | None,
     ) -> None:
         self._file.close()
+        self._sole.__exit__(kind, error, trace)
 
 
 def _parsed(line: bytes) -> Record | None:
