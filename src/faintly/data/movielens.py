@@ -81,7 +81,6 @@ def _broken_rule(cells: dict[str, Any], surplus: int) -> str | None:
         if not (cells[name].isascii() and cells[name].isdigit()):
             return f"{name} {IDS}"
     try:
-        float(cells["rating"])
+        return None if LEAST <= float(cells["rating"]) <= MOST else RATING
     except ValueError:
         return RATING
-    return None

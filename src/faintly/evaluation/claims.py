@@ -259,8 +259,8 @@ CLAIMS: tuple[Ratio | Growth, ...] = (
     *(
         Ratio(
             kind="order",
-            text=f"{unit} level: ours errs least of all pure methods where vectors are sparse "
-            "(d ≥ 8k)",
+            text=f"{unit} level: ours errs least of the pure methods in the panels, where vectors "
+            "are sparse (d ≥ 8k)",
             experiments=FIGURES,
             better="ours",
             others=PURE,

@@ -161,7 +161,7 @@ def _panel(axes: "Axes", experiment: Experiment, measure: str, curves: list[Curv
             marker=look.marker or None,
             linestyle="none" if scatter else look.line,
             linewidth=look.width,
-            markersize=6,
+            markersize=7,
             markeredgecolor="white",
             markeredgewidth=0.6,
             elinewidth=0.9,
@@ -254,7 +254,13 @@ def _label(axes: "Axes", curves: list[Curve], *, spots: bool) -> None:
     ends = [to_axes.transform((curve.x[-1], curve.y[-1])) for curve in curves]
     heights = spread([float(end[1]) for end in ends], LABEL_ROOM)
     for curve, end, height in zip(curves, ends, heights, strict=True):
-        line = {"arrowstyle": "-", "color": curve.look.colour, "lw": 0.6, "shrinkB": 4}
+        line = {
+            "arrowstyle": "-",
+            "color": curve.look.colour,
+            "linewidth": 0.6,
+            "shrinkB": 4,
+            "relpos": (0, 0.5),  # from the middle of the name's left edge
+        }
         axes.annotate(
             f"{curve.label} ({curve.x[-1]:,.0f} B)" if spots else curve.label,
             xy=(float(end[0]), float(end[1])),
