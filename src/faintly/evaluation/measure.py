@@ -17,7 +17,7 @@ import numpy as np
 from faintly import __version__
 from faintly.core import FloatArray, IdArray, parse_unit
 from faintly.core.plan import SALT_BYTES
-from faintly.errors import FaintlyError
+from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.evaluation.datasets import Sample, load
 from faintly.evaluation.experiments import TOP, Point
 from faintly.evaluation.methods import METHODS
@@ -115,7 +115,7 @@ def run(task: Task, folder: str | None) -> dict[str, Any]:
     try:
         measured = measure(task, load(task.point.data, task.run, folder))
         record |= {"status": "done", **asdict(measured)}
-    except FaintlyError as error:
+    except (BoundDoesNotApply, InvalidPlan, UnsupportedUnit) as error:
         # A theorem that does not reach this point is an answer, not an accident.
         record |= {"status": "refused", "error": f"{type(error).__name__}: {error}"}
     except Exception as error:  # one broken task must not end the others

@@ -67,7 +67,8 @@ def test_every_row_has_distinct_items_of_the_universe(universe, count):
     drawn = DistinctZipf(universe, count, 1.4).draw(200, generator_of("rows"))
     assert drawn.shape == (200, count)
     assert (np.diff(drawn, axis=1) > 0).all()
-    assert drawn.min() >= 0 and drawn.max() < universe
+    assert drawn.min() >= 0
+    assert drawn.max() < universe
 
 
 def test_values_are_normal_and_cut_off():

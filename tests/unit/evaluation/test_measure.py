@@ -41,10 +41,13 @@ def test_the_all_zero_answer_has_the_bias_of_minus_one():
 def test_keys_that_are_asked():
     truth = np.linspace(1, 0, 5000)
     everything, top, some = (asked(sample_of(truth), keys) for keys in ("all", "top", "some"))
-    assert len(everything.ids) == 5000 and everything.scored.all()
+    assert len(everything.ids) == 5000
+    assert everything.scored.all()
     assert top.ids[top.scored].tolist() == list(range(100))
-    assert len(top.ids) == 1100 and not (top.scored & top.quiet).any()
-    assert len(some.ids) == 1000 and some.scored.all()
+    assert len(top.ids) == 1100
+    assert not (top.scored & top.quiet).any()
+    assert len(some.ids) == 1000
+    assert some.scored.all()
     assert (some.ids[0], some.ids[-1]) == (0, 4999)
 
 
@@ -80,7 +83,8 @@ def test_a_refusal_is_an_answer_and_an_accident_is_not(monkeypatch):
     assert run(Task(point, "retrieval", 0), None)["status"] == "refused"
     monkeypatch.setattr("faintly.evaluation.measure.measure", lambda *_: 1 / 0)
     record = run(Task(point, "retrieval", 0), None)
-    assert record["status"] == "failed" and "ZeroDivisionError" in record["error"]
+    assert record["status"] == "failed"
+    assert "ZeroDivisionError" in record["error"]
 
 
 @pytest.mark.parametrize(("factor", "surprising"), [(1.0, False), (1.3, True)])
