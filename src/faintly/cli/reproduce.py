@@ -36,7 +36,7 @@ def reproduce(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...",
+            metavar="NAME",
             help="Experiments, or all; --list names them.",
             show_default=False,
             autocompletion=complete_names,

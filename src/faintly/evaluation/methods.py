@@ -40,6 +40,7 @@ class Method:
     delta: float = 0.0
     hard_sparsity: bool = False
     stronger: bool = False  # at l1, the user-level form runs: it hides any change at all
+    decode: str | None = None  # where few keys are asked; None: tables where that can be
 
     @property
     def available(self) -> bool:
@@ -73,7 +74,9 @@ class Method:
             "hard_sparsity": self.hard_sparsity,
         }
         if self.mechanism is not None:
-            named = {**wanted, **self.options}
+            # Without a word about it, tables come first and direct decoding where there are none.
+            own = self.decode if decode is None else None
+            named = {**wanted, "decode": own, **self.options}
             return make_plan(mechanism=self.mechanism, salt=salt, **named)
         ranking = survey(wish_for(decode=decode, **wanted))
         fast = [
@@ -119,6 +122,7 @@ METHODS = {
             name="paper",
             label="paper",
             mechanism="signed-binning",
+            decode="direct",  # with the paper's own hashing and number of bins
             units=(EVENT, USER, L1),
             look=Look(colour=VERMILLION, marker="s", width=2.0),
         ),
@@ -126,6 +130,7 @@ METHODS = {
             name="published",
             label="authors' settings",
             mechanism="signed-binning-published",
+            decode="direct",
             units=(EVENT, USER),
             look=Look(colour=VERMILLION, marker="D", line=DASHED),
         ),
