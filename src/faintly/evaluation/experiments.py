@@ -204,7 +204,7 @@ def _neighbouring(grid: Grid) -> Experiment:
     ]
     return Experiment(
         name="neighbouring",
-        title=f"Error against the hidden distance L, k = {grid.sparsity}, ε = 1, 1,000 of 4,096 keys",
+        title=f"Error against hidden distance L, k = {grid.sparsity}, ε = 1, 1,000 of 4,096 keys",
         question="What does hiding a smaller change buy?",
         axis="distance",
         measures=("linf", "mse"),
