@@ -2,7 +2,8 @@
 
 A method has one colour of Okabe and Ito's palette, one marker and one line style, so that any
 one of the three tells it apart. Names stand at the right end of the curves, in their order.
-Bars are standard errors over the runs. The dotted grey line is the all-zero answer.
+Bars are standard errors over the runs. The dotted grey line is the all-zero answer; the broad
+grey steps of a plot over bytes are its Pareto front.
 """
 
 import math
@@ -170,9 +171,19 @@ def _panel(axes: "Axes", experiment: Experiment, measure: str, curves: list[Curv
     _scales(axes, experiment, measure, curves)
     if measure == "ratio":
         axes.axhline(1.0, color="black", linewidth=1.2)
+    if scatter:
+        _front(axes, curves)
     named = sorted(curves, key=lambda curve: curve.y[-1])
     # In a plot over bytes the all-zero answer, of no byte, is a line across.
     _label(axes, [curve for curve in named if not scatter or curve.x[-1] > 0], spots=scatter)
+
+
+def _front(axes: "Axes", curves: list[Curve]) -> None:
+    """Draw the steps below which no method errs in so few bytes."""
+    spots = sorted((curve.x[0], curve.y[0]) for curve in curves if curve.x[0] > 0)
+    best = [spot for spot in spots if spot[1] <= min(y for x, y in spots if x <= spot[0])]
+    if len(best) > 1:
+        axes.step(*zip(*best, strict=True), where="post", color="0.7", linewidth=4, zorder=0.5)
 
 
 def _zero_line(axes: "Axes", curve: Curve, *, across: bool) -> None:
