@@ -118,9 +118,7 @@ def _progress() -> Iterator[Callable[["Progress"], None]]:
                 task,
                 total=state.total,
                 completed=state.done,
-                description="running"
-                + (f", about {plain_time(state.left)} left" if state.left else "")
-                + (f", {state.failed} failed" if state.failed else ""),
+                description=f"running, {state.failed} failed" if state.failed else "running",
             )
             return
         pace = Pace(LINE_SECONDS)
