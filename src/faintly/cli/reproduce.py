@@ -118,7 +118,10 @@ def _progress() -> Iterator[Callable[["Progress"], None]]:
                 task,
                 total=state.total,
                 completed=state.done,
-                description=f"running, {state.failed} failed" if state.failed else "running",
+                # The bar's own guess knows nothing of how much longer some methods take.
+                description="running"
+                + (f", about {plain_time(state.left)} left" if state.left else "")
+                + (f", {state.failed} failed" if state.failed else ""),
             )
             return
         pace = Pace(LINE_SECONDS)
