@@ -10,6 +10,7 @@ What is called the truth is the mean over all clients of the data after that cut
 """
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from faintly.core import FloatArray, Universe, VectorBatch
-from faintly.data import cut, find_dataset, read_records, true_means, vectors_in
+from faintly.data import cut, find_dataset, read_records, vectors_in
 from faintly.data.files import DATA_FOLDER
 from faintly.errors import InvalidData
 from faintly.evaluation.zipf import DistinctZipf
@@ -99,9 +100,15 @@ class Sample:
 def load(data: Data, run: int, folder: str | None = None) -> Sample:
     """Return the sample of a run; the last one is kept, for the next method to face it."""
     vectors = data.vectors(run, folder)
-    ids = np.arange(data.universe, dtype=np.uint64)
-    squared = VectorBatch(vectors.offsets, vectors.indices, vectors.values**2)
-    return Sample(vectors, true_means(vectors, ids), true_means(squared, ids))
+    items = vectors.indices.view(np.int64)  # an index is far below 2^63
+    sums = [np.bincount(items, weights, data.universe) for weights in _powers(vectors.values)]
+    truth, squares = (total / len(vectors) for total in sums)
+    return Sample(vectors, truth, squares)
+
+
+def _powers(values: FloatArray) -> Iterator[FloatArray]:
+    yield values
+    yield values**2
 
 
 def generator_of(name: str) -> np.random.Generator:

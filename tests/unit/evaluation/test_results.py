@@ -77,6 +77,12 @@ def test_a_ratio_claim_is_about_the_best_rival_at_the_worst_point(made_up, chang
         assert verdict.value == pytest.approx(40)
 
 
+def test_a_claim_may_leave_biased_rivals_out(made_up):
+    found = made_up("user-k", claimed_bias=0.2)
+    assert ratio(least=1).verdict(found).holds is True
+    assert ratio(least=1, unbiased=True).verdict(found).holds is None
+
+
 def test_a_growth_claim_compares_largest_and_smallest(made_up):
     found = made_up("user-k")
     last = found.experiments[0].points[-1].name
