@@ -66,6 +66,8 @@ def ratio(**changes) -> Ratio:
         ({"least": 50}, False),
         ({"better": "paper", "others": ("ours",), "least": 1}, False),
         ({"others": ("harmony",)}, None),
+        ({"others": (), "measure": "bytes", "reported": 28, "least": 4}, True),
+        ({"others": (), "measure": "bytes", "reported": 28, "least": 4.1}, False),
         ({"experiments": ("user-d",)}, None),
         ({"where": lambda point: False}, None),
     ],
