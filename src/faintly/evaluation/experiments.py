@@ -26,8 +26,8 @@ KEYS = ("all", "top", "some")
 class Point:
     """One setting: data, what is protected, how well, and which keys are asked about.
 
-    `keys`: all of the universe; the `top` 100 by true mean, and quiet ones to check the
-    predicted variance by; or `some`, a thousand spread evenly over the universe.
+    `keys`: all of the universe; the `top` 100 by true mean, and a thousand of the least to
+    check the predicted variance by; or `some`, a thousand spread evenly over the universe.
     """
 
     data: Data

@@ -4,7 +4,8 @@ linf, mse  largest and mean squared error over the keys that are scored
 bias       Σ error·truth / Σ truth²: the share of the truth by which estimates are off
 recall     share of the true top 20 among the estimated top 20, where all keys are asked
 signal     mean of the true top 20 over the root of the MSE
-quiet      n·MSE at keys that hardly anybody holds, which `predicted` must agree with
+agreement  mean over the keys of n·error² over the variance that the method predicts for the key:
+           1 but for chance, wherever the method is unbiased
 """
 
 import hashlib
@@ -26,7 +27,7 @@ from faintly.planner import lower_bound
 from faintly.primitives.entropy import seeded
 
 SPREAD_KEYS = 1000  # keys asked about where the whole universe would take too long
-QUIET = 1e-3  # mean squared value up to which a key counts as held by hardly anybody
+FAINT = 0.1  # of a standard error: a stated bias below this spoils no comparison of variances
 LISTED = 20  # rows of a top list
 
 
@@ -52,11 +53,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Ids to ask about, and which of them are scored and which are quiet."""
+    """Ids to ask about, and which of them are scored; the others help to judge predictions."""
 
     ids: IdArray
     scored: np.ndarray
-    quiet: np.ndarray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +71,11 @@ class Measured:
     linf: float
     mse: float
     n_mse: float
-    predicted: float  # n·Var at a key that nobody holds, for these clients
-    quiet_n_mse: float | None
-    quiet_keys: int
+    predicted: float  # mean n·Var that the method expects from these clients at these keys
+    agreement: float | None
+    compared: int  # keys of `agreement`
     bias: float
+    bias_spread: float  # standard deviation of `bias` that follows from the predicted variances
     claimed_bias: float  # the mechanism's own bound
     recall: float | None
     signal: float
@@ -141,14 +142,16 @@ def measure(task: Task, sample: Sample) -> Measured:
     means = totals * np.float64(mechanism.scale / data.clients)
     proven = mechanism.guarantee().budget
     bound = lower_bound(parse_unit(point.unit), point.epsilon, data.sparsity, data.universe)
-    scores = score(means, sample, keys)
+    expected = mechanism.predicted_variances(sample.vectors, keys.ids)
+    scores = score(means, sample, keys) | compare(
+        means, expected, sample, keys, mechanism.relative_bias()
+    )
     return Measured(
         mechanism=plan.mechanism,
         options=", ".join(f"{name}={value}" for name, value in sorted(method.options.items())),
         decode=plan.decode,
         digest=plan.digest.hex(),
         bytes=mechanism.layout.record_bytes,
-        predicted=mechanism.predicted_variance(sample.mean_square),
         claimed_bias=mechanism.relative_bias(),
         bound=bound,
         ratio=scores["n_mse"] / bound if bound > 0 else np.inf,
@@ -171,7 +174,7 @@ def asked(sample: Sample, keys: str) -> Keys:
         order = np.argsort(-np.abs(sample.truth), kind="stable")
         ids = np.concatenate([order[:TOP], order[TOP:][-SPREAD_KEYS:]]).astype(np.uint64)
         scored = np.arange(len(ids)) < TOP
-    return Keys(ids, scored, sample.squares[ids] <= QUIET)
+    return Keys(ids, scored)
 
 
 def score(means: FloatArray, sample: Sample, keys: Keys) -> dict[str, Any]:
@@ -184,16 +187,33 @@ def score(means: FloatArray, sample: Sample, keys: Keys) -> dict[str, Any]:
     top = np.argsort(-sample.truth, kind="stable")[:LISTED]
     found = keys.ids[np.argsort(-means, kind="stable")[:LISTED]]
     complete = len(keys.ids) == len(sample.truth)
-    quiet = float((error[keys.quiet] ** 2).mean() * clients) if keys.quiet.any() else None
     return {
         "linf": float(np.abs(off).max()),
         "mse": mse,
         "n_mse": mse * clients,
-        "quiet_n_mse": quiet,
-        "quiet_keys": int(keys.quiet.sum()),
         "bias": float((off * held).sum() / square) if square else 0.0,
         "recall": len(np.intersect1d(top, found)) / len(top) if complete else None,
         "signal": float(sample.truth[top].mean() / np.sqrt(mse)) if mse else np.inf,
         "zero_linf": float(np.abs(held).max()),
         "zero_mse": float((held**2).mean()),
+    }
+
+
+def compare(
+    means: FloatArray, expected: FloatArray, sample: Sample, keys: Keys, stated: float
+) -> dict[str, Any]:
+    """Return how the estimates agree with the n·Var expected at each key.
+
+    Keys at which the stated relative bias is no longer faint are left out of the agreement.
+    """
+    truth, clients = sample.truth[keys.ids], len(sample.vectors)
+    fair = clients * (stated * truth) ** 2 <= FAINT**2 * expected
+    ratios = clients * (means - truth)[fair] ** 2 / expected[fair]
+    held, spread = truth[keys.scored], expected[keys.scored] / clients
+    square = float((held**2).sum())
+    return {
+        "predicted": float(expected[keys.scored].mean()),
+        "agreement": float(ratios.mean()) if fair.any() else None,
+        "compared": int(fair.sum()),
+        "bias_spread": float(np.sqrt((spread * held**2).sum()) / square) if square else 0.0,
     }

@@ -233,18 +233,19 @@ def _agreement(results: Results) -> str:
     rows = "".join(
         f"<tr><td>{escape(cell.method.label)}</td>"
         f'<td class="text">{escape(_words(cell.point))}</td>'
-        f"<td>{_number(cell.mean('predicted'))}</td><td>{_with_error(cell, 'quiet_n_mse')}</td>"
+        f"<td>{_number(cell.mean('predicted'))}</td><td>{_with_error(cell, 'agreement')}</td>"
         f"<td>{score:+.1f}</td></tr>"
         for cell, score in beyond
     )
     head = (
-        "<tr><th>method</th><th>where</th><th>predicted n·Var</th><th>measured</th>"
+        "<tr><th>method</th><th>where</th><th>predicted n·Var</th>"
+        "<th>measured / predicted</th>"
         "<th>standard errors</th></tr>"
     )
     table = f'<div class="wide"><table>{head}{rows}</table></div>' if beyond else ""
     return (
-        "<h2>Predicted and measured</h2>\n<p>Each method predicts its own variance. Over "
-        f"{len(scores)} cells of unbiased methods, at keys that hardly anybody holds, the distance "
+        "<h2>Predicted and measured</h2>\n<p>Each method predicts its own variance at each key. "
+        f"Over {len(scores)} cells of unbiased methods, at every key asked about, the distance "
         f"between prediction and measurement has a root mean square of "
         f"{np.sqrt((scores**2).mean()):.2f} standard errors, where chance would give about 1. "
         f"Cells more than {SURPRISING:g} standard errors off: {len(beyond)}.</p>{table}"

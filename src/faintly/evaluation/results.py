@@ -21,7 +21,7 @@ from faintly.evaluation.measure import Measured, Task
 from faintly.evaluation.methods import METHODS, ZERO, Method
 
 UNBIASED = 0.01  # claimed relative bias up to which predicted and measured errors must agree
-ENOUGH_KEYS = 50  # quiet keys that a comparison with the predicted variance needs
+ENOUGH_KEYS = 50  # that a comparison with the predicted variance needs
 SETTING = ("experiment", "task", "data", "clients", "universe", "sparsity", "unit", "epsilon")
 RUN = ("keys", "method", "run", "seed", "version", "numpy", "status", "error", "seconds")
 COLUMNS = (*SETTING, *RUN, *(field.name for field in fields(Measured)))
@@ -49,11 +49,18 @@ class Cell:
         return float(np.mean(values)) if values else math.nan
 
     def stderr(self, measure: str) -> float:
-        """Return the standard error of the mean; NaN for fewer than two runs."""
+        """Return the standard error of the mean; NaN for fewer than two runs.
+
+        Few runs may agree by chance. For the bias what the predicted variances imply is known
+        too, and the larger of the two counts.
+        """
         values = self.values(measure)
-        return (
-            float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
-        )
+        if len(values) < 2:
+            return math.nan
+        seen = float(np.std(values, ddof=1))
+        if measure == "bias" and self.method is not ZERO:
+            seen = max(seen, self.mean("bias_spread"))
+        return seen / math.sqrt(len(values))
 
     @property
     def bytes(self) -> float:
@@ -62,24 +69,19 @@ class Cell:
 
     @cached_property
     def surprise(self) -> float | None:
-        """Return how many standard errors the quiet keys are from the predicted variance.
+        """Return how many standard errors measured and predicted variances are apart.
 
         The standard error is the larger of what the runs show and what independent normal
-        errors would have. None where the method is biased, or too few keys are quiet.
+        errors would have. None where the method is biased, or too few keys can be compared.
         """
         if self.method is ZERO or self.mean("claimed_bias") > UNBIASED:
             return None
-        keys, runs = self.mean("quiet_keys"), len(self.values("quiet_n_mse"))
-        if not runs or keys < ENOUGH_KEYS:
+        keys, ratios = self.mean("compared"), self.values("agreement")
+        if not ratios or keys < ENOUGH_KEYS:
             return None
-        # Fresh data change the prediction a little, so that runs are compared one by one.
-        ratios = [
-            record["quiet_n_mse"] / record["predicted"]
-            for record in self.records
-            if record.get("quiet_n_mse") is not None
-        ]
-        seen = float(np.std(ratios, ddof=1)) if runs > 1 else 0.0
-        return float((np.mean(ratios) - 1) * math.sqrt(runs) / max(seen, math.sqrt(2 / keys)))
+        seen = float(np.std(ratios, ddof=1)) if len(ratios) > 1 else 0.0
+        error = max(seen, math.sqrt(2 / keys)) / math.sqrt(len(ratios))
+        return float((np.mean(ratios) - 1) / error)
 
 
 @dataclass(frozen=True)

@@ -46,13 +46,13 @@ from faintly.core import (
 )
 from faintly.core.plan import check_budget, check_sizes
 from faintly.errors import InvalidPlan, TooManyItems
+from faintly.mechanisms import simulation
 from faintly.primitives import hashing
-from faintly.primitives.entropy import Rng, uniform_seeds
+from faintly.primitives.entropy import Rng
 from faintly.primitives.hashing import LinearMaps
 
 READ_AT_ONCE = 2**18  # reports whose cells are in memory while keys are read from them
 MAX_ENTRIES = 2**32  # an entry of the tables has a 32-bit number; this many take 16 GiB
-SIMULATED_FIELDS = 2**22  # report fields that a simulation holds at once: 16 MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,29 +185,7 @@ class Mechanism(ABC):
             public: source of the seeds that reports carry.
             secret: source of the noise; must not share a generator with `public`.
         """
-        batches = self._simulated_reports(vectors, public, secret)
-        if self.plan.decode == "direct":
-            totals = np.zeros(len(ids), dtype=np.int64)
-            for batch in batches:
-                totals += self.read(batch, ids)
-            return totals
-        tables, mass = np.zeros(self.table_shape, dtype=np.int64), 0
-        for batch in batches:
-            cells = self.cells(batch)
-            mass = kernels.scatter_add(tables, cells.index, cells.weight, mass)
-        kernels.walsh_hadamard(tables)
-        return self.gather(tables, ids).sum(axis=0)
-
-    def _simulated_reports(
-        self, vectors: VectorBatch, public: Rng, secret: Rng
-    ) -> Iterator[ReportBatch]:
-        size = max(1, SIMULATED_FIELDS // len(self.layout.widths))
-        for start in range(0, len(vectors), size):
-            part = vectors.slice(start, start + size)
-            seeds = uniform_seeds(public, len(part), self.seed_bytes)
-            fields = self.randomize(part, seeds, secret)
-            sent = seeds if self.layout.seed_bytes else np.zeros_like(seeds)
-            yield ReportBatch(self.plan.digest, sent, fields)
+        return simulation.totals(self, vectors, ids, public, secret)
 
     def gather(self, transformed: TableArray, ids: IdArray) -> IntArray:
         """Return the integers (maps, ids) that the transformed tables hold for each id."""
@@ -275,11 +253,18 @@ class Mechanism(ABC):
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
         """Return the n·Var to expect at each id from these very vectors, to judge simulations by.
 
-        By default that of keys nobody holds; a mechanism whose reports vary otherwise about a
-        key that is held says so.
+        Args:
+            vectors: one per client, empty ones included, of at most k items each.
+            ids: keys to ask about.
         """
-        square = float((vectors.values**2).sum()) / max(1, len(vectors))
-        return np.full(len(ids), self.predicted_variance(square))
+        more = self.louder * np.abs(vectors.values) - vectors.values**2
+        quiet = self.predicted_variance(simulation.mean_square(vectors))
+        return quiet + simulation.means_at(vectors, more, ids)
+
+    @property
+    def louder(self) -> float:
+        """Return what a value of 1 adds to the second moment of a report at its key."""
+        return 0.0
 
     def worst_variance(self) -> float:
         """Return the largest n·Var over all inputs of at most k items."""

@@ -36,6 +36,7 @@ from faintly.core import (
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
+from faintly.mechanisms import simulation
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
 from faintly.primitives import gaussian
 from faintly.primitives.entropy import Rng
@@ -164,6 +165,11 @@ class Gaussian(Mechanism):
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return the variance of the noise, which does not depend on what clients hold."""
         return self.variance_steps / self.steps**2
+
+    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return noise and rounding."""
+        rounding = simulation.rounding_variance(vectors.values, self.steps)
+        return self.predicted_variance(0.0) + simulation.means_at(vectors, rounding, ids)
 
     def worst_variance(self) -> float:
         """Return noise and rounding of a value half a step off the grid."""

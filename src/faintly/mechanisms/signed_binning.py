@@ -37,6 +37,7 @@ from faintly.core import (
 from faintly.core.report import fields_below
 from faintly.errors import TooManyItems
 from faintly.mechanisms import _signed_binning_rows as rows
+from faintly.mechanisms import simulation
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
@@ -178,6 +179,14 @@ class SignedBinning(Mechanism):
     def predicted_variance(self, mean_square: float) -> float:
         """Return noise plus collisions: what b bins make of `mean_square`."""
         return self.noise_variance + mean_square / self.bins
+
+    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return noise, collisions with all other keys, and rounding."""
+        rounding = simulation.rounding_variance(vectors.values, self.steps)
+        own = simulation.means_at(vectors, rounding, ids)
+        others = simulation.mean_square(vectors) + float(rounding.sum()) / max(1, len(vectors))
+        mine = simulation.means_at(vectors, vectors.values**2, ids) + own
+        return self.noise_variance + own + (others - mine) / self.bins
 
     def influence(self) -> float:
         """Return the largest value that a bin of a report can claim."""

@@ -58,7 +58,7 @@ def test_any_split_equals_all_at_once(name, cuts):
 @pytest.mark.parametrize("size", [2**22, 24])
 def test_simulated_totals_are_those_of_the_reports_that_are_made(name, size, monkeypatch):
     """One block of reports, or several: `size` fields are held at once."""
-    monkeypatch.setattr("faintly.mechanisms.base.SIMULATED_FIELDS", size)
+    monkeypatch.setattr("faintly.mechanisms.simulation.SIMULATED_FIELDS", size)
     plan = plan_named(name)
     mechanism, ids = mechanism_of(plan), some_ids(plan)
     each = max(1, size // len(mechanism.layout.widths))

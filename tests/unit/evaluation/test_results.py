@@ -51,7 +51,14 @@ def test_surprise_is_for_unbiased_methods_with_enough_keys(made_up):
     point = made_up("user-k").experiments[0].points[0]
     assert made_up("user-k").cell(point, "ours").surprise == pytest.approx(0)
     assert made_up("user-k", claimed_bias=0.17).cell(point, "ours").surprise is None
-    assert made_up("user-k", quiet_keys=10).cell(point, "ours").surprise is None
+    assert made_up("user-k", compared=10).cell(point, "ours").surprise is None
+
+
+def test_runs_that_agree_by_chance_do_not_make_a_bias_certain(made_up):
+    point = made_up("user-k").experiments[0].points[0]
+    cell = made_up("user-k", bias=-0.47, bias_spread=0.85).cell(point, "ours")
+    assert cell.stderr("bias") == pytest.approx(0.85 / 3**0.5)
+    assert cell.stderr("mse") == pytest.approx(1e-5 / 3**0.5)
 
 
 def ratio(**changes) -> Ratio:

@@ -38,7 +38,8 @@ from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
 from faintly.mechanisms import _projection_choice_client as client
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Mechanism, Request
-from faintly.mechanisms.baselines._unhashed import growth, means_at
+from faintly.mechanisms.baselines._unhashed import growth
+from faintly.mechanisms.simulation import means_at
 from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng

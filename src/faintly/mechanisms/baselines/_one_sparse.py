@@ -308,9 +308,14 @@ class OneSparse(Mechanism):
 
         It is predicted + more·|v| - v², where hits are more frequent for a key that is held.
         """
+        most = min(1.0, self.louder / 2)
+        return self.predicted_variance(0.0) + self.louder * most - most**2
+
+    @property
+    def louder(self) -> float:
+        """Return how much more often the slots name the bin of a held key; 0 with one bin."""
         more = self.slots / self.plan.sparsity * (sum(self.chances) - 1 / self.bins)
-        most = min(1.0, more * self.scale**2 / 2)
-        return self.predicted_variance(0.0) + more * self.scale**2 * most - most**2
+        return more * self.scale**2
 
     def influence(self) -> float:
         """Return what a report says about a key if all its slots speak of it."""

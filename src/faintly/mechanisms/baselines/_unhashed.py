@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from faintly.core import AnyArray, FloatArray, Hashing, IdArray, IntArray, Plan, VectorBatch
+from faintly.core import FloatArray, Hashing, IdArray, IntArray, Plan, VectorBatch
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Mechanism, Request
@@ -107,20 +107,3 @@ def values_at(vectors: VectorBatch, keys: IntArray, size: int) -> FloatArray:
     met[inside] = rows[place[inside]] == wanted[inside]
     found[met] = vectors.values[place[met]]
     return found
-
-
-def sums_at(keys: AnyArray, weights: AnyArray, ids: IdArray) -> AnyArray:
-    """Return, for each id, the sum of the weights beside keys that equal it."""
-    asked, places = np.unique(ids, return_inverse=True)
-    totals = np.zeros(len(asked), dtype=weights.dtype)
-    if len(asked):
-        position = np.minimum(np.searchsorted(asked, keys.astype(np.uint64)), len(asked) - 1)
-        met = asked[position] == keys
-        np.add.at(totals, position[met], weights[met])
-    return totals[places]
-
-
-def means_at(vectors: VectorBatch, weights: FloatArray, ids: IdArray) -> FloatArray:
-    """Return, for each id, the mean over all clients of the weight of their row for it."""
-    means: FloatArray = sums_at(vectors.indices, weights, ids) / max(1, len(vectors))
-    return means

@@ -32,6 +32,7 @@ from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Miniature, Request, register
 from faintly.mechanisms.baselines import _unhashed as plain
 from faintly.mechanisms.baselines._unhashed import Unhashed
+from faintly.mechanisms.simulation import sums_at
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -96,7 +97,7 @@ class Harmony(Unhashed):
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return the sum of the signs that were sent about each id."""
         signs = 1 - 2 * batch.fields[:, 1].astype(np.int64)
-        return plain.sums_at(batch.fields[:, 0], signs, ids)
+        return sums_at(batch.fields[:, 0], signs, ids)
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return n·Var: the second moment d·((e^ε+1)/(e^ε-1))² less the squared mean."""
@@ -105,10 +106,6 @@ class Harmony(Unhashed):
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return n·Var at a key nobody holds, which does not depend on what people hold."""
         return self.keys / self._lean**2
-
-    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
-        """Return the second moment less the mean of the squared values of each key."""
-        return self.predicted_variance(0.0) - plain.means_at(vectors, vectors.values**2, ids)
 
     def influence(self) -> float:
         """Return the most that one report can say about its coordinate."""

@@ -34,6 +34,7 @@ from faintly.core import (
 from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan, TooManyItems
 from faintly.mechanisms import parameters as need
+from faintly.mechanisms import simulation
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
 from faintly.mechanisms.baselines._naive_noise import KINDS, Noise, Response
 from faintly.primitives.entropy import Rng
@@ -187,6 +188,18 @@ class Naive(Mechanism):
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return the variance of the noise, which does not depend on what clients hold."""
         return self.noise.variance * self.scale**2
+
+    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return noise and rounding; randomized response rounds as it answers."""
+        if isinstance(self.noise, Response):
+            return super().predicted_variances(vectors, ids)
+        rounding = simulation.rounding_variance(vectors.values, self.noise.steps)
+        return self.predicted_variance(0.0) + simulation.means_at(vectors, rounding, ids)
+
+    @property
+    def louder(self) -> float:
+        """Return how much more often a held key is answered for, by randomized response."""
+        return self.scale if isinstance(self.noise, Response) else 0.0
 
     def worst_variance(self) -> float:
         """Return the largest n·Var over the value v that everyone gives a key.

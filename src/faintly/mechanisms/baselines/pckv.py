@@ -39,6 +39,7 @@ from faintly.mechanisms.baselines import _pckv_odds as odds
 from faintly.mechanisms.baselines import _unhashed as plain
 from faintly.mechanisms.baselines._pckv_odds import Odds
 from faintly.mechanisms.baselines._unhashed import Unhashed
+from faintly.mechanisms.simulation import means_at, sums_at
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -184,7 +185,7 @@ class Pckv(Unhashed):
         """Return plus signs less minus signs of each id."""
         if self.odds.form == "grr":
             signs = 1 - 2 * batch.fields[:, 1].astype(np.int64)
-            return plain.sums_at(batch.fields[:, 0], signs, ids)
+            return sums_at(batch.fields[:, 0], signs, ids)
         answers = batch.fields[:, ids.astype(np.int64)]
         return (answers == 1).sum(axis=0) - (answers == 2).sum(axis=0)
 
@@ -205,7 +206,7 @@ class Pckv(Unhashed):
         others = np.full(len(ids), len(vectors))
         for sign in (1, -1):
             mine = (sampled.signs == sign).astype(np.int64)
-            holders = plain.sums_at(sampled.keys, mine, ids)
+            holders = sums_at(sampled.keys, mine, ids)
             shown = source.binomial(holders, self.odds.keep / noise.FULL)
             true = source.binomial(shown, self.odds.sign / noise.FULL)
             totals += sign * (2 * true - shown)
@@ -226,7 +227,7 @@ class Pckv(Unhashed):
 
     def _shown(self, fields: WordArray, ids: IdArray) -> IntArray:
         if self.odds.form == "grr":
-            return plain.sums_at(fields[:, 0], np.ones(len(fields), dtype=np.int64), ids)
+            return sums_at(fields[:, 0], np.ones(len(fields), dtype=np.int64), ids)
         return np.count_nonzero(fields[:, ids.astype(np.int64)], axis=0)
 
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
@@ -238,8 +239,8 @@ class Pckv(Unhashed):
         padding = self.odds.padding
         kept = (padding / np.maximum(vectors.lengths, padding))[vectors.owners]
         absent, held = self.odds.shown
-        shown = absent + plain.means_at(vectors, kept * (held - absent), ids)
-        return shown * self.scale**2 - plain.means_at(vectors, (kept * vectors.values) ** 2, ids)
+        shown = absent + means_at(vectors, kept * (held - absent), ids)
+        return shown * self.scale**2 - means_at(vectors, (kept * vectors.values) ** 2, ids)
 
     def worst_variance(self) -> float:
         """Return n·Var at a key that everyone holds with a tiny value."""

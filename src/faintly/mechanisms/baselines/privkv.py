@@ -33,6 +33,7 @@ from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Miniature, Request, register
 from faintly.mechanisms.baselines import _unhashed as plain
 from faintly.mechanisms.baselines._unhashed import Unhashed
+from faintly.mechanisms.simulation import means_at, sums_at
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -104,7 +105,7 @@ class PrivKV(Unhashed):
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return plus answers less minus answers about each id."""
         weights = np.array([0, 1, -1])[batch.fields[:, 1]]
-        return plain.sums_at(batch.fields[:, 0], weights, ids)
+        return sums_at(batch.fields[:, 0], weights, ids)
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
         """Return n·Var: d times the share of answers with a sign, scaled, less the squared mean.
@@ -115,7 +116,7 @@ class PrivKV(Unhashed):
         share = np.full(len(means), least)
         if ids is not None and sketch.fields is not None:
             signed = (sketch.fields[:, 1] > 0).astype(np.int64)
-            counted = plain.sums_at(sketch.fields[:, 0], signed, ids)
+            counted = sums_at(sketch.fields[:, 0], signed, ids)
             share = np.maximum(least, counted * self.keys / max(1, sketch.count))
         return self.keys * share / self._lean**2 - np.minimum(means**2, 1.0)
 
@@ -126,9 +127,9 @@ class PrivKV(Unhashed):
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
         """Return n·Var at keys that some hold, about which signs are sent more often."""
         lie = 1 - self.presence / noise.FULL
-        held = plain.means_at(vectors, np.ones(len(vectors.values)), ids)
+        held = means_at(vectors, np.ones(len(vectors.values)), ids)
         signed = self.keys * (lie + held * (1 - 2 * lie)) / self._lean**2
-        return signed - plain.means_at(vectors, vectors.values**2, ids)
+        return signed - means_at(vectors, vectors.values**2, ids)
 
     def worst_variance(self) -> float:
         """Return n·Var at a key that everyone holds with a tiny value."""

@@ -38,7 +38,7 @@ from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import _signed_binning_rows as rows
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Miniature, Request, register
+from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
 from faintly.mechanisms.baselines import _unhashed as plain
 from faintly.mechanisms.signed_binning import SignedBinning
 from faintly.primitives import noise
@@ -170,6 +170,12 @@ class SignedBinningPublished(SignedBinning):
         low = math.floor(mean_square)
         few, more = (_clipped(items, self.reach)[1] for items in (low, low + 1))
         return self.noise_variance + few + (mean_square - low) * (more - few)
+
+    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return n·Var at each id; where bins are clipped, as if that did not shrink the mean."""
+        if self.clip is None:
+            return super().predicted_variances(vectors, ids)
+        return Mechanism.predicted_variances(self, vectors, ids)
 
     def relative_bias(self) -> float:
         """Return 1 - E[min(B², η|B|)]/k for the sum B of k signs.
