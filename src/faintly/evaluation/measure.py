@@ -22,7 +22,7 @@ from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.evaluation.datasets import Sample, load
 from faintly.evaluation.experiments import TOP, Point
 from faintly.evaluation.methods import METHODS
-from faintly.mechanisms import Mechanism, mechanism_of
+from faintly.mechanisms import mechanism_of
 from faintly.planner import lower_bound
 from faintly.primitives.entropy import seeded
 
@@ -156,7 +156,7 @@ def measure(task: Task, sample: Sample) -> Measured:
         bound=bound,
         ratio=scores["n_mse"] / bound if bound > 0 else np.inf,
         mean_square=sample.mean_square,
-        aggregate=type(mechanism).simulated_totals is not Mechanism.simulated_totals,
+        aggregate=mechanism.draws_sum,
         epsilon_proven=proven.epsilon,
         delta_proven=proven.delta,
         **scores,

@@ -176,8 +176,7 @@ class Mechanism(ABC):
     ) -> IntArray:
         """Return integers with the law of `read` over one report of each vector.
 
-        By default the reports are made and read. A mechanism whose reports are as long as the
-        universe draws their sum instead.
+        By default the reports are made and read; see `draws_sum`.
 
         Args:
             vectors: one per client, empty ones included.
@@ -186,6 +185,11 @@ class Mechanism(ABC):
             secret: source of the noise; must not share a generator with `public`.
         """
         return simulation.totals(self, vectors, ids, public, secret)
+
+    @property
+    def draws_sum(self) -> bool:
+        """Return whether `simulated_totals` draws the sum of all reports, and makes none."""
+        return False
 
     def gather(self, transformed: TableArray, ids: IdArray) -> IntArray:
         """Return the integers (maps, ids) that the transformed tables hold for each id."""
@@ -253,9 +257,7 @@ class Mechanism(ABC):
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
         """Return the n·Var to expect at each id from these very vectors, to judge simulations by.
 
-        Args:
-            vectors: one per client, empty ones included, of at most k items each.
-            ids: keys to ask about.
+        The vectors are one per client, empty ones included, of at most k items each.
         """
         more = self.louder * np.abs(vectors.values) - vectors.values**2
         quiet = self.predicted_variance(simulation.mean_square(vectors))

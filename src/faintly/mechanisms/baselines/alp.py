@@ -202,6 +202,11 @@ class Alp(Mechanism):
             total += sign * int(counts @ self._said[0])
         return total
 
+    @property
+    def draws_sum(self) -> bool:
+        """Return True: reading costs far more than drawing."""
+        return True
+
     def simulated_totals(
         self,
         vectors: VectorBatch,

@@ -154,6 +154,11 @@ class Naive(Mechanism):
         columns = ids.astype(np.int64)
         return batch.fields.sum(axis=0, dtype=np.int64)[columns] - len(batch) * self.noise.range
 
+    @property
+    def draws_sum(self) -> bool:
+        """Return True: a report is as long as the universe."""
+        return True
+
     def simulated_totals(
         self,
         vectors: VectorBatch,

@@ -189,6 +189,11 @@ class Pckv(Unhashed):
         answers = batch.fields[:, ids.astype(np.int64)]
         return (answers == 1).sum(axis=0) - (answers == 2).sum(axis=0)
 
+    @property
+    def draws_sum(self) -> bool:
+        """Return whether a report answers for every key."""
+        return self.odds.form == "ue"
+
     def simulated_totals(
         self, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
     ) -> IntArray:
