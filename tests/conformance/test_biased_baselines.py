@@ -7,8 +7,10 @@ is that it equals the number which `relative_bias` states; mutants fail each che
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from faintly.core import SparseVector, VectorBatch
 from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import checks, mechanism_of
 from faintly.mechanisms.baselines import _alp_estimate
@@ -152,6 +154,9 @@ def test_the_stated_bias_of_alp_is_exact(epsilon, alpha, authors):
     assert mean[1] == pytest.approx(0.0, abs=1e-12)
     assert variance[1] == pytest.approx(mechanism.predicted_variance(1), rel=1e-9)
     assert variance.max() <= mechanism.worst_variance() * (1 + 1e-9)
+    one = VectorBatch.of([SparseVector(np.arange(1), np.ones(1))])
+    ids = np.arange(2, dtype=np.uint64)
+    assert variance == pytest.approx(mechanism.predicted_variances(one, ids), rel=1e-9)
     assert mechanism.relative_bias() > 0.3
 
 

@@ -151,7 +151,7 @@ def _panel(axes: "Axes", experiment: Experiment, measure: str, curves: list[Curv
     scatter = experiment.axis == "bytes"
     for curve in curves:
         if curve.cells[0].method is ZERO:
-            _zero_line(axes, curve, across=scatter)
+            _zero_line(axes, curve, named=scatter)
             continue
         look = curve.look
         axes.errorbar(
@@ -186,12 +186,20 @@ def _front(axes: "Axes", curves: list[Curve]) -> None:
         axes.step(*zip(*best, strict=True), where="post", color="0.7", linewidth=4, zorder=0.5)
 
 
-def _zero_line(axes: "Axes", curve: Curve, *, across: bool) -> None:
-    look: dict[str, Any] = {"color": curve.look.colour, "linestyle": curve.look.line, "zorder": 1}
-    if not across:
-        axes.plot(curve.x, curve.y, linewidth=curve.look.width, **look)
+def _zero_line(axes: "Axes", curve: Curve, *, named: bool) -> None:
+    """Draw the all-zero answer, across the panel where it has one place only or none."""
+    look: dict[str, Any] = {
+        "color": curve.look.colour,
+        "linestyle": curve.look.line,
+        "linewidth": curve.look.width,
+        "zorder": 1,
+    }
+    if len(curve.x) > 1 and not named:
+        axes.plot(curve.x, curve.y, **look)
         return
-    axes.axhline(curve.y[0], linewidth=curve.look.width, **look)
+    axes.axhline(curve.y[0], **look)
+    if not named:
+        return
     axes.annotate(
         curve.label,
         xy=(0.01, curve.y[0]),

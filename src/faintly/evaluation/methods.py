@@ -119,6 +119,15 @@ METHODS = {
             look=Look(colour=BLUE, marker="s", line=DASHED, width=2.0),
         ),
         Method(
+            name="ours-sets",
+            label="ours, no negative values",
+            mechanism="projection-choice",
+            # More groups gain 2 % at most, and the bins that values of one sign want are many.
+            options={"form": "unsigned", "groups": 4, "decode": "direct"},
+            units=(USER,),
+            look=Look(colour=BLUE, marker="s", line=DASHED, width=2.0),
+        ),
+        Method(
             name="paper",
             label="paper",
             mechanism="signed-binning",
@@ -250,6 +259,15 @@ METHODS = {
             mechanism="retrieval-gf",
             units=(EVENT,),
             look=Look(colour=BLUE, marker="^", line=DASHED),
+        ),
+        Method(
+            name="retrieval-polynomial",
+            label="retrieval-gf, never over k items",
+            mechanism="retrieval-gf",
+            options={"form": "polynomial"},
+            hard_sparsity=True,
+            units=(EVENT,),
+            look=Look(colour=BLUE, marker="s", line=DASHED),
         ),
         Method(
             name="projection",

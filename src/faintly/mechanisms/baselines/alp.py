@@ -42,6 +42,7 @@ from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, r
 from faintly.mechanisms.baselines import _alp_estimate as estimate
 from faintly.mechanisms.baselines import _alp_simulation as simulation
 from faintly.mechanisms.baselines._unhashed import growth
+from faintly.mechanisms.simulation import mean_square, means_at
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import round_unbiased
@@ -237,6 +238,14 @@ class Alp(Mechanism):
     def predicted_variance(self, mean_square: float) -> float:
         """Return n·Var at a key nobody holds; `mean_square` counts as so many items of value 1."""
         return estimate.moments(self._shape, 0.0, mean_square)[1]
+
+    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return n·Var about the biased mean, which values are taken to share in proportion."""
+        others = mean_square(vectors)
+        quiet = self.predicted_variance(others)
+        mean, loud = estimate.moments(self._shape, 1.0, max(0.0, others - 1))
+        more = (loud - quiet) * np.abs(vectors.values) - (mean * vectors.values) ** 2
+        return quiet + means_at(vectors, more, ids)
 
     def worst_variance(self) -> float:
         """Return the mean square at a key that nobody, or everyone, holds."""
