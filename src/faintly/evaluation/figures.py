@@ -1,7 +1,7 @@
 """Figures of experiments, as SVG and PNG: for paper, screens and colour-blind readers.
 
-A method has one colour of Okabe and Ito's palette, one marker and one line style, so that any
-one of the three tells it apart. Names stand at the right end of the curves, in their order.
+A method has one colour of Okabe and Ito's palette, one marker and one line style; no two methods
+share colour and marker. Names stand at the right end of the curves, in their order.
 Bars are standard errors over the runs. The dotted grey line is the all-zero answer; the broad
 grey steps of a plot over bytes are its Pareto front.
 """

@@ -125,7 +125,7 @@ METHODS = {
             # More groups gain 2 % at most, and the bins that values of one sign want are many.
             options={"form": "unsigned", "groups": 4, "decode": "direct"},
             units=(USER,),
-            look=Look(colour=BLUE, marker="s", line=DASHED, width=2.0),
+            look=Look(colour=BLUE, marker="p", line=DASHED, width=2.0),
         ),
         Method(
             name="paper",
@@ -198,7 +198,7 @@ METHODS = {
             options={"form": "grr"},
             units=(USER, L1),
             stronger=True,
-            look=Look(colour=SKY, marker="h", line=DASHED),
+            look=Look(colour=SKY, marker="D", line=DASHED),
         ),
         Method(
             name="pckv-ue",
@@ -267,7 +267,7 @@ METHODS = {
             options={"form": "polynomial"},
             hard_sparsity=True,
             units=(EVENT,),
-            look=Look(colour=BLUE, marker="s", line=DASHED),
+            look=Look(colour=BLUE, marker="*", line=DASHED),
         ),
         Method(
             name="projection",
@@ -283,7 +283,7 @@ METHODS = {
             mechanism="projection-choice",
             options={"groups": 256},
             units=(USER,),
-            look=Look(colour=BLUE, marker="^", line=DOTTED),
+            look=Look(colour=BLUE, marker=">", line=DOTTED),
         ),
         Method(
             name="projection-direct",
@@ -291,7 +291,7 @@ METHODS = {
             mechanism="projection-choice",
             options={"groups": SWEEP_GROUPS, "decode": "direct"},
             units=(USER,),
-            look=Look(colour=BLUE, marker="D", line=DASH_DOT),
+            look=Look(colour=BLUE, marker="<", line=DASH_DOT),
         ),
     )
 }
