@@ -251,3 +251,17 @@ def test_no_reports_no_items_no_keys(name):
     fields = mechanism.randomize(empty, np.arange(5, dtype=np.uint64), seeded(1, "noise"))
     batch = ReportBatch(mechanism.plan.digest, np.arange(5, dtype=np.uint64), fields)
     assert mechanism.read(batch, np.zeros(0, np.uint64)).tolist() == []
+
+
+@pytest.mark.parametrize("decode", ["table", "direct"])
+def test_the_bit_of_the_authors_settings_reads_as_one_sign(decode):
+    """Whatever the decoding: +1 or -1 at every key, and the other sign for the other bit."""
+    mechanism = build("signed-binning-published", decode=decode)
+    assert mechanism.response is not None
+    ids, seeds = np.arange(1000, dtype=np.uint64), np.full(1, 5, dtype=np.uint64)
+    minus, plus = (
+        mechanism.read(ReportBatch(mechanism.plan.digest, seeds, np.array([[bit]], np.uint32)), ids)
+        for bit in (0, 1)
+    )
+    assert set(plus.tolist()) == {-1, 1}
+    assert (minus == -plus).all()

@@ -19,8 +19,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from faintly import kernels
 from faintly.core import (
     Budget,
+    Cells,
     EventLevel,
     FloatArray,
     Guarantee,
@@ -154,6 +156,13 @@ class SignedBinningPublished(SignedBinning):
         if self.response is None:
             return super()._values(batch)
         return 2 * batch.fields.astype(np.int64, order="C") - 1
+
+    def cells(self, batch: ReportBatch) -> Cells:
+        """Return the cell of the bit, of weight +1 or -1, or the cells of the bins."""
+        if self.response is None:
+            return super().cells(batch)
+        doubled = batch.fields * np.uint32(2)  # 2 or 0, about a middle of 1
+        return Cells(*kernels.linear_cells(batch.hash_seeds, doubled, 1, self.maps))
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
         """Return n·Var: of the bit, what it stands for squared, less the squared mean."""
