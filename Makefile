@@ -2,6 +2,7 @@
 PYTHON ?= python3
 SEEDS ?= 2 3 4 5 6
 DEMO_ARGS ?=
+REPRODUCE_ARGS ?= all
 BENCHMARKS ?= tables decode clients server stream peers
 
 VENV := .venv
@@ -11,7 +12,7 @@ SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/faintly/kernel
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-numpy sanitize check stat vectors docs cli-reference bench peers clean
+.PHONY: help demo test test-numpy sanitize check stat vectors docs cli-reference reproduce bench peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -52,6 +53,9 @@ docs: $(VENV)/dev.stamp ## build the documentation into site/, warnings are erro
 
 cli-reference: $(VENV)/dev.stamp ## regenerate docs/reference/cli.md from the command line itself
 	$(BIN)/python scripts/cli_reference.py
+
+reproduce: $(VENV)/demo.stamp ## every experiment of the evaluation: make reproduce REPRODUCE_ARGS="all --quick"
+	@$(BIN)/faintly reproduce $(REPRODUCE_ARGS)
 
 bench: $(VENV)/dev.stamp peers ## every benchmark beside every peer; results, plot and tables
 	@for name in $(BENCHMARKS); do \

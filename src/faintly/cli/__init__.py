@@ -11,6 +11,7 @@ from faintly.cli import aggregate, audit, encode, inspect, ledger, plan, query, 
 from faintly.cli import bench as bench_command
 from faintly.cli import demo as demo_command
 from faintly.cli import merge as merge_command
+from faintly.cli import reproduce as reproduce_command
 from faintly.cli import simulate as simulate_command
 from faintly.cli.output import emit
 from faintly.errors import FaintlyError
@@ -29,6 +30,7 @@ app.command()(query.query)
 app.command()(top.top)
 app.command()(inspect.inspect)
 app.command()(simulate_command.simulate)
+app.command()(reproduce_command.reproduce)
 app.command()(audit.audit)
 app.command()(ledger.ledger)
 app.command()(demo_command.demo)

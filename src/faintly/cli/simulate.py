@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def simulate(
     plan: PlanFile,
     data: Annotated[
-        Path, typer.Option(help="Parquet, CSV or JSONL with client, item (or key), value.")
+        Path, typer.Option(help="Parquet, CSV, JSONL or FIMI with client, item (or key), value.")
     ],
     runs: Annotated[int, typer.Option(min=1, help="Independent runs.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of data cut, hashing and noise.")] = 1,

@@ -5,7 +5,7 @@ Errors here name the row and the rule, and never a value, a key or a client.
 
 from faintly.data.files import find_dataset, read_names, read_records
 from faintly.data.inputs import vectors_from
-from faintly.data.records import Records, cut, to_vectors, true_means, with_names
+from faintly.data.records import Records, cut, to_vectors, true_means, vectors_in, with_names
 
 __all__ = [
     "Records",
@@ -16,5 +16,6 @@ __all__ = [
     "to_vectors",
     "true_means",
     "vectors_from",
+    "vectors_in",
     "with_names",
 ]

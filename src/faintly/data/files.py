@@ -1,6 +1,7 @@
 """Datasets on disk: one file of rows, or a folder with `data.parquet` in it.
 
-A folder may also hold `items.parquet`, which names the integer items.
+A folder may also hold `items.parquet`, which names the integer items. A CSV file with
+MovieLens' columns is read as ratings, and .dat and .fimi files as sets.
 """
 
 import os
@@ -10,19 +11,23 @@ from typing import Any
 import numpy as np
 
 from faintly.data.columns import Source
+from faintly.data.fimi import read_fimi
+from faintly.data.movielens import is_ratings, read_ratings
 from faintly.data.records import Records
 from faintly.data.tables import load, records_from_arrow
 from faintly.data.text import key_column, read_csv, read_jsonl
 from faintly.errors import InvalidData
 
 DATA_FOLDER = "FAINTLY_DATA"  # environment variable with the folder of named datasets
-READABLE = (".parquet", ".csv", ".jsonl", ".ndjson")
+SETS = (".dat", ".fimi")
+READABLE = (".parquet", ".csv", ".jsonl", ".ndjson", *SETS)
 
 
 def read_records(path: str | Path) -> Records:
-    """Return the rows of a Parquet, CSV or JSON-lines file, or of a dataset folder.
+    """Return the rows of a Parquet, CSV, JSON-lines or FIMI file, or of a dataset folder.
 
     Columns are client, item or key, and optionally value (1.0 where there is none).
+    MovieLens' ratings.csv is known by its own columns.
 
     Raises:
         InvalidData: the file is missing, empty, not of its kind, or a row breaks a rule.
@@ -32,8 +37,10 @@ def read_records(path: str | Path) -> Records:
     suffix = file.suffix.lower()
     if suffix == ".parquet":
         return _read_parquet(file)
+    if suffix in SETS:
+        return read_fimi(file)
     if suffix == ".csv":
-        return read_csv(file)
+        return read_ratings(file) if is_ratings(file) else read_csv(file)
     if suffix in READABLE:
         return read_jsonl(file)
     raise InvalidData(f"{file.name} is not one of {', '.join(READABLE)}; convert it first")
@@ -60,12 +67,17 @@ def read_names(path: str | Path) -> tuple[str, ...] | None:
     return tuple(names[position] for position in order.tolist())
 
 
-def find_dataset(name: str | Path) -> Path:
-    """Return the file or folder that `name` means: a path, or a name under FAINTLY_DATA."""
+def find_dataset(name: str | Path, folder: str | Path | None = None) -> Path:
+    """Return the file or folder that `name` means: a path, or a name under a folder.
+
+    Args:
+        name: a path, or the name of a dataset.
+        folder: where named datasets are; by default what FAINTLY_DATA says.
+    """
     path = Path(name)
-    if _is_dataset(path):
+    if folder is None and _is_dataset(path):
         return path
-    root = os.environ.get(DATA_FOLDER)
+    root = os.environ.get(DATA_FOLDER) if folder is None else str(folder)
     if root and path.name == str(path) and _is_dataset(Path(root) / path):
         return Path(root) / path
     if path.is_file():
@@ -78,8 +90,9 @@ def find_dataset(name: str | Path) -> Path:
             "folder that holds named datasets"
         )
     known = sorted(entry.name for entry in Path(root).glob("*") if _is_dataset(entry))
+    where = DATA_FOLDER if folder is None else "the data folder"
     raise InvalidData(
-        f"no file or dataset {str(name)!r}; {DATA_FOLDER} has {', '.join(known) or 'no datasets'}"
+        f"no file or dataset {str(name)!r}; {where} has {', '.join(known) or 'no datasets'}"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from faintly.core import AnyArray, FloatArray, IdArray, IntArray, Key, Plan, VectorBatch
+from faintly.core import AnyArray, FloatArray, IdArray, IntArray, Key, Plan, Universe, VectorBatch
 from faintly.data.columns import Source, check_values
 from faintly.errors import InvalidData, InvalidVector
 
@@ -83,7 +83,12 @@ def to_vectors(records: Records, plan: Plan) -> VectorBatch:
     Raises:
         InvalidData: a key is outside the plan's universe, or a client holds an item twice.
     """
-    ids = _key_ids(records, plan)[records.codes]
+    return vectors_in(records, plan.universe, plan.salt)
+
+
+def vectors_in(records: Records, universe: Universe, salt: bytes = b"") -> VectorBatch:
+    """Return what `to_vectors` returns, for data that has a universe and no plan yet."""
+    ids = _key_ids(records, universe, salt)[records.codes]
     try:
         return VectorBatch.from_rows(records.clients, ids, records.values, records.count)
     except InvalidVector:
@@ -143,16 +148,16 @@ def true_means(vectors: VectorBatch, ids: IdArray) -> FloatArray:
     return np.asarray(sums[back] / len(vectors), dtype=np.float64)
 
 
-def _key_ids(records: Records, plan: Plan) -> IdArray:
+def _key_ids(records: Records, universe: Universe, salt: bytes) -> IdArray:
     keys = records.keys
-    if plan.universe.kind == "indexed" and not isinstance(keys, np.ndarray):
+    if universe.kind == "indexed" and not isinstance(keys, np.ndarray):
         keys = [_index(key) for key in keys]
     try:
-        return plan.ids(keys, private=True)
+        return universe.ids(keys, salt, private=True)
     except InvalidVector:
-        refused = _refusal(keys, plan)[records.codes]
+        refused = _refusal(keys, universe, salt)[records.codes]
     # Keys are distinct but rows repeat them: point at the first row that holds a refused one.
-    raise records.source.refuse(int(np.argmax(refused)), _key_rule(plan)) from None
+    raise records.source.refuse(int(np.argmax(refused)), _key_rule(universe)) from None
 
 
 def _index(key: Key) -> Key:
@@ -163,19 +168,18 @@ def _index(key: Key) -> Key:
     return int(key) if len(key) <= MAX_INDEX_DIGITS and str(int(key)) == key else key
 
 
-def _refusal(keys: AnyArray | Sequence[Key], plan: Plan) -> AnyArray:
-    """Return which keys the plan refuses, one by one: slow, and only on the way to an error."""
+def _refusal(keys: AnyArray | Sequence[Key], universe: Universe, salt: bytes) -> AnyArray:
+    """Return which keys the universe refuses, one by one: slow, and only on the way to an error."""
     refused = np.zeros(len(keys), dtype=bool)
     for position in range(len(keys)):
         try:
-            plan.ids(keys[position : position + 1], private=True)
+            universe.ids(keys[position : position + 1], salt, private=True)
         except InvalidVector:
             refused[position] = True
     return refused
 
 
-def _key_rule(plan: Plan) -> str:
-    universe = plan.universe
+def _key_rule(universe: Universe) -> str:
     if universe.kind == "indexed":
         assert universe.size is not None
         return (

@@ -12,7 +12,7 @@ import numpy as np
 from faintly.core import AnyArray, FloatArray, IntArray
 from faintly.data.columns import Source, number_labels, number_values
 from faintly.data.records import Records
-from faintly.data.text import key_column
+from faintly.data.text import NOT_A_NUMBER, key_column
 from faintly.errors import MissingDependency
 
 MISSING = "{} is missing; fill the cell or drop the row"
@@ -96,8 +96,21 @@ def _arrow_values(column: Any, source: Source) -> FloatArray:
         column = column.cast(column.type.value_type)
     kind = column.type
     if not (types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind)):
+        if _label_type(kind) is not None:
+            source.check(_no_numbers(column), NOT_A_NUMBER)
         raise source.refuse_all("needs numbers in column value; convert the column")
     return _array(column.cast(arrow.float64(), safe=False)).astype(np.float64)
+
+
+def _no_numbers(column: Any) -> AnyArray:
+    """Return which texts spell no number: slow, and only on the way to an error."""
+    bad = np.zeros(len(column), dtype=bool)
+    for row, text in enumerate(column.to_pylist()):
+        try:
+            float(text)
+        except ValueError:
+            bad[row] = True
+    return bad
 
 
 def _is_integer(kind: Any) -> bool:

@@ -1,4 +1,4 @@
-"""How accurate: runs on data whose truth is known."""
+"""How accurate: runs on data whose truth is known, and the paper's experiments."""
 
 from faintly.evaluation.simulate import Simulation, simulate
 

@@ -2,20 +2,25 @@
 
 Every run draws fresh seeds and fresh noise from seeded sources, so runs are independent
 and the whole can be repeated. The truth is the mean over all clients of the plan.
+
+Where a report is as long as the universe, the sum of all reports is drawn from its law instead,
+and standard errors are those that the mechanism predicts from what the clients hold.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from faintly.client import randomize_all
-from faintly.core import FloatArray, IdArray, Key, Plan, VectorBatch
+from faintly.core import FloatArray, IdArray, Plan, VectorBatch
+from faintly.core.estimate import normal_quantile
 from faintly.engine import Reader, aggregate
-from faintly.mechanisms import mechanism_of
-from faintly.primitives.entropy import seeded
+from faintly.mechanisms import Mechanism, mechanism_of
+from faintly.primitives.entropy import Rng, seeded
 
 TOP = 20
+LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,34 +94,56 @@ def simulate(
         seed: of seeds and noise.
         on_run: called after each run, for progress.
     """
-    measured = []
+    mechanism, measured = mechanism_of(plan), []
+    answers = _drawn if mechanism.draws_sum else _made
     for run in range(runs):
         public, secret = (seeded(seed, f"{part}/{run}") for part in ("public", "secret"))
-        sketch = aggregate(plan, randomize_all(plan, vectors, public, secret))
-        measured.append(_measure(Reader(sketch), ids, ids.tolist(), truth))
+        mean, stderr = answers(mechanism, vectors, ids, public, secret)
+        measured.append(_measure(mean, stderr, truth, len(vectors)))
         on_run()
     return Simulation(
         runs=tuple(measured),
         reports=len(vectors),
         keys=len(ids),
-        bytes=mechanism_of(plan).layout.record_bytes,
+        bytes=mechanism.layout.record_bytes,
         zero_linf=float(np.abs(truth).max(initial=0)),
         zero_mse=float((truth**2).mean()),
     )
 
 
-def _measure(reader: Reader, ids: IdArray, keys: Sequence[Key], truth: FloatArray) -> Run:
-    estimates = reader.estimate_ids(ids, keys)
-    error = estimates.mean - truth
-    covered = (estimates.low <= truth) & (truth <= estimates.high)
+Answers = tuple[FloatArray, FloatArray]  # mean and standard error of each key
+
+
+def _made(
+    mechanism: Mechanism, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
+) -> Answers:
+    """Return what the engine answers to reports that clients made."""
+    sketch = aggregate(mechanism.plan, randomize_all(mechanism.plan, vectors, public, secret))
+    estimates = Reader(sketch).estimate_ids(ids, ids)
+    return estimates.mean, estimates.stderr
+
+
+def _drawn(
+    mechanism: Mechanism, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
+) -> Answers:
+    """Return means by the law of the sum of all reports, which are too long to make."""
+    clients = max(1, len(vectors))
+    totals = mechanism.simulated_totals(vectors, ids, public, secret)
+    variances = mechanism.predicted_variances(vectors, ids)
+    return totals * np.float64(mechanism.scale / clients), np.sqrt(variances / clients)
+
+
+def _measure(mean: FloatArray, stderr: FloatArray, truth: FloatArray, reports: int) -> Run:
+    error = mean - truth
+    covered = np.abs(error) <= normal_quantile(LEVEL) * stderr
     top = np.argsort(-truth, kind="stable")[:TOP]
-    found = np.argsort(-estimates.mean, kind="stable")[:TOP]
+    found = np.argsort(-mean, kind="stable")[:TOP]
     mse = float((error**2).mean())
     return Run(
         linf=float(np.abs(error).max()),
         mse=mse,
-        n_mse=mse * estimates.reports,
-        predicted_n_var=float((estimates.stderr**2).mean() * estimates.reports),
+        n_mse=mse * reports,
+        predicted_n_var=float((stderr**2).mean() * reports),
         coverage95=float(covered.mean()),
         coverage95_top20=float(covered[top].mean()),
         top20_recall=len(np.intersect1d(top, found)) / len(top),

@@ -1,6 +1,7 @@
 """One file per mechanism, its proof note beside it.
 
-Every module of this package is imported once, so that a new file registers itself.
+Every module of this package and of its subpackages is imported once, so that a new file
+registers itself.
 """
 
 import importlib
@@ -16,7 +17,7 @@ from faintly.mechanisms.base import (
     mechanism_of,
 )
 
-for _module in pkgutil.iter_modules(__path__, prefix=f"{__name__}."):
+for _module in pkgutil.walk_packages(__path__, prefix=f"{__name__}."):
     importlib.import_module(_module.name)
 
 __all__ = [

@@ -46,6 +46,7 @@ from faintly.core import (
 )
 from faintly.core.plan import check_budget, check_sizes
 from faintly.errors import InvalidPlan, TooManyItems
+from faintly.mechanisms import simulation
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
 from faintly.primitives.hashing import LinearMaps
@@ -87,6 +88,7 @@ class Mechanism(ABC):
     """Public parameters of one collection; both sides hold the same object."""
 
     name: ClassVar[str]
+    baseline: ClassVar[bool] = False  # shown beside ours; the planner takes one only by name
     plan: Plan
     layout: Layout
     scale: float  # mean = scale · (integer that `read` or the tables give) / reports
@@ -169,6 +171,26 @@ class Mechanism(ABC):
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return, for each id, the integer that the tables of these reports would give."""
 
+    def simulated_totals(
+        self, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
+    ) -> IntArray:
+        """Return integers with the law of `read` over one report of each vector.
+
+        By default the reports are made and read; see `draws_sum`.
+
+        Args:
+            vectors: one per client, empty ones included.
+            ids: keys to ask about.
+            public: source of the seeds that reports carry.
+            secret: source of the noise; must not share a generator with `public`.
+        """
+        return simulation.totals(self, vectors, ids, public, secret)
+
+    @property
+    def draws_sum(self) -> bool:
+        """Return whether `simulated_totals` draws the sum of all reports, and makes none."""
+        return False
+
     def gather(self, transformed: TableArray, ids: IdArray) -> IntArray:
         """Return the integers (maps, ids) that the transformed tables hold for each id."""
         return kernels.gather(transformed, ids, self.maps, self.table_shape[0] // self.maps.maps)
@@ -231,6 +253,20 @@ class Mechanism(ABC):
         Args:
             mean_square: mean over clients of the sum of their squared values.
         """
+
+    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return the n·Var to expect at each id from these very vectors, to judge simulations by.
+
+        The vectors are one per client, empty ones included, of at most k items each.
+        """
+        more = self.louder * np.abs(vectors.values) - vectors.values**2
+        quiet = self.predicted_variance(simulation.mean_square(vectors))
+        return quiet + simulation.means_at(vectors, more, ids)
+
+    @property
+    def louder(self) -> float:
+        """Return what a value of 1 adds to the second moment of a report at its key."""
+        return 0.0
 
     def worst_variance(self) -> float:
         """Return the largest n·Var over all inputs of at most k items."""
@@ -334,9 +370,9 @@ def register(name: str) -> Callable[[type[Mechanism]], type[Mechanism]]:
     return add
 
 
-def mechanism_names() -> list[str]:
-    """Return the names of all mechanisms, sorted."""
-    return sorted(_REGISTRY)
+def mechanism_names(*, baselines: bool = True) -> list[str]:
+    """Return the names of all mechanisms, sorted; without baselines, of those to choose from."""
+    return sorted(name for name, one in _REGISTRY.items() if baselines or not one.baseline)
 
 
 def mechanism_class(name: str) -> type[Mechanism]:

@@ -183,25 +183,37 @@ def exact_delta(
 def exact_bias(mechanism: Mechanism, values: Sequence[float]) -> FloatArray:
     """Return expectation minus truth of the estimate at each item and at one that is not held.
 
+    Args:
+        mechanism: one whose reports `law` lists in the order of their fields, last one fastest.
+        values: values of items 0, 1, 2, …
+    """
+    bias: FloatArray = exact_moments(mechanism, values)[0] - np.array([*values, 0.0])
+    return bias
+
+
+def exact_moments(mechanism: Mechanism, values: Sequence[float]) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of one report's estimate at each item and at one not held.
+
     The expectation is over every outcome of the hash, all equally likely, and every report.
     Each outcome is represented by a seed that has it, and reports are read by the server's
-    own `read`, so that hash, law and decoding must agree for the bias to vanish.
+    own `read`, so that hash, law and decoding must agree for the mean to be the truth.
 
     Args:
         mechanism: one whose reports `law` lists in the order of their fields, last one fastest.
         values: values of items 0, 1, 2, …
     """
     ids = np.arange(len(values) + 1, dtype=np.uint64)
-    truth = np.array([*values, 0.0])
     limits = mechanism.layout.limits
     reports = np.array(list(itertools.product(*map(range, limits))), dtype=np.uint32)
-    laws, total = Laws(mechanism), np.zeros(len(ids))
+    laws, total, squares = Laws(mechanism), np.zeros(len(ids)), np.zeros(len(ids))
     seeds = _seed_of_each(mechanism, ids)
     for outcome, seed in seeds.items():
         chances = laws.of(tuple(values), outcome[: len(values)])
-        total += chances @ _readings(mechanism, seed, reports, ids)
-    bias: FloatArray = total / len(seeds) - truth
-    return bias
+        said = _readings(mechanism, seed, reports, ids)
+        total += chances @ said
+        squares += chances @ said**2
+    mean: FloatArray = total / len(seeds)
+    return mean, squares / len(seeds) - mean**2
 
 
 def _seed_of_each(mechanism: Mechanism, ids: IdArray) -> dict[Any, int]:

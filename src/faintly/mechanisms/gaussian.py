@@ -36,6 +36,7 @@ from faintly.core import (
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
+from faintly.mechanisms import simulation
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
 from faintly.primitives import gaussian
 from faintly.primitives.entropy import Rng
@@ -77,7 +78,7 @@ class Gaussian(Mechanism):
                 f"{LEAST_DELTA}), or use retrieval-l1 with form polynomial, which is pure"
             )
         keys = _keys(request.universe)
-        steps, variance = _least_noise(request, request.unit.distance, keys)
+        steps, variance = least_noise(request, request.unit.distance, keys)
         tail = math.sqrt(2 * variance * math.log(20 * request.clients * keys / request.failure))
         parameters = {"steps": steps, "variance": variance, "range": steps + math.ceil(tail)}
         return Calibrated(parameters=parameters, hashing=Hashing(family=FAMILY))
@@ -128,8 +129,8 @@ class Gaussian(Mechanism):
         assert isinstance(self.plan.unit, WithinL1)
         epsilon = self.plan.budget.epsilon
         reach = self.plan.unit.distance
-        _check_rounding(epsilon, reach, self.steps, self.variance_steps)
-        delta = _delta(epsilon, reach, self.steps, self.variance_steps, self.keys)
+        check_rounding(epsilon, reach, self.steps, self.variance_steps)
+        delta = kept_delta(epsilon, reach, self.steps, self.variance_steps, self.keys)
         return Guarantee(self.plan.unit, Budget(epsilon, min(delta, 1 - 2.0**-53)), THEOREM)
 
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:  # noqa: ARG002
@@ -164,6 +165,11 @@ class Gaussian(Mechanism):
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return the variance of the noise, which does not depend on what clients hold."""
         return self.variance_steps / self.steps**2
+
+    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return noise and rounding."""
+        rounding = simulation.rounding_variance(vectors.values, self.steps)
+        return self.predicted_variance(0.0) + simulation.means_at(vectors, rounding, ids)
 
     def worst_variance(self) -> float:
         """Return noise and rounding of a value half a step off the grid."""
@@ -239,7 +245,8 @@ def _square(reach: float, steps: int) -> float:
     return reach * steps * _largest_move(reach, steps)
 
 
-def _delta(epsilon: float, reach: float, steps: int, variance: int, keys: int) -> float:
+def kept_delta(epsilon: float, reach: float, steps: int, variance: int, keys: int) -> float:
+    """Return the delta of Theorem 1 for changes of L1 norm `reach`."""
     return gaussian.delta_at(epsilon, _square(reach, steps), variance, keys)
 
 
@@ -250,7 +257,8 @@ def _rounds_freely(epsilon: float, reach: float, steps: int, variance: int) -> b
     return all(gaussian.rounding_is_free(rate * near, most) for near in (1 - 1e-6, 1 + 1e-6))
 
 
-def _check_rounding(epsilon: float, reach: float, steps: int, variance: int) -> None:
+def check_rounding(epsilon: float, reach: float, steps: int, variance: int) -> None:
+    """Refuse a grid on which rounding is not free, so that Theorem 1 does not apply."""
     if not _rounds_freely(epsilon, reach, steps, variance):
         raise BoundDoesNotApply(
             f"a grid of {steps} steps is too coarse for Gaussian noise of this size; "
@@ -258,7 +266,7 @@ def _check_rounding(epsilon: float, reach: float, steps: int, variance: int) -> 
         )
 
 
-def _least_noise(request: Request, reach: float, keys: int) -> tuple[int, int]:
+def least_noise(request: Request, reach: float, keys: int) -> tuple[int, int]:
     """Return steps and variance: the coarsest grid whose rounding is free at the least noise."""
     epsilon, delta = request.budget.epsilon, request.budget.delta
     steps = 1
@@ -279,11 +287,11 @@ def _least_variance(
     epsilon: float, delta: float, reach: float, steps: int, keys: int
 ) -> int | None:
     low, high = gaussian.SMOOTHED, gaussian.MAX_VARIANCE  # delta fails at low, holds at high
-    if _delta(epsilon, reach, steps, high, keys) > delta:
+    if kept_delta(epsilon, reach, steps, high, keys) > delta:
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        if _delta(epsilon, reach, steps, middle, keys) > delta:
+        if kept_delta(epsilon, reach, steps, middle, keys) > delta:
             low = middle
         else:
             high = middle

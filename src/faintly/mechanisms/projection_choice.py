@@ -304,6 +304,15 @@ class ProjectionChoice(Mechanism):
         """Return n·Var at a key nobody holds, which does not depend on what people hold."""
         return constants.unheld_variance(self.shape, self._odds)
 
+    @property
+    def louder(self) -> float:
+        """Return how much more often a held item is hit, squared scale included; 0 without bins.
+
+        With signed bins it is a bound.
+        """
+        held = constants.held_variance(self.shape, self._odds)
+        return held + 1 - constants.unheld_variance(self.shape, self._odds)
+
     def worst_variance(self) -> float:
         """Return the largest n·Var over all values of an item, ghosts included."""
         return constants.worst_variance(self.shape, self._odds) + self._ghosts(self.plan.clients)

@@ -235,8 +235,12 @@ class RetrievalGf(Mechanism):
         k = self.plan.sparsity
         # Σ|v| is what collides; given Σv² over at most k items it is at most √(k·Σv²).
         load = min(k, math.sqrt(k * mean_square))
-        louder = self.channel.present_moment - self.channel.absent_moment
-        return self.channel.absent_moment + load * self._collision * louder
+        return self.channel.absent_moment + load * self._collision * self.louder
+
+    @property
+    def louder(self) -> float:
+        """Return by how much a held item answers more loudly than an absent one."""
+        return self.channel.present_moment - self.channel.absent_moment
 
     @property
     def _collision(self) -> float:

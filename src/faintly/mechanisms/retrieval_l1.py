@@ -223,6 +223,11 @@ class RetrievalL1(Mechanism):
         """Return the channel's n·Var, which does not depend on what clients hold."""
         return self.channel.absent_moment
 
+    @property
+    def louder(self) -> float:
+        """Return by how much a held item answers more loudly than an absent one."""
+        return self.channel.present_moment - self.channel.absent_moment
+
     def worst_variance(self) -> float:
         """Return the channel's n·Var at the value for which it is largest."""
         return self.channel.worst_variance

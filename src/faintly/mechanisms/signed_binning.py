@@ -37,6 +37,7 @@ from faintly.core import (
 from faintly.core.report import fields_below
 from faintly.errors import TooManyItems
 from faintly.mechanisms import _signed_binning_rows as rows
+from faintly.mechanisms import simulation
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
@@ -179,6 +180,14 @@ class SignedBinning(Mechanism):
         """Return noise plus collisions: what b bins make of `mean_square`."""
         return self.noise_variance + mean_square / self.bins
 
+    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return noise, collisions with all other keys, and rounding."""
+        rounding = simulation.rounding_variance(vectors.values, self.steps)
+        own = simulation.means_at(vectors, rounding, ids)
+        others = simulation.mean_square(vectors) + float(rounding.sum()) / max(1, len(vectors))
+        mine = simulation.means_at(vectors, vectors.values**2, ids) + own
+        return self.noise_variance + own + (others - mine) / self.bins
+
     def influence(self) -> float:
         """Return the largest value that a bin of a report can claim."""
         return self.range / self.steps
@@ -238,8 +247,8 @@ class SignedBinning(Mechanism):
             joint = np.outer(joint, self._bin_law(held)).ravel()
         return joint
 
-    def _bin_law(self, held: Sequence[float]) -> FloatArray:
-        reach = len(held) * self.steps
+    def _raw_law(self, held: Sequence[float]) -> FloatArray:
+        """Return the law of the sum of a bin, rounded but neither clipped nor noisy."""
         raw = np.ones(1)
         for value in held:
             low = math.floor(value * self.steps)
@@ -249,6 +258,10 @@ class SignedBinning(Mechanism):
             if up:
                 one[low + 1 + self.steps] += up
             raw = np.convolve(raw, one)
+        return raw
+
+    def _bin_law(self, held: Sequence[float]) -> FloatArray:
+        raw, reach = self._raw_law(held), len(held) * self.steps
         span = self.range + reach
         shape = noise.laplace_law(list(self.noise), 2 * span + rows.tail_steps(list(self.noise)))
         middle = len(shape) // 2

@@ -79,7 +79,8 @@ def best_by_epsilon(ranking: Ranking) -> dict[str, list[tuple[float, float]]]:
 
 
 def _look(name: str) -> dict[str, Any]:
-    place = mechanism_names().index(name)
+    # Ours come first, so that another baseline changes no colour.
+    place = [*mechanism_names(baselines=False), *mechanism_names()].index(name)
     return {
         "color": COLOURS[place % len(COLOURS)],
         "marker": MARKERS[place % len(MARKERS)],

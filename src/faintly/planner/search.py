@@ -1,5 +1,6 @@
 """The ranking: every mechanism, variant and way of decoding that can serve a wish.
 
+Baselines are for comparison and take part only where the wish names one.
 Nothing here knows a mechanism by name. A mechanism says which variants are worth comparing,
 calibrates each, and predicts its own error; the ranking measures, judges and sorts.
 """
@@ -166,7 +167,7 @@ def _fitted(name: str, wish: Wish, decode: str, options: Mapping[str, Any]) -> C
 
 
 def _variants(wish: Wish, refused: list[Refused]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    names = mechanism_names() if wish.mechanism is None else [wish.mechanism]
+    names = mechanism_names(baselines=False) if wish.mechanism is None else [wish.mechanism]
     for name in names:
         for decode in wish.decodes:
             if wish.options is not None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import AnyArray, Layout, Report, ReportBatch
-from faintly.errors import Reject, ReportRejected
+from faintly.errors import InvalidPlan, Reject, ReportRejected
 
 MAGIC = b"FNTR"
 VERSION = 1
@@ -70,6 +70,11 @@ def encode_report(report: Report, layout: Layout) -> bytes:
 
 def encode_batch(batch: ReportBatch, layout: Layout) -> bytes:
     """Return the batch as bytes, header and checksum included."""
+    if layout.record_bytes > MAX_RECORD_BYTES:
+        raise InvalidPlan(
+            f"a report of this plan has {layout.record_bytes} bytes, and at most "
+            f"{MAX_RECORD_BYTES} can be sent; such a plan is for simulation"
+        )
     head = HEADER.pack(MAGIC, VERSION, batch.plan_digest, layout.record_bytes, len(batch))
     body = head + pack(batch, layout).tobytes()
     return body + struct.pack("<I", zlib.crc32(body))

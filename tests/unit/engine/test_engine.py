@@ -54,6 +54,24 @@ def test_any_split_equals_all_at_once(name, cuts):
     assert Reader(whole).totals(ids).tolist() == wanted
 
 
+@EVERY
+@pytest.mark.parametrize("size", [2**22, 24])
+def test_simulated_totals_are_those_of_the_reports_that_are_made(name, size, monkeypatch):
+    """One block of reports, or several: `size` fields are held at once."""
+    monkeypatch.setattr("faintly.mechanisms.simulation.SIMULATED_FIELDS", size)
+    plan = plan_named(name)
+    mechanism, ids = mechanism_of(plan), some_ids(plan)
+    each = max(1, size // len(mechanism.layout.widths))
+    monkeypatch.setattr("faintly.client.bulk.BATCH_REPORTS", each)
+    clients = VectorBatch.of([SparseVector(ids[: count % 3]) for count in range(50)])
+    sources = lambda: (seeded(1, "public"), seeded(1, "secret"))  # noqa: E731
+    sketch = aggregate(plan, randomize_all(plan, clients, *sources()))
+    wanted = Reader(sketch).totals(ids).tolist()
+    assert mechanism.simulated_totals(clients, ids, *sources()).tolist() == wanted
+    empty = VectorBatch.of([])
+    assert not mechanism.simulated_totals(empty, ids, *sources()).any()
+
+
 @pytest.mark.parametrize("name", ["event-two-bins", "event-open"])
 def test_table_and_direct_agree_integer_for_integer(name):
     table, direct = plan_named(name), plan_named(f"{name}-direct")

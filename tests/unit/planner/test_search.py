@@ -20,7 +20,8 @@ def test_every_mechanism_is_ranked_or_refused_with_a_reason(protect):
     ranking = survey(wish_for(protect=protect, **COMMON))
     seen = {(one.mechanism, one.decode) for one in ranking.candidates}
     seen |= {(one.mechanism, one.decode) for one in ranking.refused}
-    assert seen == {(name, decode) for name in mechanism_names() for decode in ("table", "direct")}
+    names = mechanism_names(baselines=False)
+    assert seen == {(name, decode) for name in names for decode in ("table", "direct")}
     assert all(one.reason for one in ranking.refused)
 
 
@@ -161,6 +162,23 @@ def test_a_new_mechanism_is_ranked_without_being_named(monkeypatch):
     finally:
         search._measure.cache_clear()
     assert "copy" in found
+
+
+def test_a_baseline_is_ranked_only_where_it_is_named(monkeypatch):
+    class Copy(mechanism_class("signed-binning")):
+        name, baseline = "copy", True
+
+    registry = {**{name: mechanism_class(name) for name in mechanism_names()}, "copy": Copy}
+    monkeypatch.setattr("faintly.mechanisms.base._REGISTRY", registry)
+    search._measure.cache_clear()
+    try:
+        unnamed = {one.mechanism for one in rank(protect="event", **COMMON)}
+        named = {one.mechanism for one in rank(protect="event", mechanism="copy", **COMMON)}
+    finally:
+        search._measure.cache_clear()
+    assert "copy" not in unnamed
+    assert "signed-binning" in unnamed
+    assert named == {"copy"}
 
 
 @pytest.mark.parametrize("protect", ["event", "user", "l1:4"])

@@ -1,0 +1,376 @@
+"""Experiments as data: the paper's panels and tables, and ours.
+
+An experiment is a list of points, a point is data with a unit and an epsilon, and at every
+point some methods run. The same point under the same method is the same task, whichever
+experiment asks for it, so that nothing is run twice. Sizes come from a grid:
+
+quick    few points, 20,000 clients: checks the order of the methods within minutes
+default  the paper's sizes up to k = 256
+full     all of the paper's points, k up to 1024
+
+Panels follow Zhou et al. (arXiv:2112.03449), section Evaluation; `paper.json` has the numbers.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from faintly.evaluation.datasets import Data, Stored, Synthetic
+from faintly.evaluation.methods import METHODS
+
+TOP = 100  # coordinates that the paper's panels over epsilon and d look at
+FEW_READS = 10**8  # reports times keys, up to which direct decoding takes about a second
+KEYS = ("all", "top", "some")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One setting: data, what is protected, how well, and which keys are asked about.
+
+    `keys`: all of the universe; the `top` 100 by true mean, and a thousand of the least to
+    check the predicted variance by; or `some`, a thousand spread evenly over the universe.
+    """
+
+    data: Data
+    unit: str
+    epsilon: float
+    keys: str = "all"
+    methods: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Return a name that no other point has, whatever methods it runs."""
+        return f"{self.data.name} | {self.unit} | eps={self.epsilon:g} | {self.keys}"
+
+    @property
+    def decode(self) -> str | None:
+        """Return the decoding that methods are held to: tables where reading would take long."""
+        many = self.keys == "all" and self.data.clients * self.data.universe > FEW_READS
+        return "table" if many else None
+
+    def at(self, axis: str) -> float | str:
+        """Return where the point stands on an axis."""
+        if axis == "distance":
+            return float(self.unit.partition(":")[2])
+        if axis == "data":
+            return self.data.name
+        if axis in ("epsilon", "unit"):
+            return getattr(self, axis)
+        return float(getattr(self.data, axis))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A figure or a table: what is varied, what is measured, and by which methods."""
+
+    name: str
+    title: str
+    question: str
+    axis: str  # sparsity, epsilon, universe, distance or clients of a point; bytes of a report
+    measures: tuple[str, ...]
+    points: tuple[Point, ...]
+    facet: str | None = None  # what splits the points into panels: unit or data
+    table: bool = False  # numbers in rows instead of curves
+    paper: bool = False  # whether the paper has this panel or table
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Return every method of any point, in the order of the registry."""
+        used = {name for point in self.points for name in point.methods}
+        return tuple(name for name in METHODS if name in used)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """The sizes that experiments are made of."""
+
+    name: str
+    runs: int
+    clients: int
+    sparsities: tuple[int, ...]
+    epsilons: tuple[float, ...]
+    universes: tuple[int, ...]
+    distances: tuple[int, ...]
+    crowds: tuple[int, ...]
+    wide: int = 100_000  # universe of the panels that ask about the top 100
+    sparsity: int = 64  # of the panels that vary something else
+    held: int = 100  # sparsity at which event level is compared with the paper
+    stored_epsilons: tuple[float, ...] = (1.0, 2.0, 4.0)
+
+
+QUICK = Grid(
+    name="quick",
+    runs=3,
+    clients=20_000,
+    sparsities=(4, 32),
+    epsilons=(1.0, 3.0),
+    universes=(512, 4096),
+    distances=(1, 4, 32),
+    crowds=(5_000, 20_000),
+    wide=10_000,
+    sparsity=16,
+    held=16,
+    stored_epsilons=(1.0, 3.0),
+)
+DEFAULT = Grid(
+    name="default",
+    runs=10,
+    clients=100_000,
+    sparsities=(1, 4, 16, 64, 256),
+    epsilons=(0.5, 1.0, 1.5, 2.5, 3.5),
+    universes=(64, 512, 4096, 100_000),
+    distances=(1, 4, 16, 64, 128),
+    crowds=(10_000, 30_000, 100_000, 300_000),
+)
+FULL = Grid(
+    name="full",
+    runs=10,
+    clients=100_000,
+    sparsities=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
+    epsilons=(0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5),
+    universes=(64, 128, 256, 512, 1024, 4096, 16_384, 65_536, 100_000),
+    distances=(1, 2, 4, 8, 16, 32, 64, 128),
+    crowds=(10_000, 30_000, 100_000, 300_000, 1_000_000),
+)
+GRIDS = {grid.name: grid for grid in (QUICK, DEFAULT, FULL)}
+
+CLOTHING = Stored("clothing", 47_958, 1_378, 6)
+RENTING = Stored("renting", 105_571, 5_850, 11)
+MOVIES = Stored("movies", 138_493, 26_744, 100)
+KOSARAK = Stored("kosarak100k", 100_000, 23_496, 32)
+NPM = Stored("npm_deps", 229_453, 80_339, 16)
+
+USER = ("ours", "paper", "published", "sampling", "naive", "harmony", "pckv", "pckv-ue", "privkv")
+EVENT = ("ours", "paper", "published", "k-fold", "naive", "alp")
+L1 = ("ours", "ours-limited", "paper", "sampling", "naive", "harmony", "pckv", "pckv-ue")
+SETS = ("ours", "paper", "published", "sampling", "k-fold", "naive", "pckv")
+EVERY = tuple(METHODS)
+LIMITED = (4, 16)  # distances where refusing more than k items buys something; it is slow
+
+
+def _for(unit: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the methods that protect the unit."""
+    return tuple(name for name in names if METHODS[name].protects(unit))
+
+
+def _panels(unit: str, methods: tuple[str, ...], grid: Grid) -> list[Experiment]:
+    """Return the paper's three panels of a unit: error over k, epsilon and d."""
+    level, k = f"{unit} level", grid.sparsity
+
+    def crowd(universe: int, sparsity: int) -> Synthetic:
+        return Synthetic(grid.clients, universe, sparsity)
+
+    by_sparsity = [Point(crowd(4096, held), unit, 1.0, "all", methods) for held in grid.sparsities]
+    by_epsilon = [Point(crowd(grid.wide, k), unit, e, "top", methods) for e in grid.epsilons]
+    by_universe = [Point(crowd(d, k), unit, 1.0, "top", methods) for d in grid.universes]
+    both = ("linf", "mse")
+    return [
+        Experiment(
+            name=f"{unit}-k",
+            title=f"Error against sparsity, {level}, d = 4096, ε = 1",
+            question="How does the error grow with the number of items a client holds?",
+            axis="sparsity",
+            measures=both,
+            points=tuple(by_sparsity),
+            paper=True,
+        ),
+        Experiment(
+            name=f"{unit}-eps",
+            title=f"Error against ε, {level}, d = {grid.wide:,}, k = {k}, top 100 coordinates",
+            question="How does the error fall as the budget grows?",
+            axis="epsilon",
+            measures=both,
+            points=tuple(by_epsilon),
+            paper=True,
+        ),
+        Experiment(
+            name=f"{unit}-d",
+            title=f"Error against the size of the universe, {level}, k = {k}, ε = 1, top 100",
+            question="Does the error depend on the size of the universe?",
+            axis="universe",
+            measures=both,
+            points=tuple(by_universe),
+            paper=True,
+        ),
+    ]
+
+
+def _neighbouring(grid: Grid) -> Experiment:
+    data = Synthetic(grid.clients, 4096, grid.sparsity)
+    slow = ("ours-limited",)
+    points = [
+        Point(data, f"l1:{distance}", 1.0, "some", methods)
+        for distance in grid.distances
+        for methods in [tuple(m for m in L1 if m not in slow or distance in LIMITED)]
+    ]
+    return Experiment(
+        name="neighbouring",
+        title=f"Error against hidden distance L, k = {grid.sparsity}, ε = 1, 1,000 of 4,096 keys",
+        question="What does hiding a smaller change buy?",
+        axis="distance",
+        measures=("linf", "mse"),
+        points=tuple(points),
+        paper=True,
+    )
+
+
+def _table(data: Stored) -> Experiment:
+    points = (
+        Point(data, "event", 1.0, "all", EVENT),
+        Point(data, "user", 1.0, "all", USER),
+    )
+    return Experiment(
+        name=data.name,
+        title=f"{data.name.capitalize()}: n = {data.clients:,}, d = {data.universe:,}, "
+        f"k = {data.sparsity}, ε = 1",
+        question="How far off are the means of real ratings?",
+        axis="data",
+        measures=("bytes", "linf", "mse"),
+        points=points,
+        facet="unit",
+        table=True,
+        paper=True,
+    )
+
+
+def _headline(grid: Grid) -> Experiment:
+    wide = Synthetic(grid.clients, grid.wide, grid.sparsity)
+    normal, signs = (Synthetic(grid.clients, 4096, grid.held, kind) for kind in ("normal", "signs"))
+    event = ("ours", "paper")
+    points = (
+        Point(wide, "user", 1.0, "top", USER),
+        Point(wide, "user", 3.0, "top", ("ours", "paper", "published")),
+        Point(wide, "event", 1.0, "top", EVENT),
+        *(Point(data, "event", e, "some", event) for data in (signs, normal) for e in (1.0, 3.0)),
+    )
+    return Experiment(
+        name="headline",
+        title="Ours against the paper's method at its own parameters",
+        question="By how much is the error smaller at equal ε, and in how many bytes?",
+        axis="data",
+        measures=("bytes", "linf", "mse"),
+        points=points,
+        table=True,
+    )
+
+
+def _pareto(grid: Grid) -> Experiment:
+    data = Synthetic(grid.clients, 4096, grid.sparsity)
+    points = (
+        Point(data, "event", 1.0, "some", _for("event", EVERY)),
+        Point(data, "user", 1.0, "some", tuple(n for n in _for("user", EVERY) if n not in _SETS)),
+    )
+    return Experiment(
+        name="pareto",
+        title=f"Error against bytes, k = {grid.sparsity}, d = 4096, ε = 1",
+        question="What does a smaller error cost in bytes?",
+        axis="bytes",
+        measures=("mse",),
+        points=points,
+        facet="unit",
+    )
+
+
+_SETS = ("ours-sets", "collision", "wheel")  # no negative values; the last two 0 and 1 only
+
+
+def _error_n(grid: Grid) -> Experiment:
+    points = [
+        Point(Synthetic(crowd, 4096, 16), unit, 1.0, "some", methods)
+        for unit, methods in (("event", EVENT), ("user", USER))
+        for crowd in grid.crowds
+    ]
+    return Experiment(
+        name="error-n",
+        title="Error against the number of clients, k = 16, d = 4096, ε = 1",
+        question="How many clients does an error take?",
+        axis="clients",
+        measures=("mse",),
+        points=tuple(points),
+        facet="unit",
+    )
+
+
+def _recall(grid: Grid) -> Experiment:
+    points = [
+        Point(data, unit, epsilon, "all", _for(unit, SETS))
+        for data in ((KOSARAK,) if grid is QUICK else (KOSARAK, NPM))
+        for unit in ("event", "user")
+        for epsilon in grid.stored_epsilons
+    ]
+    return Experiment(
+        name="recall",
+        title="True top 20 found, and signal to noise, on real sets",
+        question="Are the most frequent items found?",
+        axis="epsilon",
+        measures=("recall", "signal"),
+        points=tuple(points),
+        facet="data and unit",
+    )
+
+
+def _sets(grid: Grid) -> Experiment:
+    rivals = ("paper", "published", "sampling", "pckv", "collision", "wheel")
+    methods = ("ours", "ours-sets", *rivals)
+    points = [Point(KOSARAK, "user", e, "some", methods) for e in grid.stored_epsilons]
+    return Experiment(
+        name="sets",
+        title="Error against ε on real sets, user level, kosarak100k, k = 32, 1,000 keys",
+        question="What do methods gain that are made for sets, whose values are 0 or 1?",
+        axis="epsilon",
+        measures=("linf", "mse"),
+        points=tuple(points),
+    )
+
+
+def _bounds(grid: Grid) -> Experiment:
+    data = Synthetic(grid.clients, 4096, 16, "signs")
+    points = [
+        Point(data, unit, epsilon, "some", methods)
+        for unit, methods in (("event", EVENT), ("user", USER))
+        for epsilon in grid.epsilons
+    ]
+    return Experiment(
+        name="bounds",
+        title="n·MSE over the lower bound for any pure mechanism, full ±1 vectors, k = 16",
+        question="How much could anybody still improve?",
+        axis="epsilon",
+        measures=("ratio",),
+        points=tuple(points),
+        facet="unit",
+    )
+
+
+def _bias(grid: Grid) -> Experiment:
+    data = Synthetic(grid.clients, 256, 16, "signs")
+    points = (
+        Point(data, "event", 1.0, "all", EVENT),
+        Point(data, "user", 1.0, "all", USER),
+    )
+    return Experiment(
+        name="bias",
+        title="Bias relative to the truth, full ±1 vectors, k = 16, d = 256, ε = 1",
+        question="Does the error average out?",
+        axis="data",
+        measures=("bias",),
+        points=points,
+        facet="unit",
+        table=True,
+    )
+
+
+def experiments(grid: Grid = DEFAULT) -> dict[str, Experiment]:
+    """Return every experiment by name, the paper's first."""
+    made = [
+        *_panels("user", USER, grid),
+        *_panels("event", EVENT, grid),
+        _neighbouring(grid),
+        *(_table(data) for data in (CLOTHING, RENTING, MOVIES)),
+        _headline(grid),
+        _pareto(grid),
+        _error_n(grid),
+        _recall(grid),
+        _sets(grid),
+        _bounds(grid),
+        _bias(grid),
+    ]
+    return {experiment.name: experiment for experiment in made}

@@ -1,0 +1,321 @@
+"""Figures of experiments, as SVG and PNG: for paper, screens and colour-blind readers.
+
+A method has one colour of Okabe and Ito's palette, one marker and one line style; no two methods
+share colour and marker. Names stand at the right end of the curves, in their order.
+Bars are standard errors over the runs. The dotted grey line is the all-zero answer; the broad
+grey steps of a plot over bytes are its Pareto front.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from faintly.errors import MissingDependency
+from faintly.evaluation.experiments import Experiment
+from faintly.evaluation.methods import ZERO
+from faintly.evaluation.results import Cell, Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+AXES = {
+    "sparsity": "sparsity k (items of a client)",
+    "epsilon": "ε of one report",
+    "universe": "size d of the universe (keys)",
+    "distance": "hidden L1 distance L",
+    "clients": "clients n",
+    "bytes": "bytes of one report",
+}
+MEASURES = {
+    "linf": "L∞ error (largest error of a mean)",
+    "mse": "MSE (mean squared error of a mean)",
+    "recall": "share of the true top 20 found",
+    "signal": "mean of the true top 20 / root of MSE",
+    "ratio": "n·MSE / lower bound",
+}
+LINEAR = ("recall",)
+HAS_ZERO = ("linf", "mse")
+LABEL_ROOM = 0.052  # of the height of a panel, between the names of two curves
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One method along the axis of a panel."""
+
+    cells: list[Cell]
+    x: list[float]
+    y: list[float]
+    bars: list[float]
+
+    @property
+    def look(self) -> Any:
+        """Return how the method is drawn."""
+        return self.cells[0].method.look
+
+    @property
+    def label(self) -> str:
+        """Return the method's name for people."""
+        return self.cells[0].method.label
+
+
+def draw(experiment: Experiment, results: Results, folder: Path) -> list[Path]:
+    """Write the figure of an experiment as NAME.svg and NAME.png; nothing if it has no curve."""
+    panels = [(title, measure, curves) for title, measure, curves in _panels(experiment, results)]
+    if not any(curves for _, _, curves in panels):
+        return []
+    plt = _pyplot(experiment.name)
+    columns = min(2, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    size = (6.4 * columns, 4.3 * rows + 0.4)
+    figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    for axes, (title, measure, curves) in zip(grid.flat, panels, strict=False):
+        _panel(axes, experiment, measure, curves)
+        if title:
+            axes.set_title(title, loc="left", fontsize=10)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    figure.suptitle(experiment.title, x=0.01, ha="left", fontsize=12)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{experiment.name}.svg", folder / f"{experiment.name}.png"]
+    # Without a date the same results give the same bytes.
+    figure.savefig(paths[0], metadata={"Date": None})
+    figure.savefig(paths[1], dpi=150)
+    plt.close(figure)
+    return paths
+
+
+def _pyplot(salt: str) -> Any:
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise MissingDependency("figures need matplotlib: pip install 'faintly[eval]'") from None
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    # Letters as shapes look the same everywhere, and a salt keeps ids of several figures apart.
+    plt.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": salt, "font.size": 10})
+    return plt
+
+
+def _panels(experiment: Experiment, results: Results) -> Iterator[tuple[str, str, list[Curve]]]:
+    """Yield title, measure and curves of each panel."""
+    cells = results.cells(experiment)
+    facets: dict[str, list[Cell]] = {}
+    for cell in cells:
+        facets.setdefault(_facet(experiment, cell), []).append(cell)
+    for facet, members in facets.items():
+        for measure in experiment.measures:
+            yield facet, measure, _curves(experiment, members, measure)
+
+
+def _facet(experiment: Experiment, cell: Cell) -> str:
+    if experiment.facet is None:
+        return ""
+    unit, data = f"{cell.point.unit} level", cell.point.data.name
+    return {"unit": unit, "data": data, "data and unit": f"{data}, {unit}"}[experiment.facet]
+
+
+def _curves(experiment: Experiment, cells: Sequence[Cell], measure: str) -> list[Curve]:
+    by_method: dict[str, list[Cell]] = {}
+    for cell in cells:
+        if not math.isnan(cell.mean(measure)) and (cell.method is not ZERO or measure in HAS_ZERO):
+            by_method.setdefault(cell.method.name, []).append(cell)
+    curves = []
+    for members in by_method.values():
+        spots = [(_place(experiment, cell), cell) for cell in members]
+        spots.sort(key=lambda spot: spot[0])
+        ordered = [cell for _, cell in spots]
+        bars = [cell.stderr(measure) for cell in ordered]
+        curves.append(
+            Curve(
+                ordered,
+                [place for place, _ in spots],
+                [cell.mean(measure) for cell in ordered],
+                [0.0 if math.isnan(bar) else bar for bar in bars],
+            )
+        )
+    return curves
+
+
+def _place(experiment: Experiment, cell: Cell) -> float:
+    if experiment.axis == "bytes":
+        return cell.bytes
+    place = cell.point.at(experiment.axis)
+    assert isinstance(place, float)
+    return place
+
+
+def _panel(axes: "Axes", experiment: Experiment, measure: str, curves: list[Curve]) -> None:
+    scatter = experiment.axis == "bytes"
+    for curve in curves:
+        if curve.cells[0].method is ZERO:
+            _zero_line(axes, curve, named=scatter)
+            continue
+        look = curve.look
+        axes.errorbar(
+            curve.x,
+            curve.y,
+            yerr=[_lower_bars(curve, measure), curve.bars],
+            color=look.colour,
+            marker=look.marker or None,
+            linestyle="none" if scatter else look.line,
+            linewidth=look.width,
+            markersize=7,
+            markeredgecolor="white",
+            markeredgewidth=0.6,
+            elinewidth=0.9,
+            capsize=2,
+        )
+    _scales(axes, experiment, measure, curves)
+    if measure == "ratio":
+        axes.axhline(1.0, color="black", linewidth=1.2)
+    if scatter:
+        _front(axes, curves)
+    named = sorted(curves, key=lambda curve: curve.y[-1])
+    # In a plot over bytes the all-zero answer, of no byte, is a line across.
+    _label(axes, [curve for curve in named if not scatter or curve.x[-1] > 0], spots=scatter)
+
+
+def _front(axes: "Axes", curves: list[Curve]) -> None:
+    """Draw the steps below which no method errs in so few bytes."""
+    spots = sorted((curve.x[0], curve.y[0]) for curve in curves if curve.x[0] > 0)
+    best = [spot for spot in spots if spot[1] <= min(y for x, y in spots if x <= spot[0])]
+    if len(best) > 1:
+        axes.step(*zip(*best, strict=True), where="post", color="0.7", linewidth=4, zorder=0.5)
+
+
+def _zero_line(axes: "Axes", curve: Curve, *, named: bool) -> None:
+    """Draw the all-zero answer, across the panel where it has one place only or none."""
+    look: dict[str, Any] = {
+        "color": curve.look.colour,
+        "linestyle": curve.look.line,
+        "linewidth": curve.look.width,
+        "zorder": 1,
+    }
+    if len(curve.x) > 1 and not named:
+        axes.plot(curve.x, curve.y, **look)
+        return
+    axes.axhline(curve.y[0], **look)
+    if not named:
+        return
+    axes.annotate(
+        curve.label,
+        xy=(0.01, curve.y[0]),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 3),
+        textcoords="offset points",
+        fontsize=8.5,
+        color=curve.look.colour,
+    )
+
+
+def _lower_bars(curve: Curve, measure: str) -> list[float]:
+    """Return the bars' lower halves; a logarithmic axis cannot show one that reaches 0."""
+    if measure in LINEAR:
+        return curve.bars
+    return [min(bar, 0.9 * height) for height, bar in zip(curve.y, curve.bars, strict=True)]
+
+
+def _scales(axes: "Axes", experiment: Experiment, measure: str, curves: list[Curve]) -> None:
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
+    if experiment.axis != "epsilon":
+        axes.set_xscale("log")
+    if measure in LINEAR:
+        axes.set_ylim(-0.03, 1.03)
+    else:
+        axes.set_yscale("log")
+        _plain(axes, curves)
+    places = sorted({place for curve in curves for place in curve.x if place > 0})
+    axes.set_xticks(_spaced(places, log=experiment.axis != "epsilon"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel(AXES[experiment.axis])
+    axes.set_ylabel(MEASURES[measure])
+    axes.grid(True, which="major", color="0.9", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _plain(axes: "Axes", curves: list[Curve]) -> None:
+    """Label an axis of few decades with plain numbers: its powers of ten alone say too little."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    heights = [height for curve in curves for height in curve.y if height > 0]
+    if not heights or max(heights) / min(heights) > 50:
+        return
+    steps = (1, 2, 5) if max(heights) / min(heights) > 2 else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+    axes.yaxis.set_major_locator(LogLocator(subs=steps))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.6g}"))
+    axes.yaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
+
+
+def _spaced(places: list[float], *, log: bool) -> list[float]:
+    """Return those places whose labels fit beside each other, first and last included."""
+    if not places:
+        return []
+    scale = [math.log(place) if log else place for place in places]
+    room = (scale[-1] - scale[0]) / 9
+    kept = [0]
+    for position in range(1, len(places)):
+        if scale[position] - scale[kept[-1]] >= room:
+            kept.append(position)
+    return [places[position] for position in kept]
+
+
+def _label(axes: "Axes", curves: list[Curve], *, spots: bool) -> None:
+    """Write names right of the panel, in the order of the curves' ends, none over another."""
+    axes.margins(x=0.08 if spots else 0.03, y=0.08)
+    axes.autoscale_view()
+    to_axes = axes.transData + axes.transAxes.inverted()
+    ends = [to_axes.transform((curve.x[-1], curve.y[-1])) for curve in curves]
+    heights = spread([float(end[1]) for end in ends], LABEL_ROOM)
+    for curve, end, height in zip(curves, ends, heights, strict=True):
+        line = {
+            "arrowstyle": "-",
+            "color": curve.look.colour,
+            "linewidth": 0.6,
+            "shrinkB": 4,
+            "relpos": (0, 0.5),  # from the middle of the name's left edge
+        }
+        axes.annotate(
+            f"{curve.label} ({curve.x[-1]:,.0f} B)" if spots else curve.label,
+            xy=(float(end[0]), float(end[1])),
+            xytext=(1.06, height),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            fontsize=8.5,
+            color=curve.look.colour,
+            va="center",
+            annotation_clip=False,
+            arrowprops=line,
+        )
+
+
+def spread(wanted: list[float], room: float) -> list[float]:
+    """Return ascending heights at least `room` apart, as near to the wanted ones as that allows.
+
+    >>> spread([0.5, 0.5], 0.1)
+    [0.45, 0.55]
+    """
+    groups: list[list[float]] = []  # runs of labels that touch, by what each of them wants
+    for height in wanted:
+        groups.append([height])
+        while len(groups) > 1 and _bottom(groups[-1], room) < _top(groups[-2], room) + room:
+            last = groups.pop()
+            groups[-1] += last
+    return [
+        round(_bottom(group, room) + position * room, 10)
+        for group in groups
+        for position in range(len(group))
+    ]
+
+
+def _bottom(group: list[float], room: float) -> float:
+    return sum(group) / len(group) - room * (len(group) - 1) / 2
+
+
+def _top(group: list[float], room: float) -> float:
+    return sum(group) / len(group) + room * (len(group) - 1) / 2

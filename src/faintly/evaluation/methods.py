@@ -1,0 +1,297 @@
+"""The methods that are compared, as data: a label, a mechanism with its options, a look.
+
+A method is shown only where its guarantee holds. `units` says where that is; where a
+mechanism refuses all the same, the refusal is kept and the method left out at that point.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from faintly.core import Plan
+from faintly.mechanisms import mechanism_names
+from faintly.planner import make_plan, survey, wish_for
+
+SWEEP_GROUPS = 64  # of projection-choice: 256 would be within 1 % in n·Var, and four times slower
+NAIVE_DELTA = 1e-5  # the paper's, for Gaussian noise
+EVENT, USER, L1 = "event", "user", "l1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How a method is drawn; colour, marker and line each tell it apart."""
+
+    colour: str
+    marker: str
+    line: Any = "-"
+    width: float = 1.4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """One curve, or one row of a table."""
+
+    name: str
+    label: str
+    mechanism: str | None  # None: what the planner picks
+    units: tuple[str, ...]
+    look: Look
+    options: Mapping[str, Any] = field(default_factory=dict)
+    delta: float = 0.0
+    hard_sparsity: bool = False
+    stronger: bool = False  # at l1, the user-level form runs: it hides any change at all
+    decode: str | None = None  # where few keys are asked; None: tables where that can be
+
+    @property
+    def available(self) -> bool:
+        """Return whether the mechanism is registered."""
+        return self.mechanism is None or self.mechanism in mechanism_names()
+
+    def protects(self, unit: str) -> bool:
+        """Return whether the method claims to protect the unit."""
+        return unit.partition(":")[0] in self.units
+
+    def plan(
+        self,
+        *,
+        unit: str,
+        epsilon: float,
+        sparsity: int,
+        clients: int,
+        universe: int,
+        decode: str | None,
+        salt: bytes,
+    ) -> Plan:
+        """Return the method's plan, or raise the mechanism's own refusal."""
+        protect = USER if self.stronger and unit.startswith(L1) else unit
+        wanted: dict[str, Any] = {
+            "protect": protect,
+            "epsilon": epsilon,
+            "sparsity": sparsity,
+            "clients": clients,
+            "universe": universe,
+            "delta": self.delta,
+            "hard_sparsity": self.hard_sparsity,
+        }
+        if self.mechanism is not None:
+            # Without a word about it, tables come first and direct decoding where there are none.
+            own = self.decode if decode is None else None
+            named = {**wanted, "decode": own, **self.options}
+            return make_plan(mechanism=self.mechanism, salt=salt, **named)
+        ranking = survey(wish_for(decode=decode, **wanted))
+        fast = [
+            one
+            for one in ranking.candidates
+            if one.options.get("groups", 0) <= SWEEP_GROUPS and not one.drawbacks
+        ]
+        return replace((fast or [ranking.pick])[0].plan, salt=salt)
+
+
+# Okabe and Ito's palette, without its yellow, which white paper swallows.
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#777777"
+DASHED, DOTTED, DASH_DOT = (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2))
+
+ZERO = Method(
+    name="zero",
+    label="all-zero answer",
+    mechanism=None,
+    units=(EVENT, USER, L1),
+    look=Look(colour=GREY, marker="", line=DOTTED, width=1.6),
+)
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method(
+            name="ours",
+            label="ours",
+            mechanism=None,
+            units=(EVENT, USER, L1),
+            look=Look(colour=BLUE, marker="o", width=2.4),
+        ),
+        Method(
+            name="ours-limited",
+            label="ours, never over k items",
+            mechanism=None,
+            units=(L1,),
+            hard_sparsity=True,
+            look=Look(colour=BLUE, marker="s", line=DASHED, width=2.0),
+        ),
+        Method(
+            name="ours-sets",
+            label="ours, no negative values",
+            mechanism="projection-choice",
+            # More groups gain 2 % at most, and the bins that values of one sign want are many.
+            options={"form": "unsigned", "groups": 4, "decode": "direct"},
+            units=(USER,),
+            look=Look(colour=BLUE, marker="p", line=DASHED, width=2.0),
+        ),
+        Method(
+            name="paper",
+            label="paper",
+            mechanism="signed-binning",
+            decode="direct",  # with the paper's own hashing and number of bins
+            units=(EVENT, USER, L1),
+            look=Look(colour=VERMILLION, marker="s", width=2.0),
+        ),
+        Method(
+            name="published",
+            label="authors' settings",
+            mechanism="signed-binning-published",
+            decode="direct",
+            units=(EVENT, USER),
+            look=Look(colour=VERMILLION, marker="D", line=DASHED),
+        ),
+        Method(
+            name="k-fold",
+            label="k-fold",
+            mechanism="k-fold",
+            units=(EVENT,),
+            look=Look(colour=GREEN, marker="^", line=DASHED),
+        ),
+        Method(
+            name="sampling",
+            label="sampling",
+            mechanism="sampling",
+            units=(USER, L1),
+            stronger=True,
+            look=Look(colour=GREEN, marker="v", line=DASH_DOT),
+        ),
+        Method(
+            name="naive",
+            label="naive, Gaussian (δ = 1e-5)",
+            mechanism="naive",
+            options={"noise": "gaussian"},
+            delta=NAIVE_DELTA,
+            units=(EVENT, USER, L1),
+            look=Look(colour=PURPLE, marker="P"),
+        ),
+        Method(
+            name="naive-laplace",
+            label="naive, Laplace",
+            mechanism="naive",
+            options={"noise": "laplace"},
+            units=(EVENT, USER, L1),
+            look=Look(colour=PURPLE, marker="X", line=DASHED),
+        ),
+        Method(
+            name="naive-response",
+            label="naive, randomized response",
+            mechanism="naive",
+            options={"noise": "response"},
+            units=(EVENT, USER),
+            look=Look(colour=PURPLE, marker="*", line=DOTTED),
+        ),
+        Method(
+            name="harmony",
+            label="Harmony",
+            mechanism="harmony",
+            units=(USER, L1),
+            stronger=True,
+            look=Look(colour=ORANGE, marker="<", line=DASH_DOT),
+        ),
+        Method(
+            name="pckv",
+            label="PCKV-GRR",
+            mechanism="pckv",
+            options={"form": "grr"},
+            units=(USER, L1),
+            stronger=True,
+            look=Look(colour=SKY, marker="D", line=DASHED),
+        ),
+        Method(
+            name="pckv-ue",
+            label="PCKV-UE",
+            mechanism="pckv",
+            options={"form": "ue"},
+            units=(USER, L1),
+            stronger=True,
+            look=Look(colour=SKY, marker="H"),
+        ),
+        Method(
+            name="privkv",
+            label="PrivKV",
+            mechanism="privkv",
+            units=(USER,),
+            look=Look(colour=BLACK, marker="p", line=DOTTED),
+        ),
+        Method(
+            name="collision",
+            label="collision (sets)",
+            mechanism="collision",
+            units=(USER,),
+            look=Look(colour=BLACK, marker="d", line=DASHED),
+        ),
+        Method(
+            name="wheel",
+            label="wheel (sets)",
+            mechanism="wheel",
+            units=(USER,),
+            look=Look(colour=BLACK, marker=">", line=DASH_DOT),
+        ),
+        Method(
+            name="alp",
+            label="ALP",
+            mechanism="alp",
+            units=(EVENT,),
+            look=Look(colour=BLACK, marker="X", line=DASHED),
+        ),
+        Method(
+            name="retrieval",
+            label="retrieval, direct",
+            mechanism="retrieval",
+            options={"decode": "direct"},
+            units=(EVENT,),
+            look=Look(colour=BLUE, marker="D", line=DOTTED),
+        ),
+        Method(
+            name="retrieval-table",
+            label="retrieval, table",
+            mechanism="retrieval",
+            options={"decode": "table"},
+            units=(EVENT,),
+            look=Look(colour=BLUE, marker="d", line=DASH_DOT),
+        ),
+        Method(
+            name="retrieval-gf",
+            label="retrieval-gf",
+            mechanism="retrieval-gf",
+            units=(EVENT,),
+            look=Look(colour=BLUE, marker="^", line=DASHED),
+        ),
+        Method(
+            name="retrieval-polynomial",
+            label="retrieval-gf, never over k items",
+            mechanism="retrieval-gf",
+            options={"form": "polynomial"},
+            hard_sparsity=True,
+            units=(EVENT,),
+            look=Look(colour=BLUE, marker="*", line=DASHED),
+        ),
+        Method(
+            name="projection",
+            label="projection-choice, 64 groups",
+            mechanism="projection-choice",
+            options={"groups": SWEEP_GROUPS},
+            units=(USER,),
+            look=Look(colour=BLUE, marker="v", line=DASHED),
+        ),
+        Method(
+            name="projection-256",
+            label="projection-choice, 256 groups",
+            mechanism="projection-choice",
+            options={"groups": 256},
+            units=(USER,),
+            look=Look(colour=BLUE, marker=">", line=DOTTED),
+        ),
+        Method(
+            name="projection-direct",
+            label="projection-choice, direct",
+            mechanism="projection-choice",
+            options={"groups": SWEEP_GROUPS, "decode": "direct"},
+            units=(USER,),
+            look=Look(colour=BLUE, marker="<", line=DASH_DOT),
+        ),
+    )
+}

@@ -1,0 +1,160 @@
+"""Runs the tasks of experiments, and goes on where an earlier run was stopped.
+
+Which tasks there are follows from the experiments; which are done, from the log. Workers
+write nothing: this process logs every record as it comes.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from faintly.evaluation.datasets import Stored
+from faintly.evaluation.experiments import Experiment, Point
+from faintly.evaluation.log import Log, Record
+from faintly.evaluation.measure import Task
+from faintly.evaluation.methods import METHODS
+from faintly.evaluation.workers import records_of
+
+LOG = "tasks.jsonl"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run, what cannot be, and why."""
+
+    tasks: list[Task]
+    left_out: dict[str, str]  # method or dataset, and the reason
+
+
+@dataclass
+class Progress:
+    """How far a run has come; `left` is a guess from the times of like tasks."""
+
+    total: int
+    done: int = 0
+    failed: int = 0
+    left: float | None = None
+
+
+def plan_tasks(
+    chosen: Iterable[Experiment], runs: int, folder: str | None, only: Iterable[str] = ()
+) -> Plan:
+    """Return the tasks of the experiments, each once.
+
+    Args:
+        chosen: experiments.
+        runs: independent runs of each.
+        folder: where stored datasets are; None: what FAINTLY_DATA says.
+        only: methods to run; all of them if empty.
+    """
+    tasks: dict[str, Task] = {}
+    left_out: dict[str, str] = {}
+    wanted = set(only) or set(METHODS)
+    for experiment in chosen:
+        for point in experiment.points:
+            missing = point.data.missing(folder) if isinstance(point.data, Stored) else None
+            if missing:
+                left_out[f"data {point.data.name}"] = missing
+                continue
+            for name in _present(point, wanted, left_out):
+                for number in range(runs):
+                    task = Task(point, name, number)
+                    tasks[task.name] = task
+    return Plan(list(tasks.values()), left_out)
+
+
+def _present(point: Point, wanted: set[str], left_out: dict[str, str]) -> Iterator[str]:
+    for name in point.methods:
+        if name not in wanted:
+            continue
+        if METHODS[name].available:
+            yield name
+        else:
+            left_out[f"method {name}"] = "not available: no such mechanism is registered"
+
+
+def run_all(
+    tasks: list[Task],
+    out: Path,
+    *,
+    jobs: int,
+    folder: str | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> dict[str, Record]:
+    """Return the record of every task by name, running those that the log does not have.
+
+    Args:
+        tasks: what to run.
+        out: folder of the log.
+        jobs: processes.
+        folder: where stored datasets are; None: what FAINTLY_DATA says.
+        on_progress: called after each task, and once before the first.
+    """
+    with Log(out / LOG) as log:
+        todo = [task for task in tasks if task.name not in log.records]
+        names = {task.name for task in tasks}
+        clock = _Clock(log.records.values())
+        progress = Progress(len(tasks), len(tasks) - len(todo))
+        progress.left = clock.left(todo, jobs)
+        on_progress(progress)
+        failures: dict[str, Record] = {}
+        for record, waiting in records_of(todo, jobs, folder):
+            log.add(record)
+            clock.add(record)
+            progress.done += 1
+            if record["status"] == "failed":
+                progress.failed += 1
+                failures[record["task"]] = record
+            progress.left = clock.left(waiting, jobs)
+            on_progress(progress)
+        return {name: record for name, record in log.records.items() if name in names} | failures
+
+
+class _Clock:
+    """Guesses how long tasks take, from like ones."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.times: dict[str, list[float]] = {}
+        self.all: list[float] = []
+        for record in records:
+            self.add(record)
+
+    def add(self, record: Record) -> None:
+        self.times.setdefault(record["method"], []).append(record["seconds"])
+        self.all.append(record["seconds"])
+
+    def left(self, tasks: list[Task], jobs: int) -> float | None:
+        """Return the seconds that these tasks should take; None where nothing is known."""
+        if not self.all:
+            return None
+        overall = sum(self.all) / len(self.all)
+        means = {name: sum(times) / len(times) for name, times in self.times.items()}
+        return sum(means.get(task.method, overall) for task in tasks) / max(1, jobs)
+
+
+def plain_time(seconds: float) -> str:
+    """Return a duration for people.
+
+    >>> plain_time(42), plain_time(200), plain_time(7300)
+    ('42 s', '3 min', '2 h 2 min')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+class Pace:
+    """Says whether it is time for another line, so that a log file stays short."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.last = seconds, -seconds
+
+    def due(self) -> bool:
+        """Return whether `seconds` have passed since this last returned True."""
+        now = time.monotonic()
+        if now - self.last < self.seconds:
+            return False
+        self.last = now
+        return True

@@ -1,0 +1,1 @@
+"""Published methods to compare with, each a mechanism in its own file."""

@@ -1,0 +1,109 @@
+"""What baselines without a hash share: keys are named in the clear, and reports are added up.
+
+Privacy then rests on the report's own coins alone, and enumeration has one outcome to look at.
+"""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from faintly.core import FloatArray, Hashing, IdArray, IntArray, Plan, VectorBatch
+from faintly.errors import BoundDoesNotApply, InvalidPlan
+from faintly.mechanisms import parameters as need
+from faintly.mechanisms.base import Mechanism, Request
+from faintly.primitives import noise
+from faintly.primitives.entropy import Rng
+from faintly.primitives.rounding import bernoulli
+
+FAMILY = "prf"  # a plan names one, though nothing is hashed
+
+
+class Unhashed(Mechanism):
+    """A baseline over an indexed or named universe, decoded directly, without seeds."""
+
+    baseline = True
+
+    @property
+    def keys(self) -> int:
+        """Return d, the number of keys."""
+        assert self.plan.universe.size is not None
+        return self.plan.universe.size
+
+    def outcomes(self, items: int) -> Iterator[tuple[int, ...]]:
+        """Yield the one outcome there is: items are the first keys."""
+        yield tuple(range(items))
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[int, ...]:  # noqa: ARG002
+        """Return the key of each id, whatever the seed."""
+        return tuple(ids.tolist())
+
+
+def check_request(request: Request, owner: str) -> Hashing:
+    """Return the hash that a plan names, or refuse what a method without one cannot do."""
+    if request.decode != "direct" or request.family not in (None, FAMILY):
+        raise InvalidPlan(f"{owner} adds up reports and hashes nothing; use --decode direct")
+    need.no_tables(request, owner)
+    _check_size(request.universe.size, owner)
+    return Hashing(family=FAMILY)
+
+
+def check_plan(plan: Plan, owner: str) -> None:
+    """Refuse a plan of another decoding, hash or kind of universe."""
+    need.direct(plan, owner, FAMILY)
+    _check_size(plan.universe.size, owner)
+
+
+def _check_size(size: int | None, owner: str) -> None:
+    if size is None:
+        raise InvalidPlan(f"{owner} numbers its keys; give a size or a list of names")
+
+
+def growth(epsilon: float) -> Fraction:
+    """Return a fraction not above e^epsilon, and less than one part in 10^50 below it."""
+    return 1 / noise.exp_at_least(-noise.exact(epsilon))
+
+
+def response_threshold(epsilon: float) -> int:
+    """Return ⌊2^32·e^ε/(e^ε+1)⌋: how often randomized response tells the truth."""
+    grown = growth(epsilon)
+    threshold = int(noise.FULL * grown / (grown + 1))
+    if 2 * threshold <= noise.FULL:
+        raise BoundDoesNotApply(
+            f"epsilon {epsilon:g} is too small for 32-bit thresholds; use a larger epsilon"
+        )
+    return threshold
+
+
+def check_response(value: Any, name: str) -> int:
+    """Return a threshold that tells the truth more often than not, and not always."""
+    return need.integer(value, name, noise.FULL // 2 + 1, noise.FULL - 1)
+
+
+def signs_with_mean(values: FloatArray, rng: Rng) -> IntArray:
+    """Return +1 or -1 with exactly the given mean, for each entry in [-1, 1].
+
+    The sign of the value is taken with the chance |value|, and a fair coin otherwise.
+    """
+    taken = bernoulli(np.abs(values), rng)
+    coin = rng.words(len(values)) < noise.FULL // 2
+    return np.where(np.where(taken, values > 0, coin), 1, -1)
+
+
+def respond(signs: IntArray, threshold: int, rng: Rng) -> IntArray:
+    """Return each sign, turned but for the chance threshold/2^32."""
+    return np.where(rng.words(len(signs)) < threshold, signs, -signs)
+
+
+def values_at(vectors: VectorBatch, keys: IntArray, size: int) -> FloatArray:
+    """Return the value that each client has at its own one of the keys, 0 where it has none."""
+    rows = vectors.owners * size + vectors.indices.astype(np.int64)
+    wanted = np.arange(len(vectors)) * size + keys
+    place = np.searchsorted(rows, wanted)
+    found = np.zeros(len(vectors))
+    inside = place < len(rows)
+    met = inside.copy()
+    met[inside] = rows[place[inside]] == wanted[inside]
+    found[met] = vectors.values[place[met]]
+    return found

@@ -1,0 +1,54 @@
+"""The collision mechanism for sets: items hash to t slots, and a hit slot is likelier.
+
+Ω = k·e^ε + t - k; a slot that an item hits has the chance e^ε/Ω, the others share the rest.
+S. Wang (2021), for set-valued data under local privacy; `_coverage.py` has the steps, with arcs of
+one slot. Values are 0 or 1.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from faintly.mechanisms import parameters as need
+from faintly.mechanisms.base import Calibrated, Miniature, Request, register
+from faintly.mechanisms.baselines import _coverage as coverage
+from faintly.mechanisms.baselines._coverage import Coverage
+
+SETS = (0.0, 1.0)
+
+
+@register("collision")
+@dataclass(frozen=True, kw_only=True)
+class Collision(Coverage):
+    """Public parameters of one collection; both sides hold the same object."""
+
+    theorem = "collision.proof.md, Theorem 1 (at most k slots are hit)"
+
+    @classmethod
+    def calibrate(cls, request: Request) -> Calibrated:
+        """Choose the number of slots with the least variance, and their chance."""
+        options = dict(request.options)
+        k, epsilon = request.sparsity, request.budget.epsilon
+        slots = options.pop("slots", None) or _best_slots(k, epsilon)
+        need.no_more(options, "collision", "slots")
+        need.integer(slots, "slots", k + 1, coverage.MAX_SLOTS)
+        weight = coverage.weight(k, epsilon, slots, 1)
+        parameters = {"slots": slots, "arc": 1, "weight": weight}
+        return Calibrated(
+            parameters=parameters, hashing=coverage.check_request(request, "collision")
+        )
+
+    def miniatures(self) -> Iterator[Miniature]:
+        """Yield few slots, with up to two items more than planned."""
+        yield Miniature(self.small(sparsity=1), SETS, 3)
+        yield Miniature(self.small(sparsity=2, options={"slots": 4}), SETS, 4)
+
+
+def _best_slots(sparsity: int, epsilon: float) -> int:
+    low = max(sparsity + 1, int(coverage.best_ring(sparsity, epsilon)))
+    return min((low, low + 1), key=lambda slots: _variance(sparsity, epsilon, slots))
+
+
+def _variance(sparsity: int, epsilon: float, slots: int) -> float:
+    """Return n·Var at an absent item but for a factor that does not depend on the slots."""
+    omega = coverage.covered_total(sparsity, epsilon, slots)
+    return (slots - 1) * (omega / (slots - sparsity)) ** 2

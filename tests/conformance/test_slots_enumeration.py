@@ -1,0 +1,157 @@
+"""k-fold and sampling, enumerated: every pair, every hash in every slot, every report."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms.baselines import _slots
+from faintly.planner import make_plan
+
+SIGNS = (-1.0, 0.0, 1.0)
+EPSILONS = [0.5, 1.0, 3.0]
+PROTECT = {"k-fold": "event", "sampling": "user"}
+
+
+def small(name, *, epsilon=1.0, sparsity=2, **options):
+    plan = make_plan(
+        mechanism=name,
+        protect=PROTECT[name],
+        epsilon=epsilon,
+        sparsity=sparsity,
+        clients=4,
+        universe=8,
+        decode=options.pop("decode", "direct"),
+        salt=bytes(16),
+        **options,
+    )
+    return mechanism_of(plan)
+
+
+def louder(mechanism):
+    """Mutant: the threshold of twice the epsilon."""
+    keep = _slots.threshold(Fraction(2 * mechanism.plan.budget.epsilon), 2 * mechanism.bins)
+    return replace(mechanism, keep=keep)
+
+
+def worst(mechanism, grid, items):
+    pairs = list(checks.neighbours(mechanism.plan.unit, grid, items))
+    return checks.worst_pair(mechanism, pairs)[0]
+
+
+CASES = [
+    ("k-fold", 1, 3, 1),
+    ("k-fold", 2, 3, 1),
+    ("k-fold", 2, 4, 1),
+    ("k-fold", 1, 3, 3),
+    ("k-fold", 2, 3, 2),
+    ("sampling", 1, 3, 1),
+    ("sampling", 2, 4, 1),
+    ("sampling", 3, 5, 1),
+    ("sampling", 2, 3, 3),
+]
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize(("name", "sparsity", "items", "bins"), CASES)
+def test_epsilon_is_kept_and_used_up(name, sparsity, items, bins, epsilon):
+    scheme = "optimal" if bins > 1 else "hashing"
+    mechanism = small(name, epsilon=epsilon, sparsity=sparsity, scheme=scheme, bins=bins)
+    assert worst(mechanism, SIGNS, items) == pytest.approx(epsilon, abs=1e-8)
+    assert worst(mechanism, SIGNS, items) <= epsilon + checks.SLACK
+    if epsilon == 1.0:
+        assert worst(louder(mechanism), SIGNS, items) > 1.9 * epsilon
+
+
+@pytest.mark.parametrize("name", PROTECT)
+def test_halves_and_quarters_keep_it_too(name):
+    mechanism = small(name)
+    grid = (-1.0, -0.25, 0.0, 0.5, 1.0)
+    assert worst(mechanism, grid, 3) <= 1.0 + checks.SLACK
+
+
+def test_three_slots_and_five_items():
+    """k + 2 items: all of them +1 or -1, one of which turns, comes or goes."""
+    mechanism = small("k-fold", sparsity=3)
+    source = np.random.default_rng(1)
+    loss = 0.0
+    for items in (3, 4, 5):
+        for _ in range(40):
+            outcome = tuple(map(tuple, source.integers(0, 2, (items, 3)).tolist()))
+            held = (1.0,) * items
+            before = mechanism.law(held, outcome)
+            for after in (
+                mechanism.law((-1.0, *held[1:]), outcome),
+                mechanism.law(held[1:], outcome[1:]),
+            ):
+                loss = max(loss, float(np.abs(np.log(before / after)).max()))
+    assert 0.5 < loss <= 1.0 + checks.SLACK
+
+
+def sorted_law(held, dummies, slots, chances):
+    """Mutant: the items stand in the order of their keys, and dummies behind them."""
+    return _slots.deal_law([*held, *[(0.0, (0,) * slots)] * dummies][:slots], chances)
+
+
+@pytest.mark.parametrize(("sparsity", "items"), [(2, 2), (2, 3), (3, 3), (3, 4)])
+def test_sorted_slots_lose_k_epsilon(sparsity, items):
+    """One item in front shifts the others: k-1 of them and a dummy, or k where k were held."""
+    mechanism = small("k-fold", sparsity=sparsity)
+    kept, other = mechanism.chances
+    held = [(1.0, (0, 1, 0)[:sparsity]), (1.0, (1, 0, 1)[:sparsity])] * 2
+    with_it = sorted_law(held[:items], sparsity - items, sparsity, (kept, other))
+    without = sorted_law(held[1:items], sparsity - items + 1, sparsity, (kept, other))
+    loss = float(np.abs(np.log(with_it / without)).max())
+    shifted = sparsity if items > sparsity else sparsity - 1
+    last = 0.0 if items > sparsity else math.log(max(2 * kept, 1 / (2 * other)))
+    assert loss == pytest.approx(shifted * math.log(kept / other) + last, abs=1e-9)
+    assert loss > 1.3
+
+
+def test_the_suite_notices_sorted_slots():
+    mechanism = small("k-fold")
+
+    def law(self, values, outcome):
+        held = list(zip(values, outcome, strict=True))
+        return sorted_law(held, max(0, 2 - len(held)), 2, self.chances)
+
+    with mock.patch.object(type(mechanism), "law", law):
+        verdict = checks.check_privacy(mechanism, SIGNS, 4)
+    assert not verdict.holds
+    assert verdict.measured == pytest.approx(2.0, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("k-fold", {}),
+        ("sampling", {}),
+        ("sampling", {"scheme": "optimal", "bins": 2}),
+        ("k-fold", {"scheme": "optimal", "bins": 2, "sparsity": 1}),
+    ],
+)
+def test_reports_are_exactly_unbiased_up_to_k_items(name, options):
+    mechanism = small(name, **options)
+    for values in ((1.0,), (-0.5,), (0.75, -1.0))[: 1 + mechanism.plan.sparsity]:
+        bias = checks.exact_bias(mechanism, values)
+        np.testing.assert_allclose(bias, 0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", PROTECT)
+def test_above_k_items_the_share_that_is_cut_is_the_bias(name):
+    mechanism = small(name, sparsity=1)
+    bias = checks.exact_bias(mechanism, (1.0, -0.5))
+    np.testing.assert_allclose(bias, [-0.5, 0.25, 0.0], atol=1e-8)
+
+
+def test_the_bias_check_notices_missing_dummies():
+    """Mutant: one of the items that are held is drawn, whatever their number."""
+    mechanism = small("sampling")
+    plain = _slots.dealt_law
+    with mock.patch.object(_slots, "dealt_law", lambda held, _, *rest: plain(held, 0, *rest)):
+        bias = checks.exact_bias(mechanism, (1.0,))
+    np.testing.assert_allclose(bias, [1.0, 0.0], atol=1e-8)

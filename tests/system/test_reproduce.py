@@ -1,0 +1,97 @@
+"""`faintly reproduce` as a user runs it: listed, killed, resumed, looked at."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.system
+
+RUN = ["reproduce", "user-k", "event-k", "--quick", "--runs", "2", "--method", "ours"]
+RUN += ["--method", "paper", "--json", "--out"]
+
+
+def records_of(folder: Path) -> dict[str, dict]:
+    lines = (folder / "tasks.jsonl").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    for record in found:
+        record.pop("seconds")
+    assert len({record["task"] for record in found}) == len(found)
+    return {record["task"]: record for record in found}
+
+
+def test_killed_and_resumed_equals_uninterrupted(faintly, tmp_path):
+    """Kill -9 hits the whole program in the middle of a run; nothing of it may show."""
+    command = [sys.executable, "-c", "from faintly.cli import main; main()", *RUN, "killed"]
+    started = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    log = tmp_path / "killed" / "tasks.jsonl"
+    deadline = time.monotonic() + 60
+    while not (log.exists() and log.read_bytes().count(b"\n") >= 2):
+        assert time.monotonic() < deadline
+        assert started.poll() is None
+        time.sleep(0.05)
+    os.kill(started.pid, signal.SIGKILL)
+    started.wait()
+    finished = log.read_bytes().count(b"\n")
+    resumed = faintly(*RUN, "killed").json
+    whole = faintly(*RUN, "whole").json
+    assert finished < resumed["tasks"]["done"]
+    assert resumed["tasks"] == whole["tasks"]
+    assert resumed["claims"] == whole["claims"]
+    assert records_of(tmp_path / "killed") == records_of(tmp_path / "whole")
+
+
+def test_a_quick_run_writes_everything_and_finds_the_order(faintly, tmp_path):
+    done = faintly(*RUN, "out").json
+    assert done["tasks"] == {"done": 16, "refused": 0, "failed": 0}
+    orders = [claim["holds"] for claim in done["claims"] if claim["of"] == "order"]
+    assert orders.count(True) == 4
+    assert False not in orders
+    names = {Path(path).name for path in done["files"]}
+    assert names >= {"results.csv", "results.parquet", "summary.csv", "report.html"}
+    assert names >= {"user-k.svg", "user-k.png", "event-k.svg", "event-k.png"}
+    assert all((tmp_path / path).stat().st_size > 0 for path in done["files"])
+    assert "<svg" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_the_list_and_the_errors_help(faintly):
+    listed = faintly("reproduce", "--list")
+    assert "user-eps" in listed.out
+    assert "neighbouring" in listed.out
+    known = faintly("reproduce", "--list", "--json").json
+    assert {one["name"] for one in known["methods"]} >= {"ours", "paper", "harmony"}
+    wrong = faintly("reproduce", "user-q", status=1)
+    assert "no experiment 'user-q'; there are user-k" in wrong.err
+    wrong = faintly("reproduce", "user-k", "--quick", "--method", "magic", status=1)
+    assert "no method 'magic'" in wrong.err
+    assert "exclude" in faintly("reproduce", "--quick", "--full", status=1).err
+    assert "is none" in faintly("reproduce", "--data", "nowhere", status=1).err
+
+
+def test_a_failed_task_is_reported_and_sets_the_status(faintly, tmp_path):
+    """A dataset that is broken fails its own tasks only, with the row and the fix."""
+    (tmp_path / "data" / "clothing").mkdir(parents=True)
+    (tmp_path / "data" / "clothing" / "data.parquet").write_text("no parquet")
+    done = faintly(
+        *("reproduce", "clothing", "user-k", "--quick", "--runs", "1", "--method", "paper"),
+        *("--data", "data", "--out", "out", "--json"),
+        status=1,
+    ).json
+    assert done["tasks"]["failed"] == 2
+    assert done["tasks"]["done"] == 2
+    assert "not a readable Parquet file; write it again" in str(done["failures"])
+
+
+def test_names_are_completed():
+    from faintly.cli.reproduce import complete_methods, complete_names
+
+    assert complete_names("user-") == ["user-k", "user-eps", "user-d"]
+    assert complete_names("al") == ["all"]
+    assert "pckv-ue" in complete_methods("pck")

@@ -1,0 +1,215 @@
+"""Tables, claims, figures and the report, from records that were made up."""
+
+import csv
+import itertools
+from html.parser import HTMLParser
+
+import pyarrow.parquet as pq
+import pytest
+
+from faintly.evaluation import claims, figures, report, results
+from faintly.evaluation.claims import CLAIMS, Growth, Ratio
+from faintly.evaluation.experiments import QUICK
+from faintly.evaluation.figures import spread
+from faintly.evaluation.methods import METHODS, ZERO
+
+EVIL = "<script>alert(1)</script>&\"'"
+
+
+def test_a_cell_has_means_and_standard_errors(made_up):
+    found = made_up("user-k")
+    point = found.experiments[0].points[0]
+    cell = found.cell(point, "ours")
+    assert cell.mean("mse") == pytest.approx(1.01e-3)
+    assert cell.stderr("mse") == pytest.approx(1e-5 / 3**0.5)
+    assert found.cell(point, "harmony") is None
+
+
+def test_the_all_zero_answer_stands_at_every_point(made_up):
+    found = made_up("user-k", "clothing")
+    for experiment in found.experiments:
+        zeros = [cell.point for cell in found.cells(experiment) if cell.method is ZERO]
+        assert zeros == list(experiment.points)
+    assert found.zero(found.experiments[0].points[0]).mean("mse") == 0.01
+
+
+def test_files_hold_every_run_and_agree(made_up, tmp_path):
+    found = made_up("user-k", "headline")
+    results.write(found, tmp_path)
+    with (tmp_path / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    table = pq.read_table(tmp_path / "results.parquet")
+    assert table.column_names == list(rows[0]) == list(results.COLUMNS)
+    assert table.num_rows == len(rows) == len(found.rows())
+    assert [str(seed) for seed in table["seed"].to_pylist()] == [row["seed"] for row in rows]
+    with (tmp_path / "summary.csv").open() as file:
+        summary = list(csv.DictReader(file))
+    assert {row["method"] for row in summary} >= {"ours", "zero"}
+
+
+def test_surprise_is_for_unbiased_methods_with_enough_keys(made_up):
+    point = made_up("user-k").experiments[0].points[0]
+    assert made_up("user-k").cell(point, "ours").surprise == pytest.approx(0)
+    assert made_up("user-k", claimed_bias=0.17).cell(point, "ours").surprise is None
+    assert made_up("user-k", compared=10).cell(point, "ours").surprise is None
+
+
+def test_runs_that_agree_by_chance_do_not_make_a_bias_certain(made_up):
+    point = made_up("user-k").experiments[0].points[0]
+    cell = made_up("user-k", bias=-0.47, bias_spread=0.85).cell(point, "ours")
+    assert cell.stderr("bias") == pytest.approx(0.85 / 3**0.5)
+    assert cell.stderr("mse") == pytest.approx(1e-5 / 3**0.5)
+
+
+def ratio(**changes) -> Ratio:
+    fields = {"kind": "order", "text": "t", "experiments": ("user-k",), "better": "ours"}
+    return Ratio(**fields | {"others": ("paper", "sampling"), "least": 30} | changes)
+
+
+@pytest.mark.parametrize(
+    ("change", "holds"),
+    [
+        ({}, True),
+        ({"least": 50}, False),
+        ({"better": "paper", "others": ("ours",), "least": 1}, False),
+        ({"others": ("harmony",)}, None),
+        ({"others": (), "measure": "bytes", "reported": 28, "least": 4}, True),
+        ({"others": (), "measure": "bytes", "reported": 28, "least": 4.1}, False),
+        ({"experiments": ("user-d",)}, None),
+        ({"where": lambda point: False}, None),
+    ],
+)
+def test_a_ratio_claim_is_about_the_best_rival_at_the_worst_point(made_up, change, holds):
+    verdict = ratio(**change).verdict(made_up("user-k"))
+    assert verdict.holds is holds
+    if not change:
+        assert verdict.value == pytest.approx(40)
+
+
+def test_a_claim_may_leave_biased_rivals_out(made_up):
+    found = made_up("user-k", claimed_bias=0.2)
+    assert ratio(least=1).verdict(found).holds is True
+    assert ratio(least=1, unbiased=True).verdict(found).holds is None
+
+
+def test_a_growth_claim_compares_largest_and_smallest(made_up):
+    found = made_up("user-k")
+    last = found.experiments[0].points[-1].name
+    for record in found.records.values():
+        if record["task"].startswith(last):
+            record["mse"] *= 3
+    make = lambda most: Growth(  # noqa: E731
+        kind="paper", text="t", experiment="user-k", method="paper", most=most
+    )
+    assert make(3.1).verdict(found).holds is True
+    assert make(2.9).verdict(found).holds is False
+
+
+def test_claims_name_experiments_and_methods_that_exist(made_up):
+    known = {"headline", "neighbouring", *claims.FIGURES}
+    for claim in CLAIMS:
+        named = (claim.experiment,) if isinstance(claim, Growth) else claim.experiments
+        assert set(named) <= known
+        methods = (claim.method,) if isinstance(claim, Growth) else (claim.better, *claim.others)
+        assert set(methods) <= set(METHODS)
+    orders = claims.verdicts(made_up("user-k", "event-k"), quick=True)
+    assert {one.kind for one in orders} == {"order"}
+
+
+@pytest.mark.parametrize("name", ["user-k", "pareto", "recall", "bounds", "error-n"])
+def test_a_figure_is_made_twice_the_same(made_up, tmp_path, name):
+    found = made_up(name)
+    svg, png = figures.draw(found.experiments[0], found, tmp_path)
+    first = svg.read_bytes()
+    assert first.startswith(b"<?xml")
+    assert png.read_bytes()[1:4] == b"PNG"
+    figures.draw(found.experiments[0], found, tmp_path)
+    assert svg.read_bytes() == first
+
+
+def test_no_figure_of_nothing(made_up, tmp_path):
+    found = made_up("user-k", methods=())
+    assert figures.draw(found.experiments[0], found, tmp_path) == []
+
+
+def test_labels_keep_their_order_and_their_distance():
+    heights = spread([0.1, 0.1, 0.12, 0.5, 0.52, 0.9], 0.05)
+    gaps = [high - low for low, high in itertools.pairwise(heights)]
+    assert min(gaps) >= 0.05 - 1e-9
+    assert heights[-1] == 0.9
+    assert spread([], 0.1) == []
+
+
+class Page(HTMLParser):
+    """Collects what a browser would fetch or run, and whether tags are balanced."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.outside: list[str] = []
+        self.scripts = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.scripts += tag == "script"
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href") and not value.startswith("#"):
+                self.outside.append(value)
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
+
+
+def page_of(found, tmp_path, left_out=None) -> str:
+    for experiment in found.experiments:
+        if not experiment.table:
+            figures.draw(experiment, found, tmp_path)
+    return report.html(found, report.Scene(QUICK, left_out or {}, tmp_path))
+
+
+def test_the_report_needs_nothing_else(made_up, tmp_path):
+    text = page_of(made_up("user-k", "clothing", "bias"), tmp_path)
+    page = Page(text)
+    assert page.open == []
+    assert page.outside == []
+    assert page.scripts == 0
+    assert text.count("<svg") == 1
+    assert "url(http" not in text
+    assert "@import" not in text
+
+
+def test_the_report_shows_reported_measured_and_ours_side_by_side(made_up, tmp_path):
+    text = page_of(made_up("clothing"), tmp_path)
+    assert "the paper reports" in text
+    row = text.split("<td>paper</td>")[-1].split("</tr>")[0]
+    assert "0.098" in row
+    assert "0.00095" in row
+    assert "40×" in row  # over ours, as measured here
+    assert text.count("all-zero answer") == 2
+    assert "not run" in text.split("<td>Harmony</td>")[1].split("</tr>")[0]
+
+
+def test_the_report_escapes_what_it_did_not_write(made_up, tmp_path):
+    found = made_up("user-k")
+    for record in list(found.records.values())[:4]:
+        record.update(status="failed", error=EVIL)
+    for record in list(found.records.values())[4:20]:
+        record.update(status="refused", error=EVIL)
+    text = page_of(found, tmp_path, {"data <b>": EVIL})
+    assert "<script" not in text
+    assert "<b>" not in text
+    assert text.count("&lt;script&gt;") >= 3
+    assert Page(text).open == []
+
+
+def test_the_report_says_what_was_not_run(made_up, tmp_path):
+    reason = "no MovieLens data"
+    text = page_of(made_up("movies", methods=()), tmp_path, {"data movies": reason})
+    assert f"Not run. {reason}" in text
+    assert "0.0021" in text  # the paper's own number is still shown
