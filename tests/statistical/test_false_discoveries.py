@@ -65,12 +65,11 @@ def test_share_of_false_rows_is_bounded(protect, epsilon, seed, odds, generator)
         found.append((len(marked(best)), len(marked(family))))
     wide, narrow = np.mean(found, axis=0)
     means = [f"{np.mean(each):.4f}" for each in (shares, doubled, careless)]
-    print(f"{protect}: false rows {means[0]}, mutants {means[1]} and {means[2]}")
-    print(f"rows marked: fdr {wide:.1f}, family {narrow:.1f}")
-    assert np.mean(shares) <= RATE + odds.t(COLLECTIONS) * spread(shares)
-    assert np.mean(doubled) > RATE + odds.t(COLLECTIONS) * spread(doubled)
-    assert np.mean(careless) > RATE + odds.t(COLLECTIONS) * spread(careless)
-    assert wide > narrow > 0
+    seen = f"false rows {means[0]}, mutants {means[1]} and {means[2]}, {COLLECTIONS} collections"
+    assert np.mean(shares) <= RATE + odds.t(COLLECTIONS) * spread(shares), seen
+    assert np.mean(doubled) > RATE + odds.t(COLLECTIONS) * spread(doubled), seen
+    assert np.mean(careless) > RATE + odds.t(COLLECTIONS) * spread(careless), seen
+    assert wide > narrow > 0, f"rows marked: fdr {wide}, family {narrow}"
 
 
 def spread(shares):

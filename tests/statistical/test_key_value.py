@@ -20,7 +20,12 @@ SHARES = np.linspace(0.95, 0.05, 10)
 CASES = {
     "retrieval": {"mechanism": "retrieval", "protect": "entry", "epsilon": 4.0},
     "retrieval-gf": {"mechanism": "retrieval-gf", "protect": "entry", "epsilon": 4.0},
-    "retrieval-l1": {"mechanism": "retrieval-l1", "protect": "entry", "epsilon": 4.0, "delta": 1e-6},
+    "retrieval-l1": {
+        "mechanism": "retrieval-l1",
+        "protect": "entry",
+        "epsilon": 4.0,
+        "delta": 1e-6,
+    },
     "signed-binning": {"mechanism": "signed-binning", "protect": "entry", "epsilon": 3.0},
     "signed-binning user": {"mechanism": "signed-binning", "protect": "user", "epsilon": 16.0},
     "gaussian": {"mechanism": "gaussian", "protect": "entry", "epsilon": 4.0, "delta": 1e-6},
@@ -59,10 +64,10 @@ def test_covariance_within_an_entry_is_as_stated(name, seed, odds):
     both = readings(plan, [1.0, 1.0], seed)
     products = both[:, 0] * both[:, 1] - 1.0  # v·v' = 1
     error = products.std(ddof=1) / np.sqrt(len(products))
-    print(f"{name}: measured {products.mean():.4f} ± {error:.4f}, stated {stated:.4f}")
-    assert abs(products.mean() - stated) <= odds.t(len(products)) * error
+    seen = f"measured {products.mean():.4f} ± {error:.4f}, stated {stated:.4f}"
+    assert abs(products.mean() - stated) <= odds.t(len(products)) * error, seen
     # Power: a covariance that is off by 1, as if the product v·v' had been forgotten.
-    assert abs(products.mean() - (stated + 1)) > odds.t(len(products)) * error
+    assert abs(products.mean() - (stated + 1)) > odds.t(len(products)) * error, seen
 
 
 def ratings(generator):
@@ -97,12 +102,9 @@ def test_intervals_of_conditional_means_cover(name, seed, odds, generator):
         half = found.totals.high - found.totals.mean
         mutant[run] = np.abs(found.totals.mean - truth * found.frequency.mean) <= half
     trials = covered.size
-    print(
-        f"{name}: {covered.mean():.3f} of {trials}, together {everyone.mean():.3f}, "
-        f"mutant {mutant.mean():.3f}"
-    )
+    seen = f"{covered.mean():.3f} of {trials}, together {everyone.mean():.3f}"
     # The v² plug-in of the variances is conservative, so more than 95 % may be covered.
-    assert covered.sum() >= 0.95 * trials or odds.covers(covered.sum(), trials, 0.95)
-    assert everyone.sum() >= 0.95 * RUNS or odds.covers(everyone.sum(), RUNS, 0.95)
-    assert not odds.covers(mutant.sum(), trials, 0.95)
-    assert mutant.mean() < 0.95
+    assert covered.sum() >= 0.95 * trials or odds.covers(covered.sum(), trials, 0.95), seen
+    assert everyone.sum() >= 0.95 * RUNS or odds.covers(everyone.sum(), RUNS, 0.95), seen
+    assert mutant.mean() < 0.95, mutant.mean()
+    assert not odds.covers(mutant.sum(), trials, 0.95), mutant.mean()
