@@ -51,7 +51,10 @@ class ConditionalMeans:
         spread = self.totals.stderr**2 - 2 * mean * self.covariance
         spread += (mean * self.frequency.stderr) ** 2
         out = np.full(len(self), np.nan)
-        np.divide(np.sqrt(spread), self.frequency.mean, out=out, where=~np.isnan(mean))
+        # Only rounding can make it negative, where the two estimates are one.
+        np.divide(
+            np.sqrt(np.maximum(spread, 0.0)), self.frequency.mean, out=out, where=~np.isnan(mean)
+        )
         return out
 
     @property
