@@ -13,7 +13,7 @@ from faintly.core import SparseVector, VectorBatch
 from faintly.mechanisms import mechanism_of
 from faintly.primitives.entropy import seeded
 
-CLIENTS = 10_000
+CLIENTS = 4_000
 RUNS = 120
 SHARES = np.linspace(0.95, 0.05, 10)
 
@@ -28,7 +28,7 @@ CASES = {
     },
     "signed-binning": {"mechanism": "signed-binning", "protect": "entry", "epsilon": 3.0},
     "signed-binning user": {"mechanism": "signed-binning", "protect": "user", "epsilon": 16.0},
-    "gaussian": {"mechanism": "gaussian", "protect": "entry", "epsilon": 4.0, "delta": 1e-6},
+    "gaussian": {"mechanism": "gaussian", "protect": "entry", "epsilon": 12.0, "delta": 1e-6},
     "projection-choice": {"mechanism": "projection-choice", "protect": "user", "epsilon": 3.0},
     "projection-choice large": {
         "mechanism": "projection-choice",
@@ -43,7 +43,7 @@ def plan_of(name, entries, size):
     return key_value_plan(entries=entries, clients=CLIENTS, universe=size, **CASES[name])
 
 
-def readings(plan, values, seed, reports=5_000):
+def readings(plan, values, seed, reports=1_000):
     """What each report of clients with the same two coordinates says about both of them."""
     mechanism = mechanism_of(plan)
     batch = VectorBatch.of([SparseVector([0, 1], values)] * reports)
