@@ -20,10 +20,11 @@ from faintly.core import (
     VectorBatch,
     WithinL1,
 )
-from faintly.data import vectors_from
-from faintly.engine import Aggregator, Reader, aggregate, decode
+from faintly.core.key_value import entry_vector
+from faintly.data import entries_from, vectors_from
+from faintly.engine import Aggregator, Reader, aggregate, conditional_means, decode
 from faintly.errors import FaintlyError
-from faintly.planner import make_plan
+from faintly.planner import key_value_plan, make_plan
 
 __version__ = "0.1.0"
 
@@ -49,7 +50,11 @@ __all__ = [
     "VectorBatch",
     "WithinL1",
     "aggregate",
+    "conditional_means",
     "decode",
+    "entries_from",
+    "entry_vector",
+    "key_value_plan",
     "make_plan",
     "randomize_all",
     "vectors_from",

@@ -38,10 +38,13 @@ def vectors_from(data: Any, plan: Plan) -> VectorBatch:
     if isinstance(data, VectorBatch):
         plan.ids(data.indices, private=True)  # refuses indices outside this plan's universe
         return data
-    return to_vectors(data if isinstance(data, Records) else _records(data), plan)
+    return to_vectors(records_of(data), plan)
 
 
-def _records(data: Any) -> Records:
+def records_of(data: Any) -> Records:
+    """Return the rows that the data hold, in any shape but a `VectorBatch`."""
+    if isinstance(data, Records):
+        return data
     package = type(data).__module__.partition(".")[0]
     if package == "scipy" and hasattr(data, "tocsr"):
         return _from_matrix(data)

@@ -149,15 +149,20 @@ def true_means(vectors: VectorBatch, ids: IdArray) -> FloatArray:
 
 
 def _key_ids(records: Records, universe: Universe, salt: bytes) -> IdArray:
-    keys = records.keys
-    if universe.kind == "indexed" and not isinstance(keys, np.ndarray):
-        keys = [_index(key) for key in keys]
+    keys = as_indices(records.keys, universe)
     try:
         return universe.ids(keys, salt, private=True)
     except InvalidVector:
         refused = _refusal(keys, universe, salt)[records.codes]
     # Keys are distinct but rows repeat them: point at the first row that holds a refused one.
     raise records.source.refuse(int(np.argmax(refused)), _key_rule(universe)) from None
+
+
+def as_indices(keys: AnyArray | Sequence[Key], universe: Universe) -> AnyArray | Sequence[Key]:
+    """Return keys with text such as "17" as integers, where the universe is indexed."""
+    if universe.kind != "indexed" or isinstance(keys, np.ndarray):
+        return keys
+    return [_index(key) for key in keys]
 
 
 def _index(key: Key) -> Key:

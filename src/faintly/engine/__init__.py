@@ -2,6 +2,16 @@
 
 from faintly.engine.aggregate import Aggregator, aggregate, decode
 from faintly.engine.answers import Reader, TopList
+from faintly.engine.key_value import ConditionalMeans, conditional_means
 from faintly.engine.merge import merge_all
 
-__all__ = ["Aggregator", "Reader", "TopList", "aggregate", "decode", "merge_all"]
+__all__ = [
+    "Aggregator",
+    "ConditionalMeans",
+    "Reader",
+    "TopList",
+    "aggregate",
+    "conditional_means",
+    "decode",
+    "merge_all",
+]

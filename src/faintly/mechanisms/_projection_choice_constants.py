@@ -129,6 +129,18 @@ def ghost_energy(shape: Shape, top: int) -> float:
     return max(0.0, shape.slots / 2 * top * (shape.tokens / float(curve[top])) ** 2 - shape.tokens)
 
 
+def pair_agreement(shape: Shape, odds: Odds) -> float:
+    """Return E[s·s'] of two tokens' signs in the group of the report (one signed bin).
+
+    X² - k is the sum of s·s' over all ordered pairs of tokens, which are all alike, and X² of
+    the chosen group follows from Q(N) = Σ_{t≥1} (2t-1)·E[min(N, N_t)], the sum of the N best.
+    """
+    k, others = shape.tokens, (1 - odds.share) / (shape.slots - odds.top)
+    best = float(_dense_curve(shape, squared=True)[odds.top - 1])
+    square = odds.gap(shape) * best + 2 * others * shape.groups * k
+    return (square - k) / (k * (k - 1))
+
+
 def best_top(shape: Shape, epsilon: float) -> int:
     """Return the N of the largest |c|, the smallest of them if several do."""
     tops = np.arange(1, shape.most + 1)
@@ -157,8 +169,11 @@ def score_curve(shape: Shape) -> FloatArray:
     return totals
 
 
-def _dense_curve(shape: Shape) -> FloatArray:
-    """Return S(1), …, S(G) for one bin: N_t is binomial with the chance of |S_k| ≥ t."""
+def _dense_curve(shape: Shape, *, squared: bool = False) -> FloatArray:
+    """Return S(1), …, S(G) for one bin: N_t is binomial with the chance of |S_k| ≥ t.
+
+    With `squared`, the same of squared scores: level t then counts 2t-1 times.
+    """
     chances = sign_sum_tail(shape.tokens)
     # |S_k| has the parity of k, so levels come in pairs of equal chance but for the lowest.
     levels = np.arange(1, len(chances))
@@ -168,7 +183,9 @@ def _dense_curve(shape: Shape) -> FloatArray:
     for start in range(0, len(chances), size):
         law = _binomial_laws(shape.groups, chances[start : start + size])
         survival = np.cumsum(law[:, :0:-1], axis=1)[:, ::-1]  # P(N_t ≥ 1), …, P(N_t ≥ G)
-        total += np.cumsum(survival, axis=1).sum(axis=0)
+        reached = np.cumsum(survival, axis=1)
+        weights = 2 * levels[start : start + size] - 1 if squared else np.ones(len(reached))
+        total += weights @ reached
     return total
 
 

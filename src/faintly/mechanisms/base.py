@@ -246,6 +246,13 @@ class Mechanism(ABC):
         Without ids, the answer is for keys that nobody holds.
         """
 
+    def pair_covariance(self) -> float | None:
+        """Return n·Cov of the estimates at two keys, for each unit of the mean of v·v' there.
+
+        None where it is not known, and any correlation has to be reckoned with.
+        """
+        return None
+
     @abstractmethod
     def predicted_variance(self, mean_square: float) -> float:
         """Return n·Var at a key nobody holds, before any report is in.

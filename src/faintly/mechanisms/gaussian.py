@@ -162,6 +162,10 @@ class Gaussian(Mechanism):
         known = self.predicted_variance(0.0) if ids is None else self.worst_variance()
         return np.full(len(means), known)
 
+    def pair_covariance(self) -> float:
+        """Return 0: every coordinate has noise of its own."""
+        return 0.0
+
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return the variance of the noise, which does not depend on what clients hold."""
         return self.variance_steps / self.steps**2

@@ -300,6 +300,15 @@ class ProjectionChoice(Mechanism):
         cells = self.plan.hashing.maps * 2**self.plan.hashing.bits
         return reports * constants.ghost_energy(self.shape, self.top) / cells
 
+    def pair_covariance(self) -> float | None:
+        """Return the chance that two tokens agree in the chosen group, scaled, less v·v'.
+
+        Known in the dense form; the sign of a report cancels from the product of two readings.
+        """
+        if self.form != "dense" or self.tokens < 2:
+            return None
+        return constants.pair_agreement(self.shape, self._odds) / self.attenuation**2 - 1
+
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return n·Var at a key nobody holds, which does not depend on what people hold."""
         return constants.unheld_variance(self.shape, self._odds)

@@ -248,6 +248,10 @@ class Retrieval(Mechanism):
         square = self.scale**2
         return np.maximum(square - means**2, square - 1)
 
+    def pair_covariance(self) -> float:
+        """Return 0: every item answers with a coin of its own."""
+        return 0.0
+
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return c², which does not depend on what clients hold."""
         return self.scale**2

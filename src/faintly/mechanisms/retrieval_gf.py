@@ -230,6 +230,10 @@ class RetrievalGf(Mechanism):
         moment = self._sums(seeds, fields, ids)[1] * (self.scale**2 / len(seeds))
         return np.maximum(moment - means**2, self.channel.absent_moment)
 
+    def pair_covariance(self) -> float:
+        """Return 0: every item answers with a symbol of its own."""
+        return 0.0
+
     def predicted_variance(self, mean_square: float) -> float:
         """Return the channel's n·Var, and what keys add that share a point with a held item."""
         k = self.plan.sparsity

@@ -219,6 +219,10 @@ class RetrievalL1(Mechanism):
         least = min(channel.variance_at(0.0), channel.variance_at(1.0))
         return np.maximum(moment - means**2, least)
 
+    def pair_covariance(self) -> float:
+        """Return 0: every item answers with a symbol of its own."""
+        return 0.0
+
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return the channel's n·Var, which does not depend on what clients hold."""
         return self.channel.absent_moment

@@ -176,6 +176,10 @@ class SignedBinning(Mechanism):
         """Return the variance of the noise of one bin, in units of the values."""
         return noise.laplace_variance(list(self.noise)) / self.steps**2
 
+    def pair_covariance(self) -> float:
+        """Return 1/b: in one bin, with chance 1/b, s·s'·y² has the mean 2v·v' and not v·v'."""
+        return 1 / self.bins
+
     def predicted_variance(self, mean_square: float) -> float:
         """Return noise plus collisions: what b bins make of `mean_square`."""
         return self.noise_variance + mean_square / self.bins
