@@ -87,8 +87,8 @@ $(VENV)/demo.stamp: $(SOURCES) | $(BIN)/python
 	@touch $@
 
 $(VENV)/dev.stamp: $(SOURCES) | $(BIN)/python
-	@echo "installing faintly with the extras eval and dev into $(VENV)"
-	@$(PIP) --no-compile -e '.[eval,dev]'
+	@echo "installing faintly with the extras eval, server and dev into $(VENV)"
+	@$(PIP) --no-compile -e '.[eval,server,dev]'
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@ $(VENV)/demo.stamp
 

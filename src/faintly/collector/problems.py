@@ -1,0 +1,81 @@
+"""What the collector refuses, as one stable answer: a code, a message and a hint.
+
+Codes are part of the interface: programs compare them, people read the rest. No message
+repeats a request's body, a credential, a token or an address.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from faintly.errors import FaintlyError
+
+RETRY_AFTER_S = 1  # what a full inbox asks senders to wait
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A sort of problem: its code, HTTP status, and what to do about it."""
+
+    code: str
+    status: int
+    hint: str
+
+
+class Problem(FaintlyError):
+    """A request that the collector does not serve; nothing of it was stored."""
+
+    def __init__(self, kind: Kind, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.kind, self.message = kind, message
+        self.hint = kind.hint if hint is None else hint
+
+    def document(self) -> dict[str, Any]:
+        """Return the answer's JSON."""
+        return {"code": self.kind.code, "message": self.message, "hint": self.hint}
+
+
+BAD_REQUEST = Kind("BAD_REQUEST", 400, "See /docs for what this address takes.")
+BAD_REPORTS = Kind(
+    "BAD_REPORTS", 400, "Send one batch as the client encodes it; the message names the reject code."
+)
+NO_REQUEST_ID = Kind(
+    "NO_REQUEST_ID",
+    400,
+    "Add ?request= with 32 hexadecimal digits, fresh and random for each request; "
+    "a retry repeats them.",
+)
+NOT_AUTHORISED = Kind(
+    "NOT_AUTHORISED", 401, "Send Authorization: Bearer with a credential of the role named above."
+)
+NOT_ALLOWED = Kind("NOT_ALLOWED", 403, "Use a credential whose role allows this.")
+TOKEN_MISSING = Kind(
+    "TOKEN_MISSING", 403, "Send the single-use token that the deployer issued, as Faintly-Token."
+)
+TOKEN_UNKNOWN = Kind(
+    "TOKEN_UNKNOWN", 403, "Ask the deployer for a token of this collection and epoch."
+)
+TOKEN_USED = Kind("TOKEN_USED", 409, "A token counts once per epoch; do not send this report again.")
+NOT_FOUND = Kind("NOT_FOUND", 404, "See /docs for the addresses there are.")
+UNKNOWN_COLLECTION = Kind(
+    "UNKNOWN_COLLECTION", 404, "Create it from its plan first, or correct the digest."
+)
+UNKNOWN_EPOCH = Kind("UNKNOWN_EPOCH", 404, "Open the epoch first, or correct its number.")
+METHOD_NOT_ALLOWED = Kind("METHOD_NOT_ALLOWED", 405, "See /docs for the methods of this address.")
+NOT_ACCEPTABLE = Kind(
+    "NOT_ACCEPTABLE", 406, "Ask for application/json or application/vnd.apache.arrow.stream."
+)
+REQUEST_REUSED = Kind(
+    "REQUEST_REUSED", 409, "A request id belongs to one body; draw 16 fresh random bytes."
+)
+CONFLICT = Kind("CONFLICT", 409, "Look at the collection's status first.")
+CLOSED = Kind("CLOSED", 410, "The collection or epoch no longer takes reports; discard this one.")
+TOO_LARGE = Kind("TOO_LARGE", 413, "Send smaller batches.")
+BAD_PLAN = Kind("BAD_PLAN", 422, "Make the plan with faintly plan; the message names the rule.")
+UNKNOWN_KEY = Kind("UNKNOWN_KEY", 422, "Ask for keys of the plan's universe.")
+NO_REPORTS = Kind("NO_REPORTS", 409, "Wait until reports were sealed, or seal them.")
+BUSY = Kind("BUSY", 429, "Wait as Retry-After says and send the same request again.")
+CANNOT_STORE = Kind(
+    "CANNOT_STORE", 503, "Nothing was stored; send the same request again later."
+)
+STOPPING = Kind("STOPPING", 503, "Send the same request again later.")
+INTERNAL = Kind("INTERNAL", 500, "This is a fault of the collector; its log has the details.")
