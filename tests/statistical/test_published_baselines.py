@@ -315,22 +315,34 @@ CLOTHING = (*UNBIASED[:4], "signed-binning-published", "signed-binning-published
 
 @pytest.mark.parametrize("name", CLOTHING)
 def test_clothing_shows_the_predicted_error(name, dataset, rng_of, odds, default_seed):
-    """Ten runs of the real data; values are not 0 or 1, so sets are left out."""
+    """Ten runs of the real data; values are not 0 or 1, so sets are left out.
+
+    Mutant: the prediction for twice the epsilon.
+    """
     records = read_records(dataset("clothing"))
     ids = np.arange(1378, dtype=np.uint64)
     protect = {"protect": "event"} if name.endswith("event") else {}
-    mechanism = build(
-        name.removesuffix(" event"),
-        universe=1378,
-        sparsity=6,
-        clients=47_958,
-        decode="table" if "published" in name else "direct",
-        **protect,
-    )
+
+    def planned(epsilon):
+        return build(
+            name.removesuffix(" event"),
+            universe=1378,
+            sparsity=6,
+            clients=47_958,
+            epsilon=epsilon,
+            decode="table" if "published" in name else "direct",
+            **protect,
+        )
+
+    mechanism = planned(1.0)
     vectors = to_vectors(records, mechanism.plan)
     truth = true_means(vectors, ids)
     rows = errors(mechanism, vectors, ids, truth, rng_of, f"clothing/{name}", runs=10)
-    off = deviation(rows, float(mechanism.predicted_variances(vectors, ids).mean()))
+    off, wrong = (
+        deviation(rows, float(one.predicted_variances(vectors, ids).mean()))
+        for one in (mechanism, planned(2.0))
+    )
     seen = f"{rows.mean():.5g}: {off:.1f} standard errors off"
     assert abs(off) <= odds.t(10), seen
     assert not default_seed or abs(off) <= 3, seen
+    assert abs(wrong) > odds.t(10)
