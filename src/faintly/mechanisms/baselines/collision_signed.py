@@ -117,10 +117,11 @@ class CollisionSigned(Collision):
         return 1 / self._gain
 
     def miniatures(self) -> Iterator[Miniature]:
-        """Yield three slots: one item with two more than planned, and two with one more."""
-        three = {"slots": 3}
-        yield Miniature(self.small(sparsity=1, options=three), (-1.0, 0.0, 0.5), 3)
-        yield Miniature(self.small(sparsity=2, options=three), (-1.0, 0.0, 1.0), 3)
+        """Yield one item and two, with two more and one more than planned, and few slots."""
+        one = self.small(sparsity=1, options={"slots": 2})
+        yield Miniature(one, (-1.0, 0.0, 0.5, 1.0), 3)
+        two = self.small(sparsity=2, options={"slots": 3})
+        yield Miniature(two, (-1.0, 0.0, 1.0), 3)
 
     def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int], ...]]:
         """Yield both slots of every item."""
