@@ -217,6 +217,8 @@ def _all(*tests: Callable[[Point], bool]) -> Callable[[Point], bool]:
     return lambda point: all(test(point) for test in tests)
 
 
+RUN = "the paper's method as its authors run it"
+AS_PROVEN = "the paper's method as it is proven"
 PROVEN = "the paper's own formula, whose clip √(2k ln(4n/β)) leaves no bias"
 TUNED = "the clip √(k ln n)/2.5 of its authors' code, which biases every mean (see bias)"
 FIGURES = ("user-k", "user-eps", "user-d", "event-k", "event-eps", "event-d")
@@ -231,6 +233,10 @@ CONSTANT = (
     "1e5 clients. Sampling has 4.7·k² at ε = 1: less up to k = 54, and hardly more at 64. The "
     "paper's gain is one of growth, and lost in the constant; gains as reported need the smaller "
     "clip and the one-bit response of its authors' code, which bias every mean"
+)
+FLAT = (
+    "At d = 4,096 PCKV-GRR, whose error depends on d and hardly on k, and naive noise, which pays "
+    "with a δ, are below it as well"
 )
 SQUARED = (
     "At the 100 largest means the bias of the authors' clip is part of every error, and the gain "
@@ -255,8 +261,8 @@ CLAIMS: tuple[Claim, ...] = (
             why=why,
         )
         for better, label, remark, why in (
-            ("published", "the paper's method as its authors run it", TUNED, SQUARED),
-            ("paper", "the paper's method as it is proven", PROVEN, CONSTANT),
+            ("published", RUN, TUNED, SQUARED),
+            ("paper", AS_PROVEN, PROVEN, CONSTANT),
         )
         for name, measure, factor in (("linf", "L∞", 5.0), ("mse", "MSE", 29.6))
     ),
@@ -277,7 +283,7 @@ CLAIMS: tuple[Claim, ...] = (
     *(
         Ratio(
             kind="paper",
-            text=f"{better}: smallest MSE of the paper's methods for every k, {unit} level",
+            text=f"{label}: smallest MSE of all methods of the paper for every k, {unit} level",
             experiments=(f"{unit}-k",),
             better=better,
             others=(*SUCCINCT, "naive", "pckv-ue"),
@@ -285,10 +291,10 @@ CLAIMS: tuple[Claim, ...] = (
             remark=remark,
             why=why,
         )
-        for unit, better, remark, why in (
-            ("user", "published", TUNED, FIRST),
-            ("user", "paper", PROVEN, CONSTANT),
-            ("event", "paper", "", FIRST),
+        for unit, better, label, remark, why in (
+            ("user", "published", RUN, TUNED, FIRST),
+            ("user", "paper", AS_PROVEN, PROVEN, f"{CONSTANT}. {FLAT}"),
+            ("event", "paper", "the paper's method", "", FIRST),
         )
     ),
     Growth(

@@ -37,7 +37,7 @@ MEASURES = {
     "ratio": "n·MSE / lower bound",
 }
 LINEAR = ("recall",)
-HAS_ZERO = ("linf", "mse")
+HAS_ZERO = ("linf", "mse", "ratio")
 PANEL = (5.5, 4.1)  # inches; small, so that letters stay legible where a page is narrow
 LABEL_SIZE = 9.5
 LABEL_ROOM = 0.058  # of the height of a panel, between the names of two curves
@@ -155,7 +155,7 @@ def _panel(axes: "Axes", experiment: Experiment, measure: str, curves: list[Curv
     scatter = experiment.axis == "bytes"
     for curve in curves:
         if curve.cells[0].method is ZERO:
-            _zero_line(axes, curve, named=scatter)
+            _zero_line(axes, curve, across=scatter)
             continue
         look = curve.look
         axes.errorbar(
@@ -173,9 +173,7 @@ def _panel(axes: "Axes", experiment: Experiment, measure: str, curves: list[Curv
         axes.axhline(1.0, color="black", linewidth=1.2)
     if scatter:
         _front(axes, curves)
-    named = sorted(curves, key=lambda curve: curve.y[-1])
-    # In a plot over bytes the all-zero answer, of no byte, is a line across.
-    _label(axes, [curve for curve in named if not scatter or curve.x[-1] > 0], spots=scatter)
+    _label(axes, sorted(curves, key=lambda curve: curve.y[-1]), spots=scatter)
 
 
 def _front(axes: "Axes", curves: list[Curve]) -> None:
@@ -186,7 +184,7 @@ def _front(axes: "Axes", curves: list[Curve]) -> None:
         axes.step(*zip(*best, strict=True), where="post", color="0.7", linewidth=4, zorder=0.5)
 
 
-def _zero_line(axes: "Axes", curve: Curve, *, named: bool) -> None:
+def _zero_line(axes: "Axes", curve: Curve, *, across: bool) -> None:
     """Draw the all-zero answer, across the panel where it has one place only or none."""
     look: dict[str, Any] = {
         "color": curve.look.colour,
@@ -194,21 +192,10 @@ def _zero_line(axes: "Axes", curve: Curve, *, named: bool) -> None:
         "linewidth": curve.look.width,
         "zorder": 1,
     }
-    if len(curve.x) > 1 and not named:
+    if across or len(curve.x) == 1:
+        axes.axhline(curve.y[0], **look)
+    else:
         axes.plot(curve.x, curve.y, **look)
-        return
-    axes.axhline(curve.y[0], **look)
-    if not named:
-        return
-    axes.annotate(
-        curve.label,
-        xy=(0.01, curve.y[0]),
-        xycoords=("axes fraction", "data"),
-        xytext=(0, 3),
-        textcoords="offset points",
-        fontsize=LABEL_SIZE,
-        color=_ink(curve),
-    )
 
 
 def _lower_bars(curve: Curve, measure: str) -> list[float]:
@@ -281,15 +268,14 @@ def _label(axes: "Axes", curves: list[Curve], *, spots: bool) -> None:
     """
     axes.margins(x=0.08 if spots else 0.03, y=0.08)
     axes.autoscale_view()
-    to_axes = axes.transData + axes.transAxes.inverted()
-    ends = [to_axes.transform((curve.x[-1], curve.y[-1])) for curve in curves]
-    heights = spread([float(end[1]) for end in ends], LABEL_ROOM)
+    ends = [_end(axes, curve) for curve in curves]
+    heights = raised(spread([end[1] for end in ends], LABEL_ROOM), LABEL_ROOM)
     for curve, end, height in zip(curves, ends, heights, strict=True):
         if spots:
-            _marker(axes, curve, height)
+            _sign(axes, curve, height)
         axes.annotate(
-            f"{curve.label}, {curve.x[-1]:,.0f} B" if spots else curve.label,
-            xy=(float(end[0]), float(end[1])),
+            f"{curve.label}, {curve.x[-1]:,.0f} B" if spots and curve.x[-1] > 0 else curve.label,
+            xy=end,
             xytext=(1.09 if spots else 1.06, height),
             xycoords="axes fraction",
             textcoords="axes fraction",
@@ -301,20 +287,35 @@ def _label(axes: "Axes", curves: list[Curve], *, spots: bool) -> None:
         )
 
 
+def _end(axes: "Axes", curve: Curve) -> tuple[float, float]:
+    """Return where a curve ends, in shares of the panel; a line across it ends at its edge."""
+    if curve.x[-1] > 0:
+        across, up = (axes.transData + axes.transAxes.inverted()).transform(
+            (curve.x[-1], curve.y[-1])
+        )
+        return float(across), float(up)
+    up = (axes.get_yaxis_transform() + axes.transAxes.inverted()).transform((1.0, curve.y[-1]))[1]
+    return 1.0, float(up)
+
+
 def _line(curve: Curve) -> dict[str, Any]:
     """Return the look of the line from a name, from the middle of its left edge, to its curve."""
     look = {"arrowstyle": "-", "linewidth": 0.6, "shrinkB": 4, "relpos": (0, 0.5)}
     return look | {"color": curve.look.colour}
 
 
-def _marker(axes: "Axes", curve: Curve, height: float) -> None:
+def _sign(axes: "Axes", curve: Curve, height: float) -> None:
+    """Draw a method's marker before its name; a piece of its line for the all-zero answer."""
+    places = [1.03, 1.07] if curve.cells[0].method is ZERO else [1.05]
     axes.plot(
-        1.05,
-        height,
+        places,
+        [height] * len(places),
         transform=axes.transAxes,
         clip_on=False,
         scalex=False,
         scaley=False,
+        linestyle=curve.look.line,
+        linewidth=curve.look.width,
         **_spot(curve),
     )
 
@@ -354,6 +355,18 @@ def spread(wanted: list[float], room: float) -> list[float]:
         for group in groups
         for position in range(len(group))
     ]
+
+
+def raised(heights: list[float], room: float) -> list[float]:
+    """Return ascending heights with none below the panel, where the labels of its axis are.
+
+    >>> raised([-0.1, 0.02, 0.5], 0.1)
+    [0.05, 0.15, 0.5]
+    """
+    out: list[float] = []
+    for height in heights:
+        out.append(round(max(height, out[-1] + room if out else room / 2), 10))
+    return out
 
 
 def _bottom(group: list[float], room: float) -> float:

@@ -73,6 +73,42 @@ def side_by_side(rows: Iterable[Row], reported: dict[str, Any]) -> Table:
     return lines
 
 
+def headline(rows: Iterable[Row]) -> Table:
+    """Return ours beside the paper's method at the paper's own parameters."""
+    head = (
+        "unit, ε, values, sizes, keys",
+        "bytes: paper, ours",
+        "MSE: paper",
+        "MSE: authors' settings",
+        "MSE: ours",
+        "paper / ours",
+        "authors' settings / ours",
+        "MSE: all-zero",
+    )
+    lines: Table = [head]
+    for points in _groups(row for row in rows if row["experiment"] == "headline").values():
+        for point in points:
+            if "ours" in point and "paper" in point:
+                lines.append((_setting(point["ours"]), *_beside(point)))
+    return lines if len(lines) > 1 else []
+
+
+def _setting(row: Row) -> str:
+    sizes = f"n = {row['clients']:,.0f}, d = {row['universe']:,.0f}, k = {row['sparsity']:.0f}"
+    keys = {"all": "all keys", "top": "top 100", "some": "1,000 keys"}[row["keys"]]
+    values = "full ±1" if "signs" in row["data"] else "the paper's"
+    return f"{row['unit']}, ε = {row['epsilon']:g}, {values}, {sizes}, {keys}"
+
+
+def _beside(point: dict[str, Row]) -> Iterator[str]:
+    yield ", ".join(number(point[name]["bytes"]) for name in ("paper", "ours"))
+    for name in ("paper", "published", "ours"):
+        yield _mse(point.get(name))
+    for name in ("paper", "published"):
+        yield span(list(_ratios([point], name)))
+    yield _mse(point.get(ZERO.name))
+
+
 def _again(point: dict[str, Row], said: float) -> Iterator[str]:
     for name in ("paper", "published", "ours"):
         yield _mse(point.get(name))
@@ -125,5 +161,7 @@ def _groups(rows: Iterable[Row]) -> dict[tuple[str, str], list[dict[str, Row]]]:
 def _mse(row: Row | None) -> str:
     if row is None:
         return "not run"
+    if row["method"] == ZERO.name:
+        return number(row["mse"])
     error = row["mse_stderr"]
     return plus_minus(row["mse"], float("nan") if error is None else error)

@@ -27,6 +27,7 @@ ENOUGH_KEYS = 50  # that a comparison with the predicted variance needs
 SETTING = ("experiment", "task", "data", "clients", "universe", "sparsity", "unit", "epsilon")
 RUN = ("keys", "method", "run", "seed", "version", "numpy", "status", "error", "seconds")
 COLUMNS = (*SETTING, *RUN, *(field.name for field in fields(Measured)))
+WORDS = ("experiment", "data", "unit", "keys", "method", "mechanism")  # of a summary
 TEXT = ("experiment", "task", "data", "unit", "keys", "method", "version", "numpy", "status")
 
 
@@ -163,6 +164,21 @@ def write(results: Results, out: Path) -> list[Path]:
     table = {name: arrow.array(column, kinds.get(name)) for name, column in columns.items()}
     parquet.write_table(arrow.table(table), out / "results.parquet")
     return [*paths, out / "results.parquet"]
+
+
+def read_summary(path: Path) -> list[Record]:
+    """Return the rows of a summary.csv, as `Results.summary` has them."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            {name: text if name in WORDS else _value(text) for name, text in row.items()}
+            for row in csv.DictReader(file)
+        ]
+
+
+def _value(text: str) -> Any:
+    if text in ("True", "False"):
+        return text == "True"
+    return float(text) if text else None
 
 
 def _summed(cell: Cell) -> Record:

@@ -1,6 +1,6 @@
 """The tables at a glance say what the rows say."""
 
-from faintly.evaluation.glance import side_by_side, winners
+from faintly.evaluation.glance import headline, side_by_side, winners
 from faintly.evaluation.report import paper_numbers
 
 
@@ -46,7 +46,24 @@ def test_distances_are_one_group_and_units_two(made_up):
     ]
 
 
+def test_the_headline_has_a_row_for_each_point(made_up):
+    found = made_up("headline")
+    _, first, *others = headline(found.summary())
+    assert len(others) == len(found.experiments[0].points) - 1
+    assert first == (
+        "user, ε = 1, the paper's, n = 20,000, d = 10,000, k = 16, top 100",
+        "7, 7",
+        "0.04040 ± 0.00023",
+        "(2.020 ± 0.012)·10⁻³",
+        "(1.0100 ± 0.0058)·10⁻³",
+        "40×",
+        "2×",
+        "0.01",
+    )
+
+
 def test_nothing_was_run():
+    assert headline([]) == []
     assert winners([]) == []
     assert side_by_side([], paper_numbers()) == []
 

@@ -48,8 +48,8 @@ def test_files_hold_every_run_and_agree(made_up, tmp_path):
     assert table.column_names == list(rows[0]) == list(results.COLUMNS)
     assert table.num_rows == len(rows) == len(found.rows())
     assert [str(seed) for seed in table["seed"].to_pylist()] == [row["seed"] for row in rows]
-    with (tmp_path / "summary.csv").open() as file:
-        summary = list(csv.DictReader(file))
+    summary = results.read_summary(tmp_path / "summary.csv")
+    assert summary == found.summary()
     assert {row["method"] for row in summary} >= {"ours", "zero"}
 
 
