@@ -28,7 +28,23 @@ SETTING = ("experiment", "task", "data", "clients", "universe", "sparsity", "uni
 RUN = ("keys", "method", "run", "seed", "version", "numpy", "status", "error", "seconds")
 COLUMNS = (*SETTING, *RUN, *(field.name for field in fields(Measured)))
 WORDS = ("experiment", "data", "unit", "keys", "method", "mechanism")  # of a summary
-TEXT = ("experiment", "task", "data", "unit", "keys", "method", "version", "numpy", "status")
+TEXT = (
+    "experiment",
+    "task",
+    "data",
+    "unit",
+    "keys",
+    "method",
+    "version",
+    "numpy",
+    "status",
+    "error",
+    "mechanism",
+    "options",
+    "decode",
+    "digest",
+    "parameters",
+)
 
 
 @dataclass(frozen=True)
