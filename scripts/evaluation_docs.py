@@ -104,9 +104,8 @@ def claim_table() -> Table:
     """Return every claim with its verdict."""
     table: Table = [("claim", "of", "wanted", "measured", "holds")]
     for one in claims():
-        measured = f"{float(one['value']):,.3g}{one['unit']}" if one["value"] else ""
         words = one["text"].replace("|", "\\|")
-        table.append((words, OF[one["kind"]], one["wanted"], measured, HOLDS[one["holds"]]))
+        table.append((words, OF[one["kind"]], one["wanted"], one["measured"], HOLDS[one["holds"]]))
     return table
 
 

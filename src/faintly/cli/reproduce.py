@@ -1,5 +1,6 @@
 """faintly reproduce: every figure and table of the paper, and ours, in one command."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -199,6 +200,7 @@ def _claim(one: Any) -> dict[str, Any]:
         "claim": one.text,
         "wanted": one.wanted,
         "measured": one.value,
+        "stderr": None if math.isnan(one.error) else one.error,
         "holds": one.holds,
         "remark": one.remark,
         "why": one.why,

@@ -146,8 +146,8 @@ def _claims(judged: list[Verdict]) -> str:
     )
     return (
         "<h2>What was claimed, and what holds</h2>\n<p>Ratios are the smallest over the points "
-        "that a claim is about, so that one point can break it. “About” allows 80 % of the "
-        'number.</p>\n<div class="wide"><table>'
+        "that a claim is about, so that one point can break it, ± one standard error. “About” "
+        'allows 80 % of the number.</p>\n<div class="wide"><table>'
         f"{head}{''.join(rows)}</table></div>"
     )
 

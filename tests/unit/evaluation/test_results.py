@@ -94,7 +94,7 @@ def test_a_ratio_claim_is_about_the_best_rival_at_the_worst_point(made_up, chang
 
 def test_a_verdict_says_where_it_was_measured_and_why_it_fails(made_up):
     good = ratio(why="because").verdict(made_up("user-k"))
-    assert (good.why, good.measured) == ("", "40×")
+    assert (good.why, good.measured) == ("", "40.00 ± 0.32×")  # √2 · 0.57 % of it
     assert good.where.startswith("holds at 2 of 2 points; smallest at k = ")
     assert good.where.endswith("against paper")
     assert ratio(least=50, why="because").verdict(made_up("user-k")).why == "because"
