@@ -252,8 +252,8 @@ FLAT = (
     "with a δ, are below it as well"
 )
 NEARLY = (
-    "By their variances, 4.7·k for k-fold and about 11 for the paper's method at any k, the ratio at "
-    "k = 64 is about 27, close to what is wanted; what is missing is the chance of few runs"
+    "By their variances, 4.7·k for k-fold and about 11 for the paper's method at any k, the ratio "
+    "at k = 64 is about 27, close to what is wanted; what is missing is the chance of few runs"
 )
 SQUARED = (
     "At the 100 largest means the bias of the authors' clip is part of every error, and the gain "
