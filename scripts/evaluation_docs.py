@@ -77,7 +77,8 @@ def page_lines(rows: list[Row]) -> Iterator[str]:
     yield ""
     yield "Mean squared errors of others over that of ours: above 1×, ours errs less. Ranges go"
     yield "over the points of an experiment; the closest rival has the smallest ratio at any point."
-    yield "“Any kind” adds biased methods and those with a δ."
+    yield "“Any kind” adds biased methods and those with a δ. In `sets` ours is its form without"
+    yield "negative values."
     yield ""
     yield from lines_of(winners(rows))
     yield "### Ours at the paper's own parameters"

@@ -42,7 +42,7 @@ def winners(rows: Iterable[Row]) -> Table:
     )
     lines: Table = [head]
     for (experiment, unit), points in _groups(rows).items():
-        measured = [point for point in points if "ours" in point]
+        measured = [_as_sets(point) for point in points if "ours" in point]
         if measured:
             lines.append((experiment, unit, *_line(measured)))
     return lines if len(lines) > 1 else []
@@ -125,6 +125,11 @@ def _line(points: list[dict[str, Row]]) -> Iterator[str]:
     yield _closest(points, strict=False)
     better = sum(point["ours"]["mse"] < point[ZERO.name]["mse"] for point in points)
     yield f"{better} of {len(points)}"
+
+
+def _as_sets(point: dict[str, Row]) -> dict[str, Row]:
+    """Return the point with ours as a plan without negative values has it, where that was run."""
+    return {**point, "ours": point.get("ours-sets", point["ours"])}
 
 
 def _ratios(points: list[dict[str, Row]], name: str) -> Iterator[float]:
