@@ -10,7 +10,7 @@ from typing import Any
 
 from faintly.evaluation.methods import METHODS, ZERO
 from faintly.evaluation.results import UNBIASED
-from faintly.evaluation.words import number, plus_minus, span, times
+from faintly.evaluation.words import ASKED, number, plus_minus, span, times
 
 Row = dict[str, Any]
 Table = list[Sequence[str]]  # the first row is the head
@@ -95,7 +95,7 @@ def headline(rows: Iterable[Row]) -> Table:
 
 def _setting(row: Row) -> str:
     sizes = f"n = {row['clients']:,.0f}, d = {row['universe']:,.0f}, k = {row['sparsity']:.0f}"
-    keys = {"all": "all keys", "top": "top 100", "some": "1,000 keys"}[row["keys"]]
+    keys = ASKED[row["keys"]]
     values = "full ±1" if "signs" in row["data"] else "the paper's"
     return f"{row['unit']}, ε = {row['epsilon']:g}, {values}, {sizes}, {keys}"
 

@@ -23,7 +23,7 @@ from faintly.evaluation.experiments import Experiment, Grid, Point
 from faintly.evaluation.glance import Table, side_by_side, winners
 from faintly.evaluation.methods import METHODS, ZERO
 from faintly.evaluation.results import UNBIASED, Cell, Results
-from faintly.evaluation.words import number, plus_minus, times
+from faintly.evaluation.words import ASKED, number, plus_minus, times
 
 STYLE = """
 :root { color-scheme: light; }
@@ -215,7 +215,7 @@ def _point_table(experiment: Experiment, point: Point, results: Results) -> str:
 
 
 def _words(point: Point) -> str:
-    asked = {"all": "all keys", "top": "top 100 keys", "some": "1,000 keys"}[point.keys]
+    asked = ASKED[point.keys]
     return f"{point.unit} level, ε = {point.epsilon:g}, {point.data.name}, {asked}"
 
 

@@ -1,8 +1,9 @@
-"""Numbers as people read them: rounded by their standard error, with powers of ten as such."""
+"""Words and numbers as people read them: rounded by their error, with powers of ten as such."""
 
 import math
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+ASKED = {"all": "all keys", "each": "all keys", "top": "top 100 keys", "some": "1,000 keys"}
 PLAIN = range(-2, 6)  # powers of ten of numbers that are written out
 
 
