@@ -51,7 +51,7 @@ def test_the_headline_has_a_row_for_each_point(made_up):
     _, first, *others = headline(found.summary())
     assert len(others) == len(found.experiments[0].points) - 1
     assert first == (
-        "user, ε = 1, the paper's, n = 20,000, d = 10,000, k = 16, top 100",
+        "user, ε = 1, the paper's, n = 20,000, d = 10,000, k = 16, top 100 keys",
         "7, 7",
         "0.04040 ± 0.00023",
         "(2.020 ± 0.012)·10⁻³",
