@@ -65,8 +65,16 @@ def test_response_at_user_level_with_four_keys_that_two_people_do_not_share():
     assert worst(careless) > 1.9
 
 
-@pytest.mark.parametrize("steps", [1, 2])
-@pytest.mark.parametrize(("protect", "sparsity", "keys"), [("event", 1, 2), ("user", 1, 2)])
+@pytest.mark.parametrize(
+    ("protect", "sparsity", "keys", "steps"),
+    [
+        ("event", 1, 2, 1),
+        ("event", 1, 2, 2),
+        ("event", 1, 3, 1),
+        ("user", 1, 2, 1),
+        ("user", 1, 2, 2),
+    ],
+)
 def test_laplace_keeps_epsilon_and_uses_it_up(protect, sparsity, keys, steps):
     mechanism = small(protect, "laplace", sparsity=sparsity, keys=keys, steps=steps)
     assert 0.999 < worst(mechanism) <= 1.0 + checks.SLACK

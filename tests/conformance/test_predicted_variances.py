@@ -49,6 +49,18 @@ CASES = {
         },
         (1.0, -0.5),
     ),
+    "naive laplace": (
+        {
+            "mechanism": "naive",
+            "protect": "event",
+            "sparsity": 1,
+            "universe": 2,
+            "noise": "laplace",
+            "steps": 1,
+            "clients": 10**6,
+        },
+        (-0.3,),
+    ),
     "naive response": (
         {
             "mechanism": "naive",

@@ -17,6 +17,7 @@ from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
 
 CELLS = 20
+RUNS = 40
 CASES = [
     ("event", "gaussian", 1e-3),
     ("user", "gaussian", 1e-5),
@@ -116,7 +117,7 @@ def test_what_is_held_follows_the_law_too(protect, kind, delta, odds, rng_of):
 
 @EVERY
 def test_n_mse_is_as_predicted(protect, kind, delta, generator, seed, odds, default_seed):
-    """20 runs of 2000 keys that hardly anyone holds; mutant: noise of three times the epsilon."""
+    """40 runs of 2000 keys that hardly anyone holds; mutant: noise of three times the epsilon."""
     mechanism = build(protect, kind, delta)
     vectors = VectorBatch.of(
         [
@@ -129,7 +130,7 @@ def test_n_mse_is_as_predicted(protect, kind, delta, generator, seed, odds, defa
 
     def n_mse(client):
         found = []
-        for run in range(20):
+        for run in range(RUNS):
             totals = client.simulated_totals(
                 vectors, ids, seeded(seed, f"public {run}"), seeded(seed, f"secret {run}")
             )
@@ -137,8 +138,8 @@ def test_n_mse_is_as_predicted(protect, kind, delta, generator, seed, odds, defa
         return np.array(found)
 
     found, predicted = n_mse(mechanism), mechanism.predicted_variance(0.0)
-    gap, limit = abs(found.mean() / predicted - 1), odds.z() * math.sqrt(2 / (2000 * 20))
+    gap, limit = abs(found.mean() / predicted - 1), odds.z() * math.sqrt(2 / (2000 * RUNS))
     assert gap <= limit, f"n·MSE {found.mean():.2f}, predicted {predicted:.2f}"
     if default_seed:
-        assert gap <= 3 * found.std(ddof=1) / math.sqrt(20) / predicted
+        assert gap <= 3 * found.std(ddof=1) / math.sqrt(RUNS) / predicted
     assert abs(n_mse(quieter(mechanism)).mean() / predicted - 1) > limit

@@ -12,8 +12,9 @@ import pytest
 
 pytestmark = pytest.mark.system
 
-RUN = ["reproduce", "user-k", "event-k", "--quick", "--runs", "2", "--method", "ours"]
-RUN += ["--method", "paper", "--json", "--out"]
+WITH = ["--quick", "--method", "ours", "--method", "paper", "--json", "--out"]
+RUN = ["reproduce", "user-d", "event-d", "--runs", "2", *WITH]
+SHORT = ["reproduce", "bias", "--runs", "4", *WITH]  # many small tasks: some are left to resume
 
 
 def records_of(folder: Path) -> dict[str, dict]:
@@ -27,7 +28,7 @@ def records_of(folder: Path) -> dict[str, dict]:
 
 def test_killed_and_resumed_equals_uninterrupted(faintly, tmp_path):
     """Kill -9 hits the whole program in the middle of a run; nothing of it may show."""
-    command = [sys.executable, "-c", "from faintly.cli import main; main()", *RUN, "killed"]
+    command = [sys.executable, "-c", "from faintly.cli import main; main()", *SHORT, "killed"]
     started = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -40,8 +41,8 @@ def test_killed_and_resumed_equals_uninterrupted(faintly, tmp_path):
     os.kill(started.pid, signal.SIGKILL)
     started.wait()
     finished = log.read_bytes().count(b"\n")
-    resumed = faintly(*RUN, "killed").json
-    whole = faintly(*RUN, "whole").json
+    resumed = faintly(*SHORT, "killed").json
+    whole = faintly(*SHORT, "whole").json
     assert finished < resumed["tasks"]["done"]
     assert resumed["tasks"] == whole["tasks"]
     assert resumed["claims"] == whole["claims"]
@@ -52,13 +53,25 @@ def test_a_quick_run_writes_everything_and_finds_the_order(faintly, tmp_path):
     done = faintly(*RUN, "out").json
     assert done["tasks"] == {"done": 16, "refused": 0, "failed": 0}
     orders = [claim["holds"] for claim in done["claims"] if claim["of"] == "order"]
-    assert orders.count(True) == 4
+    assert orders.count(True) == 6
     assert False not in orders
     names = {Path(path).name for path in done["files"]}
     assert names >= {"results.csv", "results.parquet", "summary.csv", "report.html"}
-    assert names >= {"user-k.svg", "user-k.png", "event-k.svg", "event-k.png"}
+    assert names >= {"user-d.svg", "user-d.png", "event-d.svg", "event-d.png"}
     assert all((tmp_path / path).stat().st_size > 0 for path in done["files"])
     assert "<svg" in (tmp_path / "out" / "report.html").read_text()
+
+    # Mutant: a log in which the two methods have changed places. Nothing is run again.
+    swapped = {"ours": "paper", "paper": "ours"}
+    records = records_of(tmp_path / "out")
+    for name, record in records.items():
+        other = records[name.replace(f"| {record['method']} |", f"| {swapped[record['method']]} |")]
+        record["wrong"] = {"mse": other["mse"], "seconds": 0.1}
+    lines = [json.dumps(record | record.pop("wrong")) for record in records.values()]
+    (tmp_path / "out" / "tasks.jsonl").write_text("\n".join(lines) + "\n")
+    wrong = faintly(*[part for part in RUN if part != "--json"], "out", status=1)
+    assert wrong.err.count("against theory: ") == 4
+    assert "user level: ours errs no more than the paper's method" in wrong.err
 
 
 def test_the_list_and_the_errors_help(faintly):
@@ -80,7 +93,7 @@ def test_a_failed_task_is_reported_and_sets_the_status(faintly, tmp_path):
     (tmp_path / "data" / "clothing").mkdir(parents=True)
     (tmp_path / "data" / "clothing" / "data.parquet").write_text("no parquet")
     done = faintly(
-        *("reproduce", "clothing", "user-k", "--quick", "--runs", "1", "--method", "paper"),
+        *("reproduce", "clothing", "bias", "--quick", "--runs", "1", "--method", "paper"),
         *("--data", "data", "--out", "out", "--json"),
         status=1,
     ).json

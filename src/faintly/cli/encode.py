@@ -10,7 +10,7 @@ from faintly.cli.output import Json, Output, PlanFile, emit, note, progress, say
 
 def encode(
     data: Annotated[
-        Path, typer.Argument(help="Parquet, CSV or JSONL with client, item (or key), value.")
+        Path, typer.Argument(help="Parquet, CSV, JSONL or FIMI with client, item (or key), value.")
     ],
     plan: PlanFile,
     output: Output,

@@ -1,5 +1,6 @@
 """faintly reproduce: every figure and table of the paper, and ours, in one command."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,7 +71,8 @@ def reproduce(
 
     Results go to OUT as CSV and Parquet, figures as SVG and PNG, and all of it into
     report.html. A run that was stopped goes on where it was: finished tasks are kept.
-    The status is 1 if a task failed, or if methods came out in an order that theory rules out.
+    The status is 1 if a task failed, if methods came out in an order that theory rules out, or if
+    errors are not as large as the methods predict.
     """
     from faintly.errors import InvalidInput
     from faintly.evaluation.experiments import DEFAULT, FULL, QUICK
@@ -178,17 +180,14 @@ def _tell(done: "Reproduction", out: Path, as_json: bool) -> None:
         )
         return
     marks = {True: "yes", False: "NO", None: "not run"}
-    rows = [
-        (one.text, one.wanted, "" if one.value is None else f"{one.value:.3g}×", marks[one.holds])
-        for one in done.verdicts
-    ]
+    rows = [(one.text, one.wanted, one.measured, marks[one.holds]) for one in done.verdicts]
     table(["claim", "wanted", "measured", "holds"], rows)
     for name, reason in done.left_out.items():
         note(f"left out: {name}: {reason}")
     for record in done.results.failures[:10]:
         note(f"failed: {record['task']}: {record['error']}")
     for one in done.contradicted:
-        note(f"out of order: {one.text}: measured {one.value:.3g}, wanted {one.wanted}")
+        note(f"against theory: {one.text}: measured {one.measured}, wanted {one.wanted}")
     say(
         f"{counts['done']} tasks done, {counts['refused']} refused by their method, "
         f"{counts['failed']} failed, in {done.seconds:.0f} s. See {out / 'report.html'}"
@@ -201,6 +200,9 @@ def _claim(one: Any) -> dict[str, Any]:
         "claim": one.text,
         "wanted": one.wanted,
         "measured": one.value,
+        "stderr": None if math.isnan(one.error) else one.error,
         "holds": one.holds,
         "remark": one.remark,
+        "why": one.why,
+        "where": one.where,
     }

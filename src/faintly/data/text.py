@@ -60,8 +60,10 @@ def key_column(names: list[str], source: str) -> str:
     wanted = [name for name in names if name in ("client", "item", "key", "value")]
     if len(set(wanted)) != len(wanted) or {"item", "key"} <= set(wanted):
         raise InvalidData(f"{source} has a column twice, or both item and key; keep one of them")
-    if "client" not in wanted or not {"item", "key"} & set(wanted):
-        raise InvalidData(f"{source} {HEADER}")
+    missing = [] if "client" in wanted else ["client"]
+    missing += [] if {"item", "key"} & set(wanted) else ["item (or key)"]
+    if missing:
+        raise InvalidData(f"{source} has no column {' and no '.join(missing)}; it {HEADER}")
     return "item" if "item" in wanted else "key"
 
 

@@ -116,7 +116,7 @@ def generator_of(name: str) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(seeded(0, name).words(4).tolist()))
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=4)  # runs take turns, and each comes back to all datasets
 def _stored(data: Stored, folder: str | None) -> VectorBatch:
     records = read_records(_path(data.name, folder))
     vectors = vectors_in(records, Universe.indexed(data.universe))

@@ -1,7 +1,8 @@
 """Figures of experiments, as SVG and PNG: for paper, screens and colour-blind readers.
 
 A method has one colour of Okabe and Ito's palette, one marker and one line style; no two methods
-share colour and marker. Names stand at the right end of the curves, in their order.
+share colour and marker. Names stand at the right end of the curves, in their order, in a darker
+ink than the curves: sky blue and orange letters would be too pale for paper.
 Bars are standard errors over the runs. The dotted grey line is the all-zero answer; the broad
 grey steps of a plot over bytes are its Pareto front.
 """
@@ -36,8 +37,11 @@ MEASURES = {
     "ratio": "n·MSE / lower bound",
 }
 LINEAR = ("recall",)
-HAS_ZERO = ("linf", "mse")
-LABEL_ROOM = 0.052  # of the height of a panel, between the names of two curves
+HAS_ZERO = ("linf", "mse", "ratio")
+PANEL = (5.5, 4.1)  # inches; small, so that letters stay legible where a page is narrow
+LABEL_SIZE = 9.5
+LABEL_ROOM = 0.058  # of the height of a panel, between the names of two curves
+INK = 0.62  # of a curve's colour, for its name: at least 5:1 against white for each of them
 
 
 @dataclass(frozen=True)
@@ -68,12 +72,12 @@ def draw(experiment: Experiment, results: Results, folder: Path) -> list[Path]:
     plt = _pyplot(experiment.name)
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
-    size = (6.4 * columns, 4.3 * rows + 0.4)
+    size = (PANEL[0] * columns, PANEL[1] * rows + 0.4)
     figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     for axes, (title, measure, curves) in zip(grid.flat, panels, strict=False):
         _panel(axes, experiment, measure, curves)
         if title:
-            axes.set_title(title, loc="left", fontsize=10)
+            axes.set_title(title, loc="left", fontsize=10.5)
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     figure.suptitle(experiment.title, x=0.01, ha="left", fontsize=12)
@@ -95,7 +99,7 @@ def _pyplot(salt: str) -> Any:
     import matplotlib.pyplot as plt
 
     # Letters as shapes look the same everywhere, and a salt keeps ids of several figures apart.
-    plt.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": salt, "font.size": 10})
+    plt.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": salt, "font.size": 10.5})
     return plt
 
 
@@ -151,31 +155,25 @@ def _panel(axes: "Axes", experiment: Experiment, measure: str, curves: list[Curv
     scatter = experiment.axis == "bytes"
     for curve in curves:
         if curve.cells[0].method is ZERO:
-            _zero_line(axes, curve, named=scatter)
+            _zero_line(axes, curve, across=scatter)
             continue
         look = curve.look
         axes.errorbar(
             curve.x,
             curve.y,
             yerr=[_lower_bars(curve, measure), curve.bars],
-            color=look.colour,
-            marker=look.marker or None,
             linestyle="none" if scatter else look.line,
             linewidth=look.width,
-            markersize=7,
-            markeredgecolor="white",
-            markeredgewidth=0.6,
             elinewidth=0.9,
             capsize=2,
+            **_spot(curve),
         )
     _scales(axes, experiment, measure, curves)
     if measure == "ratio":
         axes.axhline(1.0, color="black", linewidth=1.2)
     if scatter:
         _front(axes, curves)
-    named = sorted(curves, key=lambda curve: curve.y[-1])
-    # In a plot over bytes the all-zero answer, of no byte, is a line across.
-    _label(axes, [curve for curve in named if not scatter or curve.x[-1] > 0], spots=scatter)
+    _label(axes, sorted(curves, key=lambda curve: curve.y[-1]), spots=scatter)
 
 
 def _front(axes: "Axes", curves: list[Curve]) -> None:
@@ -186,7 +184,7 @@ def _front(axes: "Axes", curves: list[Curve]) -> None:
         axes.step(*zip(*best, strict=True), where="post", color="0.7", linewidth=4, zorder=0.5)
 
 
-def _zero_line(axes: "Axes", curve: Curve, *, named: bool) -> None:
+def _zero_line(axes: "Axes", curve: Curve, *, across: bool) -> None:
     """Draw the all-zero answer, across the panel where it has one place only or none."""
     look: dict[str, Any] = {
         "color": curve.look.colour,
@@ -194,21 +192,10 @@ def _zero_line(axes: "Axes", curve: Curve, *, named: bool) -> None:
         "linewidth": curve.look.width,
         "zorder": 1,
     }
-    if len(curve.x) > 1 and not named:
+    if across or len(curve.x) == 1:
+        axes.axhline(curve.y[0], **look)
+    else:
         axes.plot(curve.x, curve.y, **look)
-        return
-    axes.axhline(curve.y[0], **look)
-    if not named:
-        return
-    axes.annotate(
-        curve.label,
-        xy=(0.01, curve.y[0]),
-        xycoords=("axes fraction", "data"),
-        xytext=(0, 3),
-        textcoords="offset points",
-        fontsize=8.5,
-        color=curve.look.colour,
-    )
 
 
 def _lower_bars(curve: Curve, measure: str) -> list[float]:
@@ -229,7 +216,10 @@ def _scales(axes: "Axes", experiment: Experiment, measure: str, curves: list[Cur
         axes.set_yscale("log")
         _plain(axes, curves)
     places = sorted({place for curve in curves for place in curve.x if place > 0})
-    axes.set_xticks(_spaced(places, log=experiment.axis != "epsilon"))
+    if experiment.axis == "bytes":  # each name says its bytes
+        axes.set_xticks([10.0**power for power in _powers(places)])
+    else:
+        axes.set_xticks(_spaced(places, log=experiment.axis != "epsilon"))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel(AXES[experiment.axis])
@@ -252,6 +242,11 @@ def _plain(axes: "Axes", curves: list[Curve]) -> None:
     axes.yaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
 
 
+def _powers(places: list[float]) -> range:
+    """Return the powers of ten from below the first place to above the last."""
+    return range(math.floor(math.log10(places[0])), math.ceil(math.log10(places[-1])) + 1)
+
+
 def _spaced(places: list[float], *, log: bool) -> list[float]:
     """Return those places whose labels fit beside each other, first and last included."""
     if not places:
@@ -266,32 +261,81 @@ def _spaced(places: list[float], *, log: bool) -> list[float]:
 
 
 def _label(axes: "Axes", curves: list[Curve], *, spots: bool) -> None:
-    """Write names right of the panel, in the order of the curves' ends, none over another."""
+    """Write names right of the panel, in the order of the curves' ends, none over another.
+
+    A thin line joins a name to its curve. Lines to spots all over a panel would cross it, so
+    there the name has the spot's marker before it instead.
+    """
     axes.margins(x=0.08 if spots else 0.03, y=0.08)
     axes.autoscale_view()
-    to_axes = axes.transData + axes.transAxes.inverted()
-    ends = [to_axes.transform((curve.x[-1], curve.y[-1])) for curve in curves]
-    heights = spread([float(end[1]) for end in ends], LABEL_ROOM)
+    ends = [_end(axes, curve) for curve in curves]
+    heights = raised(spread([end[1] for end in ends], LABEL_ROOM), LABEL_ROOM)
     for curve, end, height in zip(curves, ends, heights, strict=True):
-        line = {
-            "arrowstyle": "-",
-            "color": curve.look.colour,
-            "linewidth": 0.6,
-            "shrinkB": 4,
-            "relpos": (0, 0.5),  # from the middle of the name's left edge
-        }
+        if spots:
+            _sign(axes, curve, height)
         axes.annotate(
-            f"{curve.label} ({curve.x[-1]:,.0f} B)" if spots else curve.label,
-            xy=(float(end[0]), float(end[1])),
-            xytext=(1.06, height),
+            f"{curve.label}, {curve.x[-1]:,.0f} B" if spots and curve.x[-1] > 0 else curve.label,
+            xy=end,
+            xytext=(1.09 if spots else 1.06, height),
             xycoords="axes fraction",
             textcoords="axes fraction",
-            fontsize=8.5,
-            color=curve.look.colour,
+            fontsize=LABEL_SIZE,
+            color=_ink(curve),
             va="center",
             annotation_clip=False,
-            arrowprops=line,
+            arrowprops=None if spots else _line(curve),
         )
+
+
+def _end(axes: "Axes", curve: Curve) -> tuple[float, float]:
+    """Return where a curve ends, in shares of the panel; a line across it ends at its edge."""
+    if curve.x[-1] > 0:
+        across, up = (axes.transData + axes.transAxes.inverted()).transform(
+            (curve.x[-1], curve.y[-1])
+        )
+        return float(across), float(up)
+    up = (axes.get_yaxis_transform() + axes.transAxes.inverted()).transform((1.0, curve.y[-1]))[1]
+    return 1.0, float(up)
+
+
+def _line(curve: Curve) -> dict[str, Any]:
+    """Return the look of the line from a name, from the middle of its left edge, to its curve."""
+    look = {"arrowstyle": "-", "linewidth": 0.6, "shrinkB": 4, "relpos": (0, 0.5)}
+    return look | {"color": curve.look.colour}
+
+
+def _sign(axes: "Axes", curve: Curve, height: float) -> None:
+    """Draw a method's marker before its name; a piece of its line for the all-zero answer."""
+    places = [1.03, 1.07] if curve.cells[0].method is ZERO else [1.05]
+    axes.plot(
+        places,
+        [height] * len(places),
+        transform=axes.transAxes,
+        clip_on=False,
+        scalex=False,
+        scaley=False,
+        linestyle=curve.look.line,
+        linewidth=curve.look.width,
+        **_spot(curve),
+    )
+
+
+def _spot(curve: Curve) -> dict[str, Any]:
+    """Return the look of a marker."""
+    return {
+        "color": curve.look.colour,
+        "marker": curve.look.marker or None,
+        "markersize": 10 if curve.look.marker == "*" else 7,  # a star's area is small
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.6,
+    }
+
+
+def _ink(curve: Curve) -> tuple[float, ...]:
+    """Return a darker shade of the curve's colour, for letters."""
+    from matplotlib.colors import to_rgb
+
+    return tuple(INK * part for part in to_rgb(curve.look.colour))
 
 
 def spread(wanted: list[float], room: float) -> list[float]:
@@ -311,6 +355,18 @@ def spread(wanted: list[float], room: float) -> list[float]:
         for group in groups
         for position in range(len(group))
     ]
+
+
+def raised(heights: list[float], room: float) -> list[float]:
+    """Return ascending heights with none below the panel, where the labels of its axis are.
+
+    >>> raised([-0.1, 0.02, 0.5], 0.1)
+    [0.05, 0.15, 0.5]
+    """
+    out: list[float] = []
+    for height in heights:
+        out.append(round(max(height, out[-1] + room if out else room / 2), 10))
+    return out
 
 
 def _bottom(group: list[float], room: float) -> float:

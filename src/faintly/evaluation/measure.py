@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from faintly import __version__
-from faintly.core import FloatArray, IdArray, parse_unit
+from faintly.core import FloatArray, IdArray, Plan, parse_unit
 from faintly.core.plan import SALT_BYTES
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.evaluation.datasets import Sample, load
@@ -87,6 +87,7 @@ class Measured:
     aggregate: bool  # the sum of all reports was drawn, not each report
     epsilon_proven: float
     delta_proven: float
+    parameters: str | None = None  # single numbers of the plan; its digest covers the others
 
 
 def setting(task: Task) -> dict[str, Any]:
@@ -159,7 +160,17 @@ def measure(task: Task, sample: Sample) -> Measured:
         aggregate=mechanism.draws_sum,
         epsilon_proven=proven.epsilon,
         delta_proven=proven.delta,
+        parameters=parameters_of(plan),
         **scores,
+    )
+
+
+def parameters_of(plan: Plan) -> str:
+    """Return the numbers that a plan is made of, but for lists such as thresholds of noise."""
+    hashing = {f"hash_{name}": value for name, value in asdict(plan.hashing).items()}
+    found = {**plan.parameters, **hashing, "failure": plan.failure}
+    return ", ".join(
+        f"{name}={value}" for name, value in found.items() if isinstance(value, str | int | float)
     )
 
 

@@ -151,12 +151,29 @@ METHODS = {
             look=Look(colour=GREEN, marker="^", line=DASHED),
         ),
         Method(
+            name="k-fold-optimal",
+            label="k-fold, optimal hashing",
+            mechanism="k-fold",
+            options={"scheme": "optimal"},
+            units=(EVENT,),
+            look=Look(colour=GREEN, marker="<", line=DOTTED),
+        ),
+        Method(
             name="sampling",
             label="sampling",
             mechanism="sampling",
             units=(USER, L1),
             stronger=True,
             look=Look(colour=GREEN, marker="v", line=DASH_DOT),
+        ),
+        Method(
+            name="sampling-optimal",
+            label="sampling, optimal hashing",
+            mechanism="sampling",
+            options={"scheme": "optimal"},
+            units=(USER, L1),
+            stronger=True,
+            look=Look(colour=GREEN, marker=">", line=DOTTED),
         ),
         Method(
             name="naive",
@@ -224,6 +241,13 @@ METHODS = {
             look=Look(colour=BLACK, marker="d", line=DASHED),
         ),
         Method(
+            name="collision-signed",
+            label="collision",
+            mechanism="collision-signed",
+            units=(USER,),
+            look=Look(colour=BLACK, marker="D", line=DASHED),
+        ),
+        Method(
             name="wheel",
             label="wheel (sets)",
             mechanism="wheel",
@@ -284,6 +308,14 @@ METHODS = {
             options={"groups": 256},
             units=(USER,),
             look=Look(colour=BLUE, marker=">", line=DOTTED),
+        ),
+        Method(
+            name="projection-bins",
+            label="projection-choice, bins",
+            mechanism="projection-choice",
+            options={"form": "bins"},
+            units=(USER,),
+            look=Look(colour=BLUE, marker="P", line=DASHED),
         ),
         Method(
             name="projection-direct",

@@ -6,7 +6,7 @@ Every text that comes from data, records or errors is escaped. Figures are inlin
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 
 from faintly import __version__
-from faintly.evaluation.claims import Verdict, verdicts
+from faintly.evaluation import agreement
+from faintly.evaluation.agreement import FAR, chance
+from faintly.evaluation.claims import Verdict
 from faintly.evaluation.experiments import Experiment, Grid, Point
+from faintly.evaluation.glance import Table, side_by_side, winners
 from faintly.evaluation.methods import METHODS, ZERO
-from faintly.evaluation.results import Cell, Results
+from faintly.evaluation.results import UNBIASED, Cell, Results
+from faintly.evaluation.words import ASKED, number, plus_minus, times
 
-SURPRISING = 3.0  # standard errors between predicted and measured
 STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff;
@@ -29,16 +32,29 @@ body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff;
 h1 { font-size: 1.8rem; line-height: 1.2; } h2 { margin-top: 2.5rem; } h3 { margin-bottom: .2rem; }
 p { max-width: 48rem; } nav a { margin-right: 1rem; }
 figure { margin: 1rem 0; overflow-x: auto; } figure svg { width: 100%; height: auto; }
-table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; margin: .8rem 0; font-size: .88rem;
+  font-variant-numeric: tabular-nums; }
 .wide { overflow-x: auto; }
-th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #ddd; }
-th { border-bottom: 2px solid #888; vertical-align: bottom; }
+th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid #ddd; }
+td { white-space: nowrap; } td.text { white-space: normal; min-width: 9rem; }
+th { border-bottom: 2px solid #888; vertical-align: bottom; } th[colspan] { text-align: center; }
 th:first-child, td:first-child, .text { text-align: left; }
 tr.ours td { font-weight: 600; background: #eef5fa; } tr.zero td { color: #666; }
 .yes { color: #00664b; } .no { color: #a33c00; } .open { color: #666; }
 details { margin: .6rem 0; } summary { cursor: pointer; } small { color: #555; }
-@media print { details:not([open]) > *:not(summary) { display: none; } body { font-size: 11pt; } }
+@media print { body { font-size: 10pt; } td.text { min-width: 0; } th, td { padding: .1rem .3rem; }
+  figure, tr { break-inside: avoid; } }
 """
+
+GLANCE = """<h2>At a glance</h2>
+<p>Mean squared errors of others over that of ours, at equal ε: above 1×, ours errs less. Ranges go
+over the points of an experiment; the closest rival is the one with the smallest ratio at any point.
+Pure means δ = 0. “Any kind” adds biased methods and those with a δ.</p>"""
+AGAIN = """<h2>Reported, re-run, ours</h2>
+<p>The paper's tables at ε = 1: MSE of its method as it reports it, re-run here with its proven
+constants and with its authors' settings, and of ours, ± one standard error. Where the all-zero
+answer errs less than all of them, the clients are too few for ε = 1 and the table shows noise, not
+use.</p>"""
 
 
 @dataclass(frozen=True)
@@ -57,12 +73,12 @@ def paper_numbers() -> dict[str, Any]:
     return document
 
 
-def html(results: Results, scene: Scene) -> str:
-    """Return the whole page."""
-    judged = verdicts(results, quick=scene.grid.name == "quick")
+def html(results: Results, judged: list[Verdict], scene: Scene) -> str:
+    """Return the whole page: results, what they say about claims, and how they were made."""
     body = "\n".join(
         [
             _opening(results, scene),
+            _glance(results),
             _claims(judged),
             *(_section(experiment, results, scene) for experiment in results.experiments),
             _agreement(results),
@@ -92,24 +108,58 @@ def _opening(results: Results, scene: Scene) -> str:
     )
 
 
+def _glance(results: Results) -> str:
+    """Return who errs less, where and by how much, before any detail."""
+    rows = results.summary()
+    best, again = winners(rows), side_by_side(rows, paper_numbers())
+    return (_titled(GLANCE, best) + "\n" + _titled(AGAIN, again)).strip()
+
+
+def _titled(words: str, table: Table) -> str:
+    return f"{words}\n{_plain_table(table)}" if table else ""
+
+
+def _plain_table(table: Table) -> str:
+    head, *rows = table
+    heads = "".join(f"<th>{escape(text)}</th>" for text in head)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows
+    )
+    return f'<div class="wide"><table><tr>{heads}</tr>{body}</table></div>'
+
+
 def _claims(judged: list[Verdict]) -> str:
     words = {"paper": "the paper", "ours": "this library", "order": "theory"}
     rows = []
     for one in judged:
         mark = {True: "yes", False: "no", None: "not run"}[one.holds]
         style = {True: "yes", False: "no", None: "open"}[one.holds]
-        remark = f" <small>({escape(one.remark)})</small>" if one.remark else ""
         rows.append(
-            f'<tr><td>{escape(one.text)}{remark}</td><td class="text">{words[one.kind]}</td>'
-            f"<td>{escape(one.wanted)}</td><td>{_times(one.value)}</td>"
+            f'<tr><td class="text">{escape(one.text)}{_remarks(one)}</td>'
+            f'<td class="text">{words[one.kind]}</td>'
+            f"<td>{escape(one.wanted)}</td><td>{escape(one.measured)}</td>"
             f'<td class="{style}">{mark}</td></tr>'
         )
-    head = "<tr><th>claim</th><th>of</th><th>wanted</th><th>measured</th><th>holds</th></tr>"
+    head = (
+        '<tr><th>claim</th><th class="text">of</th><th>wanted</th><th>measured</th>'
+        "<th>holds</th></tr>"
+    )
     return (
         "<h2>What was claimed, and what holds</h2>\n<p>Ratios are the smallest over the points "
-        'that a claim is about.</p>\n<div class="wide"><table>'
+        "that a claim is about, so that one point can break it, ± one standard error. “About” "
+        'allows 80 % of the number.</p>\n<div class="wide"><table>'
         f"{head}{''.join(rows)}</table></div>"
     )
+
+
+def _remarks(one: Verdict) -> str:
+    """Return what else there is to say: what it means, where it was measured, why it fails."""
+    said = f" <small>({escape(one.remark)})</small>" if one.remark else ""
+    if one.where:
+        said += f"<br><small>{escape(one.where)}</small>"
+    if one.why:
+        said += f'<br><span class="no">Why not: {escape(one.why)}.</span>'
+    return said
 
 
 def _section(experiment: Experiment, results: Results, scene: Scene) -> str:
@@ -152,9 +202,10 @@ def _point_table(experiment: Experiment, point: Point, results: Results) -> str:
     rows = [row for row in rows if row]
     if not rows:
         return ""
-    lead = ["method", "bytes"] + (["bytes", "L∞", "MSE", "MSE here / there"] if reported else [])
-    here = ["L∞", "MSE", "MSE / ours", "bias", "recall of top 20", "n·MSE / bound"]
-    top = '<th colspan="2"></th>' + ('<th colspan="4">the paper reports</th>' if reported else "")
+    lead = ["method"] + (["bytes", "L∞", "MSE"] if reported else [])
+    here = ["bytes", "L∞", "MSE", *(["MSE / reported"] if reported else []), "MSE / ours"]
+    here += ["bias", "recall of top 20", "n·MSE / bound"]
+    top = "<th></th>" + ('<th colspan="3">the paper reports</th>' if reported else "")
     heads = "".join(f"<th>{text}</th>" for text in lead + here)
     return (
         f"<h3>{escape(_words(point))}</h3>"
@@ -164,7 +215,7 @@ def _point_table(experiment: Experiment, point: Point, results: Results) -> str:
 
 
 def _words(point: Point) -> str:
-    asked = {"all": "all keys", "top": "top 100 keys", "some": "1,000 keys"}[point.keys]
+    asked = ASKED[point.keys]
     return f"{point.unit} level, ε = {point.epsilon:g}, {point.data.name}, {asked}"
 
 
@@ -187,69 +238,103 @@ def _row(
     said = reported.get(name)
     if cell is None and said is None:
         return ""
-    label = ZERO.label if name == ZERO.name else METHODS[name].label
-    cells = [f"<td>{escape(label)}</td>", f"<td>{_number(cell.bytes if cell else None, 7)}</td>"]
+    cells = [f"<td>{escape(_label(name))}{_flags(cell)}</td>"]
     if reported:
-        cells += [f"<td>{_number(value, 7)}</td>" for value in (said or (None, None, None))]
+        cells += [f"<td>{number(value, 7)}</td>" for value in (said or (None, None, None))]
+    cells += [f"<td>{text}</td>" for text in _errors(cell)]
+    if reported:
         again = cell.mean("mse") / said[2] if cell is not None and said is not None else None
-        cells.append(f"<td>{_times(again)}</td>")
-    cells += [f"<td>{text}</td>" for text in _measured(cell, ours)]
+        cells.append(f"<td>{times(again)}</td>")
+    cells += [f"<td>{text}</td>" for text in _judged(cell, ours)]
     style = {"ours": ' class="ours"', "zero": ' class="zero"'}.get(name, "")
     return f"<tr{style}>{''.join(cells)}</tr>"
 
 
-def _measured(cell: Cell | None, ours: Cell | None) -> Iterator[str]:
+def _label(name: str) -> str:
+    return ZERO.label if name == ZERO.name else METHODS[name].label
+
+
+def _flags(cell: Cell | None) -> str:
+    """Return what must be known beside a method's name: a bias, or a sum drawn by its law."""
+    if cell is None or cell.method is ZERO:
+        return ""
+    flags = ["biased"] if cell.mean("claimed_bias") > UNBIASED else []
+    flags += ["sum drawn"] if cell.records[0]["aggregate"] else []
+    return f" <small>({', '.join(flags)})</small>" if flags else ""
+
+
+def _errors(cell: Cell | None) -> tuple[str, str, str]:
     if cell is None:
-        yield from ("not run", "not run", "", "", "", "")
-        return
-    yield _with_error(cell, "linf")
-    yield _with_error(cell, "mse")
-    yield _times(cell.mean("mse") / ours.mean("mse")) if ours else ""
-    if cell.method is ZERO:
-        yield from ("−100 %", "", "")
-        return
-    yield _share(cell)
-    yield _number(cell.mean("recall"))
-    yield _number(cell.mean("ratio"))
+        return "", "not run", "not run"
+    return number(cell.bytes, 7), _with_error(cell, "linf"), _with_error(cell, "mse")
+
+
+def _judged(cell: Cell | None, ours: Cell | None) -> tuple[str, str, str, str]:
+    if cell is None:
+        return "", "", "", ""
+    against = times(cell.mean("mse") / ours.mean("mse")) if ours else ""
+    return against, _share(cell), number(cell.mean("recall")), number(cell.mean("ratio"))
 
 
 def _share(cell: Cell) -> str:
     mean, error = cell.mean("bias"), cell.stderr("bias")
     text = f"{100 * mean:+.1f}".replace("-", "−")
-    return f"{text} %" if math.isnan(error) else f"{text} ± {100 * error:.1f} %"
+    return (
+        f"{text} %" if math.isnan(error) or cell.method is ZERO else f"{text} ± {100 * error:.1f} %"
+    )
 
 
 def _agreement(results: Results) -> str:
     """Return how measured errors agree with predicted variances."""
-    seen: dict[tuple[str, str], tuple[Cell, float]] = {}
-    for experiment in results.experiments:
-        for cell in results.cells(experiment):
-            if cell.surprise is not None:
-                seen[cell.point.name, cell.method.name] = (cell, cell.surprise)
-    if not seen:
+    cells = agreement.judged(results)
+    if not cells:
         return ""
-    scores = np.array([score for _, score in seen.values()])
-    beyond = [(cell, score) for cell, score in seen.values() if abs(score) > SURPRISING]
-    rows = "".join(
-        f"<tr><td>{escape(cell.method.label)}</td>"
-        f'<td class="text">{escape(_words(cell.point))}</td>'
-        f"<td>{_number(cell.mean('predicted'))}</td><td>{_with_error(cell, 'agreement')}</td>"
-        f"<td>{score:+.1f}</td></tr>"
-        for cell, score in beyond
-    )
-    head = (
-        "<tr><th>method</th><th>where</th><th>predicted n·Var</th>"
-        "<th>measured / predicted</th>"
-        "<th>standard errors</th></tr>"
-    )
-    table = f'<div class="wide"><table>{head}{rows}</table></div>' if beyond else ""
+    found = np.array(agreement.scores(cells))
+    beyond = [cell for cell in cells if abs(cell.surprise or 0.0) > FAR]
+    least, most = (len(cells) * chance(FAR, results.runs, floor) for floor in (1.0, 0.0))
     return (
         "<h2>Predicted and measured</h2>\n<p>Each method predicts its own variance at each key. "
-        f"Over {len(scores)} cells of unbiased methods, at every key asked about, the distance "
+        f"Over {len(cells)} cells of unbiased methods, at every key asked about, the distance "
         f"between prediction and measurement has a root mean square of "
-        f"{np.sqrt((scores**2).mean()):.2f} standard errors, where chance would give about 1. "
-        f"Cells more than {SURPRISING:g} standard errors off: {len(beyond)}.</p>{table}"
+        f"{np.sqrt((found**2).mean()):.2f} standard errors, where chance would give about 1. "
+        f"Cells more than {FAR:g} standard errors off: {len(beyond)}. Among so many, chance alone "
+        f"makes {number(least, 2)} on average if keys err independently, and {number(most, 2)} if "
+        "they err together. A prediction that is a little wrong everywhere would show in the last "
+        "column, where all cells of a method count as one.</p>"
+        f"{_far_cells(beyond)}{_by_method(cells)}"
     )
+
+
+def _far_cells(beyond: list[Cell]) -> str:
+    if not beyond:
+        return ""
+    rows = "".join(
+        f'<tr><td>{escape(cell.method.label)}</td><td class="text">{escape(_words(cell.point))}'
+        f"</td><td>{number(cell.mean('predicted'))}</td><td>{_with_error(cell, 'agreement')}</td>"
+        f"<td>{cell.surprise:+.1f}</td></tr>"
+        for cell in beyond
+    )
+    head = (
+        '<tr><th>method</th><th class="text">where</th><th>predicted n·Var</th>'
+        "<th>measured / predicted</th><th>standard errors</th></tr>"
+    )
+    return f'<div class="wide"><table>{head}{rows}</table></div>'
+
+
+def _by_method(cells: list[Cell]) -> str:
+    table: Table = [
+        ("method", "cells", "measured / predicted", "largest score", "beyond 3", "all cells as one")
+    ]
+    for name, members in agreement.by_method(cells).items():
+        found = agreement.scores(members)
+        ratio = float(np.mean([cell.mean("agreement") for cell in members]))
+        off = sum(abs(score) > FAR for score in found)
+        largest, together = max(found, key=abs), agreement.pooled(found)
+        signed = [f"{score:+.1f}".replace("-", "−") for score in (largest, together)]
+        table.append(
+            (_label(name), str(len(found)), number(ratio, 4), signed[0], str(off), signed[1])
+        )
+    return _plain_table(table)
 
 
 def _how(results: Results, scene: Scene) -> str:
@@ -279,7 +364,8 @@ def _how(results: Results, scene: Scene) -> str:
         "<p>Ours is the planner's choice among its variants with 64 groups at most, decoded by "
         "tables where every key of a large universe is asked about.</p>\n"
         f"<p>Drawn as an exact-in-law sum of all reports, since each report is as long as the "
-        f"universe: {escape(labels)}. All other methods made and decoded every report.</p>\n"
+        f"universe: {escape(labels)}. Their rows say “sum drawn”. All other methods made and "
+        "decoded every report.</p>\n"
         + _list("Not run", absent)
         + _list("Refused by the method itself", refused)
         + _list("Failed", failed)
@@ -298,17 +384,5 @@ def _unique(lines: Iterable[str]) -> list[str]:
 
 
 def _with_error(cell: Cell, measure: str) -> str:
-    mean, error = cell.mean(measure), cell.stderr(measure)
-    if math.isnan(error) or cell.method is ZERO:
-        return _number(mean)
-    return f"{_number(mean)} <small>± {_number(error, 2)}</small>"
-
-
-def _number(value: float | None, digits: int = 3) -> str:
-    if value is None or math.isnan(value):
-        return ""
-    return f"{value:,.{digits}g}".replace("-", "−") if value < 1e6 else f"{value:,.0f}"
-
-
-def _times(value: float | None) -> str:
-    return "" if value is None or math.isnan(value) else f"{_number(value)}×"
+    error = math.nan if cell.method is ZERO else cell.stderr(measure)
+    return plus_minus(cell.mean(measure), error)

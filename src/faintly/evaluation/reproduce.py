@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from faintly.errors import InvalidInput
-from faintly.evaluation import figures, report, results
+from faintly.evaluation import claims, figures, report, results
 from faintly.evaluation.claims import Verdict, verdicts
 from faintly.evaluation.experiments import Experiment, Grid, experiments
 from faintly.evaluation.methods import METHODS
@@ -85,7 +85,8 @@ def reproduce(
         if not experiment.table:
             written += figures.draw(experiment, found, out / "figures")
     scene = report.Scene(grid, plan.left_out, out / "figures")
-    (out / REPORT).write_text(report.html(found, scene), encoding="utf-8")
     judged = verdicts(found, quick=grid.name == "quick")
+    written.append(claims.write(judged, out))
+    (out / REPORT).write_text(report.html(found, judged, scene), encoding="utf-8")
     seconds = time.monotonic() - began
     return Reproduction(found, judged, plan.left_out, [*written, out / REPORT], seconds)

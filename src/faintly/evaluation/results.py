@@ -20,12 +20,31 @@ from faintly.evaluation.log import Record
 from faintly.evaluation.measure import Measured, Task
 from faintly.evaluation.methods import METHODS, ZERO, Method
 
+SUMMARIZED = ("linf", "mse", "n_mse", "agreement", "bias", "recall", "signal", "ratio")
+DIGITS = 6  # of a mean over runs; results.csv has them all
 UNBIASED = 0.01  # claimed relative bias up to which predicted and measured errors must agree
 ENOUGH_KEYS = 50  # that a comparison with the predicted variance needs
 SETTING = ("experiment", "task", "data", "clients", "universe", "sparsity", "unit", "epsilon")
 RUN = ("keys", "method", "run", "seed", "version", "numpy", "status", "error", "seconds")
 COLUMNS = (*SETTING, *RUN, *(field.name for field in fields(Measured)))
-TEXT = ("experiment", "task", "data", "unit", "keys", "method", "version", "numpy", "status")
+WORDS = ("experiment", "data", "unit", "keys", "method", "mechanism")  # of a summary
+TEXT = (
+    "experiment",
+    "task",
+    "data",
+    "unit",
+    "keys",
+    "method",
+    "version",
+    "numpy",
+    "status",
+    "error",
+    "mechanism",
+    "options",
+    "decode",
+    "digest",
+    "parameters",
+)
 
 
 @dataclass(frozen=True)
@@ -39,8 +58,9 @@ class Cell:
     def values(self, measure: str) -> list[float]:
         """Return the measure in each run that has it."""
         if self.method is ZERO:
-            measure = f"zero_{measure}"
-        found = [record.get(measure) for record in self.records]
+            found = [_of_zero(record, measure) for record in self.records]
+        else:
+            found = [record.get(measure) for record in self.records]
         return [float(value) for value in found if value is not None]
 
     def mean(self, measure: str) -> float:
@@ -141,34 +161,19 @@ class Results:
 
     def summary(self) -> list[Record]:
         """Return one row per experiment, point and method: means and standard errors."""
-        measures = ("linf", "mse", "n_mse", "bias", "recall", "signal", "ratio", "seconds")
-        rows = []
-        for experiment in self.experiments:
-            for cell in self.cells(experiment):
-                row = {
-                    "experiment": experiment.name,
-                    "data": cell.point.data.name,
-                    "unit": cell.point.unit,
-                    "epsilon": cell.point.epsilon,
-                    "keys": cell.point.keys,
-                    "method": cell.method.name,
-                    "mechanism": cell.records[0]["mechanism"] if cell.method is not ZERO else "",
-                    "runs": len(cell.records),
-                    "bytes": cell.bytes,
-                }
-                for measure in measures:
-                    row[measure] = _known(cell.mean(measure))
-                    row[f"{measure}_stderr"] = _known(cell.stderr(measure))
-                rows.append(row | {"predicted_z": cell.surprise})
-        return rows
+        return [
+            {"experiment": experiment.name, **_summed(cell)}
+            for experiment in self.experiments
+            for cell in self.cells(experiment)
+        ]
 
 
 def write(results: Results, out: Path) -> list[Path]:
     """Write results.csv, results.parquet (where pyarrow is installed) and summary.csv."""
     rows, summary = results.rows(), results.summary()
     paths = [out / "results.csv", out / "summary.csv"]
-    _write_csv(paths[0], rows, COLUMNS)
-    _write_csv(paths[1], summary, tuple(summary[0]) if summary else ())
+    write_csv(paths[0], rows, COLUMNS)
+    write_csv(paths[1], summary, tuple(summary[0]) if summary else ())
     arrow, parquet = load("pyarrow", "Parquet"), load("pyarrow.parquet", "Parquet")
     columns = {name: [row[name] for row in rows] for name in COLUMNS}
     kinds = {name: arrow.string() for name in TEXT}
@@ -177,12 +182,67 @@ def write(results: Results, out: Path) -> list[Path]:
     return [*paths, out / "results.parquet"]
 
 
-def _write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...]) -> None:
+def read_summary(path: Path) -> list[Record]:
+    """Return the rows of a summary.csv, as `Results.summary` has them."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            {name: text if name in WORDS else _value(text) for name, text in row.items()}
+            for row in csv.DictReader(file)
+        ]
+
+
+def _value(text: str) -> Any:
+    if text in ("True", "False"):
+        return text == "True"
+    return float(text) if text else None
+
+
+def _summed(cell: Cell) -> Record:
+    """Return the row of one cell: its setting, then means over the runs and standard errors."""
+    data, zero = cell.point.data, cell.method is ZERO
+    first = {} if zero else cell.records[0]
+    row: Record = {
+        "data": data.name,
+        "clients": data.clients,
+        "universe": data.universe,
+        "sparsity": data.sparsity,
+        "unit": cell.point.unit,
+        "epsilon": cell.point.epsilon,
+        "keys": cell.point.keys,
+        "method": cell.method.name,
+        "mechanism": first.get("mechanism", ""),
+        "sum_drawn": first.get("aggregate", False),
+        "runs": len(cell.records),
+        "bytes": cell.bytes,
+        "claimed_bias": 1.0 if zero else _known(cell.mean("claimed_bias")),
+    }
+    for measure in SUMMARIZED:
+        row[measure] = _known(cell.mean(measure))
+        row[f"{measure}_stderr"] = _known(cell.stderr(measure))
+    surprise = cell.surprise
+    return row | {"predicted_z": None if surprise is None else _known(surprise)}
+
+
+def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...]) -> None:
+    """Write rows of the same columns."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
 
+def _of_zero(record: Record, measure: str) -> float | None:
+    """Return a measure of the all-zero answer, which follows from any method's record."""
+    if measure == "bias":
+        return -1.0
+    error = record["zero_mse"] * record["clients"]
+    if measure == "n_mse":
+        return float(error)
+    if measure == "ratio":
+        return float(error / record["bound"]) if record["bound"] else None
+    found: float | None = record.get(f"zero_{measure}")
+    return found
+
+
 def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
+    return None if math.isnan(value) else float(f"{value:.{DIGITS}g}")

@@ -5,7 +5,7 @@ write nothing: this process logs every record as it comes.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +61,8 @@ def plan_tasks(
                 for number in range(runs):
                     task = Task(point, name, number)
                     tasks[task.name] = task
-    return Plan(list(tasks.values()), left_out)
+    # One run of everything comes first: from then on it is known how long the others take.
+    return Plan(sorted(tasks.values(), key=lambda task: task.run), left_out)
 
 
 def _present(point: Point, wanted: set[str], left_out: dict[str, str]) -> Iterator[str]:
@@ -112,25 +113,31 @@ def run_all(
 
 
 class _Clock:
-    """Guesses how long tasks take, from like ones."""
+    """Guesses how long tasks take: as long as in another run, or as like tasks of that size."""
 
     def __init__(self, records: Iterable[Record]) -> None:
-        self.times: dict[str, list[float]] = {}
-        self.all: list[float] = []
+        self.seconds: dict[Hashable, float] = {}
+        self.work: dict[Hashable, float] = {}
         for record in records:
             self.add(record)
 
     def add(self, record: Record) -> None:
-        self.times.setdefault(record["method"], []).append(record["seconds"])
-        self.all.append(record["seconds"])
+        """Learn from a finished task: about its own kind, its method, and all."""
+        size = record["clients"] * record["sparsity"]
+        own = record["data"], record["unit"], record["epsilon"], record["keys"], record["method"]
+        for kind in (own, record["method"], None):
+            self.seconds[kind] = self.seconds.get(kind, 0.0) + record["seconds"]
+            self.work[kind] = self.work.get(kind, 0.0) + size
 
     def left(self, tasks: list[Task], jobs: int) -> float | None:
         """Return the seconds that these tasks should take; None where nothing is known."""
-        if not self.all:
-            return None
-        overall = sum(self.all) / len(self.all)
-        means = {name: sum(times) / len(times) for name, times in self.times.items()}
-        return sum(means.get(task.method, overall) for task in tasks) / max(1, jobs)
+        return sum(map(self._guess, tasks)) / max(1, jobs) if self.work else None
+
+    def _guess(self, task: Task) -> float:
+        point, data = task.point, task.point.data
+        own = data.name, point.unit, point.epsilon, point.keys, task.method
+        known = next(kind for kind in (own, task.method, None) if kind in self.work)
+        return data.clients * data.sparsity * self.seconds[known] / self.work[known]
 
 
 def plain_time(seconds: float) -> str:

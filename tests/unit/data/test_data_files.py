@@ -219,7 +219,11 @@ def test_a_bad_parquet_row_is_named(tmp_path, plan_of, columns, rule, row_group)
     [
         ("x.csv", "", "is empty"),
         ("x.csv", "client,item\n", "no rows"),
-        ("x.csv", "alice,hospital,7.75\n", "line 1 of x.csv must name the columns"),
+        (
+            "x.csv",
+            "alice,hospital,7.75\n",
+            "line 1 of x.csv has no column client and no item (or key); it must name",
+        ),
         ("x.csv", "client,item,key\n", "keep one"),
         ("x.csv", "client,item,item\n", "keep one"),
         ("x.jsonl", "", "no rows"),

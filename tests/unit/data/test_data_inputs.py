@@ -123,7 +123,10 @@ def frame(**columns):
         (pd.DataFrame(frame(item=[1, None, 1, 1])), "row 2: item is missing"),
         (pd.DataFrame(frame(client=["a", "b", None, "d"])), "row 3: client is missing"),
         (pd.DataFrame(frame(value=[1, 1, 1, 7.75])), "row 4: value is outside"),
-        (pd.DataFrame({"client": [1], "hospital": [1]}), "the table must name the columns"),
+        (
+            pd.DataFrame({"client": [1], "hospital": [1]}),
+            "the table has no column item (or key); it",
+        ),
         (pl.DataFrame(frame(value=[1, None, 1, 1])), "row 2: value is missing"),
         (pl.DataFrame(frame(item=[1, None, 1, 1])), "row 2: item is missing"),
         (pl.DataFrame(frame(value=[1.0, 1, 1, 7.75])), "row 4: value is outside"),

@@ -80,6 +80,9 @@ def test_a_record_has_every_column_and_repeats_itself(method, unit):
     first, again = (run(task, None) for _ in range(2))
     assert first["status"] == "done", first
     assert set(COLUMNS) - set(first) == {"experiment", "error"}
+    assert "failure=0.05" in first["parameters"]
+    assert "hash_family=" in first["parameters"]
+    assert "[" not in first["parameters"]
     for record in (first, again):
         assert record.pop("seconds") > 0
     assert first == again

@@ -2,13 +2,15 @@
 
 import csv
 import itertools
+import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pyarrow.parquet as pq
 import pytest
 
 from faintly.evaluation import claims, figures, report, results
-from faintly.evaluation.claims import CLAIMS, Growth, Ratio
+from faintly.evaluation.claims import CLAIMS, Growth, Near, Ratio, Unbent
 from faintly.evaluation.experiments import QUICK
 from faintly.evaluation.figures import spread
 from faintly.evaluation.methods import METHODS, ZERO
@@ -30,7 +32,11 @@ def test_the_all_zero_answer_stands_at_every_point(made_up):
     for experiment in found.experiments:
         zeros = [cell.point for cell in found.cells(experiment) if cell.method is ZERO]
         assert zeros == list(experiment.points)
-    assert found.zero(found.experiments[0].points[0]).mean("mse") == 0.01
+    zero = found.zero(found.experiments[0].points[0])
+    assert zero.mean("mse") == 0.01
+    assert zero.mean("n_mse") == 200
+    assert zero.mean("ratio") == 100
+    assert zero.mean("bias") == -1
 
 
 def test_files_hold_every_run_and_agree(made_up, tmp_path):
@@ -42,8 +48,8 @@ def test_files_hold_every_run_and_agree(made_up, tmp_path):
     assert table.column_names == list(rows[0]) == list(results.COLUMNS)
     assert table.num_rows == len(rows) == len(found.rows())
     assert [str(seed) for seed in table["seed"].to_pylist()] == [row["seed"] for row in rows]
-    with (tmp_path / "summary.csv").open() as file:
-        summary = list(csv.DictReader(file))
+    summary = results.read_summary(tmp_path / "summary.csv")
+    assert summary == found.summary()
     assert {row["method"] for row in summary} >= {"ours", "zero"}
 
 
@@ -86,6 +92,14 @@ def test_a_ratio_claim_is_about_the_best_rival_at_the_worst_point(made_up, chang
         assert verdict.value == pytest.approx(40)
 
 
+def test_a_verdict_says_where_it_was_measured_and_why_it_fails(made_up):
+    good = ratio(why="because").verdict(made_up("user-k"))
+    assert (good.why, good.measured) == ("", "40.00 ± 0.32×")  # √2 · 0.57 % of it
+    assert good.where.startswith("holds at 2 of 2 points; smallest at k = ")
+    assert good.where.endswith("against paper")
+    assert ratio(least=50, why="because").verdict(made_up("user-k")).why == "because"
+
+
 def test_a_claim_may_leave_biased_rivals_out(made_up):
     found = made_up("user-k", claimed_bias=0.2)
     assert ratio(least=1).verdict(found).holds is True
@@ -105,9 +119,20 @@ def test_a_growth_claim_compares_largest_and_smallest(made_up):
     assert make(2.9).verdict(found).holds is False
 
 
+def test_claims_are_written(made_up, tmp_path):
+    judged = claims.verdicts(made_up("user-k"), quick=True)
+    path = claims.write(judged, tmp_path)
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["text"] for row in rows] == [one.text for one in judged]
+    assert {row["holds"] for row in rows} == {"True", ""}
+
+
 def test_claims_name_experiments_and_methods_that_exist(made_up):
     known = {"headline", "neighbouring", *claims.FIGURES}
     for claim in CLAIMS:
+        if isinstance(claim, Near | Unbent):
+            continue
         named = (claim.experiment,) if isinstance(claim, Growth) else claim.experiments
         assert set(named) <= known
         methods = (claim.method,) if isinstance(claim, Growth) else (claim.better, *claim.others)
@@ -125,6 +150,17 @@ def test_a_figure_is_made_twice_the_same(made_up, tmp_path, name):
     assert png.read_bytes()[1:4] == b"PNG"
     figures.draw(found.experiments[0], found, tmp_path)
     assert svg.read_bytes() == first
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_names_of_curves_are_dark_enough_to_read(made_up, method):
+    """Contrast of at least 4.5 to 1 against white, by the formula of the web's guidelines."""
+    found = made_up("user-k")
+    cell = found.cell(found.experiments[0].points[0], "ours")
+    curve = figures.Curve([replace(cell, method=method)], [1.0], [1.0], [0.0])
+    lit = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4
+           for part in figures._ink(curve)]  # fmt: skip
+    assert 1.05 / (0.2126 * lit[0] + 0.7152 * lit[1] + 0.0722 * lit[2] + 0.05) >= 4.5
 
 
 def test_no_figure_of_nothing(made_up, tmp_path):
@@ -170,7 +206,8 @@ def page_of(found, tmp_path, left_out=None) -> str:
     for experiment in found.experiments:
         if not experiment.table:
             figures.draw(experiment, found, tmp_path)
-    return report.html(found, report.Scene(QUICK, left_out or {}, tmp_path))
+    judged = claims.verdicts(found, quick=True)
+    return report.html(found, judged, report.Scene(QUICK, left_out or {}, tmp_path))
 
 
 def test_the_report_needs_nothing_else(made_up, tmp_path):
@@ -187,10 +224,20 @@ def test_the_report_needs_nothing_else(made_up, tmp_path):
 def test_the_report_shows_reported_measured_and_ours_side_by_side(made_up, tmp_path):
     text = page_of(made_up("clothing"), tmp_path)
     assert "the paper reports" in text
-    row = text.split("<td>paper</td>")[-1].split("</tr>")[0]
+    row = text.split("<td>paper</td>")[2].split("</tr>")[0]  # of the table at user level
     assert "0.098" in row
-    assert "0.00095" in row
+    assert "9.5·10⁻⁴" in row
     assert "40×" in row  # over ours, as measured here
+    again = text.split("<td>clothing</td><td>user</td>")[2].split("</tr>")[0]
+    assert re.findall("<td>(.*?)</td>", again) == [
+        "9.5·10⁻⁴",
+        "0.04040 ± 0.00023",
+        "(2.020 ± 0.012)·10⁻³",
+        "(1.0100 ± 0.0058)·10⁻³",
+        "0.941×",
+        "40×",
+        "0.01",
+    ]
     assert text.count("all-zero answer") == 2
     assert "not run" in text.split("<td>Harmony</td>")[1].split("</tr>")[0]
 
@@ -212,4 +259,4 @@ def test_the_report_says_what_was_not_run(made_up, tmp_path):
     reason = "no MovieLens data"
     text = page_of(made_up("movies", methods=()), tmp_path, {"data movies": reason})
     assert f"Not run. {reason}" in text
-    assert "0.0021" in text  # the paper's own number is still shown
+    assert "2.1·10⁻³" in text  # the paper's own number is still shown

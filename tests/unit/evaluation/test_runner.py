@@ -9,8 +9,8 @@ from faintly.errors import InvalidInput
 from faintly.evaluation.datasets import Synthetic
 from faintly.evaluation.experiments import QUICK, Experiment, Point, experiments
 from faintly.evaluation.log import Log
-from faintly.evaluation.measure import Task, run
-from faintly.evaluation.runner import LOG, Progress, plan_tasks, run_all
+from faintly.evaluation.measure import Task, run, setting
+from faintly.evaluation.runner import LOG, Progress, _Clock, plan_tasks, run_all
 
 METHODS = ("ours", "paper")
 POINTS = tuple(Point(Synthetic(300, 64, k), "user", 2.0, "all", METHODS) for k in (2, 4))
@@ -30,6 +30,24 @@ def test_a_task_of_two_experiments_is_run_once():
     alone = plan_tasks([known["user-eps"]], 2, None, METHODS).tasks
     more = plan_tasks([known["headline"]], 2, None, METHODS).tasks
     assert len(names) == len(set(names)) < len(alone) + len(more)
+
+
+def test_one_run_of_everything_comes_first():
+    tasks = plan_tasks([SMALL], 3, None).tasks
+    assert [task.run for task in tasks] == sorted(task.run for task in tasks)
+    assert len(tasks) == 3 * len(POINTS) * len(METHODS)
+
+
+def test_the_time_left_is_known_from_other_runs_and_guessed_by_size():
+    first, other = (Task(point, "paper", 0) for point in POINTS)  # two and four items a client
+    clock = _Clock([setting(first) | {"seconds": 6.0}])
+    assert _Clock([]).left([first], 1) is None
+    assert clock.left([Task(POINTS[0], "paper", 1)], 2) == pytest.approx(3)
+    assert clock.left([other], 1) == pytest.approx(12)
+    assert clock.left([Task(POINTS[1], "ours", 0)], 1) == pytest.approx(12)  # no like task yet
+    clock.add(setting(other) | {"seconds": 2.0})
+    assert clock.left([other, first], 1) == pytest.approx(8)
+    assert clock.left([], 1) == 0
 
 
 def test_what_is_not_there_is_left_out_with_a_reason(tmp_path, monkeypatch):

@@ -194,6 +194,19 @@ def test_the_paper_s_gaussian_has_twice_the_variance_that_is_needed(
     assert mse * clients / ours == pytest.approx(2.0, rel=0.06)
 
 
+@pytest.mark.parametrize(("length", "epsilon"), [(1, 1.0), (1, 3.0), (4, 3.0)])
+def test_laplace_noise_for_l1_is_nearly_that_of_a_fine_grid(length, epsilon):
+    """2·(L/ε)² is the least; mutant: the grid that does for events."""
+    wanted = {"protect": f"l1:{length}", "epsilon": epsilon, "noise": "laplace"}
+    own, coarse = (
+        mechanism_of(plan_of("naive", **wanted, **steps)).predicted_variance(0.0)
+        for steps in ({}, {"steps": 4})
+    )
+    least = 2 * (length / epsilon) ** 2
+    assert least < own < 1.06 * least
+    assert coarse > 1.15 * least
+
+
 def test_response_reaches_the_lower_bound_at_event_level():
     mechanism = mechanism_of(plan_of("naive", noise="response"))
     exact = 2 * (math.e + 2) / (math.e - 1) ** 2

@@ -4,7 +4,8 @@ Client  x covers `arc` slots from h(x) on; a covered slot is sent with chance Q/
         what is left of all chances is shared equally by the slots that are not covered
 Server  mean[x] = Σᵢ (1[slotᵢ in the arc of x] - arc/t) / (n·c),  c = arc·(Q/2^32 - 1/t)
 With Q/2^32 = e^ε/Ω and Ω = k·arc·e^ε + t - k·arc every slot has a chance between 1/Ω and e^ε/Ω,
-since at most k·arc slots are covered. `collision` and `wheel` are the two published cases.
+since at most k·arc slots are covered. `collision` and `wheel` are the two published cases for sets;
+`collision_signed` has values with a sign.
 """
 
 import itertools
@@ -55,6 +56,7 @@ class Coverage(Mechanism):
 
     baseline = True
     theorem: ClassVar[str]
+    conditions: ClassVar[tuple[str, ...]] = ("every value is 0 or 1",)
 
     plan: Plan
     slots: int  # t
@@ -100,7 +102,7 @@ class Coverage(Mechanism):
         most = self.plan.sparsity * self.arc
         left = Fraction(noise.FULL - most * self.weight, self.slots - most)
         loss = float(noise.log_at_least(self.weight / left))
-        return Guarantee(self.plan.unit, Budget(loss), self.theorem, ("every value is 0 or 1",))
+        return Guarantee(self.plan.unit, Budget(loss), self.theorem, self.conditions)
 
     def check_vector(self, vector: SparseVector) -> None:
         """Refuse a value other than 1: a set has no others."""
@@ -113,9 +115,15 @@ class Coverage(Mechanism):
         caller draws `hash_seeds` without looking at the sets, and from another source than `rng`.
         """
         _check_set(vectors.values)
+        return self._report(vectors, hash_seeds, rng)
+
+    def _report(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
         kept = client.draw_tokens(vectors, self.plan.sparsity, "independent", rng)
-        starts = self._starts(hash_seeds[kept.owners], kept.ids)
+        starts = self._token_starts(hash_seeds, kept)
         return self._choose(len(vectors), kept.owners, starts, rng).astype(np.uint32)[:, None]
+
+    def _token_starts(self, hash_seeds: IdArray, kept: client.Tokens) -> IntArray:
+        return self._starts(hash_seeds[kept.owners], kept.ids)
 
     def _starts(self, seeds: IdArray, ids: IdArray) -> IntArray:
         words = kernels.hash_words(seeds, ids, hashing.PROJECTION, 1)[:, 0]
@@ -197,17 +205,21 @@ class Coverage(Mechanism):
         """Return the most that one report can say about any key."""
         return (1 - self._shares[0]) / self._gain
 
-    def outcomes(self, items: int) -> Iterator[tuple[int, ...]]:
+    def outcomes(self, items: int) -> Iterator[tuple[Any, ...]]:
         """Yield every first slot of every item's arc."""
         yield from itertools.product(range(self.slots), repeat=items)
 
-    def outcome_of(self, seed: int, ids: IdArray) -> tuple[int, ...]:
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[Any, ...]:
         """Return the first slot of each id's arc under a seed."""
         return tuple(self._starts(np.full(len(ids), seed, dtype=np.uint64), ids).tolist())
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every slot, over all choices of k items to keep."""
-        starts = [start for start, value in zip(outcome, values, strict=True) if value]
+        return self._arcs_law(
+            [start for start, value in zip(outcome, values, strict=True) if value]
+        )
+
+    def _arcs_law(self, starts: Sequence[int]) -> FloatArray:
         kept = list(itertools.combinations(starts, min(len(starts), self.plan.sparsity)))
         law = np.zeros(self.slots)
         for chosen in kept:

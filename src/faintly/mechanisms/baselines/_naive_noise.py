@@ -28,6 +28,7 @@ from faintly.primitives.entropy import Rng
 from faintly.primitives.noise import FULL
 
 LAPLACE_STEPS = 4  # rounding adds at most 1/64 to a variance that is 8 at epsilon 1
+L1_STEPS = 64  # a step costs ρ-1 > ln ρ there: 4 steps would have 1.73 times the noise at ε = 3·L
 MAX_STEPS = 2**8
 MAX_RANGE = 2**31 - 1
 MAX_THRESHOLDS = 40
@@ -210,11 +211,13 @@ class Laplace(Additive):
     @classmethod
     def calibrate(cls, request: Request, keys: int, steps: Any) -> Self:
         """Choose thresholds by the ratio that one step may cost."""
-        steps = LAPLACE_STEPS if steps is None else need.integer(steps, "steps", 1, MAX_STEPS)
+        inside = isinstance(request.unit, WithinL1)
+        if steps is None:
+            steps = L1_STEPS if inside else LAPLACE_STEPS
+        need.integer(steps, "steps", 1, MAX_STEPS)
         epsilon = noise.exact(request.budget.epsilon)
         change = noise.exact(distance(request.unit, request.sparsity)) * steps
         # Within a grid cell an l1 change costs ρ-1 a step, and not ln ρ.
-        inside = isinstance(request.unit, WithinL1)
         bound = 1 / (1 + epsilon / change) if inside else noise.exp_at_least(-epsilon / change)
         thresholds = noise.laplace_thresholds(bound)
         tail = math.log(10 * request.clients * keys / request.failure) / -math.log(float(bound))

@@ -20,9 +20,7 @@ from faintly.mechanisms.baselines._unhashed import growth, response_threshold
 from faintly.primitives.noise import FULL
 
 FORMS = ("grr", "ue")
-FEW_STEPS = (
-    16  # by which rounded thresholds may miss; where they miss by more, epsilon is too small
-)
+FEW_STEPS = 16  # by which rounded thresholds may miss; by more where epsilon is too small
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The collision mechanism for sets: items hash to t slots, and a hit slot is likelier.
 
 Ω = k·e^ε + t - k; a slot that an item hits has the chance e^ε/Ω, the others share the rest.
-S. Wang (2021), for set-valued data under local privacy; `_coverage.py` has the steps, with arcs of
-one slot. Values are 0 or 1.
+S. Wang et al. (IJCAI 2021, arXiv:2304.04410) take vectors with signs: `collision_signed` has these.
+Here are sets, whose values are 0 or 1; `_coverage.py` has the steps, with arcs of one slot.
 """
 
 from collections.abc import Iterator
@@ -29,13 +29,11 @@ class Collision(Coverage):
         options = dict(request.options)
         k, epsilon = request.sparsity, request.budget.epsilon
         slots = options.pop("slots", None) or _best_slots(k, epsilon)
-        need.no_more(options, "collision", "slots")
+        need.no_more(options, cls.name, "slots")
         need.integer(slots, "slots", k + 1, coverage.MAX_SLOTS)
         weight = coverage.weight(k, epsilon, slots, 1)
         parameters = {"slots": slots, "arc": 1, "weight": weight}
-        return Calibrated(
-            parameters=parameters, hashing=coverage.check_request(request, "collision")
-        )
+        return Calibrated(parameters=parameters, hashing=coverage.check_request(request, cls.name))
 
     def miniatures(self) -> Iterator[Miniature]:
         """Yield few slots, with up to two items more than planned."""

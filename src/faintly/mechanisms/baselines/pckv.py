@@ -205,10 +205,18 @@ class Pckv(Unhashed):
         """
         if self.odds.form == "grr":
             return super().simulated_totals(vectors, ids, public, secret)
+        # A key that is asked twice gets one answer, keys being drawn in the order of asking.
+        places = {key: place for place, key in enumerate(dict.fromkeys(ids.tolist()))}
+        asked = np.fromiter(places, dtype=np.uint64, count=len(places))
         sampled = self._sample(vectors, secret)
+        totals = self._draw_totals(sampled, asked, len(vectors), secret)
+        return totals[[places[key] for key in ids.tolist()]]
+
+    def _draw_totals(self, sampled: Sampled, ids: IdArray, clients: int, secret: Rng) -> IntArray:
+        """Return the totals of ue at different ids, given what each client has sampled."""
         source = np.random.Generator(np.random.Philox(secret.words(4).tolist()))
         totals = np.zeros(len(ids), dtype=np.int64)
-        others = np.full(len(ids), len(vectors))
+        others = np.full(len(ids), clients)
         for sign in (1, -1):
             mine = (sampled.signs == sign).astype(np.int64)
             holders = sums_at(sampled.keys, mine, ids)

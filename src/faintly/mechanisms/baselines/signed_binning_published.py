@@ -5,9 +5,9 @@ user   one bin, clipped at η = √(k·ln n)/2.5; Laplace noise of scale min(2η
        that is at least η (ε ≤ 2), one bit: + with odds ½ + B/(2η)·(e^ε-1)/(e^ε+1), B the
        clipped sum
 Server mean[x] = Σᵢ sᵢ(x)·yᵢ[hᵢ(x)] / n, where a bit stands for ±η·(e^ε+1)/(e^ε-1)
-So tight a clip cuts off what it should count: estimates at user level are 16 to 17.5 % too small
-for clients with k items, and `relative_bias` says exactly how much. Zhou et al. 2021
-(arXiv:2112.03449) give the paper's own settings, which `signed-binning` has.
+So tight a clip cuts off what it should count: estimates at user level are too small, at n = 1e5 by
+16 to 17.5 % for nearly every k from 3 on, and `relative_bias` says exactly how much. Zhou et al.
+2021 (arXiv:2112.03449) give the paper's own settings, which `signed-binning` has.
 """
 
 import math

@@ -1,0 +1,158 @@
+"""Write the evaluation's results into README.md and docs/explanation/evaluation.md.
+
+python scripts/evaluation_docs.py --take FOLDER   first take the results of `faintly reproduce all`
+python scripts/evaluation_docs.py                 write the tables between the markers
+python scripts/evaluation_docs.py --check         fail if they are not what evaluation/results say
+
+`make reproduce` measures; this script measures nothing.
+"""
+
+import argparse
+import csv
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from faintly.evaluation.glance import Row, Table, headline, side_by_side, winners
+from faintly.evaluation.report import paper_numbers
+from faintly.evaluation.results import read_summary
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "evaluation" / "results"
+FIGURES = ROOT / "docs" / "explanation" / "figures"  # the pages can only show what is beside them
+README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "explanation" / "evaluation.md"
+TABLES = ("summary.csv", "claims.csv")
+SHOWN = ("user-k", "event-k", "pareto", "recall")
+MOST_BYTES = 300_000  # of the tables together: they are kept in the repository
+OF = {"paper": "the paper", "ours": "this library", "order": "theory"}
+HOLDS = {"True": "yes", "False": "**no**", "": "not run"}
+MARKED = re.compile(r"(<!-- evaluation -->\n).*?(<!-- /evaluation -->)", re.DOTALL)
+
+
+def take(folder: Path) -> None:
+    """Copy the tables and the figures that are shown from a finished run."""
+    size = sum((folder / name).stat().st_size for name in TABLES)
+    if size > MOST_BYTES:
+        raise SystemExit(f"the tables have {size:,} bytes, more than {MOST_BYTES:,}")
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    for name in TABLES:
+        shutil.copyfile(folder / name, RESULTS / name)
+    for name in SHOWN:
+        shutil.copyfile(folder / "figures" / f"{name}.svg", FIGURES / f"{name}.svg")
+
+
+def lines_of(table: Table) -> Iterator[str]:
+    """Yield a table in Markdown, words at the left and numbers at the right."""
+    head, *rows = table
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'|'.join(['---'] + ['---:'] * (len(head) - 1))}|"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+    yield ""
+
+
+def size_of(rows: list[Row]) -> str:
+    """Return how much was run."""
+    runs = sorted({int(row["runs"]) for row in rows})
+    points = {(row["data"], row["unit"], row["epsilon"], row["keys"]) for row in rows}
+    methods = {row["method"] for row in rows} - {"zero"}
+    many = " to ".join(str(number) for number in dict.fromkeys((runs[0], runs[-1])))
+    return f"{len(methods)} methods at {len(points)} points, {many} independent runs of each"
+
+
+def readme_lines(rows: list[Row]) -> Iterator[str]:
+    """Yield the README's table."""
+    yield from lines_of(headline(rows))
+    yield f"{size_of(rows)}; ± is one standard error."
+
+
+def page_lines(rows: list[Row]) -> Iterator[str]:
+    """Yield the tables of the page."""
+    yield f"{size_of(rows)}; ± is one standard error."
+    yield ""
+    yield "### Who errs less, where, and by how much"
+    yield ""
+    yield "Mean squared errors of others over that of ours: above 1×, ours errs less. Ranges go"
+    yield "over the points of an experiment; the closest rival has the smallest ratio at any point."
+    yield "“Any kind” adds biased methods and those with a δ. In `sets` ours is its form without"
+    yield "negative values."
+    yield ""
+    yield from lines_of(winners(rows))
+    yield "### Ours at the paper's own parameters"
+    yield ""
+    yield from lines_of(headline(rows))
+    yield "### The paper's tables: reported, re-run, ours"
+    yield ""
+    yield "Mean squared errors at ε = 1."
+    yield ""
+    yield from lines_of(side_by_side(rows, paper_numbers()))
+    yield "### What was claimed, and what holds"
+    yield ""
+    yield from lines_of(claim_table())
+    yield from reasons()
+
+
+def claims() -> list[dict[str, str]]:
+    """Return the saved verdicts."""
+    with (RESULTS / "claims.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def claim_table() -> Table:
+    """Return every claim with its verdict."""
+    table: Table = [("claim", "of", "wanted", "measured", "holds")]
+    for one in claims():
+        words = one["text"].replace("|", "\\|")
+        table.append((words, OF[one["kind"]], one["wanted"], one["measured"], HOLDS[one["holds"]]))
+    return table
+
+
+def reasons() -> Iterator[str]:
+    """Yield why claims do not hold, and where they fail."""
+    broken = [one for one in claims() if one["holds"] == "False"]
+    if not broken:
+        return
+    yield "Why not:"
+    yield ""
+    for one in broken:
+        where = f" ({one['where']})" if one["where"] else ""
+        yield f"- *{one['text']}*{where}: {one['why'] or 'not known'}."
+
+
+def filled(page: Path, lines: Iterator[str]) -> str:
+    """Return a page with the lines between its markers."""
+    text = page.read_text(encoding="utf-8")
+    body = "\n".join(lines).strip()
+    made, count = MARKED.subn(lambda match: f"{match[1]}\n{body}\n\n{match[2]}", text)
+    if count != 1:
+        raise SystemExit(f"{page.name} needs one pair of markers, <!-- evaluation --> and its end")
+    return made
+
+
+def main() -> int:
+    """Write the pages, or compare them; return the exit status."""
+    parser = argparse.ArgumentParser(description="Write the evaluation into the documents.")
+    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    parser.add_argument("--take", type=Path, metavar="FOLDER", help="a finished run to take")
+    options = parser.parse_args()
+    if options.take is not None:
+        take(options.take)
+    rows = read_summary(RESULTS / "summary.csv")
+    wanted = {README: filled(README, readme_lines(rows)), PAGE: filled(PAGE, page_lines(rows))}
+    if not options.check:
+        for path, text in wanted.items():
+            path.write_text(text, encoding="utf-8")
+        return 0
+    stale = [path.name for path, text in wanted.items() if path.read_text("utf-8") != text]
+    stale += [name for name in SHOWN if not (FIGURES / f"{name}.svg").is_file()]
+    if stale:
+        print(f"{', '.join(stale)}: not what evaluation/results say; run: "
+              "python scripts/evaluation_docs.py")  # fmt: skip
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
