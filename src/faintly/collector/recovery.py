@@ -1,0 +1,91 @@
+"""What a start does before anything else: make the folder what its manifest says.
+
+A crash leaves at most files that nothing names, and request ids of epochs that were closed.
+Both are deleted. A file that is named and not there is damage, and nothing starts.
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from faintly.collector import segments, sketches
+from faintly.collector.database import Database
+from faintly.collector.disk import Stored
+from faintly.collector.registry import CLOSED, Collection, Epoch, Registry
+from faintly.errors import FolderDamaged
+
+
+def recover(folder: Path, database: Database, registry: Registry) -> None:
+    """Delete what nothing names, and check that everything named is there."""
+    named = named_files(folder, database, registry)
+    for path in stray_files(folder, set(named)):
+        path.unlink()
+    for path, file in named.items():
+        found = path.stat().st_size if path.is_file() else None
+        if found == file.stored.size:
+            continue
+        if not file.needed:
+            forget_sketch(database, file.epoch, path)
+            continue
+        size = f"has {found} bytes instead of {file.stored.size}"
+        raise FolderDamaged(
+            f"{path} {'is missing' if found is None else size}; "
+            "run faintly fsck, or restore a backup into a new folder"
+        )
+    purge(database, registry)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What the manifest says of a file."""
+
+    epoch: Epoch
+    stored: Stored
+    needed: bool  # a sketch is not where its segments are kept
+
+
+def named_files(folder: Path, database: Database, registry: Registry) -> dict[Path, Named]:
+    """Return the files that the manifest names."""
+    named = {}
+    for key, number, *stored in database.rows(
+        "SELECT epoch, number, bytes, checksum FROM segments"
+    ):
+        epoch = registry.by_id[key]
+        named[segments.path_of(folder, epoch, number)] = Named(epoch, Stored(*stored), needed=True)
+    for key, number, *stored in database.rows(
+        "SELECT epoch, number, bytes, checksum FROM sketches"
+    ):
+        epoch = registry.by_id[key]
+        needed = epoch.collection.retention == "drop"
+        named[sketches.path_of(folder, epoch, number)] = Named(epoch, Stored(*stored), needed)
+    return named
+
+
+def forget_sketch(database: Database, epoch: Epoch, path: Path) -> None:
+    """Let an epoch do without a sketch file, which its segments give again."""
+    with database.transaction() as connection:
+        connection.execute("DELETE FROM sketches WHERE epoch = ?", (epoch.id,))
+    path.unlink(missing_ok=True)
+
+
+def stray_files(folder: Path, named: set[Path]) -> list[Path]:
+    """Return the files below a folder that the manifest does not name."""
+    found = [
+        path
+        for name in (segments.FOLDER, sketches.FOLDER, "spool")
+        for path in (folder / name).rglob("*")
+    ]
+    return [path for path in found if not path.is_dir() and path not in named]
+
+
+def delete_files(folder: Path, collection: Collection) -> None:
+    """Delete the files of a collection that the manifest has forgotten."""
+    for name in (segments.FOLDER, sketches.FOLDER):
+        shutil.rmtree(folder / name / collection.digest.hex(), ignore_errors=True)
+
+
+def purge(database: Database, registry: Registry) -> None:
+    """Delete request ids and tokens of epochs that take nothing more."""
+    kept = {epoch.id for epoch in list(registry.by_id.values()) if epoch.state != CLOSED}
+    for table in ("requests", "tokens"):
+        database.purge(table, kept)
