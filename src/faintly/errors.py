@@ -13,6 +13,8 @@ FaintlyError
 ├── BudgetSpent             the ledger's limits leave no room for another report
 ├── EpochPassed             the clock stands before an epoch that was already reported
 ├── LedgerFailed            the ledger cannot be read, locked or written; nothing was sent
+├── FolderInUse             another collector has the data folder
+├── FolderDamaged           the data folder lacks, or has changed, what its manifest names
 ├── MissingDependency       an optional package is needed for this
 └── Rejected                bytes that are not what they claim; carries a `Reject` code
     ├── ReportRejected        a batch of reports
@@ -74,6 +76,14 @@ class EpochPassed(FaintlyError):
 
 class LedgerFailed(FaintlyError):
     """The ledger cannot be read, locked or written; what was charged stays charged."""
+
+
+class FolderInUse(FaintlyError):
+    """Another collector has the data folder; nothing of it was touched."""
+
+
+class FolderDamaged(FaintlyError):
+    """A data folder is not what its manifest says; the message says what to do."""
 
 
 class MissingDependency(FaintlyError):
