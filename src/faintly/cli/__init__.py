@@ -12,8 +12,8 @@ from faintly.cli import bench as bench_command
 from faintly.cli import demo as demo_command
 from faintly.cli import merge as merge_command
 from faintly.cli import reproduce as reproduce_command
-from faintly.cli import simulate as simulate_command
 from faintly.cli import serve as serve_command
+from faintly.cli import simulate as simulate_command
 from faintly.cli.output import emit
 from faintly.errors import FaintlyError
 
