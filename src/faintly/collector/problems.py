@@ -36,7 +36,9 @@ class Problem(FaintlyError):
 
 BAD_REQUEST = Kind("BAD_REQUEST", 400, "See /docs for what this address takes.")
 BAD_REPORTS = Kind(
-    "BAD_REPORTS", 400, "Send one batch as the client encodes it; the message names the reject code."
+    "BAD_REPORTS",
+    400,
+    "Send one batch as the client encodes it; the message names the reject code.",
 )
 NO_REQUEST_ID = Kind(
     "NO_REQUEST_ID",
@@ -54,7 +56,9 @@ TOKEN_MISSING = Kind(
 TOKEN_UNKNOWN = Kind(
     "TOKEN_UNKNOWN", 403, "Ask the deployer for a token of this collection and epoch."
 )
-TOKEN_USED = Kind("TOKEN_USED", 409, "A token counts once per epoch; do not send this report again.")
+TOKEN_USED = Kind(
+    "TOKEN_USED", 409, "A token counts once per epoch; do not send this report again."
+)
 NOT_FOUND = Kind("NOT_FOUND", 404, "See /docs for the addresses there are.")
 UNKNOWN_COLLECTION = Kind(
     "UNKNOWN_COLLECTION", 404, "Create it from its plan first, or correct the digest."
@@ -74,8 +78,6 @@ BAD_PLAN = Kind("BAD_PLAN", 422, "Make the plan with faintly plan; the message n
 UNKNOWN_KEY = Kind("UNKNOWN_KEY", 422, "Ask for keys of the plan's universe.")
 NO_REPORTS = Kind("NO_REPORTS", 409, "Wait until reports were sealed, or seal them.")
 BUSY = Kind("BUSY", 429, "Wait as Retry-After says and send the same request again.")
-CANNOT_STORE = Kind(
-    "CANNOT_STORE", 503, "Nothing was stored; send the same request again later."
-)
+CANNOT_STORE = Kind("CANNOT_STORE", 503, "Nothing was stored; send the same request again later.")
 STOPPING = Kind("STOPPING", 503, "Send the same request again later.")
 INTERNAL = Kind("INTERNAL", 500, "This is a fault of the collector; its log has the details.")
