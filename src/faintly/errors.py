@@ -14,6 +14,8 @@ FaintlyError
 ├── EpochPassed             the clock stands before an epoch that was already reported
 ├── LedgerFailed            the ledger cannot be read, locked or written; nothing was sent
 ├── SendFailed              a collector did not take a request; carries its code
+├── FolderInUse             another collector has the data folder
+├── FolderDamaged           the data folder lacks, or has changed, what its manifest names
 ├── MissingDependency       an optional package is needed for this
 └── Rejected                bytes that are not what they claim; carries a `Reject` code
     ├── ReportRejected        a batch of reports
@@ -86,6 +88,14 @@ class SendFailed(FaintlyError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class FolderInUse(FaintlyError):
+    """Another collector has the data folder; nothing of it was touched."""
+
+
+class FolderDamaged(FaintlyError):
+    """A data folder is not what its manifest says; the message says what to do."""
 
 
 class MissingDependency(FaintlyError):

@@ -1,0 +1,188 @@
+"""The one SQLite file of a data folder: its schema, its connections, its transactions.
+
+Inbox, manifest, request ids, tokens and credentials share a file, so that one transaction moves
+reports from the inbox into the manifest, or counts a body together with its request id. Writers
+take turns under a lock of this process; readers have a connection of their own and never wait.
+"""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Self
+
+from faintly.errors import FolderDamaged
+
+NAME = "collector.sqlite"
+VERSION = 1
+BUSY_S = 10.0  # how long to wait for another process, such as one that adds a credential
+MOST_ROWS = 256  # rows of one statement: more would not be faster, only larger to prepare
+PURGED_ROWS = 20_000  # rows deleted in one transaction: some ten milliseconds
+
+# Tables of 16-byte names are clustered by epoch and then by name: nothing in them tells the order
+# of arrival, and what belongs to an epoch is deleted as one range.
+SCHEMA = f"""
+CREATE TABLE collections (
+    id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, plan BLOB NOT NULL, name TEXT NOT NULL,
+    retention TEXT NOT NULL, tokens INTEGER NOT NULL, period_s REAL, closed INTEGER NOT NULL);
+CREATE TABLE epochs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, collection INTEGER NOT NULL, number INTEGER NOT NULL,
+    state TEXT NOT NULL, UNIQUE (collection, number));
+CREATE TABLE inbox (
+    id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, reports INTEGER NOT NULL,
+    checksum INTEGER NOT NULL, records BLOB NOT NULL);
+CREATE INDEX inbox_by_epoch ON inbox (epoch);
+CREATE TABLE requests (
+    epoch INTEGER NOT NULL, id BLOB NOT NULL, hash BLOB NOT NULL,
+    PRIMARY KEY (epoch, id)) WITHOUT ROWID;
+CREATE TABLE tokens (
+    epoch INTEGER NOT NULL, id BLOB NOT NULL, used INTEGER NOT NULL,
+    PRIMARY KEY (epoch, id)) WITHOUT ROWID;
+CREATE TABLE segments (
+    epoch INTEGER NOT NULL, number INTEGER NOT NULL, reports INTEGER NOT NULL,
+    bytes INTEGER NOT NULL, checksum BLOB NOT NULL, PRIMARY KEY (epoch, number)) WITHOUT ROWID;
+CREATE TABLE sketches (
+    epoch INTEGER PRIMARY KEY, number INTEGER NOT NULL, reports INTEGER NOT NULL,
+    bytes INTEGER NOT NULL, checksum BLOB NOT NULL);
+CREATE TABLE credentials (
+    label TEXT PRIMARY KEY, role TEXT NOT NULL, hash BLOB NOT NULL) WITHOUT ROWID;
+PRAGMA user_version = {VERSION};
+"""
+
+
+class Database:
+    """Connections to the file: one for writing, one for reading, one for checkpoints."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open the file of a folder, or create it; what a crash left is recovered by SQLite."""
+        self.path = folder / NAME
+        # SQLite gives its other files the permissions of this one.
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._write_lock, self._read_lock = threading.Lock(), threading.Lock()
+        try:
+            self._writer = self._connect()
+            self._prepare()
+            self._reader = self._connect()
+            self._keeper = self._connect()
+        except sqlite3.DatabaseError as error:
+            raise damaged(self.path, error) from None
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA synchronous = FULL")
+        # A commit must not pause for a checkpoint; the sealer makes them.
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute(f"PRAGMA journal_size_limit = {2**27}")
+        connection.execute(f"PRAGMA cache_size = -{2**15}")
+        return connection
+
+    def _prepare(self) -> None:
+        version = self._writer.execute("PRAGMA user_version").fetchone()[0]
+        if version not in {0, VERSION}:
+            raise FolderDamaged(
+                f"{self.path} has version {version}, and this program knows {VERSION}; "
+                "use the program that wrote it"
+            )
+        self._writer.execute("PRAGMA journal_mode = WAL")
+        if version == 0:
+            self._writer.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection for writing; all of it is on the disk afterwards, or nothing."""
+        with self._write_lock:
+            connection = self._writer
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                # SQLite has rolled back by itself after some errors, a full disk among them.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Return what a query finds among committed rows."""
+        with self._read_lock:
+            return self._reader.execute(statement, parameters).fetchall()
+
+    def wal_bytes(self) -> int:
+        """Return the size of the write-ahead log."""
+        try:
+            return self.path.with_name(f"{NAME}-wal").stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the file and let it begin again.
+
+        Most of it is moved while commits go on; only what they add meanwhile is moved while
+        they wait.
+        """
+        self._keeper.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with self._write_lock:
+            self._keeper.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def purge(self, table: str, kept: set[int]) -> None:
+        """Delete the rows of all epochs but those kept, a few at a time."""
+        last = -1
+        while (found := self.rows(f"SELECT min(epoch) FROM {table} WHERE epoch > ?", (last,)))[0][  # noqa: S608
+            0
+        ] is not None:
+            last = found[0][0]
+            if last not in kept:
+                self._purge_epoch(table, last)
+
+    def _purge_epoch(self, table: str, epoch: int) -> None:
+        chosen = f"SELECT id FROM {table} WHERE epoch = ?1 LIMIT {PURGED_ROWS}"  # noqa: S608
+        deleted = PURGED_ROWS
+        while deleted == PURGED_ROWS:
+            with self.transaction() as connection:
+                deleted = connection.execute(
+                    f"DELETE FROM {table} WHERE epoch = ?1 AND id IN ({chosen})",  # noqa: S608
+                    (epoch,),
+                ).rowcount
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection; the last one moves the log into the file."""
+        for connection in (self._keeper, self._reader, self._writer):
+            connection.close()
+
+
+def damaged(path: Path, error: Exception) -> FolderDamaged:
+    """Return the error of a file that SQLite cannot read."""
+    return FolderDamaged(
+        f"{path} cannot be read ({error}); run faintly fsck, or restore a backup into a new folder"
+    )
+
+
+def groups(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Yield rows in runs of powers of two, so that few statements serve every number of rows.
+
+    A statement lets other threads run and then waits for its turn again: some hundred rows in
+    one statement wait once.
+    """
+    start = 0
+    while start < len(rows):
+        size = min(MOST_ROWS, 1 << ((len(rows) - start).bit_length() - 1))
+        yield rows[start : start + size]
+        start += size
+
+
+@lru_cache(maxsize=64)
+def marks(count: int, width: int = 1) -> str:
+    """Return the placeholders of so many values, or of so many rows of values."""
+    row = ",".join("?" * width)
+    return ",".join([f"({row})" if width > 1 else row] * count)

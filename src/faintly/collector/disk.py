@@ -1,0 +1,102 @@
+"""Files of a data folder: private, complete, and on the disk before anything names them."""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from faintly.errors import FolderInUse
+
+LOCK = "collector.lock"
+PART = ".part"  # what a file is called until it is complete
+PIECE = 1 << 20  # bytes read at a time
+CHECKSUM_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a manifest keeps about a file."""
+
+    size: int
+    checksum: bytes
+
+
+class Hashing:
+    """A stream for writing that remembers how much passed, and its checksum."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._hash = stream, hashlib.blake2b(digest_size=CHECKSUM_BYTES)
+        self._bytes = 0
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Write all of it."""
+        self._stream.write(data)
+        self._hash.update(data)
+        self._bytes += len(data)
+        return len(data)
+
+    @property
+    def stored(self) -> Stored:
+        """Return what was written so far."""
+        return Stored(self._bytes, self._hash.digest())
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that only its owner may look into, and its name durable."""
+    if not path.is_dir():
+        path.mkdir(mode=0o700, parents=True)
+        sync_folder(path.parent)
+
+
+def write_file(path: Path, write: Callable[[Hashing], object]) -> Stored:
+    """Create a file by a function that writes it; returns once it is on the disk under its name."""
+    make_folder(path.parent)
+    part = path.with_name(path.name + PART)
+    try:
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as stream:
+            hashing = Hashing(stream)
+            write(hashing)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.rename(path)
+        sync_folder(path.parent)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    return hashing.stored
+
+
+def look(path: Path) -> Stored:
+    """Return the size and checksum that a file has now."""
+    digest, size = hashlib.blake2b(digest_size=CHECKSUM_BYTES), 0
+    with path.open("rb") as stream:
+        while piece := stream.read(PIECE):
+            digest.update(piece)
+            size += len(piece)
+    return Stored(size, digest.digest())
+
+
+def sync_folder(folder: Path) -> None:
+    """Return once the names in a folder are on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def lock_folder(folder: Path) -> int:
+    """Return a handle that keeps other collectors out until it is closed, by death as well."""
+    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise FolderInUse(
+            f"{folder} is used by another collector; stop it first, or choose another folder"
+        ) from None
+    return handle

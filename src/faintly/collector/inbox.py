@@ -1,0 +1,221 @@
+"""The way in: submissions that wait, one thread that commits them, one answer per commit.
+
+The thread takes all that wait, stores them in one transaction and answers once it is on the
+disk. While it waits for the disk more submissions gather, so the busier the inbox, the more of
+them share a commit. Reports of one epoch that share a commit share a row as well: it holds their
+records and nothing else, and nothing is done for each report.
+"""
+
+import hashlib
+import queue
+import sqlite3
+import threading
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from faintly.collector import problems
+from faintly.collector.counters import Counters
+from faintly.collector.database import Database, groups, marks
+from faintly.collector.problems import Problem
+from faintly.collector.registry import TAKING, Epoch
+from faintly.wire import report_v1
+
+COUNTED, REPLAYED = "counted", "replayed"
+HASH_BYTES = 8  # tells another body from a retry; nobody gains by making two bodies agree
+GROUP_BYTES = 16 << 20  # bodies that share a commit: larger groups only lengthen the wait
+GROUP = 2048  # submissions that share a commit
+
+Outcome = str | Problem
+Answer = Callable[[Sequence[tuple[object, Outcome]]], object]
+
+
+@dataclass(slots=True, eq=False)
+class Submission:
+    """A body that was checked and waits to be stored."""
+
+    epoch: Epoch
+    request: bytes
+    body: bytes
+    reports: int
+    token: bytes | None  # its hash
+    waiter: object  # given back with the outcome
+    answer: Answer
+    hash: bytes = b""
+
+    def __post_init__(self) -> None:
+        self.hash = hashlib.blake2b(self.body, digest_size=HASH_BYTES).digest()
+
+
+class Inbox:
+    """Stores submissions in the order they come."""
+
+    def __init__(
+        self, database: Database, counters: Counters, committed: Callable[[], None]
+    ) -> None:
+        """Start the thread.
+
+        Args:
+            database: where to.
+            counters: what to count in.
+            committed: called after each commit, for whoever seals.
+        """
+        self._database, self._counters, self._committed = database, counters, committed
+        self._waiting: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Return about how many submissions wait for the next commit."""
+        return self._waiting.qsize()
+
+    def submit(self, submission: Submission) -> None:
+        """Let a submission wait for the next commit."""
+        self._waiting.put(submission)
+
+    def close(self) -> None:
+        """Store what waits, and stop."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (group := self._take())[-1] is not None:
+            self._store(group)
+        self._store(group[:-1])
+
+    def _take(self) -> list[Submission | None]:
+        """Return all that wait, at least one; a last None says that there will be no more."""
+        group = [self._waiting.get()]
+        size = 0
+        try:
+            while group[-1] is not None and len(group) < GROUP and size < GROUP_BYTES:
+                size += len(group[-1].body)
+                group.append(self._waiting.get_nowait())
+        except queue.Empty:
+            pass
+        return group
+
+    def _store(self, group: Iterable[Submission | None]) -> None:
+        taken = [each for each in group if each is not None]
+        if not taken:
+            return
+        outcomes: Sequence[Outcome]
+        try:
+            outcomes = self._commit(taken)
+        except Exception as error:  # the thread must live on, and every waiter have an answer
+            self._counters.failed_commits += 1
+            self._counters.last_failure = str(error)
+            hint = "the disk is full or failed" if isinstance(error, sqlite3.Error) else "failed"
+            outcomes = [Problem(problems.CANNOT_STORE, f"the reports could not be stored: {hint}")]
+            outcomes = outcomes * len(taken)
+        answers: dict[Answer, list[tuple[object, Outcome]]] = defaultdict(list)
+        for each, outcome in zip(taken, outcomes, strict=True):
+            answers[each.answer].append((each.waiter, outcome))
+        for answer, pairs in answers.items():
+            answer(pairs)
+        self._committed()
+
+    def _commit(self, group: Sequence[Submission]) -> Sequence[Outcome]:
+        with self._database.transaction() as connection:
+            outcomes = _decide(connection, group)
+            counted = [
+                each for each, outcome in zip(group, outcomes, strict=True) if outcome is COUNTED
+            ]
+            if counted:
+                _insert(connection, counted)
+        self._count(counted, outcomes)
+        return outcomes
+
+    def _count(self, counted: Sequence[Submission], outcomes: Sequence[Outcome]) -> None:
+        now = time.monotonic()
+        for each in counted:
+            epoch = each.epoch
+            if not epoch.pending:
+                epoch.since = now
+            epoch.pending += each.reports
+        counters = self._counters
+        counters.commits += 1
+        counters.submissions += len(counted)
+        counters.reports += sum(each.reports for each in counted)
+        counters.replays += sum(outcome is REPLAYED for outcome in outcomes)
+        counters.refused += sum(isinstance(outcome, Problem) for outcome in outcomes)
+
+
+def _decide(connection: sqlite3.Connection, group: Sequence[Submission]) -> list[Outcome]:
+    """Return what becomes of each submission, those of the same group before it included."""
+    stored: dict[tuple[int, bytes], bytes] = _find(
+        connection,
+        "SELECT id, hash FROM requests",
+        ((each.epoch.id, each.request) for each in group),
+    )
+    used: dict[tuple[int, bytes], bool] = _find(
+        connection,
+        "SELECT id, used FROM tokens",
+        ((each.epoch.id, each.token) for each in group if each.token is not None),
+    )
+    outcomes: list[Outcome] = []
+    for each in group:
+        key = each.epoch.id, each.request
+        before = stored.get(key)
+        outcome: Outcome
+        if before is not None:
+            same = before == each.hash
+            outcome = REPLAYED if same else Problem(problems.REQUEST_REUSED, "another body")
+        elif each.epoch.state not in TAKING:
+            outcome = Problem(problems.CLOSED, f"epoch {each.epoch.number} is closed")
+        else:
+            outcome = COUNTED if each.token is None else _spend(used, each.epoch.id, each.token)
+            if outcome is COUNTED:
+                stored[key] = each.hash
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _find(
+    connection: sqlite3.Connection, select: str, wanted: Iterable[tuple[int, bytes]]
+) -> dict[tuple[int, bytes], Any]:
+    by_epoch: dict[int, list[bytes]] = defaultdict(list)
+    for epoch, name in wanted:
+        by_epoch[epoch].append(name)
+    found = {}
+    for epoch, names in by_epoch.items():
+        for some in groups(names):
+            statement = f"{select} WHERE epoch = ? AND id IN ({marks(len(some))})"
+            for name, value in connection.execute(statement, (epoch, *some)):
+                found[epoch, name] = value
+    return found
+
+
+def _spend(used: dict[tuple[int, bytes], bool], epoch: int, token: bytes) -> Outcome:
+    key = epoch, token
+    if key not in used:
+        return Problem(problems.TOKEN_UNKNOWN, "the token is not one of this epoch")
+    if used[key]:
+        return Problem(problems.TOKEN_USED, "the token was used before")
+    used[key] = True
+    return COUNTED
+
+
+def _insert(connection: sqlite3.Connection, counted: Sequence[Submission]) -> None:
+    for some in groups(counted):
+        values = [part for each in some for part in (each.epoch.id, each.request, each.hash)]
+        connection.execute(f"INSERT INTO requests VALUES {marks(len(some), 3)}", values)  # noqa: S608
+    by_epoch: dict[int, list[Submission]] = defaultdict(list)
+    for each in counted:
+        by_epoch[each.epoch.id].append(each)
+    for epoch, mine in by_epoch.items():
+        records = b"".join([report_v1.records_of(each.body) for each in mine])
+        reports = sum(each.reports for each in mine)
+        connection.execute(
+            "INSERT INTO inbox (epoch, reports, checksum, records) VALUES (?, ?, ?, ?)",
+            (epoch, reports, zlib.crc32(records), records),
+        )
+        for some in groups([each.token for each in mine if each.token is not None]):
+            connection.execute(
+                f"UPDATE tokens SET used = 1 WHERE epoch = ? AND id IN ({marks(len(some))})",  # noqa: S608
+                (epoch, *some),
+            )

@@ -1,0 +1,65 @@
+"""What a start does before anything else: make the folder what its manifest says.
+
+A crash leaves at most files that nothing names, and request ids of epochs that were closed.
+Both are deleted. A file that is named and not there is damage, and nothing starts.
+"""
+
+import shutil
+from pathlib import Path
+
+from faintly.collector import segments, sketches
+from faintly.collector.database import Database
+from faintly.collector.registry import CLOSED, Collection, Registry
+from faintly.errors import FolderDamaged
+
+
+def recover(folder: Path, database: Database, registry: Registry) -> None:
+    """Delete what nothing names, and check that everything named is there."""
+    named = named_files(folder, database, registry)
+    for path in stray_files(folder, set(named)):
+        path.unlink()
+    for path, (size, needed) in named.items():
+        found = path.stat().st_size if path.is_file() else None
+        if found != size and needed:
+            what = "is missing" if found is None else f"has {found} bytes instead of {size}"
+            raise FolderDamaged(
+                f"{path} {what}; run faintly fsck, or restore a backup into a new folder"
+            )
+    purge(database, registry)
+
+
+def named_files(
+    folder: Path, database: Database, registry: Registry
+) -> dict[Path, tuple[int, bool]]:
+    """Return the files that the manifest names: the size of each, and whether it is needed."""
+    named = {}
+    for key, number, size in database.rows("SELECT epoch, number, bytes FROM segments"):
+        named[segments.path_of(folder, registry.by_id[key], number)] = (size, True)
+    for key, number, size in database.rows("SELECT epoch, number, bytes FROM sketches"):
+        epoch = registry.by_id[key]
+        needed = epoch.collection.retention == "drop"  # otherwise its segments give it again
+        named[sketches.path_of(folder, epoch, number)] = (size, needed)
+    return named
+
+
+def stray_files(folder: Path, named: set[Path]) -> list[Path]:
+    """Return the files below a folder that the manifest does not name."""
+    found = [
+        path
+        for name in (segments.FOLDER, sketches.FOLDER, "spool")
+        for path in (folder / name).rglob("*")
+    ]
+    return [path for path in found if not path.is_dir() and path not in named]
+
+
+def delete_files(folder: Path, collection: Collection) -> None:
+    """Delete the files of a collection that the manifest has forgotten."""
+    for name in (segments.FOLDER, sketches.FOLDER):
+        shutil.rmtree(folder / name / collection.digest.hex(), ignore_errors=True)
+
+
+def purge(database: Database, registry: Registry) -> None:
+    """Delete request ids and tokens of epochs that take nothing more."""
+    kept = {epoch.id for epoch in list(registry.by_id.values()) if epoch.state != CLOSED}
+    for table in ("requests", "tokens"):
+        database.purge(table, kept)

@@ -1,0 +1,288 @@
+"""The collections of a folder and their epochs, in memory: submissions are checked against these.
+
+Everything here is also in the database, and is changed there first.
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from faintly.collector import problems
+from faintly.collector.database import Database
+from faintly.collector.problems import Problem
+from faintly.core import Plan
+from faintly.errors import FaintlyError, FolderDamaged
+from faintly.mechanisms import Mechanism, mechanism_of
+
+RETENTIONS = ("keep", "drop")
+OPEN, CLOSED = "open", "closed"
+TIMED = "timed"  # opened by the clock, and shut by it
+CLOSING = "closing"  # closed on the disk; its request ids are still there
+TAKING = {OPEN, TIMED}
+MAX_EPOCH = 2**53 - 1  # what every JSON reader keeps of an integer
+
+
+@dataclass(slots=True, eq=False)
+class Epoch:
+    """One epoch of a collection; its counts are those of the database."""
+
+    id: int
+    collection: "Collection"
+    number: int
+    state: str
+    pending: int = 0  # reports in the inbox
+    since: float = 0.0  # when the oldest of them came, by a clock that never jumps
+    sealed: int = 0  # reports counted in the sketch
+    last: int = 0  # the number of the last seal
+    segments: int = 0
+    bytes: int = 0  # of its sealed files
+    lock: threading.RLock = field(default_factory=threading.RLock)  # held while it is sealed
+
+    @property
+    def pending_bytes(self) -> int:
+        """Return the bytes of the reports in the inbox."""
+        return self.pending * self.collection.record_bytes
+
+    def stem(self, number: int) -> str:
+        """Return the name that a file of this epoch has before its suffix."""
+        return f"{self.number}-{number}"
+
+
+@dataclass(slots=True, eq=False)
+class Collection:
+    """One plan and how its reports are kept."""
+
+    id: int
+    plan: Plan
+    name: str
+    retention: str  # keep: raw reports stay in segments; drop: only the sketch stays
+    tokens: bool
+    period_s: float | None
+    closed: bool
+    mechanism: Mechanism = field(repr=False)
+    epochs: dict[int, Epoch] = field(default_factory=dict, repr=False)
+
+    @property
+    def digest(self) -> bytes:
+        """Return the 16 bytes that name the plan."""
+        return self.plan.digest
+
+    @property
+    def record_bytes(self) -> int:
+        """Return the bytes of one report."""
+        return self.mechanism.layout.record_bytes
+
+    @property
+    def settings(self) -> tuple[str, str, bool, float | None]:
+        """Return what else than the plan was chosen when it was created."""
+        return self.name, self.retention, self.tokens, self.period_s
+
+
+class Registry:
+    """All collections, by digest."""
+
+    def __init__(self, database: Database) -> None:
+        """Read everything from the database."""
+        self._database = database
+        self._lock = threading.Lock()  # one change at a time
+        self.collections: dict[bytes, Collection] = {}
+        by_id: dict[int, Collection] = {}
+        rows = "SELECT id, digest, plan, name, retention, tokens, period_s, closed FROM collections"
+        for key, digest, text, name, retention, tokens, period_s, closed in database.rows(rows):
+            plan, mechanism = _read_plan(digest, text)
+            by_id[key] = self.collections[digest] = Collection(
+                key, plan, name, retention, bool(tokens), period_s, bool(closed), mechanism
+            )
+        self.by_id: dict[int, Epoch] = {}
+        for key, owner, number, state in database.rows(
+            "SELECT id, collection, number, state FROM epochs ORDER BY collection, number"
+        ):
+            epoch = Epoch(key, by_id[owner], number, state)
+            self.by_id[key] = by_id[owner].epochs[number] = epoch
+        self._count()
+
+    def _count(self) -> None:
+        """Read how much each epoch has sealed and pending."""
+        for key, reports in self._database.rows(
+            "SELECT epoch, sum(reports) FROM inbox GROUP BY epoch"
+        ):
+            self.by_id[key].pending, self.by_id[key].since = reports, time.monotonic()
+        for key, last, count, reports, size in self._database.rows(
+            "SELECT epoch, max(number), count(*), sum(reports), sum(bytes) "
+            "FROM segments GROUP BY epoch"
+        ):
+            epoch = self.by_id[key]
+            epoch.last, epoch.segments, epoch.sealed, epoch.bytes = last, count, reports, size
+        for key, last, reports, size in self._database.rows(
+            "SELECT epoch, number, reports, bytes FROM sketches"
+        ):
+            epoch = self.by_id[key]
+            if epoch.collection.retention == "drop":
+                epoch.last, epoch.sealed, epoch.bytes = last, reports, size
+
+    def collection(self, digest: bytes) -> Collection:
+        """Return the collection of a plan's digest."""
+        try:
+            return self.collections[digest]
+        except KeyError:
+            raise Problem(
+                problems.UNKNOWN_COLLECTION, f"there is no collection {digest.hex()}"
+            ) from None
+
+    def epoch(self, digest: bytes, number: int) -> Epoch:
+        """Return an epoch that exists, whatever its state."""
+        try:
+            return self.collection(digest).epochs[number]
+        except KeyError:
+            raise Problem(problems.UNKNOWN_EPOCH, f"there is no epoch {number}") from None
+
+    def create(
+        self,
+        plan: Plan,
+        *,
+        name: str,
+        retention: str,
+        tokens: bool,
+        epochs: Sequence[int],
+        period_s: float | None,
+    ) -> Collection:
+        """Return a new collection, or the one that was created like this before."""
+        mechanism = _check_plan(plan)
+        if retention not in RETENTIONS:
+            raise Problem(problems.BAD_REQUEST, "retention must be keep or drop")
+        if retention == "drop" and plan.decode == "direct":
+            raise Problem(
+                problems.BAD_REQUEST,
+                "a plan of direct decoding is answered from its reports; use retention keep",
+            )
+        if period_s is not None and not 1 <= period_s < 2**40:
+            raise Problem(problems.BAD_REQUEST, "period_s must be at least one second")
+        for number in epochs:
+            _check_epoch(number)
+        wanted = name, retention, tokens, period_s
+        with self._lock:
+            before = self.collections.get(plan.digest)
+            if before is not None:
+                if before.settings != wanted or not set(epochs) <= set(before.epochs):
+                    raise Problem(
+                        problems.CONFLICT, "this plan has a collection with other settings already"
+                    )
+                return before
+            with self._database.transaction() as connection:
+                key = connection.execute(
+                    "INSERT INTO collections "
+                    "(digest, plan, name, retention, tokens, period_s, closed) "
+                    "VALUES (?, ?, ?, ?, ?, ?, 0) RETURNING id",
+                    (plan.digest, plan.canonical, *wanted),
+                ).fetchone()[0]
+            made = Collection(key, plan, *wanted, False, mechanism)
+            for number in epochs:
+                self._open(made, number, OPEN)
+            self.collections[plan.digest] = made
+            return made
+
+    def open_epoch(self, digest: bytes, number: int) -> None:
+        """Let an epoch take reports; one that was closed stays closed."""
+        _check_epoch(number)
+        with self._lock:
+            collection = self.collection(digest)
+            if collection.closed:
+                raise Problem(problems.CONFLICT, "the collection is closed")
+            epoch = collection.epochs.get(number)
+            if epoch is None or epoch.state == TIMED:
+                self._open(collection, number, OPEN)
+            elif epoch.state != OPEN:
+                # Its request ids are gone: a retry could no longer be told from a new request.
+                raise Problem(problems.CONFLICT, f"epoch {number} was closed; open another one")
+
+    def _open(self, collection: Collection, number: int, state: str) -> Epoch:
+        with self._database.transaction() as connection:
+            key = connection.execute(
+                "INSERT INTO epochs (collection, number, state) VALUES (?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET state = excluded.state RETURNING id",
+                (collection.id, number, state),
+            ).fetchone()[0]
+            epoch = collection.epochs.get(number)
+            if epoch is None:
+                epoch = Epoch(key, collection, number, state)
+                self.by_id[key] = epoch
+                collection.epochs[number] = epoch
+            epoch.state = state
+        return epoch
+
+    def accepting(self, collection: Collection, number: int) -> Epoch:
+        """Return the epoch that a submission names, or raise why it takes none.
+
+        A closed epoch is returned while its request ids are there, for a retry may find its own.
+        """
+        epoch = collection.epochs.get(number)
+        if epoch is not None and epoch.state in {OPEN, CLOSING}:
+            return epoch
+        if epoch is not None and epoch.state == CLOSED:
+            raise Problem(problems.CLOSED, f"epoch {number} is closed")
+        if collection.closed:
+            raise Problem(problems.CLOSED, "the collection is closed")
+        if collection.period_s is not None:
+            now = int(time.time() // collection.period_s)
+            if abs(number - now) <= 1 and number >= 0:
+                return epoch or self._open_by_clock(collection, number)
+            if epoch is not None and number < now:
+                raise Problem(problems.CLOSED, f"epoch {number} is over")
+        raise Problem(problems.UNKNOWN_EPOCH, f"epoch {number} does not take reports")
+
+    def _open_by_clock(self, collection: Collection, number: int) -> Epoch:
+        with self._lock:
+            return collection.epochs.get(number) or self._open(collection, number, TIMED)
+
+    def close_epoch(self, epoch: Epoch) -> None:
+        """Let an epoch take nothing more; commits that began before are finished first."""
+        with self._lock, self._database.transaction() as connection:
+            connection.execute("UPDATE epochs SET state = ? WHERE id = ?", (CLOSED, epoch.id))
+            epoch.state = CLOSING if epoch.state in TAKING else epoch.state
+
+    def close_collection(self, collection: Collection) -> None:
+        """Let a collection take nothing more."""
+        with self._lock, self._database.transaction() as connection:
+            connection.execute("UPDATE collections SET closed = 1 WHERE id = ?", (collection.id,))
+            collection.closed = True
+
+    def forget(self, collection: Collection) -> None:
+        """Delete a collection from the database and from memory; its files have no name then."""
+        with self._lock:
+            with self._database.transaction() as connection:
+                for epoch in collection.epochs.values():
+                    epoch.state = CLOSED
+                    for table in ("inbox", "segments", "sketches"):
+                        connection.execute(
+                            f"DELETE FROM {table} WHERE epoch = ?",  # noqa: S608
+                            (epoch.id,),
+                        )
+                connection.execute("DELETE FROM epochs WHERE collection = ?", (collection.id,))
+                connection.execute("DELETE FROM collections WHERE id = ?", (collection.id,))
+            del self.collections[collection.digest]
+            for epoch in collection.epochs.values():
+                del self.by_id[epoch.id]
+
+
+def _check_plan(plan: Plan) -> Mechanism:
+    try:
+        return mechanism_of(plan)
+    except FaintlyError as error:
+        raise Problem(problems.BAD_PLAN, str(error)) from None
+
+
+def _check_epoch(number: int) -> None:
+    if not 0 <= number <= MAX_EPOCH:
+        raise Problem(problems.BAD_REQUEST, "an epoch is an integer from 0 on")
+
+
+def _read_plan(digest: bytes, text: bytes) -> tuple[Plan, Mechanism]:
+    try:
+        plan = Plan.from_json(text)
+        mechanism = mechanism_of(plan)
+    except FaintlyError as error:
+        raise FolderDamaged(f"the plan of collection {digest.hex()} is damaged: {error}") from None
+    if plan.digest != digest:
+        raise FolderDamaged(f"the plan of collection {digest.hex()} has another digest")
+    return plan, mechanism

@@ -1,0 +1,143 @@
+"""Sealing: reports leave the inbox for a segment and a sketch, in one transaction.
+
+First the new file is on the disk under its name; then one transaction names it in the manifest
+and deletes the inbox rows it came from; then what is in memory follows. A crash before the
+transaction leaves a file that nothing names, and the next start deletes it. A crash after it
+leaves nothing to do.
+"""
+
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from faintly.collector import segments, sketches
+from faintly.collector.counters import Counters
+from faintly.collector.database import Database
+from faintly.collector.registry import Epoch
+from faintly.collector.sketches import Sketches
+from faintly.core import AnyArray
+from faintly.errors import FolderDamaged
+
+MOST_BYTES = 64 << 20  # of one segment, so that memory does not grow with what is pending
+POINTS = ("read", "written", "committed", "done")  # between the steps of a seal, for tests
+
+
+class Sealer:
+    """Moves pending reports of an epoch; one seal at a time for each epoch."""
+
+    def __init__(
+        self, folder: Path, database: Database, kept: Sketches, counters: Counters
+    ) -> None:
+        self._folder, self._database = folder, database
+        self._sketches, self._counters = kept, counters
+        self.reached: Callable[[str], object] = lambda _: None  # tests crash here
+
+    def seal(self, epoch: Epoch) -> int:
+        """Seal everything that was pending when called, and return the number of reports."""
+        sealed = 0
+        with epoch.lock:
+            end = self._database.rows("SELECT max(id) FROM inbox WHERE epoch = ?", (epoch.id,))
+            while (last := end[0][0]) is not None:
+                reports = self._seal_some(epoch, last)
+                if not reports:
+                    break
+                sealed += reports
+        return sealed
+
+    def _seal_some(self, epoch: Epoch, last: int) -> int:
+        started = time.perf_counter()
+        rows = self._choose(epoch, last)
+        if not rows:
+            return 0
+        records = self._read(epoch, rows)
+        self.reached("read")
+        seal = self._drop if epoch.collection.retention == "drop" else self._keep
+        try:
+            seal(epoch, records, rows[0], rows[-1])
+        except BaseException:
+            self._sketches.let_go(epoch)  # it may have counted what is still in the inbox
+            raise
+        self.reached("done")
+        self._counters.seals += 1
+        self._counters.sealed += len(records)
+        self._counters.seal_s += time.perf_counter() - started
+        return len(records)
+
+    def _choose(self, epoch: Epoch, last: int) -> list[int]:
+        """Return the oldest rows that fit into one segment; at least one, if there is any."""
+        chosen: list[int] = []
+        size = 0
+        for key, reports in self._database.rows(
+            "SELECT id, reports FROM inbox WHERE epoch = ? AND id <= ? ORDER BY id",
+            (epoch.id, last),
+        ):
+            size += reports * epoch.collection.record_bytes
+            if chosen and size > MOST_BYTES:
+                break
+            chosen.append(key)
+        return chosen
+
+    def _read(self, epoch: Epoch, rows: list[int]) -> AnyArray:
+        found = self._database.rows(
+            "SELECT checksum, records FROM inbox WHERE epoch = ? AND id BETWEEN ? AND ?",
+            (epoch.id, rows[0], rows[-1]),
+        )
+        if any(zlib.crc32(records) != checksum for checksum, records in found):
+            raise FolderDamaged(
+                f"pending reports of epoch {epoch.number} were changed on the disk; "
+                "run faintly fsck, or restore a backup"
+            )
+        joined = np.frombuffer(b"".join([records for _, records in found]), np.uint8)
+        return joined.reshape(-1, epoch.collection.record_bytes)
+
+    def _keep(self, epoch: Epoch, records: AnyArray, first: int, last: int) -> None:
+        number = epoch.last + 1
+        shuffled = segments.shuffle(records)
+        stored = segments.write(segments.path_of(self._folder, epoch, number), epoch, shuffled)
+        self.reached("written")
+        with self._database.transaction() as connection:
+            connection.execute(
+                "INSERT INTO segments VALUES (?, ?, ?, ?, ?)",
+                (epoch.id, number, len(records), stored.size, stored.checksum),
+            )
+            _delete(connection, epoch, first, last)
+            epoch.pending -= len(records)  # no commit adds to it meanwhile
+        epoch.last, epoch.segments = number, epoch.segments + 1
+        epoch.sealed, epoch.bytes = epoch.sealed + len(records), epoch.bytes + stored.size
+        self.reached("committed")
+        if number == 1 or self._sketches.is_loaded(epoch):
+            loaded = self._sketches.load(epoch)
+            if loaded.number < number:
+                loaded.aggregator.add(segments.decode(shuffled, epoch.collection))
+                loaded.number = number
+            self._sketches.snapshot(epoch)
+
+    def _drop(self, epoch: Epoch, records: AnyArray, first: int, last: int) -> None:
+        number = epoch.last + 1
+        loaded = self._sketches.load(epoch)
+        loaded.aggregator.add(segments.decode(records, epoch.collection))
+        sketch = loaded.aggregator.sketch()
+        stored = self._sketches.write(epoch, sketch, number)
+        self.reached("written")
+        with self._database.transaction() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO sketches VALUES (?, ?, ?, ?, ?)",
+                (epoch.id, number, sketch.count, stored.size, stored.checksum),
+            )
+            _delete(connection, epoch, first, last)
+            epoch.pending -= len(records)
+        before, epoch.last, loaded.number = epoch.last, number, number
+        epoch.sealed, epoch.bytes = sketch.count, stored.size
+        self.reached("committed")
+        if before:
+            sketches.path_of(self._folder, epoch, before).unlink(missing_ok=True)
+
+
+def _delete(connection: sqlite3.Connection, epoch: Epoch, first: int, last: int) -> None:
+    connection.execute(
+        "DELETE FROM inbox WHERE epoch = ? AND id BETWEEN ? AND ?", (epoch.id, first, last)
+    )

@@ -1,0 +1,112 @@
+"""Segments: sealed reports as Parquet, which other programs read as well.
+
+One column of records, shuffled: nothing in a file tells when a report came, or with which others.
+Random bytes do not compress, so nothing tries to.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from faintly.collector.disk import Stored, write_file
+from faintly.collector.registry import Collection, Epoch
+from faintly.core import AnyArray, ReportBatch
+from faintly.errors import FolderDamaged, Rejected
+from faintly.primitives.entropy import secure
+from faintly.wire import report_v1
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FOLDER, SUFFIX = "segments", ".parquet"
+FORMAT = b"1"
+ROW_GROUP = 1 << 20  # rows
+
+
+def path_of(folder: Path, epoch: Epoch, number: int) -> Path:
+    """Return where a segment is."""
+    return folder / FOLDER / epoch.collection.digest.hex() / (epoch.stem(number) + SUFFIX)
+
+
+def shuffle(records: AnyArray) -> AnyArray:
+    """Return the rows in an order that only the operating system's randomness decides."""
+    keys = secure().words(len(records)).astype(np.uint64) << np.uint64(32)
+    keys |= np.arange(len(records), dtype=np.uint64)
+    keys.sort()
+    keys &= np.uint64(2**32 - 1)
+    return records.take(keys.view(np.int64), axis=0)
+
+
+def schema(collection: Collection, epoch: int) -> "pa.Schema":
+    """Return the column of a segment, and what the file says about itself."""
+    import pyarrow as pa
+
+    about = {
+        b"faintly.plan": collection.digest.hex().encode(),
+        b"faintly.epoch": str(epoch).encode(),
+        b"faintly.version": FORMAT,
+    }
+    column = pa.field("record", pa.binary(collection.record_bytes), nullable=False)
+    return pa.schema([column], metadata=about)
+
+
+def table_of(records: AnyArray, columns: "pa.Schema") -> "pa.Table":
+    """Return rows of bytes as a table; nothing is copied."""
+    import pyarrow as pa
+
+    buffers = [None, pa.py_buffer(records)]
+    array = pa.FixedSizeBinaryArray.from_buffers(columns.types[0], len(records), buffers)
+    return pa.Table.from_arrays([array], schema=columns)
+
+
+def writer(sink: Any, columns: "pa.Schema") -> Any:
+    """Return a writer of Parquet that neither compresses nor counts random bytes."""
+    from pyarrow import parquet
+
+    return parquet.ParquetWriter(
+        sink, columns, use_dictionary=False, compression="NONE", write_statistics=False
+    )
+
+
+def write(path: Path, epoch: Epoch, records: AnyArray) -> Stored:
+    """Write a segment; returns once it is on the disk."""
+    import pyarrow as pa
+
+    columns = schema(epoch.collection, epoch.number)
+    sink = pa.BufferOutputStream()
+    with writer(sink, columns) as out:
+        out.write_table(table_of(records, columns), row_group_size=ROW_GROUP)
+    made = memoryview(sink.getvalue())
+    return write_file(path, lambda stream: stream.write(made))
+
+
+def read(path: Path, epoch: Epoch) -> AnyArray:
+    """Return the records of a segment as rows of bytes."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(path, memory_map=True)
+    except (OSError, pa.ArrowException) as error:
+        raise FolderDamaged(f"{path} cannot be read ({error}); restore a backup") from None
+    if not table.schema.equals(schema(epoch.collection, epoch.number), check_metadata=True):
+        raise FolderDamaged(f"{path} belongs to another plan or epoch; restore a backup")
+    width = epoch.collection.record_bytes
+    chunks = [
+        np.frombuffer(chunk.buffers()[1], np.uint8)[
+            chunk.offset * width : (chunk.offset + len(chunk)) * width
+        ]
+        for chunk in table.column(0).chunks
+        if len(chunk)
+    ]
+    joined = np.concatenate(chunks) if chunks else np.zeros(0, np.uint8)
+    return joined.reshape(-1, width)
+
+
+def decode(records: AnyArray, collection: Collection) -> ReportBatch:
+    """Return records as the reports they were when they were accepted."""
+    try:
+        return report_v1.unpack(records, collection.digest, collection.mechanism.layout)
+    except Rejected as error:
+        raise FolderDamaged(f"stored reports were changed: {error}") from None

@@ -1,0 +1,173 @@
+"""Sketches of epochs: loaded when asked for, brought up to date by each seal.
+
+Where segments are kept, a sketch file is only a shortcut: it says up to which segment it counts,
+and the rest is added from the segments. Where they are dropped, the file is all there is.
+"""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from pathlib import Path
+
+from faintly.collector import problems, segments
+from faintly.collector.database import Database
+from faintly.collector.disk import Stored, write_file
+from faintly.collector.problems import Problem
+from faintly.collector.registry import Collection, Epoch
+from faintly.core import Sketch
+from faintly.engine import Aggregator, Reader
+from faintly.engine.files import load_sketch
+from faintly.errors import FaintlyError, FolderDamaged
+from faintly.wire import sketch_v1
+
+FOLDER, SUFFIX = "sketches", ".fns"
+TAIL = 16  # segments behind a snapshot from which on a new one is worth writing
+
+
+def path_of(folder: Path, epoch: Epoch, number: int) -> Path:
+    """Return where a sketch is."""
+    return folder / FOLDER / epoch.collection.digest.hex() / (epoch.stem(number) + SUFFIX)
+
+
+class Loaded:
+    """The sketch of an epoch up to a seal, ready to take more."""
+
+    def __init__(self, aggregator: Aggregator, number: int) -> None:
+        self.aggregator, self.number = aggregator, number
+
+
+class Sketches:
+    """The sketches in use; those asked for least recently are let go."""
+
+    def __init__(self, folder: Path, database: Database, most: int) -> None:
+        self._folder, self._database, self._most = folder, database, most
+        self._lock = threading.Lock()
+        self._loaded: OrderedDict[int, Loaded] = OrderedDict()
+        self._merged: OrderedDict[bytes, tuple[str, Reader]] = OrderedDict()
+
+    def is_loaded(self, epoch: Epoch) -> bool:
+        """Return whether a sketch is in memory."""
+        return epoch.id in self._loaded
+
+    def load(self, epoch: Epoch) -> Loaded:
+        """Return the sketch of everything sealed so far; the caller holds the epoch's lock."""
+        with self._lock:
+            loaded = self._loaded.get(epoch.id)
+            if loaded is not None:
+                self._loaded.move_to_end(epoch.id)
+                return loaded
+        loaded = self._read(epoch)
+        with self._lock:
+            self._loaded[epoch.id] = loaded
+            while len(self._loaded) > self._most:
+                self._loaded.popitem(last=False)
+        return loaded
+
+    def let_go(self, epoch: Epoch) -> None:
+        """Forget what is in memory; the disk knows."""
+        with self._lock:
+            self._loaded.pop(epoch.id, None)
+
+    def forget(self, collection: Collection) -> None:
+        """Forget everything about a collection."""
+        for epoch in collection.epochs.values():
+            self.let_go(epoch)
+        with self._lock:
+            self._merged.pop(collection.digest, None)
+
+    def _read(self, epoch: Epoch) -> Loaded:
+        loaded = self._snapshot(epoch) or Loaded(
+            Aggregator(epoch.collection.plan, self._folder / "spool"), 0
+        )
+        if epoch.collection.retention == "drop":
+            return loaded
+        for (number,) in self._database.rows(
+            "SELECT number FROM segments WHERE epoch = ? AND number > ? ORDER BY number",
+            (epoch.id, loaded.number),
+        ):
+            records = segments.read(segments.path_of(self._folder, epoch, number), epoch)
+            loaded.aggregator.add(segments.decode(records, epoch.collection))
+            loaded.number = number
+        return loaded
+
+    def _snapshot(self, epoch: Epoch) -> Loaded | None:
+        found = self._database.rows(
+            "SELECT number, reports FROM sketches WHERE epoch = ?", (epoch.id,)
+        )
+        if not found:
+            return None
+        number, reports = found[0]
+        path = path_of(self._folder, epoch, number)
+        try:
+            sketch = load_sketch(path)
+            if sketch.plan.digest != epoch.collection.digest or sketch.count != reports:
+                raise FolderDamaged(f"{path} is not the sketch of its epoch; restore a backup")
+        except FaintlyError as error:
+            if epoch.collection.retention == "keep":
+                return None  # the segments have everything
+            raise FolderDamaged(f"{error}; restore a backup") from None
+        return Loaded(Aggregator.resume(sketch, self._folder / "spool"), number)
+
+    def write(self, epoch: Epoch, sketch: Sketch, number: int) -> Stored:
+        """Write a sketch file; returns once it is on the disk."""
+        return write_file(
+            path_of(self._folder, epoch, number),
+            lambda stream: sketch_v1.write_sketch(sketch, stream),  # type: ignore[arg-type]
+        )
+
+    def snapshot(self, epoch: Epoch, *, tail: int = TAIL) -> None:
+        """Write a file of what is in memory, if so many segments came since the last one."""
+        with epoch.lock:
+            loaded = self._loaded.get(epoch.id)
+            if loaded is None or epoch.collection.retention == "drop":
+                return
+            found = self._database.rows("SELECT number FROM sketches WHERE epoch = ?", (epoch.id,))
+            before = found[0][0] if found else 0
+            if loaded.number - before < tail:
+                return
+            sketch = loaded.aggregator.sketch()
+            stored = self.write(epoch, sketch, loaded.number)
+            with self._database.transaction() as connection:
+                connection.execute(
+                    "INSERT OR REPLACE INTO sketches VALUES (?, ?, ?, ?, ?)",
+                    (epoch.id, loaded.number, sketch.count, stored.size, stored.checksum),
+                )
+            if before:
+                path_of(self._folder, epoch, before).unlink(missing_ok=True)
+
+    def sketch(self, epochs: list[Epoch]) -> Sketch:
+        """Return the sketch of all these epochs together."""
+        merged: Sketch | None = None
+        for epoch in epochs:
+            with epoch.lock:
+                mine = self.load(epoch).aggregator.sketch()
+            merged = mine if merged is None else merged.merge(mine)
+        if merged is None:
+            raise Problem(problems.NO_REPORTS, "no reports were sealed yet")
+        return merged
+
+    def reader(self, epochs: list[Epoch], level: float) -> tuple[Reader, str]:
+        """Return a reader of all these epochs together, and the version of what it read."""
+        if len(epochs) == 1:
+            with epochs[0].lock:
+                reader = self.load(epochs[0]).aggregator.reader(level)
+                return reader, version_of(epochs)
+        if not epochs:
+            raise Problem(problems.NO_REPORTS, "no reports were sealed yet")
+        collection = epochs[0].collection
+        version = version_of(epochs)  # taken first: at worst the reader knows more than it says
+        with self._lock:
+            kept = self._merged.get(collection.digest)
+        if kept is None or kept[0] != version:
+            kept = version, Reader(self.sketch(epochs), level, mechanism=collection.mechanism)
+            with self._lock:
+                self._merged[collection.digest] = kept
+                while len(self._merged) > self._most:
+                    self._merged.popitem(last=False)
+        return kept[1].at(level), version
+
+
+def version_of(epochs: list[Epoch]) -> str:
+    """Return a name that changes whenever one of the epochs was sealed again."""
+    text = ",".join(f"{epoch.id}.{epoch.last}.{epoch.sealed}" for epoch in epochs)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

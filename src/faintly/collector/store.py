@@ -1,0 +1,436 @@
+"""A data folder in use: everything the collector does to it goes through here.
+
+Safe to use from several threads. Whatever was acknowledged is on the disk and counted once,
+whenever the process dies.
+"""
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from faintly.collector import problems, recovery, segments
+from faintly.collector import tokens as token_store
+from faintly.collector.counters import Counters
+from faintly.collector.credentials import Credentials
+from faintly.collector.database import Database, damaged
+from faintly.collector.disk import lock_folder, make_folder
+from faintly.collector.inbox import Answer, Inbox, Outcome, Submission
+from faintly.collector.problems import Problem
+from faintly.collector.registry import CLOSED, CLOSING, Collection, Epoch, Registry
+from faintly.collector.seal import Sealer
+from faintly.collector.sketches import Sketches
+from faintly.core import Plan, Sketch
+from faintly.engine import Reader
+from faintly.errors import FaintlyError, Rejected
+from faintly.wire import report_v1
+
+REQUEST_BYTES = 16
+TICK_S = 0.25  # how often the keeper looks whether anything is old enough to be sealed
+RETRY_S = 1.0  # how long the keeper waits after a seal failed
+WAL_BYTES = 64 << 20  # size from which on the write-ahead log is moved into the file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much a store takes at a time, and when it seals."""
+
+    body_bytes: int = 8 << 20  # largest request body
+    inbox_bytes: int = 512 << 20  # pending bytes above which submissions are put off
+    waiting: int = 4096  # submissions waiting for a commit above which they are put off
+    seal_reports: int = 1_000_000  # pending reports at which an epoch is sealed
+    seal_bytes: int = 32 << 20  # pending bytes at which it is
+    seal_s: float = 30.0  # or how long its oldest pending report may wait
+    sketches: int = 8  # kept in memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A sealed file, as the manifest names it."""
+
+    epoch: int
+    number: int
+    file: str  # below the data folder
+    reports: int
+    bytes: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochStatus:
+    """What an epoch has."""
+
+    epoch: int
+    state: str
+    counted: int
+    pending: int
+    segments: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What a collection has."""
+
+    state: str
+    counted: int
+    pending: int
+    segments: int
+    bytes: int
+    epochs: tuple[EpochStatus, ...]
+
+
+class Store:
+    """One data folder; `Store.open` makes or recovers it."""
+
+    def __init__(self, folder: Path, database: Database, limits: Limits, lock: int) -> None:
+        self.folder, self.limits, self.counters = folder, limits, Counters()
+        self._database, self._lock = database, lock
+        self._registry = Registry(database)
+        recovery.recover(folder, database, self._registry)
+        self._access = Credentials(database)
+        self._sketches = Sketches(folder, database, limits.sketches)
+        self._sealer = Sealer(folder, database, self._sketches, self.counters)
+        self._stopping, self._wake = False, threading.Event()
+        self._inbox = Inbox(database, self.counters, self._committed)
+        self._keeper = threading.Thread(target=self._keep, name="keeper", daemon=True)
+        self._keeper.start()
+
+    @classmethod
+    def open(cls, folder: Path, limits: Limits | None = None) -> Self:
+        """Open a folder, or create it; recover from whatever the last process left."""
+        make_folder(folder)
+        lock = lock_folder(folder)
+        database: Database | None = None
+        try:
+            for name in ("segments", "sketches", "spool"):
+                make_folder(folder / name)
+            database = Database(folder)
+            return cls(folder, database, limits or Limits(), lock)
+        except BaseException as error:
+            if database is not None:
+                database.close()
+            os.close(lock)
+            if isinstance(error, sqlite3.DatabaseError):
+                raise damaged(folder, error) from None
+            raise
+
+    def close(self) -> None:
+        """Take nothing more, store what waits, seal everything, and let others have the folder."""
+        if self._stopping:
+            return
+        self._stopping = True
+        self._inbox.close()
+        self._wake.set()
+        self._keeper.join()
+        try:
+            self.seal()
+            for epoch in list(self._registry.by_id.values()):
+                self._sketches.snapshot(epoch, tail=1)
+        finally:
+            self._database.close()
+            os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Collections
+
+    def create(
+        self,
+        plan: Plan,
+        *,
+        name: str = "",
+        retention: str = "keep",
+        tokens: bool = False,
+        epochs: Sequence[int] = (0,),
+        period_s: float | None = None,
+    ) -> Collection:
+        """Return a new collection, or the one that was created like this before."""
+        return self._registry.create(
+            plan, name=name, retention=retention, tokens=tokens, epochs=epochs, period_s=period_s
+        )
+
+    def collections(self) -> list[Collection]:
+        """Return all collections."""
+        return list(self._registry.collections.values())
+
+    def collection(self, digest: bytes) -> Collection:
+        """Return the collection of a plan's digest."""
+        return self._registry.collection(digest)
+
+    def open_epoch(self, digest: bytes, epoch: int) -> None:
+        """Let an epoch take reports."""
+        self._registry.open_epoch(digest, epoch)
+
+    def close_epoch(self, digest: bytes, epoch: int) -> None:
+        """Let an epoch take nothing more, seal it, and forget its request ids and tokens."""
+        self._close_epochs([self._registry.epoch(digest, epoch)])
+
+    def close_collection(self, digest: bytes) -> None:
+        """Let a collection take nothing more, and seal it."""
+        collection = self.collection(digest)
+        self._registry.close_collection(collection)
+        self._close_epochs(list(collection.epochs.values()))
+
+    def _close_epochs(self, epochs: list[Epoch]) -> None:
+        for epoch in epochs:
+            self._registry.close_epoch(epoch)
+            self._sealer.seal(epoch)
+            self._sketches.snapshot(epoch, tail=1)
+            epoch.state = CLOSED
+        recovery.purge(self._database, self._registry)
+
+    def delete(self, digest: bytes) -> None:
+        """Forget a collection, and then delete its files."""
+        collection = self.collection(digest)
+        epochs = list(collection.epochs.values())
+        for epoch in epochs:
+            epoch.lock.acquire()
+        try:
+            self._registry.forget(collection)
+            self._sketches.forget(collection)
+            recovery.delete_files(self.folder, collection)
+        finally:
+            for epoch in epochs:
+                epoch.lock.release()
+        recovery.purge(self._database, self._registry)
+
+    # Reports
+
+    def take(
+        self,
+        digest: bytes,
+        epoch: int,
+        request: bytes,
+        body: bytes,
+        *,
+        token: bytes | None = None,
+        waiter: object,
+        answer: Answer,
+    ) -> int:
+        """Check a submission and let it wait for the next commit; return its reports.
+
+        Never waits for the disk. After the commit `answer` is called once, from another thread,
+        with (waiter, outcome) of every submission that shares the commit and this `answer`.
+        An outcome is "counted", "replayed", or a `Problem`.
+        """
+        self._check_room(body)
+        if len(request) != REQUEST_BYTES:
+            raise Problem(problems.NO_REQUEST_ID, f"a request id has {REQUEST_BYTES} bytes")
+        collection = self._registry.collection(digest)
+        found = self._registry.accepting(collection, epoch)
+        try:
+            reports = len(report_v1.decode_batch(body, digest, collection.mechanism.layout))
+        except Rejected as error:
+            raise Problem(problems.BAD_REPORTS, str(error)) from None
+        if not reports:
+            raise Problem(problems.BAD_REPORTS, "the batch is empty")
+        hashed = self._check_token(collection, reports, token)
+        self._inbox.submit(Submission(found, request, body, reports, hashed, waiter, answer))
+        return reports
+
+    def _check_room(self, body: bytes) -> None:
+        if self._stopping:
+            raise Problem(problems.STOPPING, "the collector is stopping")
+        if len(body) > self.limits.body_bytes:
+            raise Problem(problems.TOO_LARGE, f"a body has at most {self.limits.body_bytes} bytes")
+        if self._inbox.waiting >= self.limits.waiting:
+            raise Problem(problems.BUSY, "too many requests wait for the disk")
+        if self.inbox_bytes >= self.limits.inbox_bytes:
+            raise Problem(problems.BUSY, "too many reports wait to be sealed")
+
+    def _check_token(
+        self, collection: Collection, reports: int, token: bytes | None
+    ) -> bytes | None:
+        if not collection.tokens:
+            return None
+        if token is None:
+            raise Problem(problems.TOKEN_MISSING, "this collection takes reports with tokens only")
+        if reports != 1:
+            raise Problem(problems.BAD_REPORTS, "a token stands for one report; send one at a time")
+        return token_store.hash_of(token)
+
+    def submit(
+        self, digest: bytes, epoch: int, request: bytes, body: bytes, token: bytes | None = None
+    ) -> str:
+        """Submit reports and wait: "counted" or "replayed", or a `Problem` is raised."""
+        future: Future[Outcome] = Future()
+        self.take(digest, epoch, request, body, token=token, waiter=future, answer=_resolve)
+        outcome = future.result()
+        if isinstance(outcome, Problem):
+            raise outcome
+        return outcome
+
+    @property
+    def inbox_bytes(self) -> int:
+        """Return the bytes of all reports that are not sealed yet."""
+        return sum(epoch.pending_bytes for epoch in list(self._registry.by_id.values()))
+
+    @property
+    def inbox_reports(self) -> int:
+        """Return the number of reports that are not sealed yet."""
+        return sum(epoch.pending for epoch in list(self._registry.by_id.values()))
+
+    @property
+    def waiting(self) -> int:
+        """Return about how many submissions wait for a commit."""
+        return self._inbox.waiting
+
+    # Answers
+
+    def seal(self, digest: bytes | None = None) -> int:
+        """Seal what is pending, of one collection or of all, and return the reports."""
+        if digest is None:
+            epochs = list(self._registry.by_id.values())
+        else:
+            epochs = list(self.collection(digest).epochs.values())
+        return sum(self._sealer.seal(epoch) for epoch in epochs)
+
+    def reader(self, digest: bytes, epoch: int | None, level: float = 0.95) -> tuple[Reader, str]:
+        """Return a reader of an epoch's sealed reports, or of all epochs', and its version.
+
+        The version changes whenever answers may.
+        """
+        return self._sketches.reader(self._sealed(digest, epoch), level)
+
+    def sketch(self, digest: bytes, epoch: int | None) -> Sketch:
+        """Return the sketch of an epoch's sealed reports, or of all epochs'."""
+        return self._sketches.sketch(self._sealed(digest, epoch))
+
+    def latest(self, digest: bytes) -> int:
+        """Return the latest epoch that has sealed reports."""
+        return self._sealed(digest, None)[-1].number
+
+    def _sealed(self, digest: bytes, epoch: int | None) -> list[Epoch]:
+        if epoch is None:
+            every = sorted(self.collection(digest).epochs.items())
+        else:
+            every = [(epoch, self._registry.epoch(digest, epoch))]
+        found = [each for _, each in every if each.sealed]
+        if not found:
+            raise Problem(problems.NO_REPORTS, "no reports were sealed yet")
+        return found
+
+    def segments(self, digest: bytes) -> list[Segment]:
+        """Return the sealed files of a collection."""
+        found = []
+        for epoch in list(self.collection(digest).epochs.values()):
+            for number, reports, size, checksum in self._database.rows(
+                "SELECT number, reports, bytes, checksum FROM segments WHERE epoch = ? "
+                "ORDER BY number",
+                (epoch.id,),
+            ):
+                path = segments.path_of(self.folder, epoch, number).relative_to(self.folder)
+                found.append(
+                    Segment(
+                        epoch=epoch.number,
+                        number=number,
+                        file=path.as_posix(),
+                        reports=reports,
+                        bytes=size,
+                        checksum=checksum.hex(),
+                    )
+                )
+        return found
+
+    def status(self, digest: bytes) -> Status:
+        """Return what a collection has, epoch by epoch."""
+        collection = self.collection(digest)
+        rows = tuple(_epoch_status(each) for _, each in sorted(collection.epochs.items()))
+        return Status(
+            state="closed" if collection.closed else "open",
+            counted=sum(row.counted for row in rows),
+            pending=sum(row.pending for row in rows),
+            segments=sum(row.segments for row in rows),
+            bytes=sum(row.bytes for row in rows),
+            epochs=rows,
+        )
+
+    # Who may do what
+
+    def issue_tokens(self, digest: bytes, epoch: int, count: int) -> list[str]:
+        """Return fresh single-use tokens of an epoch."""
+        if not self.collection(digest).tokens:
+            raise Problem(problems.CONFLICT, "the collection was created without tokens")
+        if not 1 <= count <= token_store.MOST:
+            raise Problem(problems.BAD_REQUEST, f"issue 1 to {token_store.MOST} tokens at a time")
+        found = self._registry.epoch(digest, epoch)
+        if found.state in {CLOSING, CLOSED}:
+            raise Problem(problems.CLOSED, f"epoch {epoch} is closed")
+        return token_store.issue(self._database, found, count)
+
+    def add_credential(self, role: str, label: str) -> str:
+        """Return a fresh secret of a role."""
+        return self._access.add(role, label)
+
+    def remove_credential(self, label: str) -> None:
+        """Let a credential open nothing any more."""
+        self._access.remove(label)
+
+    def credentials(self) -> list[tuple[str, str]]:
+        """Return label and role of each credential."""
+        return self._access.labels()
+
+    def role_of(self, secret: str) -> str | None:
+        """Return the role of a secret, or None."""
+        return self._access.role_of(secret)
+
+    # The keeper: a thread that seals, moves the log, and looks for new credentials
+
+    def _committed(self) -> None:
+        if any(self._is_full(epoch) for epoch in list(self._registry.by_id.values())):
+            self._wake.set()
+
+    def _is_full(self, epoch: Epoch) -> bool:
+        limits = self.limits
+        return epoch.pending >= limits.seal_reports or epoch.pending_bytes >= limits.seal_bytes
+
+    def _is_due(self, epoch: Epoch) -> bool:
+        old = epoch.pending and time.monotonic() - epoch.since >= self.limits.seal_s
+        return bool(old) or self._is_full(epoch)
+
+    def _keep(self) -> None:
+        while not self._stopping:
+            self._wake.wait(TICK_S)
+            self._wake.clear()
+            try:
+                self._work()
+            except (FaintlyError, sqlite3.Error, OSError) as error:
+                # What was acknowledged stays in the inbox until sealing works again.
+                self.counters.failed_seals += 1
+                self.counters.last_failure = str(error)
+                time.sleep(0 if self._stopping else RETRY_S)
+
+    def _work(self) -> None:
+        for epoch in list(self._registry.by_id.values()):
+            if self._is_due(epoch):
+                self._sealer.seal(epoch)
+        if self._database.wal_bytes() >= WAL_BYTES:
+            self._database.checkpoint()
+        self._access.reload()
+
+
+def _resolve(pairs: Sequence[tuple[object, Outcome]]) -> None:
+    for future, outcome in pairs:
+        assert isinstance(future, Future)
+        future.set_result(outcome)
+
+
+def _epoch_status(epoch: Epoch) -> EpochStatus:
+    return EpochStatus(
+        epoch=epoch.number,
+        state=CLOSED if epoch.state in {CLOSING, CLOSED} else "open",
+        counted=epoch.sealed,
+        pending=epoch.pending,
+        segments=epoch.segments,
+        bytes=epoch.bytes,
+    )
