@@ -1,4 +1,4 @@
-"""What the commands that talk to a collector share: address, credential, certificate."""
+"""What the commands around a collector share: folder, address, credential, certificate."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +15,9 @@ Server = Annotated[
     typer.Option(
         help="The collector's address, such as http://127.0.0.1:8000.", show_default=False
     ),
+]
+Data = Annotated[
+    Path, typer.Option(help="The collector's folder.", file_okay=False, show_default=False)
 ]
 CredentialFile = Annotated[
     Path | None,

@@ -1,0 +1,47 @@
+"""A process that forks collectors, on request: everything is imported once, each is its own.
+
+Each line on standard input is a JSON list: the name of a mutant or "", then the arguments of
+`faintly`. Prints the process id of the fork, which then says the rest. The mutants break what the
+crash test must notice; they live here, so that the product has no switch for them.
+"""
+
+import json
+import os
+import signal
+import sys
+
+import faintly.collector.serve  # noqa: F401  what takes long to import
+from faintly.cli import main
+from faintly.collector.store import Store
+
+take = Store.take
+
+
+def answers_early(self, *given, waiter, answer, **rest):
+    """Say "counted" before the reports are on the disk."""
+    reports = take(self, *given, waiter=waiter, answer=lambda _: None, **rest)
+    answer([(waiter, "counted")])
+    return reports
+
+
+def forgets_requests(self, digest, epoch, request, body, **rest):
+    """Take every retry for a request of its own."""
+    return take(self, digest, epoch, os.urandom(16), body, **rest)
+
+
+MUTANTS = {"": take, "answers_early": answers_early, "forgets_requests": forgets_requests}
+
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that are killed
+print("ready", flush=True)
+for line in sys.stdin:
+    mutant, *arguments = json.loads(line)
+    child = os.fork()
+    if child:
+        continue
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    print(json.dumps({"pid": os.getpid()}), flush=True)
+    Store.take = MUTANTS[mutant]
+    sys.argv = ["faintly", *arguments]
+    main()
+    os._exit(0)

@@ -1,0 +1,191 @@
+"""A collector that is killed, starved of disk, cut off and confused keeps what it acknowledged.
+
+Every report here is unique, so that what is stored can be compared with what was acknowledged,
+one by one. A kill does not test a power failure: what the system has taken survives the process.
+"""
+
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from faintly import Plan, aggregate, make_plan
+from faintly.client.transport import Connection
+from faintly.collector import segments
+from faintly.collector.problems import Problem
+from faintly.collector.store import Limits, Store
+from faintly.core import ReportBatch
+from faintly.engine.merge import merge
+from faintly.errors import FolderInUse, SendFailed
+from faintly.mechanisms import mechanism_of
+from faintly.wire.report_v1 import encode_batch
+
+pytestmark = pytest.mark.system
+SENDERS = 5
+KILLS = 22
+SEALS = dict(seal_s=0.15, seal_reports=400)  # so that many kills fall into a seal
+
+
+def plan_of(name: str) -> Plan:
+    return make_plan(
+        protect="event",
+        epsilon=1,
+        sparsity=4,
+        clients=1000,
+        universe=64,
+        mechanism="signed-binning",
+        salt=name.encode().ljust(16, b"."),
+    )
+
+
+KEPT, DROPPED = plan_of("kept"), plan_of("dropped")
+LAYOUT = mechanism_of(KEPT).layout
+
+
+def reports(plan: Plan, first: int, size: int) -> ReportBatch:
+    """Return valid reports that differ from all others by their seeds."""
+    seeds = np.arange(first, first + size, dtype=np.uint64)
+    noise = np.random.Generator(np.random.Philox(first))
+    fields = noise.integers(0, LAYOUT.limits, (size, len(LAYOUT.limits)), dtype=np.uint32)
+    return ReportBatch(plan.digest, seeds, fields)
+
+
+class Sender(threading.Thread):
+    """Sends batches until it is told to stop, and remembers which were acknowledged."""
+
+    def __init__(self, number: int, url: str, port: int) -> None:
+        super().__init__(daemon=True)
+        self.number, self.port = number, port
+        self.connection = Connection(url, retries=5000, pause=lambda _: time.sleep(0.01), timeout=10)
+        self.odds = random.Random(number)
+        self.enough = threading.Event()
+        self.acknowledged: list[ReportBatch] = []
+        self.failure: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            first = self.number << 32
+            while not self.enough.is_set():
+                size = self.odds.randint(1, 40)
+                self._send(reports(self.odds.choice([KEPT, DROPPED]), first, size))
+                first += size
+        except Exception as error:
+            self.failure = error
+        self.connection.close()
+
+    def _send(self, batch: ReportBatch) -> None:
+        body, request = encode_batch(batch, LAYOUT), self.odds.randbytes(16)
+        if self.odds.random() < 0.2:
+            self._lose_the_answer(batch.plan_digest, request, body)
+        self.connection.send(batch.plan_digest, body, request=request)
+        self.acknowledged.append(batch)
+
+    def _lose_the_answer(self, digest: bytes, request: bytes, body: bytes) -> None:
+        """Send a request and hang up, as a phone in a tunnel does."""
+        head = f"POST /v1/collections/{digest.hex()}/reports?request={request.hex()} HTTP/1.1\r\n"
+        head += f"Host: 127.0.0.1:{self.port}\r\nContent-Length: {len(body)}\r\n\r\n"
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=5) as line:
+                line.sendall(head.encode() + body)
+                time.sleep(self.odds.uniform(0, 0.02))
+        except OSError:
+            pass  # it was being killed
+
+
+def run_and_kill(collector, kills: int, mutant: str = "") -> list[ReportBatch]:
+    """Kill a collector again and again under its senders; return what was acknowledged."""
+    odds = random.Random(kills)
+    with Store.open(collector.folder) as store:
+        store.create(KEPT)
+        store.create(DROPPED, retention="drop")
+    collector.start(mutant)
+    senders = [Sender(number, collector.url, collector.port) for number in range(SENDERS)]
+    for sender in senders:
+        sender.start()
+    for _ in range(kills):
+        time.sleep(odds.uniform(0.02, 0.35))
+        collector.kill()
+        collector.start(mutant)
+    time.sleep(0.2)
+    for sender in senders:
+        sender.enough.set()
+    for sender in senders:
+        sender.join(30)
+        assert not sender.is_alive()
+        assert sender.failure is None, sender.failure
+    collector.stop()
+    return [batch for sender in senders for batch in sender.acknowledged]
+
+
+def differences(folder: Path, acknowledged: list[ReportBatch]) -> set[str]:
+    """Return in which ways a folder is not what was acknowledged, once each."""
+    found: set[str] = set()
+    with Store.open(folder, Limits(seal_s=3600)) as store:
+        store.seal()
+        kept = [batch for batch in acknowledged if batch.plan_digest == KEPT.digest]
+        dropped = [batch for batch in acknowledged if batch.plan_digest == DROPPED.digest]
+        collection = store.collection(KEPT.digest)
+        files = [
+            segments.path_of(folder, collection.epochs[0], each.number)
+            for each in store.segments(KEPT.digest)
+        ]
+        stored = [segments.decode(segments.read(f, collection.epochs[0]), collection) for f in files]
+        have, want = names(stored), names(kept)
+        found |= {"lost"} if want - have else set()
+        found |= {"twice"} if any(times > 1 for times in have.values()) else set()
+        found |= {"never acknowledged"} if set(have) - set(want) else set()
+        if not same(store.sketch(KEPT.digest, 0), aggregate(KEPT, stored)):
+            found.add("sketch is not a rebuild")
+        sketch = store.sketch(DROPPED.digest, 0)
+        expected = sum(map(len, dropped))
+        if sketch.count != expected:
+            found.add("lost" if sketch.count < expected else "twice")
+        elif not same(sketch, aggregate(DROPPED, dropped)):
+            found.add("dropped sketch differs")
+    return found
+
+
+def names(batches: list[ReportBatch]) -> Counter[tuple[int, ...]]:
+    """Return how often each report is there, whole."""
+    return Counter(
+        (seed, *fields)
+        for batch in batches
+        for seed, fields in zip(batch.hash_seeds.tolist(), batch.fields.tolist(), strict=True)
+    )
+
+
+def same(one, other) -> bool:
+    return (
+        np.array_equal(one.tables, other.tables)
+        and np.array_equal(one.reports, other.reports)
+        and (one.squares, one.count) == (other.squares, other.count)
+    )
+
+
+def test_kills_lose_nothing_and_count_nothing_twice(collector, faintly):
+    served = collector(**SEALS)
+    acknowledged = run_and_kill(served, KILLS)
+    assert len(acknowledged) > 10 * KILLS, "the senders got somewhere between the kills"
+    assert faintly("fsck", "--data", served.folder, "--json").json["problems"] == []
+    assert differences(served.folder, acknowledged) == set()
+
+
+@pytest.mark.parametrize(
+    ("mutant", "seen"), [("answers_early", "lost"), ("forgets_requests", "twice")]
+)
+def test_the_same_check_notices_a_broken_store(collector, mutant, seen):
+    served = collector(**SEALS)
+    assert seen in differences(served.folder, run_and_kill(served, 5, mutant))
