@@ -13,6 +13,7 @@ from faintly.cli import demo as demo_command
 from faintly.cli import merge as merge_command
 from faintly.cli import reproduce as reproduce_command
 from faintly.cli import simulate as simulate_command
+from faintly.cli import serve as serve_command
 from faintly.cli.output import emit
 from faintly.errors import FaintlyError
 
@@ -35,6 +36,7 @@ app.command()(audit.audit)
 app.command()(ledger.ledger)
 app.command()(demo_command.demo)
 app.command()(bench_command.bench)
+app.command()(serve_command.serve)
 app.command()(version.version)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faintly.cli.output import Json, emit, estimate_document, say, shown, table
+from faintly.cli.output import Json, emit, say, shown, table
 
 if TYPE_CHECKING:
     from faintly.demo import Story
@@ -46,6 +46,8 @@ def demo(
 
 
 def _document(story: "Story", out: Path) -> dict[str, Any]:
+    from faintly.engine.documents import estimate_document
+
     document = estimate_document(story.top.estimates)
     for row, truth, significant in zip(
         document["estimates"], story.truth, story.top.significant, strict=True

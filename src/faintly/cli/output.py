@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from faintly.core import Estimate, Estimates
+    from faintly.core import Estimate
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 PlanFile = Annotated[
@@ -91,31 +91,6 @@ def estimate_cells(row: "Estimate") -> tuple[str, ...]:
     """Return key, mean, standard error and interval as the tables of query and top show them."""
     numbers = f"{row.mean:.5f}", f"{row.stderr:.5f}", f"{row.low:.5f} … {row.high:.5f}"
     return shown(row.key), *numbers
-
-
-def estimate_document(estimates: "Estimates") -> dict[str, Any]:
-    """Return estimates as the JSON that query and top print."""
-    rows = [
-        {
-            "key": row.key,
-            "mean": row.mean,
-            "stderr": row.stderr,
-            "low": row.low,
-            "high": row.high,
-            "low_all": row.low_all,
-            "high_all": row.high_all,
-            "agree": bool(agree),
-        }
-        for row, agree in zip(estimates, estimates.agree, strict=True)
-    ]
-    return {
-        "estimates": rows,
-        "reports": estimates.reports,
-        "level": estimates.level,
-        "noise_floor": estimates.noise_floor,
-        "noise_floor_all": estimates.noise_floor_all,
-        "guarantee": estimates.guarantee.words(),
-    }
 
 
 def read_keys(path: Path) -> list[str]:

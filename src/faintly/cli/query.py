@@ -12,7 +12,6 @@ from faintly.cli.output import (
     as_keys,
     emit,
     estimate_cells,
-    estimate_document,
     note,
     read_keys,
     say,
@@ -33,6 +32,7 @@ def query(
 ) -> None:
     """Estimate the mean of each key over the reporting clients, with its error."""
     from faintly.engine import Reader
+    from faintly.engine.documents import estimate_document
     from faintly.engine.files import load_sketch
     from faintly.errors import InvalidInput
 

@@ -1,7 +1,7 @@
 """faintly top: the largest means, and which of them stand out."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,6 @@ from faintly.cli.output import (
     as_keys,
     emit,
     estimate_cells,
-    estimate_document,
     read_keys,
     say,
     table,
@@ -44,6 +43,7 @@ def top(
 ) -> None:
     """List the keys with the largest means, and mark those that stand out of the noise."""
     from faintly.engine import Reader
+    from faintly.engine.documents import top_document
     from faintly.engine.files import load_sketch
 
     loaded = load_sketch(sketch)
@@ -52,7 +52,7 @@ def top(
     )
     found = Reader(loaded, level).top(count, candidates, control, false_rate)
     if as_json:
-        emit(_document(found))
+        emit(top_document(found))
         return
     table(
         ["key", "mean", "std. error", f"{level:.0%} interval", "significant"],
@@ -62,21 +62,6 @@ def top(
         ),
     )
     _explain(found)
-
-
-def _document(found: "TopList") -> dict[str, Any]:
-    document = estimate_document(found.estimates)
-    for row, significant, verdict in zip(
-        document["estimates"], found.significant, found.verdicts, strict=True
-    ):
-        row |= {"significant": bool(significant), "verdict": verdict}
-    threshold = found.threshold if found.threshold < float("inf") else None
-    return document | {
-        "threshold": threshold,
-        "compared": found.compared,
-        "control": found.control,
-        "false_rate": found.false_rate,
-    }
 
 
 def _explain(found: "TopList") -> None:

@@ -74,6 +74,7 @@ REQUEST_REUSED = Kind(
 CONFLICT = Kind("CONFLICT", 409, "Look at the collection's status first.")
 CLOSED = Kind("CLOSED", 410, "The collection or epoch no longer takes reports; discard this one.")
 TOO_LARGE = Kind("TOO_LARGE", 413, "Send smaller batches.")
+INVALID = Kind("INVALID", 422, "The message names the field and its rule; /docs has them all.")
 BAD_PLAN = Kind("BAD_PLAN", 422, "Make the plan with faintly plan; the message names the rule.")
 UNKNOWN_KEY = Kind("UNKNOWN_KEY", 422, "Ask for keys of the plan's universe.")
 NO_REPORTS = Kind("NO_REPORTS", 409, "Wait until reports were sealed, or seal them.")

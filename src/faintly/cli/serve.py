@@ -1,0 +1,78 @@
+"""faintly serve: the collector."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from faintly.cli.output import Json, emit, say
+
+
+def serve(
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder to keep everything in; created if needed.", show_default=False),
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port; 0 for any.  [default: 8790]")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on.  [default: 127.0.0.1]")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings in a TOML file.")] = None,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(help="Origin whose pages may call, such as https://example.org; repeatable."),
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain, PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
+    proxy: Annotated[
+        bool | None,
+        typer.Option(
+            "--proxy", help="A proxy forwards others to this address: demand credentials."
+        ),
+    ] = None,
+    allow_anyone: Annotated[
+        bool | None,
+        typer.Option("--allow-anyone", help="Let others reach it even without credentials."),
+    ] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="debug, info, warning or error.  [default: info]")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Collect reports over HTTP, keep them, count each once, and answer.
+
+    Flags win over FAINTLY_SERVE_ variables, which win over the file. One folder has one server.
+    SIGTERM or Ctrl-C stops taking reports, seals what is there and ends with status 0.
+    """
+    from faintly.errors import MissingDependency
+
+    try:
+        from faintly.collector.serve import serve as run
+        from faintly.collector.settings import read_settings
+    except ImportError as error:
+        raise MissingDependency(
+            f"the collector needs {error.name}: pip install 'faintly[server]'"
+        ) from None
+
+    settings = read_settings(
+        config,
+        data=data,
+        port=port,
+        host=host,
+        cors=tuple(cors) if cors else None,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        proxy=proxy,
+        allow_anyone=allow_anyone,
+        log_level=log_level,
+    )
+
+    def ready(address: str) -> None:
+        if as_json:
+            emit({"url": address, "port": int(address.rpartition(":")[2])})
+        else:
+            say(f"Listening on {address}, data in {settings.data}. Documentation: {address}/docs")
+        sys.stdout.flush()  # whoever started this may be waiting for the line
+
+    run(settings, ready)

@@ -1,0 +1,127 @@
+"""The collector put together: the hot path beside FastAPI, with one shape for every error.
+
+Endpoints are plain functions, which FastAPI runs in threads: the event loop is left to reports.
+They answer with bytes that are ready, so response models are documentation, which the tests hold
+the answers to.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from faintly.collector import problems
+from faintly.collector.access import Access, Pages
+from faintly.collector.front import Front, refusal, unexpected
+from faintly.collector.ingest import Ingest
+from faintly.collector.manage import manage_routes
+from faintly.collector.metrics import Metrics, Traffic
+from faintly.collector.problems import Kind, Problem
+from faintly.collector.questions import question_routes
+from faintly.collector.routes import Service
+from faintly.collector.settings import Settings
+from faintly.collector.store import Store
+from faintly.collector.watch import store_metrics, watch_routes
+
+DESCRIPTION = """\
+Collects locally differentially private reports, keeps them, counts each once, and answers.
+Every error is `{code, message, hint}`: programs compare the code, people read the rest.
+"""
+KINDS: Mapping[int, Kind] = {
+    404: problems.NOT_FOUND,
+    405: problems.METHOD_NOT_ALLOWED,
+    413: problems.TOO_LARGE,
+}
+WORDS = {404: "there is nothing at this address", 405: "this address has no such method"}
+MOST_SHOWN = 200  # characters of a field's name that an error repeats
+
+
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """One collector: what uvicorn runs, and its parts."""
+
+    front: Front
+    control: FastAPI
+    ingest: Ingest
+
+    def stop(self) -> None:
+        """Take no more reports."""
+        self.ingest.stopping = True
+
+
+def build(store: Store, settings: Settings) -> Collector:
+    """Return the collector of an open store."""
+    access, pages, traffic = Access(store), Pages(settings.cors), Traffic()
+    local = not settings.exposed and not settings.allow_anyone
+    ingest = Ingest(
+        store, access, pages, traffic, body_bytes=settings.body_bytes, local=local
+    )
+    metrics = Metrics(traffic, lambda: store_metrics(store, ingest))
+    control = control_plane(Service(store, access, ingest, metrics))
+    front = Front(
+        ingest,
+        control,
+        access=access,
+        pages=pages,
+        traffic=traffic,
+        body_bytes=settings.body_bytes,
+        local=local,
+    )
+    return Collector(front, control, ingest)
+
+
+def control_plane(service: Service) -> FastAPI:
+    """Return the FastAPI application."""
+    app = FastAPI(
+        title="faintly collector",
+        version="1",
+        description=DESCRIPTION,
+        redoc_url=None,
+        redirect_slashes=False,
+        # Nothing about a request may leave by a tracing library that happens to be installed.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
+        exception_handlers={
+            Problem: _problem,
+            HTTPException: _http,
+            RequestValidationError: _invalid,
+            Exception: _unexpected,
+        },
+    )
+    for routes in (watch_routes, manage_routes, question_routes):
+        app.include_router(routes(service))
+    return app
+
+
+def _reply(problem: Problem, extra: Mapping[str, str] | None = None) -> Response:
+    status, headers, body = refusal(problem)
+    made = Response(body, status, dict(extra or {}))
+    made.raw_headers = [*headers, *((n, v) for n, v in made.raw_headers if n != b"content-length")]
+    return made
+
+
+async def _problem(_: Request, error: Any) -> Response:
+    return _reply(error)
+
+
+async def _http(_: Request, error: Any) -> Response:
+    kind = KINDS.get(error.status_code, problems.BAD_REQUEST)
+    message = WORDS.get(error.status_code, str(error.detail))
+    return _reply(Problem(kind, message), error.headers)
+
+
+async def _invalid(_: Request, error: Any) -> Response:
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return _reply(Problem(problems.BAD_REQUEST, "the body is not JSON"))
+    place = ".".join(map(str, first["loc"]))[:MOST_SHOWN]
+    hint = None
+    if place == "body":
+        hint = "Send a JSON object with the header Content-Type: application/json."
+    return _reply(Problem(problems.INVALID, f"{place}: {first['msg']}", hint))
+
+
+async def _unexpected(_: Request, __: Any) -> Response:
+    return _reply(unexpected())

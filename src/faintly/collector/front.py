@@ -1,0 +1,207 @@
+"""The outermost layer: sorts reports from everything else, and sees to what all answers share.
+
+Reports go to the hot path as bare ASGI; everything else goes to FastAPI, with a limit on bodies,
+a log line, metrics, and headers that keep browsers from guessing.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+from faintly.collector import logs
+from faintly.collector.access import Access, Headers, Pages
+from faintly.collector.answers import encode
+from faintly.collector.metrics import Traffic
+from faintly.collector.problems import (
+    INTERNAL,
+    NOT_AUTHORISED,
+    RETRY_AFTER_S,
+    TOO_LARGE,
+    Kind,
+    Problem,
+)
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+PREFIX, SUFFIX = "/v1/collections/", "/reports"
+LENGTH = len(PREFIX) + 32 + len(SUFFIX)
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+COMMON: Headers = [
+    (b"content-type", b"application/json"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+]
+
+
+def refusal(problem: Problem, *, close: bool = False) -> tuple[int, Headers, bytes]:
+    """Return status, headers and body of what the collector refuses.
+
+    Args:
+        problem: what is wrong.
+        close: True where the rest of the request was not read, so that nothing may follow it.
+    """
+    body = encode(problem.document())
+    headers = [*COMMON, (b"content-length", b"%d" % len(body))]
+    if problem.kind.status in {429, 503}:
+        headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
+    if problem.kind is NOT_AUTHORISED:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if close:
+        headers.append((b"connection", b"close"))
+    return problem.kind.status, headers, body
+
+
+async def reply(send: Send, status: int, headers: Headers, body: bytes) -> None:
+    """Send a whole answer."""
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def header(scope: Scope, wanted: bytes) -> bytes | None:
+    """Return the first header of a name."""
+    for name, value in scope["headers"]:
+        if name == wanted:
+            found: bytes = value
+            return found
+    return None
+
+
+def too_large(limit: int) -> Problem:
+    """Return the refusal of a body over the limit."""
+    return Problem(TOO_LARGE, f"a body has at most {limit:,} bytes")
+
+
+def over(scope: Scope, limit: int) -> bool:
+    """Return whether a request says that its body is too large."""
+    length = header(scope, b"content-length")
+    return length is not None and (not length.isdigit() or int(length[:20]) > limit)
+
+
+class Front:
+    """The application that uvicorn runs."""
+
+    def __init__(
+        self,
+        ingest: App,
+        control: App,
+        *,
+        access: Access,
+        pages: Pages,
+        traffic: Traffic,
+        body_bytes: int,
+        local: bool,
+    ) -> None:
+        """Put the hot path beside the control plane.
+
+        Args:
+            ingest: takes reports; checks origins and sizes by itself.
+            control: everything else.
+            access: tells whether there are credentials.
+            pages: which pages may call.
+            traffic: counts requests.
+            body_bytes: of the largest body.
+            local: True where only this machine is to be served.
+        """
+        self._ingest, self._control = ingest, control
+        self._access, self._pages, self._traffic = access, pages, traffic
+        self._limit, self._local = body_bytes, local
+        self._log = logs.logger()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        path = scope.get("path", "")
+        hot = len(path) == LENGTH and path.startswith(PREFIX) and path.endswith(SUFFIX)
+        if hot and scope["method"] == "POST":
+            await self._ingest(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        origin = header(scope, b"origin")
+        exchange = Exchange(receive, send, self._limit, self._pages.headers(origin))
+        try:
+            early = self._early(scope, origin)
+            if early is not None:
+                await reply(exchange.send, *early)
+            else:
+                await self._control(scope, exchange.receive, exchange.send)
+        except Problem as problem:
+            await reply(exchange.send, *refusal(problem, close=True))
+        except Exception as error:
+            self._log.error("unexpected", **logs.place_of(error))
+            if not exchange.status:
+                await reply(exchange.send, *refusal(unexpected()))
+        self._account(scope, exchange, time.perf_counter() - started)
+
+    def _early(self, scope: Scope, origin: bytes | None) -> tuple[int, Headers, bytes] | None:
+        """Return an answer that needs no application, or raise a refusal."""
+        host = header(scope, b"host") or b""
+        local = self._local and not self._access.roles
+        self._pages.check(scope["method"], host, origin, local=local)
+        if scope["method"] == "OPTIONS" and origin is not None:
+            asked = header(scope, b"access-control-request-method")
+            if asked is not None:
+                return 204, self._pages.preflight(origin), b""
+        if over(scope, self._limit):
+            raise too_large(self._limit)
+        return None
+
+    def _account(self, scope: Scope, exchange: "Exchange", seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "unmatched")
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        status, size = exchange.status, exchange.read
+        self._traffic.add(route, method, status, seconds, size)
+        self._log.info(
+            "request",
+            method=method,
+            route=route,
+            status=status,
+            ms=round(seconds * 1e3, 2),
+            bytes=size,
+        )
+
+
+class Exchange:
+    """One request of the control plane: counts what is read, completes what is sent."""
+
+    def __init__(self, receive: Receive, send: Send, limit: int, headers: Headers) -> None:
+        self._receive, self._send = receive, send
+        self._limit, self._headers = limit, headers
+        self.status = 0  # none sent yet
+        self.read = 0
+
+    async def receive(self) -> Message:
+        """Return the next part of the body, as long as it is within the limit."""
+        message = await self._receive()
+        self.read += len(message.get("body", b""))
+        if self.read > self._limit:
+            # FastAPI lets its own kind of error pass while it reads a body, and no other.
+            raise HTTPException(413, f"a body has at most {self._limit:,} bytes")
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            present = {name for name, _ in message["headers"]}
+            common = [(name, value) for name, value in COMMON[1:] if name not in present]
+            message["headers"] = [*message["headers"], *common, *self._own(present)]
+        await self._send(message)
+
+    def _own(self, present: set[bytes]) -> Headers:
+        """Return the headers about origins, where a preflight has not set them."""
+        if b"access-control-allow-methods" in present:
+            return []
+        return self._headers
+
+
+def unexpected(kind: Kind = INTERNAL) -> Problem:
+    """Return the answer to what should not have happened; the log has the details."""
+    return Problem(kind, "the collector failed on this request")

@@ -1,0 +1,219 @@
+"""The hot path: takes reports as a bare ASGI application, in front of FastAPI.
+
+A request is checked without touching the disk, joins the next commit and waits for one future.
+The thread that commits wakes the event loop once for all requests of a commit.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from faintly.collector import logs
+from faintly.collector.access import Access, Headers, Pages
+from faintly.collector.front import (
+    COMMON,
+    PREFIX,
+    Receive,
+    Scope,
+    Send,
+    refusal,
+    reply,
+    too_large,
+    unexpected,
+)
+from faintly.collector.metrics import Durations, Traffic
+from faintly.collector.models import MAX_EPOCH
+from faintly.collector.problems import BAD_REQUEST, NO_REQUEST_ID, STOPPING, TOO_LARGE, Problem
+from faintly.collector.store import Outcome, Store
+
+ROUTE = "/v1/collections/{digest}/reports"
+REQUEST_BYTES = 16
+THREAD_BYTES = 1 << 20  # bodies from here on are checked in a thread, so that others go on
+BODY_S = 60.0  # how long a body may take to arrive
+
+Reply = tuple[int, Headers, bytes]
+
+
+class Gone(Exception):
+    """The sender hung up before its request was complete."""
+
+
+class Ingest:
+    """Takes the requests of one event loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        access: Access,
+        pages: Pages,
+        traffic: Traffic,
+        *,
+        body_bytes: int,
+        local: bool,
+    ) -> None:
+        """Take reports.
+
+        Args:
+            store: where to.
+            access: who may submit.
+            pages: which pages may.
+            traffic: counts requests.
+            body_bytes: of the largest body.
+            local: True where only this machine is to be served.
+        """
+        self._store, self._access, self._pages, self._traffic = store, access, pages, traffic
+        self._limit, self._local = body_bytes, local
+        self._log = logs.logger()
+        self.stopping = False
+        self.waits = Durations()  # from a checked body to its commit
+        self._short = {
+            status: self._counted(status, 1) for status in ("counted", "replayed")
+        }  # most requests carry one report
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        started = time.perf_counter()
+        try:
+            status, headers, body, size = await self._answer(scope, receive)
+        except Gone:
+            return
+        await reply(send, status, headers, body)
+        self._traffic.add(ROUTE, "POST", status, time.perf_counter() - started, size)
+
+    async def reply_to(self, scope: Scope, receive: Receive) -> Reply:
+        """Return status, headers and body of the answer, for who sends it otherwise."""
+        status, headers, body, _ = await self._answer(scope, receive)
+        return status, headers, body
+
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, Headers, bytes, int]:
+        found = {name: value for name, value in scope["headers"]}
+        origin = found.get(b"origin")
+        size = 0
+        try:
+            self._admit(found, origin)
+            request, epoch = _parse_query(scope["query_string"])
+            body = await self._read(found.get(b"content-length"), receive)
+            size = len(body)
+            outcome = await self._submit(scope["path"], epoch, request, body, found)
+        except Problem as problem:
+            outcome = problem
+        except Exception as error:
+            if isinstance(error, Gone):
+                raise
+            self._log.error("unexpected", route=ROUTE, **logs.place_of(error))
+            outcome = unexpected()
+        if isinstance(outcome, Problem):
+            status, headers, answer = refusal(outcome, close=outcome.kind is TOO_LARGE)
+        else:
+            status, headers, answer = outcome
+        own = self._pages.headers(origin)
+        return status, [*headers, *own] if own else headers, answer, size
+
+    def _admit(self, found: dict[bytes, bytes], origin: bytes | None) -> None:
+        if self.stopping:
+            raise Problem(STOPPING, "the collector is stopping")
+        local = self._local and not self._access.roles
+        if local or origin is not None:
+            self._pages.check("POST", found.get(b"host", b""), origin, local=local)
+        self._access.check(found.get(b"authorization"), "submit")
+
+    async def _read(self, length: bytes | None, receive: Receive) -> bytes:
+        """Return the body, or refuse it as soon as it is known to be too large."""
+        limit = self._limit
+        if length is not None and (not length.isdigit() or int(length[:20]) > limit):
+            raise too_large(limit)
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        if message["type"] == "http.request" and not message.get("more_body"):
+            if len(body) > limit:
+                raise too_large(limit)
+            return body
+        pieces, size = [body], len(body)
+        try:
+            async with asyncio.timeout(BODY_S):
+                while message.get("more_body"):
+                    message = await receive()
+                    pieces.append(message.get("body", b""))
+                    size += len(pieces[-1])
+                    if size > limit:
+                        raise too_large(limit)
+        except TimeoutError:
+            raise Gone from None
+        if message["type"] != "http.request":
+            raise Gone
+        return b"".join(pieces)
+
+    async def _submit(
+        self, path: str, epoch: int, request: bytes, body: bytes, found: dict[bytes, bytes]
+    ) -> Reply | Problem:
+        digest = _parse_hex(path[len(PREFIX) : len(PREFIX) + 32], 16)
+        if digest is None:
+            raise Problem(BAD_REQUEST, "a collection is named by 32 hexadecimal digits")
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Outcome] = loop.create_future()
+        arguments = (digest, epoch, request, body, found.get(b"faintly-token"), waiter, wake)
+        if len(body) < THREAD_BYTES:
+            reports = self._store.take(*arguments)
+        else:
+            reports = await asyncio.to_thread(self._store.take, *arguments)
+        offered = time.perf_counter()
+        outcome = await waiter
+        self.waits.add(time.perf_counter() - offered)
+        if isinstance(outcome, Problem):
+            return outcome
+        return self._short[outcome] if reports == 1 else self._counted(outcome, reports)
+
+    @staticmethod
+    def _counted(status: str, reports: int) -> Reply:
+        body = b'{"status":"%s","reports":%d}' % (status.encode(), reports)
+        return 200, [*COMMON, (b"content-length", b"%d" % len(body))], body
+
+
+def wake(outcomes: Sequence[tuple[Any, Outcome]]) -> None:
+    """Tell the event loop, from the thread that committed, what became of its requests."""
+    loop = outcomes[0][0].get_loop()
+    # Where the loop has ended nobody waits any more.
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(_resolve, outcomes)
+
+
+def _resolve(outcomes: Sequence[tuple[asyncio.Future[Outcome], Outcome]]) -> None:
+    for waiter, outcome in outcomes:
+        if not waiter.done():  # a sender that hung up waits no more
+            waiter.set_result(outcome)
+
+
+def _parse_query(query: bytes) -> tuple[bytes, int]:
+    """Return request id and epoch."""
+    request, epoch = None, 0
+    seen = set()
+    for part in query.split(b"&") if query else ():
+        name, _, value = part.partition(b"=")
+        if name in seen:
+            raise Problem(BAD_REQUEST, "a query parameter is repeated")
+        seen.add(name)
+        if name == b"request":
+            request = _parse_hex(value.decode("latin-1"), REQUEST_BYTES)
+        elif name == b"epoch":
+            # 16 digits hold every epoch, and nothing that takes long to read.
+            if not value.isdigit() or len(value) > 16 or int(value) > MAX_EPOCH:
+                raise Problem(BAD_REQUEST, "an epoch is an integer from 0 to 2^53 - 1")
+            epoch = int(value)
+        else:
+            raise Problem(BAD_REQUEST, "the query has a parameter other than request and epoch")
+    if request is None:
+        raise Problem(NO_REQUEST_ID, "a request has an id of 32 hexadecimal digits")
+    return request, epoch
+
+
+def _parse_hex(text: str, size: int) -> bytes | None:
+    """Return bytes written in hexadecimal digits, and in nothing else."""
+    if len(text) != 2 * size:
+        return None
+    try:
+        made = bytes.fromhex(text)
+    except ValueError:
+        return None
+    return made if len(made) == size else None  # spaces between digits are skipped

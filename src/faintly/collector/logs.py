@@ -1,0 +1,75 @@
+"""Structured logs: one JSON object a line, and nothing of what a request said.
+
+A line has method, route template, status, milliseconds and bytes; never a body, a query value,
+an address, a credential or a token. Of an unexpected error it has the type and where it was
+raised, not the message, which could quote the request.
+"""
+
+import logging
+import sys
+import traceback
+from typing import Any
+
+import structlog
+
+FRAMES = 12  # of an unexpected error that are shown, innermost last
+
+
+def configure(level: str = "info") -> None:
+    """Send all logs, uvicorn's included, to standard error as JSON lines."""
+    shared: list[Any] = [
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, _without_message],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level.upper())
+    # What others say at info is about sockets and processes; ours says it once.
+    for name in ("uvicorn", "uvicorn.error", "asyncio"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def logger() -> Any:
+    """Return the collector's logger."""
+    return structlog.get_logger("faintly.collector")
+
+
+def place_of(error: BaseException) -> dict[str, Any]:
+    """Return type and place of an error, without its message."""
+    frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
+    places = [f"{_short(frame.filename)}:{frame.lineno} {frame.name}" for frame in frames]
+    return {"error": type(error).__name__, "at": places}
+
+
+def _short(path: str) -> str:
+    return path.rpartition("site-packages/")[2].rpartition("/src/")[2]
+
+
+def _without_message(_: object, __: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Turn an exception of a library's log line into its type and place."""
+    record = event.get("_record")
+    if record is not None and record.exc_info and record.exc_info[1] is not None:
+        event |= place_of(record.exc_info[1])
+        record.exc_info = record.exc_text = None
+    event.pop("exc_info", None)
+    return event

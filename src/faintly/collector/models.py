@@ -1,0 +1,251 @@
+"""The JSON of the control plane, as pydantic checks it and OpenAPI shows it."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import Path
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+MAX_EPOCH = 2**53 - 1  # the largest integer that every JSON reader keeps
+MAX_KEYS = 100_000  # asked at once
+MAX_HISTORY_KEYS = 1_000  # asked of every epoch at once
+
+Epoch = Annotated[int, Field(strict=True, ge=0, le=MAX_EPOCH)]
+EpochPath = Annotated[int, Path(alias="epoch", ge=0, le=MAX_EPOCH)]
+EpochChoice = Annotated[
+    Epoch | Literal["all"] | None,
+    Field(description="An epoch, or all of them merged; without it the latest with answers."),
+]
+Key = (
+    Annotated[int, Field(strict=True, ge=0, le=2**64 - 1)]
+    | Annotated[str, StringConstraints(strict=True, max_length=65_536)]
+)
+Level = Annotated[
+    float, Field(ge=0.01, le=1 - 1e-9, description="Confidence level of the intervals.")
+]
+FalseRate = Annotated[float, Field(ge=1e-9, le=0.5)]
+Control = Literal["family", "fdr"]
+Rows = Annotated[int, Field(ge=1, le=MAX_KEYS)]
+Period = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+
+
+class Question(BaseModel):
+    """What clients send: nothing beyond the fields below."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Answer(BaseModel):
+    """What the collector answers."""
+
+
+class NewCollection(Question):
+    """A collection to create: its plan, and how its reports are kept."""
+
+    plan: dict[str, Any] = Field(description="The plan as `faintly plan` writes it.")
+    name: str = Field("", max_length=200)
+    retention: Literal["keep", "drop"] = Field(
+        "keep", description="drop: raw reports are deleted once they are counted."
+    )
+    tokens: bool = Field(False, description="Every report needs a single-use token.")
+    epochs: list[Epoch] = Field([0], max_length=1000)
+    period_s: Period | None = Field(
+        None, description="Epochs follow the clock, each this many seconds long."
+    )
+
+
+class EpochState(Question):
+    """What an epoch shall be."""
+
+    state: Literal["open", "closed"]
+
+
+class TokensWanted(Question):
+    """Tokens to issue."""
+
+    epoch: Epoch = 0
+    count: int = Field(strict=True, ge=1, le=10_000)
+
+
+class KeysAsked(Question):
+    """Keys to estimate."""
+
+    keys: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
+    epoch: EpochPath = Annotated[int, Path(alias="epoch", ge=0, le=MAX_EPOCH)]
+EpochChoice = None
+    level: Level = 0.95
+
+
+class TopAsked(Question):
+    """Candidates to choose a top list from; an open universe cannot be listed."""
+
+    candidates: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
+    count: Rows = 20
+    epoch: EpochPath = Annotated[int, Path(alias="epoch", ge=0, le=MAX_EPOCH)]
+EpochChoice = None
+    control: Control = "family"
+    false_rate: FalseRate = 0.05
+    level: Level = 0.95
+
+
+class HistoryAsked(Question):
+    """Keys to follow over the epochs."""
+
+    keys: list[Key] = Field(min_length=1, max_length=MAX_HISTORY_KEYS)
+    level: Level = 0.95
+
+
+class Refusal(Answer):
+    """Every error: a code for programs, words for people."""
+
+    code: str
+    message: str
+    hint: str
+
+
+class Health(Answer):
+    """The process lives, or is ready to take reports."""
+
+    status: Literal["alive", "ready"]
+
+
+class EpochStatus(Answer):
+    """What is stored of one epoch."""
+
+    epoch: int
+    state: Literal["open", "closed"]
+    reports: int = Field(description="Counted: sealed, and part of every answer.")
+    pending: int = Field(description="Stored, and not part of answers until sealed.")
+    segments: int
+    bytes: int
+
+
+class CollectionStatus(Answer):
+    """A collection, its settings and what is stored of it."""
+
+    digest: str
+    name: str
+    state: Literal["open", "closed"]
+    retention: Literal["keep", "drop"]
+    tokens: bool
+    period_s: float | None
+    mechanism: str
+    universe: Literal["indexed", "named", "open"]
+    protects: str
+    guarantee: str = Field(description="What a report promises, in words.")
+    record_bytes: int
+    reports: int
+    pending: int
+    bytes: int
+    epochs: list[EpochStatus]
+
+
+class Collections(Answer):
+    """Every collection of the folder."""
+
+    collections: list[CollectionStatus]
+
+
+class Sealed(Answer):
+    """How many reports were sealed just now."""
+
+    sealed: int
+
+
+class Deleted(Answer):
+    """What was deleted."""
+
+    deleted: str
+
+
+class Tokens(Answer):
+    """Single-use tokens, shown this once."""
+
+    epoch: int
+    tokens: list[str]
+
+
+class Counted(Answer):
+    """A batch that is stored for good, or was already."""
+
+    status: Literal["counted", "replayed"]
+    reports: int
+
+
+class SegmentRow(Answer):
+    """A sealed file."""
+
+    epoch: int
+    number: int
+    file: str
+    reports: int
+    bytes: int
+    checksum: str
+
+
+class Segments(Answer):
+    """The sealed files of a collection."""
+
+    segments: list[SegmentRow]
+
+
+class Row(Answer):
+    """The estimated mean of a key over the reporting clients, with its doubt."""
+
+    key: int | str
+    mean: float
+    stderr: float
+    low: float = Field(description="Of the interval of this key alone.")
+    high: float
+    low_all: float = Field(description="Of the interval that holds for all keys together.")
+    high_all: float
+    agree: bool = Field(description="False where the maps of an open universe contradict.")
+
+
+class TopRow(Row):
+    """A row of a top list."""
+
+    significant: bool
+    verdict: str = Field(description="yes, or why not.")
+
+
+class About(Answer):
+    """What every answer carries."""
+
+    collection: str
+    epoch: int | Literal["all"]
+    version: str = Field(description="Changes when the answer may.")
+    reports: int = Field(description="Counted in this answer.")
+    pending: int = Field(description="Stored since, and not in this answer.")
+    level: float
+    noise_floor: float = Field(description="What a key that nobody holds may show.")
+    noise_floor_all: float = Field(description="What the largest of all keys asked may show.")
+    guarantee: str
+
+
+class NoiseFloor(About):
+    """What a key that nobody holds may show."""
+
+    keys: int
+
+
+class Estimates(About):
+    """Estimates in the order of the keys asked."""
+
+    estimates: list[Row]
+
+
+class Top(About):
+    """The largest means, and which of them stand out."""
+
+    estimates: list[TopRow]
+    threshold: float | None = Field(description="The mean from which rows are significant.")
+    compared: int
+    control: Control
+    false_rate: float
+
+
+class History(Answer):
+    """Estimates of the same keys, epoch by epoch; epochs without reports are left out."""
+
+    collection: str
+    epochs: list[Estimates]

@@ -1,0 +1,98 @@
+"""What the files of routes share: who may call, what may be refused, how answers leave."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query, Request, Response, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from faintly.collector.access import Access
+from faintly.collector.answers import JSON, Answered, encode
+from faintly.collector.ingest import Ingest
+from faintly.collector.metrics import Metrics
+from faintly.collector.models import Refusal
+from faintly.collector.store import Store
+
+ALWAYS = (400, 401, 403, 413, 422, 500)  # what every route may answer besides its own
+WORDS = {
+    400: "The request cannot be read.",
+    401: "A credential is missing or unknown.",
+    403: "The credential's role, a token or the calling page does not allow this.",
+    404: "There is no such collection or epoch.",
+    406: "The answer does not come in the media type asked for.",
+    409: "What is stored contradicts the request.",
+    410: "The collection or epoch takes no more reports.",
+    413: "The body is too large.",
+    422: "A value breaks a rule that the message names.",
+    429: "The inbox is full; try again after Retry-After.",
+    500: "A fault of the collector.",
+    503: "Nothing could be stored; try again after Retry-After.",
+}
+TEMPLATE = "/v1/collections/{digest}"
+bearer = HTTPBearer(auto_error=False, description="A credential of `faintly credential add`.")
+
+Digest = Annotated[
+    str,
+    Path(pattern="^[0-9a-f]{32}$", description="The digest that names the collection's plan."),
+]
+EpochQuery = Annotated[
+    str | None,
+    Query(
+        alias="epoch",
+        pattern="^(all|[0-9]{1,15})$",
+        description="An epoch, or all; without it the latest with answers.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What routes work with."""
+
+    store: Store
+    access: Access
+    ingest: Ingest
+    metrics: Metrics
+
+
+def need(service: Service, role: str) -> Any:
+    """Return the dependency of a route that a role may call."""
+
+    async def check(
+        request: Request,
+        _: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)],
+    ) -> None:
+        header = request.headers.get("authorization")
+        service.access.check(None if header is None else header.encode("latin-1"), role)
+
+    return Depends(check)
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the error answers of a route for its documentation."""
+    return {
+        status: {"model": Refusal, "description": WORDS[status]}
+        for status in sorted({*ALWAYS, *statuses})
+    }
+
+
+def json_reply(document: dict[str, Any], status: int = 200) -> Response:
+    """Return a document as the answer."""
+    return Response(encode(document), status, media_type=JSON)
+
+
+def answer_reply(made: Answered) -> Response:
+    """Return an answer with its ETag, or the word that the asker has it already."""
+    headers = {"etag": made.etag, "cache-control": "private, no-cache", "vary": "accept"}
+    if made.body is None:
+        return Response(status_code=304, headers=headers)
+    return Response(made.body, media_type=made.media, headers=headers)
+
+
+def epoch_of(text: str | None) -> Any:
+    """Return the epoch that a query names: a number, "all" or None."""
+    return text if text in {None, "all"} else int(text or 0)
+
+
+Route = Callable[..., Any]

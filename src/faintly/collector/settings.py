@@ -1,0 +1,116 @@
+"""What `faintly serve` can be told: by flags, else by FAINTLY_SERVE_ variables, else by a file."""
+
+import ipaddress
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from faintly.errors import InvalidInput
+
+PORT = 8790
+
+
+class Settings(BaseSettings):
+    """Everything that one collector process is told; the field names are those of the file."""
+
+    model_config = SettingsConfigDict(env_prefix="FAINTLY_SERVE_", extra="forbid", frozen=True)
+
+    data: Path
+    host: str = "127.0.0.1"
+    port: int = Field(PORT, ge=0, le=65535)
+    cors: Annotated[tuple[str, ...], NoDecode] = ()  # origins whose pages may call
+    allow_anyone: bool = False
+    proxy: bool = False  # somebody forwards the world to this address
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    body_bytes: int = Field(8 << 20, ge=1024, le=1 << 30)
+    inbox_bytes: int = Field(512 << 20, ge=1 << 20)
+    waiting: int = Field(4096, ge=1)
+    seal_reports: int = Field(1_000_000, ge=1)
+    seal_s: float = Field(30.0, gt=0, allow_inf_nan=False)
+    sketches: int = Field(8, ge=1)
+
+    @field_validator("cors", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        """Take a variable's value apart, where origins stand between commas."""
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("cors")
+    @classmethod
+    def _check_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in value:
+            scheme, _, rest = origin.partition("://")
+            if scheme not in {"http", "https"} or not rest or "/" in rest or "*" in rest:
+                raise ValueError(f"{origin!r} is no origin; write https://example.org")
+        return value
+
+    @model_validator(mode="after")
+    def _check_tls(self) -> "Settings":
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("give both tls_cert and tls_key, or neither")
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is given
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - likewise
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Put flags before variables before the file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    @property
+    def loopback(self) -> bool:
+        """Return whether only this machine reaches the address."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False  # a name, or empty: every address
+
+    @property
+    def exposed(self) -> bool:
+        """Return whether others than this machine reach the collector."""
+        return self.proxy or not self.loopback
+
+
+def read_settings(file: Path | None, **flags: Any) -> Settings:
+    """Return the settings, or say in one line what is wrong with them.
+
+    Args:
+        file: a TOML file, or None.
+        **flags: what was given on the command line; None where it was not.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+
+    class Chosen(Settings):
+        model_config = SettingsConfigDict(toml_file=file)
+
+    try:
+        if file is not None and not file.is_file():
+            raise InvalidInput(f"there is no file {file}")
+        return Chosen(**given)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{file} is not TOML: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "settings"
+        hint = "; give --data DIR" if place == "data" and first["type"] == "missing" else ""
+        raise InvalidInput(f"{place}: {first['msg']}{hint}") from None

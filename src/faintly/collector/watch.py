@@ -1,0 +1,92 @@
+"""Routes for whoever operates the collector: does it live, is it ready, what does it count."""
+
+import tempfile
+from collections.abc import Sequence
+
+from fastapi import APIRouter, Response
+from prometheus_client.core import Metric
+
+from faintly.collector import models
+from faintly.collector.ingest import Ingest
+from faintly.collector.metrics import families, histogram
+from faintly.collector.problems import CANNOT_STORE, STOPPING, Problem
+from faintly.collector.routes import Service, json_reply, need, refusals
+from faintly.collector.store import Store
+
+PROBE = bytes(4096)  # what a folder must take to count as writable
+TEXT = "text/plain; version=0.0.4"
+
+
+def watch_routes(service: Service) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(tags=["operation"])
+
+    @router.get(
+        "/healthz",
+        response_model=models.Health,
+        responses=refusals(),
+        summary="Does the process live?",
+    )
+    def healthz() -> Response:
+        return json_reply({"status": "alive"})
+
+    @router.get(
+        "/readyz",
+        response_model=models.Health,
+        responses=refusals(503),
+        summary="Can reports be stored?",
+    )
+    def readyz() -> Response:
+        if service.ingest.stopping:
+            raise Problem(STOPPING, "the collector is stopping")
+        try:
+            with tempfile.TemporaryFile(dir=service.store.folder / "spool") as probe:
+                probe.write(PROBE)
+                probe.flush()
+        except OSError:
+            raise Problem(CANNOT_STORE, "the data folder cannot be written to") from None
+        return json_reply({"status": "ready"})
+
+    @router.get(
+        "/metrics",
+        dependencies=[need(service, "read")],
+        responses=refusals()
+        | {
+            200: {
+                "description": "Metrics for Prometheus.",
+                "content": {"text/plain": {"schema": {"type": "string"}}},
+            }
+        },
+        summary="Metrics",
+        response_class=Response,
+        response_model=None,
+    )
+    def metrics() -> Response:
+        return Response(service.metrics.page(), headers={"content-type": TEXT})
+
+    return router
+
+
+def store_metrics(store: Store, ingest: Ingest) -> Sequence[Metric]:
+    """Return what the store counts."""
+    counted = store.counters
+    counters = {
+        "faintly_commits": ("Transactions that stored reports.", counted.commits),
+        "faintly_submissions": ("Requests counted.", counted.submissions),
+        "faintly_reports": ("Reports counted.", counted.reports),
+        "faintly_replays": ("Requests that had been counted before.", counted.replays),
+        "faintly_refused": ("Requests refused at their commit.", counted.refused),
+        "faintly_failed_commits": ("Transactions that failed.", counted.failed_commits),
+        "faintly_seals": ("Seals.", counted.seals),
+        "faintly_sealed_reports": ("Reports sealed.", counted.sealed),
+        "faintly_seal_seconds": ("Seconds spent sealing.", counted.seal_s),
+        "faintly_failed_seals": ("Seals that failed.", counted.failed_seals),
+    }
+    gauges = {
+        "faintly_inbox_bytes": ("Bytes of reports that wait to be sealed.", store.inbox_bytes),
+        "faintly_inbox_reports": ("Reports that wait to be sealed.", store.inbox_reports),
+        "faintly_waiting_requests": ("Requests that wait for a commit.", store.waiting),
+        "faintly_collections": ("Collections.", len(store.collections())),
+    }
+    words = "Seconds from a checked body to its commit."
+    return [*families(counters, gauges), histogram("faintly_commit_wait_seconds", words, ingest.waits)]
