@@ -5,6 +5,7 @@ Each line on standard input is a JSON list: the name of a mutant or "", then the
 crash test must notice; they live here, so that the product has no switch for them.
 """
 
+import inspect
 import json
 import os
 import signal
@@ -15,18 +16,24 @@ from faintly.cli import main
 from faintly.collector.store import Store
 
 take = Store.take
+SIGNATURE = inspect.signature(take)
 
 
-def answers_early(self, *given, waiter, answer, **rest):
+def answers_early(*given, **named):
     """Say "counted" before the reports are on the disk."""
-    reports = take(self, *given, waiter=waiter, answer=lambda _: None, **rest)
+    call = SIGNATURE.bind(*given, **named)
+    waiter, answer = call.arguments["waiter"], call.arguments["answer"]
+    call.arguments["answer"] = lambda _: None
+    reports = take(*call.args, **call.kwargs)
     answer([(waiter, "counted")])
     return reports
 
 
-def forgets_requests(self, digest, epoch, request, body, **rest):
+def forgets_requests(*given, **named):
     """Take every retry for a request of its own."""
-    return take(self, digest, epoch, os.urandom(16), body, **rest)
+    call = SIGNATURE.bind(*given, **named)
+    call.arguments["request"] = os.urandom(16)
+    return take(*call.args, **call.kwargs)
 
 
 MUTANTS = {"": take, "answers_early": answers_early, "forgets_requests": forgets_requests}
