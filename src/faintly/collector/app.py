@@ -15,9 +15,11 @@ from starlette.exceptions import HTTPException
 
 from faintly.collector import problems
 from faintly.collector.access import Access, Pages
+from faintly.collector.changes import change_routes
+from faintly.collector.files import file_routes
 from faintly.collector.front import Front, refusal, unexpected
 from faintly.collector.ingest import Ingest
-from faintly.collector.manage import manage_routes
+from faintly.collector.manage import collection_routes
 from faintly.collector.metrics import Metrics, Traffic
 from faintly.collector.problems import Kind, Problem
 from faintly.collector.questions import question_routes
@@ -56,9 +58,7 @@ def build(store: Store, settings: Settings) -> Collector:
     """Return the collector of an open store."""
     access, pages, traffic = Access(store), Pages(settings.cors), Traffic()
     local = not settings.exposed and not settings.allow_anyone
-    ingest = Ingest(
-        store, access, pages, traffic, body_bytes=settings.body_bytes, local=local
-    )
+    ingest = Ingest(store, access, pages, traffic, body_bytes=settings.body_bytes, local=local)
     metrics = Metrics(traffic, lambda: store_metrics(store, ingest))
     control = control_plane(Service(store, access, ingest, metrics))
     front = Front(
@@ -90,7 +90,7 @@ def control_plane(service: Service) -> FastAPI:
             Exception: _unexpected,
         },
     )
-    for routes in (watch_routes, manage_routes, question_routes):
+    for routes in (watch_routes, collection_routes, change_routes, question_routes, file_routes):
         app.include_router(routes(service))
     return app
 

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from faintly.collector import logs
@@ -23,10 +24,11 @@ from faintly.collector.front import (
     too_large,
     unexpected,
 )
+from faintly.collector.inbox import Outcome
 from faintly.collector.metrics import Durations, Traffic
 from faintly.collector.models import MAX_EPOCH
 from faintly.collector.problems import BAD_REQUEST, NO_REQUEST_ID, STOPPING, TOO_LARGE, Problem
-from faintly.collector.store import Outcome, Store
+from faintly.collector.store import Store
 
 ROUTE = "/v1/collections/{digest}/reports"
 REQUEST_BYTES = 16
@@ -88,7 +90,7 @@ class Ingest:
         return status, headers, body
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, Headers, bytes, int]:
-        found = {name: value for name, value in scope["headers"]}
+        found: dict[bytes, bytes] = dict(scope["headers"])
         origin = found.get(b"origin")
         size = 0
         try:
@@ -153,11 +155,17 @@ class Ingest:
             raise Problem(BAD_REQUEST, "a collection is named by 32 hexadecimal digits")
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Outcome] = loop.create_future()
-        arguments = (digest, epoch, request, body, found.get(b"faintly-token"), waiter, wake)
-        if len(body) < THREAD_BYTES:
-            reports = self._store.take(*arguments)
-        else:
-            reports = await asyncio.to_thread(self._store.take, *arguments)
+        take = partial(
+            self._store.take,
+            digest,
+            epoch,
+            request,
+            body,
+            token=found.get(b"faintly-token"),
+            waiter=waiter,
+            answer=wake,
+        )
+        reports = take() if len(body) < THREAD_BYTES else await asyncio.to_thread(take)
         offered = time.perf_counter()
         outcome = await waiter
         self.waits.add(time.perf_counter() - offered)

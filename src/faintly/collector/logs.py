@@ -11,6 +11,7 @@ import traceback
 from typing import Any
 
 import structlog
+from structlog.typing import EventDict
 
 FRAMES = 12  # of an unexpected error that are shown, innermost last
 
@@ -65,11 +66,11 @@ def _short(path: str) -> str:
     return path.rpartition("site-packages/")[2].rpartition("/src/")[2]
 
 
-def _without_message(_: object, __: str, event: dict[str, Any]) -> dict[str, Any]:
+def _without_message(_: Any, __: str, event: EventDict) -> EventDict:
     """Turn an exception of a library's log line into its type and place."""
     record = event.get("_record")
     if record is not None and record.exc_info and record.exc_info[1] is not None:
-        event |= place_of(record.exc_info[1])
+        event.update(place_of(record.exc_info[1]))
         record.exc_info = record.exc_text = None
     event.pop("exc_info", None)
     return event

@@ -106,9 +106,7 @@ def families(
     made: list[Metric] = [
         CounterMetricFamily(name, words, value=value) for name, (words, value) in counters.items()
     ]
-    made += [
-        GaugeMetricFamily(name, words, value=value) for name, (words, value) in gauges.items()
-    ]
+    made += [GaugeMetricFamily(name, words, value=value) for name, (words, value) in gauges.items()]
     return made
 
 

@@ -70,8 +70,7 @@ class KeysAsked(Question):
     """Keys to estimate."""
 
     keys: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
-    epoch: EpochPath = Annotated[int, Path(alias="epoch", ge=0, le=MAX_EPOCH)]
-EpochChoice = None
+    epoch: EpochChoice = None
     level: Level = 0.95
 
 
@@ -80,8 +79,7 @@ class TopAsked(Question):
 
     candidates: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
     count: Rows = 20
-    epoch: EpochPath = Annotated[int, Path(alias="epoch", ge=0, le=MAX_EPOCH)]
-EpochChoice = None
+    epoch: EpochChoice = None
     control: Control = "family"
     false_rate: FalseRate = 0.05
     level: Level = 0.95

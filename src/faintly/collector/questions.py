@@ -65,6 +65,7 @@ def question_routes(service: Service) -> APIRouter:
     def top(
         digest: Digest,
         form: Wanted,
+        *,
         count: models.Rows = 20,
         epoch: EpochQuery = None,
         control: models.Control = "family",
@@ -82,9 +83,7 @@ def question_routes(service: Service) -> APIRouter:
     )
     def top_of(digest: Digest, asked: models.TopAsked, form: Wanted) -> Response:
         question = form.asked(digest, asked.epoch, asked.level)
-        made = answers.top(
-            question, asked.count, asked.candidates, asked.control, asked.false_rate
-        )
+        made = answers.top(question, asked.count, asked.candidates, asked.control, asked.false_rate)
         return answer_reply(made)
 
     @router.post(
@@ -107,9 +106,7 @@ def question_routes(service: Service) -> APIRouter:
         form: Wanted,
         epoch: EpochQuery = None,
         level: models.Level = 0.95,
-        keys: Annotated[
-            int, Query(ge=1, le=2**31, description="Keys looked at together.")
-        ] = 1,
+        keys: Annotated[int, Query(ge=1, le=2**31, description="Keys looked at together.")] = 1,
     ) -> Response:
         question = form.asked(digest, epoch_of(epoch), level)
         return answer_reply(answers.noise_floor(question, keys))

@@ -1,6 +1,5 @@
 """What the files of routes share: who may call, what may be refused, how answers leave."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -29,6 +28,7 @@ WORDS = {
     500: "A fault of the collector.",
     503: "Nothing could be stored; try again after Retry-After.",
 }
+OCTETS = "application/octet-stream"
 TEMPLATE = "/v1/collections/{digest}"
 bearer = HTTPBearer(auto_error=False, description="A credential of `faintly credential add`.")
 
@@ -93,6 +93,3 @@ def answer_reply(made: Answered) -> Response:
 def epoch_of(text: str | None) -> Any:
     """Return the epoch that a query names: a number, "all" or None."""
     return text if text in {None, "all"} else int(text or 0)
-
-
-Route = Callable[..., Any]

@@ -89,4 +89,7 @@ def store_metrics(store: Store, ingest: Ingest) -> Sequence[Metric]:
         "faintly_collections": ("Collections.", len(store.collections())),
     }
     words = "Seconds from a checked body to its commit."
-    return [*families(counters, gauges), histogram("faintly_commit_wait_seconds", words, ingest.waits)]
+    return [
+        *families(counters, gauges),
+        histogram("faintly_commit_wait_seconds", words, ingest.waits),
+    ]
