@@ -23,6 +23,7 @@ from faintly.core import AnyArray
 from faintly.errors import FolderDamaged
 
 MOST_BYTES = 64 << 20  # of one segment, so that memory does not grow with what is pending
+MOST_REPORTS = 1 << 20  # likewise; and shuffling more would leave the cache
 POINTS = ("read", "written", "committed", "done")  # between the steps of a seal, for tests
 
 
@@ -70,13 +71,14 @@ class Sealer:
     def _choose(self, epoch: Epoch, last: int) -> list[int]:
         """Return the oldest rows that fit into one segment; at least one, if there is any."""
         chosen: list[int] = []
-        size = 0
+        total = 0
+        most = min(MOST_REPORTS, MOST_BYTES // epoch.collection.record_bytes)
         for key, reports in self._database.rows(
             "SELECT id, reports FROM inbox WHERE epoch = ? AND id <= ? ORDER BY id",
             (epoch.id, last),
         ):
-            size += reports * epoch.collection.record_bytes
-            if chosen and size > MOST_BYTES:
+            total += reports
+            if chosen and total > most:
                 break
             chosen.append(key)
         return chosen

@@ -31,11 +31,10 @@ def path_of(folder: Path, epoch: Epoch, number: int) -> Path:
 
 def shuffle(records: AnyArray) -> AnyArray:
     """Return the rows in an order that only the operating system's randomness decides."""
-    keys = secure().words(len(records)).astype(np.uint64) << np.uint64(32)
-    keys |= np.arange(len(records), dtype=np.uint64)
-    keys.sort()
-    keys &= np.uint64(2**32 - 1)
-    return records.take(keys.view(np.int64), axis=0)
+    # Two stable sorts by 16 random bits are one by 32, and several times as fast.
+    low, high = secure().words(len(records)).view(np.uint16).reshape(-1, 2).T
+    order = low.argsort(kind="stable")
+    return records.take(order[high[order].argsort(kind="stable")], axis=0)
 
 
 def schema(collection: Collection, epoch: int) -> "pa.Schema":

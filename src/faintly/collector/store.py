@@ -229,7 +229,7 @@ class Store:
         collection = self._registry.collection(digest)
         found = self._registry.accepting(collection, epoch)
         try:
-            reports = len(report_v1.decode_batch(body, digest, collection.mechanism.layout))
+            reports = report_v1.count_batch(body, digest, collection.mechanism.layout)
         except Rejected as error:
             raise Problem(problems.BAD_REPORTS, str(error)) from None
         if not reports:

@@ -21,6 +21,7 @@ VERSION = 1
 HEADER = struct.Struct("<4sB16sHI")
 CHECKSUM_BYTES = 4
 MAX_RECORD_BYTES = 2**16 - 1
+MOST_PLAIN_BITS = 256  # of the fields of a report that is checked without arrays
 BATCH_REPORTS = 65_536  # what encoders put into one batch: a few megabytes at most
 
 
@@ -93,6 +94,34 @@ def decode_batch(data: bytes, plan_digest: bytes, layout: Layout) -> ReportBatch
             Reject.TRAILING_BYTES, f"{len(data) - head.size} bytes after the batch"
         )
     return _decode_body(data, plan_digest, layout)
+
+
+def count_batch(data: bytes, plan_digest: bytes, layout: Layout) -> int:
+    """Return how many reports the one batch has, or raise as `decode_batch` does.
+
+    A collector that is sent reports one by one asks this for each of them, and for a single
+    report plain integers are several times as fast as arrays.
+    """
+    if _is_one_report(data, plan_digest, layout):
+        return 1
+    return len(decode_batch(data, plan_digest, layout))
+
+
+def _is_one_report(data: bytes, plan_digest: bytes, layout: Layout) -> bool:
+    """Return whether this is surely a batch of one report; no reason is given where it is not."""
+    if len(data) != HEADER.size + layout.record_bytes + CHECKSUM_BYTES:
+        return False
+    head = HEADER.pack(MAGIC, VERSION, plan_digest, layout.record_bytes, 1)
+    if data[: HEADER.size] != head or layout.payload_bits > MOST_PLAIN_BITS:
+        return False
+    if zlib.crc32(data[:-CHECKSUM_BYTES]).to_bytes(4, "little") != data[-CHECKSUM_BYTES:]:
+        return False
+    left = int.from_bytes(data[HEADER.size + layout.seed_bytes : -CHECKSUM_BYTES], "little")
+    for width, limit in zip(layout.widths, layout.limits, strict=True):
+        if left & ((1 << width) - 1) >= limit:
+            return False
+        left >>= width
+    return left == 0
 
 
 def records_of(data: bytes) -> memoryview:
