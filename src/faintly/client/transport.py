@@ -208,6 +208,8 @@ class Connection:
         content = response.read(MAX_ANSWER + 1)
         if len(content) > MAX_ANSWER:
             raise http.client.HTTPException("the answer is too long")
+        if response.length:  # a read with a limit does not tell that the other side hung up
+            raise http.client.IncompleteRead(b"", response.length)
         names = {name.lower(): value for name, value in response.getheaders()}
         return Answer(response.status, names, content)
 
