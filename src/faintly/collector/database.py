@@ -56,9 +56,9 @@ PRAGMA user_version = {VERSION};
 class Database:
     """Connections to the file: one for writing, one for reading, one for checkpoints."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = NAME) -> None:
         """Open the file of a folder, or create it; what a crash left is recovered by SQLite."""
-        self.path = folder / NAME
+        self.path = folder / name
         # SQLite gives its other files the permissions of this one.
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         self._write_lock, self._read_lock = threading.Lock(), threading.Lock()
@@ -115,7 +115,7 @@ class Database:
     def wal_bytes(self) -> int:
         """Return the size of the write-ahead log."""
         try:
-            return self.path.with_name(f"{NAME}-wal").stat().st_size
+            return self.path.with_name(f"{self.path.name}-wal").stat().st_size
         except FileNotFoundError:
             return 0
 

@@ -3,7 +3,8 @@
 import fcntl
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -80,11 +81,32 @@ def look(path: Path) -> Stored:
     return Stored(size, digest.digest())
 
 
+def file_problem(path: Path, stored: Stored) -> str | None:
+    """Return what is wrong with a file that the manifest names, or None."""
+    try:
+        found = look(path)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    if found.size != stored.size:
+        return f"it has {found.size} bytes instead of {stored.size}"
+    return None if found == stored else "it was changed: its checksum differs"
+
+
 def sync_folder(folder: Path) -> None:
     """Return once the names in a folder are on the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other collectors out meanwhile."""
+    handle = lock_folder(folder)
+    try:
+        yield
     finally:
         os.close(handle)
 

@@ -5,11 +5,13 @@ Both are deleted. A file that is named and not there is damage, and nothing star
 """
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from faintly.collector import segments, sketches
 from faintly.collector.database import Database
-from faintly.collector.registry import CLOSED, Collection, Registry
+from faintly.collector.disk import Stored
+from faintly.collector.registry import CLOSED, Collection, Epoch, Registry
 from faintly.errors import FolderDamaged
 
 
@@ -18,28 +20,52 @@ def recover(folder: Path, database: Database, registry: Registry) -> None:
     named = named_files(folder, database, registry)
     for path in stray_files(folder, set(named)):
         path.unlink()
-    for path, (size, needed) in named.items():
+    for path, file in named.items():
         found = path.stat().st_size if path.is_file() else None
-        if found != size and needed:
-            what = "is missing" if found is None else f"has {found} bytes instead of {size}"
-            raise FolderDamaged(
-                f"{path} {what}; run faintly fsck, or restore a backup into a new folder"
-            )
+        if found == file.stored.size:
+            continue
+        if not file.needed:
+            forget_sketch(database, file.epoch, path)
+            continue
+        size = f"has {found} bytes instead of {file.stored.size}"
+        raise FolderDamaged(
+            f"{path} {'is missing' if found is None else size}; "
+            "run faintly fsck, or restore a backup into a new folder"
+        )
     purge(database, registry)
 
 
-def named_files(
-    folder: Path, database: Database, registry: Registry
-) -> dict[Path, tuple[int, bool]]:
-    """Return the files that the manifest names: the size of each, and whether it is needed."""
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What the manifest says of a file."""
+
+    epoch: Epoch
+    stored: Stored
+    needed: bool  # a sketch is not where its segments are kept
+
+
+def named_files(folder: Path, database: Database, registry: Registry) -> dict[Path, Named]:
+    """Return the files that the manifest names."""
     named = {}
-    for key, number, size in database.rows("SELECT epoch, number, bytes FROM segments"):
-        named[segments.path_of(folder, registry.by_id[key], number)] = (size, True)
-    for key, number, size in database.rows("SELECT epoch, number, bytes FROM sketches"):
+    for key, number, *stored in database.rows(
+        "SELECT epoch, number, bytes, checksum FROM segments"
+    ):
         epoch = registry.by_id[key]
-        needed = epoch.collection.retention == "drop"  # otherwise its segments give it again
-        named[sketches.path_of(folder, epoch, number)] = (size, needed)
+        named[segments.path_of(folder, epoch, number)] = Named(epoch, Stored(*stored), needed=True)
+    for key, number, *stored in database.rows(
+        "SELECT epoch, number, bytes, checksum FROM sketches"
+    ):
+        epoch = registry.by_id[key]
+        needed = epoch.collection.retention == "drop"
+        named[sketches.path_of(folder, epoch, number)] = Named(epoch, Stored(*stored), needed)
     return named
+
+
+def forget_sketch(database: Database, epoch: Epoch, path: Path) -> None:
+    """Let an epoch do without a sketch file, which its segments give again."""
+    with database.transaction() as connection:
+        connection.execute("DELETE FROM sketches WHERE epoch = ?", (epoch.id,))
+    path.unlink(missing_ok=True)
 
 
 def stray_files(folder: Path, named: set[Path]) -> list[Path]:

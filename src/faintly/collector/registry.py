@@ -100,7 +100,10 @@ class Registry:
         ):
             epoch = Epoch(key, by_id[owner], number, state)
             self.by_id[key] = by_id[owner].epochs[number] = epoch
-        self._count()
+        try:
+            self._count()
+        except KeyError:
+            raise FolderDamaged(f"{database.path} names epochs that it does not have") from None
 
     def _count(self) -> None:
         """Read how much each epoch has sealed and pending."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from faintly.collector.disk import Stored, write_file
+from faintly.collector.disk import Stored, file_problem, write_file
 from faintly.collector.registry import Collection, Epoch
 from faintly.core import AnyArray, ReportBatch
 from faintly.errors import FolderDamaged, Rejected
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 FOLDER, SUFFIX = "segments", ".parquet"
 FORMAT = b"1"
-ROW_GROUP = 1 << 20  # rows
 
 
 def path_of(folder: Path, epoch: Epoch, number: int) -> Path:
@@ -50,13 +49,12 @@ def schema(collection: Collection, epoch: int) -> "pa.Schema":
     return pa.schema([column], metadata=about)
 
 
-def table_of(records: AnyArray, columns: "pa.Schema") -> "pa.Table":
-    """Return rows of bytes as a table; nothing is copied."""
+def array_of(records: AnyArray) -> "pa.Array":
+    """Return rows of bytes as a column; nothing is copied."""
     import pyarrow as pa
 
     buffers = [None, pa.py_buffer(records)]
-    array = pa.FixedSizeBinaryArray.from_buffers(columns.types[0], len(records), buffers)
-    return pa.Table.from_arrays([array], schema=columns)
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(records.shape[1]), len(records), buffers)
 
 
 def writer(sink: Any, columns: "pa.Schema") -> Any:
@@ -75,16 +73,19 @@ def write(path: Path, epoch: Epoch, records: AnyArray) -> Stored:
     columns = schema(epoch.collection, epoch.number)
     sink = pa.BufferOutputStream()
     with writer(sink, columns) as out:
-        out.write_table(table_of(records, columns), row_group_size=ROW_GROUP)
+        out.write_table(pa.Table.from_arrays([array_of(records)], schema=columns))
     made = memoryview(sink.getvalue())
     return write_file(path, lambda stream: stream.write(made))
 
 
-def read(path: Path, epoch: Epoch) -> AnyArray:
-    """Return the records of a segment as rows of bytes."""
+def read(path: Path, epoch: Epoch, stored: Stored) -> AnyArray:
+    """Return the records of a segment as rows of bytes, having checked all of the file."""
     import pyarrow as pa
     from pyarrow import parquet
 
+    problem = file_problem(path, stored)
+    if problem is not None:
+        raise FolderDamaged(f"{path}: {problem}; restore a backup")
     try:
         table = parquet.read_table(path, memory_map=True)
     except (OSError, pa.ArrowException) as error:

@@ -81,11 +81,13 @@ class Sketches:
         )
         if epoch.collection.retention == "drop":
             return loaded
-        for (number,) in self._database.rows(
-            "SELECT number FROM segments WHERE epoch = ? AND number > ? ORDER BY number",
+        for number, *stored in self._database.rows(
+            "SELECT number, bytes, checksum FROM segments WHERE epoch = ? AND number > ? "
+            "ORDER BY number",
             (epoch.id, loaded.number),
         ):
-            records = segments.read(segments.path_of(self._folder, epoch, number), epoch)
+            path = segments.path_of(self._folder, epoch, number)
+            records = segments.read(path, epoch, Stored(*stored))
             loaded.aggregator.add(segments.decode(records, epoch.collection))
             loaded.number = number
         return loaded

@@ -1,0 +1,91 @@
+"""Backups: a copy of a data folder that is a data folder itself.
+
+The database is copied as of one moment while a collector goes on, then the files that this copy
+names. They never change, but may be deleted meanwhile; then the copy begins again. The database
+gets its name last, so a copy that was interrupted is not taken for a whole one.
+"""
+
+import os
+import sqlite3
+from pathlib import Path
+
+from faintly.collector import fsck
+from faintly.collector.database import BUSY_S, NAME, Database, damaged
+from faintly.collector.disk import PART, Hashing, Stored, make_folder, sync_folder, write_file
+from faintly.collector.recovery import named_files
+from faintly.collector.registry import Registry
+from faintly.errors import FolderDamaged, InvalidInput
+
+ATTEMPTS = 20  # a sketch is replaced at most at each seal, and copying is faster than that
+PIECE = 1 << 20  # bytes copied at a time
+
+
+def backup(folder: Path, target: Path) -> int:
+    """Copy a folder to one that is empty or not there; return the bytes of the copy."""
+    if not (folder / NAME).is_file():
+        raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InvalidInput(f"{target} is not empty; choose another folder")
+    make_folder(target)
+    for _ in range(ATTEMPTS):
+        copied = _copy_database(folder, target)
+        try:
+            size = _copy_files(folder, target, copied)
+        except FileNotFoundError:
+            continue
+        copied.rename(target / NAME)
+        sync_folder(target)
+        return size + (target / NAME).stat().st_size
+    raise FolderDamaged(f"files of {folder} are missing; run faintly fsck")
+
+
+def restore(source: Path, folder: Path) -> int:
+    """Copy a backup into an empty folder, having checked all of it; return the bytes."""
+    checked = fsck.check(source)
+    if not checked.sound:
+        first = checked.findings[0]
+        raise FolderDamaged(f"the backup is damaged, first at {first.where}: {first.what}")
+    return backup(source, folder)
+
+
+def _copy_database(folder: Path, target: Path) -> Path:
+    path = target / (NAME + PART)
+    path.unlink(missing_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    source = sqlite3.connect(folder / NAME, timeout=BUSY_S)
+    copy = sqlite3.connect(path)
+    try:
+        source.backup(copy)
+        # One file: a log beside it would have to be renamed as well.
+        copy.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.DatabaseError as error:
+        raise damaged(folder / NAME, error) from None
+    finally:
+        copy.close()
+        source.close()
+    return path
+
+
+def _copy_files(folder: Path, target: Path, copied: Path) -> int:
+    """Copy the files that a copied database names, and return their bytes."""
+    size = 0
+    with Database(target, copied.name) as database:
+        named = named_files(folder, database, Registry(database))
+    for path, file in named.items():
+        wanted = target / path.relative_to(folder)
+        if _copy_file(path, wanted) != file.stored:
+            wanted.unlink()
+            if file.needed:
+                raise FolderDamaged(f"{path} was changed; run faintly fsck")
+        size += file.stored.size
+    return size
+
+
+def _copy_file(path: Path, target: Path) -> Stored:
+    with path.open("rb") as stream:
+
+        def copy(out: Hashing) -> None:
+            while piece := stream.read(PIECE):
+                out.write(piece)
+
+        return write_file(target, copy)
