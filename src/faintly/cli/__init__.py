@@ -7,9 +7,22 @@ import sys
 
 import typer
 
-from faintly.cli import aggregate, audit, credential, encode, inspect, ledger, plan, query, top
+from faintly.cli import (
+    aggregate,
+    audit,
+    credential,
+    encode,
+    fsck,
+    inspect,
+    ledger,
+    plan,
+    query,
+    top,
+)
+from faintly.cli import backup as backup_command
 from faintly.cli import bench as bench_command
 from faintly.cli import demo as demo_command
+from faintly.cli import export as export_command
 from faintly.cli import load as load_command
 from faintly.cli import merge as merge_command
 from faintly.cli import push as push_command
@@ -44,6 +57,10 @@ app.command()(serve_command.serve)
 app.command()(push_command.push)
 app.add_typer(credential.app, name="credential")
 app.command()(token_command.token)
+app.command()(export_command.export)
+app.command()(fsck.fsck)
+app.command()(backup_command.backup)
+app.command()(backup_command.restore)
 app.command()(load_command.load)
 app.command()(version_command.version)
 

@@ -66,21 +66,23 @@ def load(
     if tokens is not None and not singles:
         raise InvalidInput("a token is good for one report; add --singles")
     reports, pool = (1, SINGLE_POOL) if singles else (batch, BATCH_POOL)
-    with connect(server, admin_credential_file, None, 0) as connection:
-        with _collection(connection, plan, digest, epoch, keep) as loaded:
-            load_ = Load(
-                server=server,
-                digest=loaded.digest.hex(),
-                bodies=empty_reports(loaded, pool, reports),
-                reports=reports,
-                epoch=epoch,
-                connections=connections,
-                seconds=seconds,
-                rate=rate,
-                credential=read_secret(credential_file),
-                tokens=tokens,
-            )
-            measured = run(load_).document()
+    with (
+        connect(server, admin_credential_file, None, 0) as connection,
+        _collection(connection, plan, digest, epoch, keep) as loaded,
+    ):
+        load_ = Load(
+            server=server,
+            digest=loaded.digest.hex(),
+            bodies=empty_reports(loaded, pool, reports),
+            reports=reports,
+            epoch=epoch,
+            connections=connections,
+            seconds=seconds,
+            rate=rate,
+            credential=read_secret(credential_file),
+            tokens=tokens,
+        )
+        measured = run(load_).document()
     if as_json:
         emit({"connections": connections, "reports_per_request": reports, **measured})
     else:

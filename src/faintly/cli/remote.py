@@ -16,6 +16,9 @@ Server = Annotated[
         help="The collector's address, such as http://127.0.0.1:8000.", show_default=False
     ),
 ]
+Folder = Annotated[
+    Path, typer.Argument(help="The collector's folder.", file_okay=False, show_default=False)
+]
 Data = Annotated[
     Path, typer.Option(help="The collector's folder.", file_okay=False, show_default=False)
 ]

@@ -184,7 +184,8 @@ def test_a_secret_cannot_smuggle_a_header(secret):
 
 
 @pytest.mark.parametrize(
-    "server", ["", "collect.example", "ftp://a", "http://", "http://u:p@h", "http://h?x", "http://h:x"]
+    "server",
+    ["", "collect.example", "ftp://a", "http://", "http://u:p@h", "http://h?x", "http://h:x"],
 )
 def test_an_address_that_is_none_is_refused(server):
     with pytest.raises(InvalidInput):
