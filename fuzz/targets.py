@@ -20,6 +20,7 @@ import numpy as np
 from faintly import Plan, aggregate, make_plan
 from faintly.bench.load import empty_reports
 from faintly.client.transport import Answer
+from faintly.collector.ingest import _parse_query as parse_query
 from faintly.data import read_records, to_vectors
 from faintly.engine import decode
 from faintly.engine.files import sketch_shape
@@ -28,7 +29,7 @@ from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1, sketch_v1
 
 Target = Callable[[bytes], None]
-SIZES = dict(epsilon=1.0, sparsity=3, clients=50, salt=bytes(range(16)))
+SIZES: dict[str, Any] = {"epsilon": 1.0, "sparsity": 3, "clients": 50, "salt": bytes(range(16))}
 # One plan of each shape: a table of cells, a direct one with seeds, names, any string.
 PLANS = [
     make_plan(protect="event", universe=12, **SIZES),
@@ -116,6 +117,14 @@ def answer(data: bytes) -> None:
     made.json()
 
 
+def query(data: bytes) -> None:
+    """Read the query of a request that sends reports."""
+    request, epoch = parse_query(data)
+    again = f"request={request.hex()}&epoch={epoch}".encode()
+    if parse_query(again) != (request, epoch):
+        raise AssertionError("a query that was accepted says two things")
+
+
 def reader(suffix: str) -> Target:
     """Return a target that reads a data file of one kind, up to vectors of a plan."""
     place = Path(tempfile.mkdtemp(prefix="faintly-fuzz-")) / f"data{suffix}"
@@ -185,6 +194,7 @@ TARGETS: dict[str, Target] = {
     "plan": plan,
     "sketch": sketch,
     "answer": answer,
+    "query": query,
     **{name: reader(suffix) for name, suffix in FILES.items()},
 }
 TEXTS = {
@@ -194,6 +204,7 @@ TEXTS = {
     ],
     "jsonl": [b'{"client": 7, "item": 3, "value": 0.5}\n{"client": 8, "items": {"a": 1}}\n'],
     "fimi": [b"1 2 3\n\n4 5\n"],
+    "query": [b"request=00112233445566778899aabbccddeeff&epoch=7", b"epoch=0&request=" + b"a" * 32],
     "answer": [b'{"code": "BUSY", "message": "m", "hint": "h"}', b'{"status": "counted"}'],
 }
 

@@ -39,7 +39,8 @@ def forgets_requests(*given, **named):
 MUTANTS = {"": take, "answers_early": answers_early, "forgets_requests": forgets_requests}
 
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that are killed
-print("ready", flush=True)
+sys.stdout.write("ready\n")
+sys.stdout.flush()
 for line in sys.stdin:
     mutant, *arguments = json.loads(line)
     child = os.fork()
@@ -47,7 +48,8 @@ for line in sys.stdin:
         continue
     os.setpgid(0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    print(json.dumps({"pid": os.getpid()}), flush=True)
+    sys.stdout.write(json.dumps({"pid": os.getpid()}) + "\n")
+    sys.stdout.flush()
     Store.take = MUTANTS[mutant]
     sys.argv = ["faintly", *arguments]
     main()

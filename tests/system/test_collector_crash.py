@@ -33,7 +33,7 @@ from faintly.wire.report_v1 import encode_batch, pack, unpack
 pytestmark = pytest.mark.system
 SENDERS = 5
 KILLS = 22
-SEALS = dict(seal_s=0.15, seal_reports=400)  # so that many kills fall into a seal
+SEALS = {"seal_s": 0.15, "seal_reports": 400}  # so that many kills fall into a seal
 
 
 def plan_of(name: str) -> Plan:
@@ -220,21 +220,27 @@ def _fill(collector, folder: Path, shrink, grow) -> None:
         for first in count(1, 10_000):
             batch, request = reports(KEPT, first, 10_000), os.urandom(16)
             body = encode_batch(batch, LAYOUT)
-            try:
-                connection.send(KEPT.digest, body, request=request)
-            except SendFailed as refused:
-                assert refused.code == "CANNOT_STORE"
+            if outcome(connection, body, request) != "counted":
                 break
             acknowledged.append(batch)
             assert len(acknowledged) < 200, "the disk never filled up"
+        assert outcome(connection, body, request) == "CANNOT_STORE"
         grow(served.pid)
         # The same process goes on, and the batch that was refused had left nothing behind.
-        assert not connection.send(KEPT.digest, body, request=request).replayed
+        assert outcome(connection, body, request) == "counted"
     served.kill()
     with Store.open(folder) as store:
         store.seal()
         assert Counter(records(store, KEPT)) == names([*acknowledged, batch])
     assert acknowledged, "something was stored before the disk was full"
+
+
+def outcome(connection: Connection, body: bytes, request: bytes) -> str:
+    try:
+        receipt = connection.send(KEPT.digest, body, request=request)
+    except SendFailed as refused:
+        return refused.code
+    return "replayed" if receipt.replayed else "counted"
 
 
 # Submits batches and dies without closing anything, as a machine does that loses power.

@@ -14,7 +14,7 @@ from faintly.errors import InvalidInput, Rejected, SendFailed
 from faintly.mechanisms import mechanism_of
 from faintly.wire.report_v1 import encode_batch
 
-OPTIONS = dict(protect="event", epsilon=1, sparsity=2, clients=10, universe=8)
+OPTIONS = {"protect": "event", "epsilon": 1, "sparsity": 2, "clients": 10, "universe": 8}
 PLAN = make_plan(**OPTIONS, mechanism="signed-binning")
 LAYOUT = mechanism_of(PLAN).layout
 URL = "http://127.0.0.1:1"

@@ -60,6 +60,12 @@ def connection(server, pauses=None, **options):
     return Connection(server.url, pause=(pauses if pauses is not None else []).append, **options)
 
 
+def refusal(made, **options):
+    with pytest.raises(SendFailed) as refused:
+        made.send(PLAN.digest, BODY, **options)
+    return refused.value
+
+
 def test_a_request_is_repeated_under_its_own_name():
     pauses = []
     busy = (429, {"Retry-After": "7"}, b'{"code": "BUSY", "message": "", "hint": ""}')
@@ -103,10 +109,9 @@ def test_a_refusal_is_final_and_says_its_code_alone(status):
 
     pauses = []
     with Server(echo) as server, connection(server, pauses, credential="s3cret") as made:
-        with pytest.raises(SendFailed) as refused:
-            made.send(PLAN.digest, BODY, token="t0ken")
-    assert refused.value.code == "CLOSED"
-    assert str(refused.value) == f"the collector answered {status} CLOSED"
+        refused = refusal(made, token="t0ken")
+    assert refused.code == "CLOSED"
+    assert str(refused) == f"the collector answered {status} CLOSED"
     assert not pauses
 
 
@@ -115,21 +120,25 @@ def test_a_refusal_is_final_and_says_its_code_alone(status):
 )
 def test_a_code_that_is_none_is_not_repeated(code):
     with Server((400, {}, b'{"code": ' + code + b"}")) as server, connection(server) as made:
-        with pytest.raises(SendFailed) as refused:
-            made.send(PLAN.digest, BODY)
-    assert refused.value.code == "HTTP_400"
+        refused = refusal(made)
+    assert refused.code == "HTTP_400"
 
 
 @pytest.mark.parametrize(
     "body",
-    [b"<html>Welcome to the hotel</html>", b"", b"[]", b"{}", b'{"status": "counted"}']
-    + [b'{"status": "lost", "reports": 1}', b'{"status": "counted", "reports": true}'],
+    [
+        b"<html>Welcome to the hotel</html>",
+        b"",
+        b"[]",
+        b'{"status": "counted"}',
+        b'{"status": "lost", "reports": 1}',
+        b'{"status": "counted", "reports": true}',
+    ],
 )
 def test_another_page_that_answers_200_is_no_receipt(body):
     with Server((200, {}, body)) as server, connection(server) as made:
-        with pytest.raises(SendFailed) as refused:
-            made.send(PLAN.digest, BODY)
-    assert refused.value.code == "NOT_A_COLLECTOR"
+        refused = refusal(made)
+    assert refused.code == "NOT_A_COLLECTOR"
 
 
 def test_nobody_answers():
@@ -137,19 +146,17 @@ def test_nobody_answers():
         url = server.url
     pauses = []
     with Connection(url, retries=3, pause=pauses.append) as made:
-        with pytest.raises(SendFailed) as refused:
-            made.send(PLAN.digest, BODY)
-    assert refused.value.code == "UNREACHABLE"
-    assert "4 attempt" in str(refused.value)
+        refused = refusal(made)
+    assert refused.code == "UNREACHABLE"
+    assert "4 attempt" in str(refused)
     assert len(pauses) == 3
-    assert BODY.hex() not in str(refused.value)
+    assert BODY.hex() not in str(refused)
 
 
 def test_a_server_that_asks_for_hours_is_not_waited_for():
     pauses = []
     with Server((503, {"Retry-After": "9999"}, b"")) as server, connection(server, pauses) as made:
-        with pytest.raises(SendFailed):
-            made.send(PLAN.digest, BODY)
+        refusal(made)
     assert not pauses
 
 
@@ -229,9 +236,9 @@ def test_a_certificate_is_checked_unless_it_is_trusted(self_signed):
         url = server.url.replace("http:", "https:")
         pauses = []
         with Connection(url, pause=pauses.append) as made:
-            with pytest.raises(SendFailed, match="certificate") as refused:
-                made.send(PLAN.digest, BODY)
-        assert refused.value.code == "UNREACHABLE"
+            refused = refusal(made)
+        assert refused.code == "UNREACHABLE"
+        assert "certificate" in str(refused)
         assert not pauses, "a stranger is not asked again"
         assert not server.seen
         trusted = ssl.create_default_context(cafile=self_signed)
