@@ -163,7 +163,7 @@ def test_the_commands_of_a_folder(server, tmp_path, faintly):
     loaded = faintly("load", *options, "--digest", digest, "--token-file", file).json
     assert (loaded["requests"], loaded["errors"]) == (50, {})
     used = faintly("load", *options, "--digest", digest, "--token-file", file).json
-    assert (used["requests"], used["errors"]) == (0, {"TOKEN_USED": 50})
+    assert (used["requests"], set(used["errors"])) == (0, {"TOKEN_USED"})
 
     own = faintly("load", "--server", server, "--seconds", 0.5, "--batch", 100, "--json").json
     assert own["reports"] == 100 * own["requests"] > 0
