@@ -29,6 +29,7 @@ from faintly.collector.metrics import Durations, Traffic
 from faintly.collector.models import MAX_EPOCH
 from faintly.collector.problems import BAD_REQUEST, NO_REQUEST_ID, STOPPING, TOO_LARGE, Problem
 from faintly.collector.store import Store
+from faintly.collector.tokens import TOKEN_BYTES
 
 ROUTE = "/v1/collections/{digest}/reports"
 REQUEST_BYTES = 16
@@ -161,7 +162,7 @@ class Ingest:
             epoch,
             request,
             body,
-            token=found.get(b"faintly-token"),
+            token=_parse_token(found.get(b"faintly-token")),
             waiter=waiter,
             answer=wake,
         )
@@ -214,6 +215,13 @@ def _parse_query(query: bytes) -> tuple[bytes, int]:
     if request is None:
         raise Problem(NO_REQUEST_ID, "a request has an id of 32 hexadecimal digits")
     return request, epoch
+
+
+def _parse_token(header: bytes | None) -> bytes | None:
+    """Return the token that a header holds; what is none is left to be looked up in vain."""
+    if header is None:
+        return None
+    return _parse_hex(header.decode("latin-1"), TOKEN_BYTES) or header
 
 
 def _parse_hex(text: str, size: int) -> bytes | None:

@@ -1,0 +1,116 @@
+"""The whole application over a real store, asked in process; tests/system asks over sockets."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from faintly.bench import samples
+from faintly.collector.app import Collector, build
+from faintly.collector.settings import read_settings
+from faintly.collector.store import Limits, Store
+from faintly.core import Plan
+from faintly.mechanisms import mechanism_of
+from faintly.wire import report_v1
+
+QUIET = Limits(seal_s=1e9)  # nothing is sealed unless a test says so
+
+
+class Web:
+    """A collector and somebody who calls it."""
+
+    def __init__(self, store: Store, collector: Collector) -> None:
+        self.store, self.collector = store, collector
+        self._transport = httpx.ASGITransport(collector.front, raise_app_exceptions=False)
+
+    def __call__(self, method: str, path: str, **options: Any) -> httpx.Response:
+        return asyncio.run(self._ask(method, path, options))
+
+    async def _ask(self, method: str, path: str, options: dict[str, Any]) -> httpx.Response:
+        if isinstance(options.get("content"), Iterator):
+            options["content"] = _later(options["content"])
+        address = "http://127.0.0.1"
+        async with httpx.AsyncClient(transport=self._transport, base_url=address) as client:
+            return await client.request(method, path, **options)
+
+    def create(self, plan: Plan, **settings: Any) -> str:
+        """Create a collection and return its address."""
+        made = self("POST", "/v1/collections", json={"plan": plan.document()} | settings)
+        assert made.status_code == 201, made.text
+        return f"/v1/collections/{plan.digest.hex()}"
+
+    def send(self, plan: Plan, body: bytes, request: str = "", **options: Any) -> httpx.Response:
+        """Send reports under a fresh request id, or the given one."""
+        path = f"/v1/collections/{plan.digest.hex()}/reports"
+        query = {"request": request or os.urandom(16).hex()} | options.pop("params", {})
+        return self("POST", path, content=body, params=query, **options)
+
+
+async def _later(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+def refused(answer: httpx.Response, status: int, code: str) -> dict[str, str]:
+    """Check that an answer is an error in the one shape that errors have."""
+    assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    document = answer.json()
+    assert set(document) == {"code", "message", "hint"}
+    assert all(document.values())
+    assert answer.text.isascii()
+    return document
+
+
+@pytest.fixture(name="refused", scope="session")
+def refused_fixture() -> Callable[..., dict[str, str]]:
+    return refused
+
+
+@pytest.fixture(scope="session")
+def plan() -> Plan:
+    """An indexed universe of 64 keys, decoded by table."""
+    return samples.one_cell_plan(1000, 64)
+
+
+@pytest.fixture(scope="session")
+def open_plan() -> Plan:
+    """A universe of any text."""
+    return samples.open_plan(1000)
+
+
+@pytest.fixture(scope="session")
+def body_of() -> Callable[[Plan, int], bytes]:
+    """Return a maker of bodies: body_of(plan, reports)."""
+
+    def make(plan: Plan, reports: int) -> bytes:
+        (batch,) = samples.batches(plan, reports, reports)
+        return report_v1.encode_batch(batch, mechanism_of(plan).layout)
+
+    return make
+
+
+@pytest.fixture
+def make_web(tmp_path: Path) -> Iterator[Callable[..., Web]]:
+    """Return a maker of collectors with settings, in one folder, closed after the test."""
+    opened: list[Store] = []
+
+    def make(limits: Limits = QUIET, **settings: Any) -> Web:
+        folder = tmp_path / "data"
+        store = Store.open(folder, limits)
+        opened.append(store)
+        return Web(store, build(store, read_settings(None, data=folder, **settings)))
+
+    yield make
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def web(make_web: Callable[..., Web]) -> Web:
+    return make_web()

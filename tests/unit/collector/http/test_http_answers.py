@@ -1,0 +1,204 @@
+"""Answers: the same numbers as the engine's, in JSON and Arrow, with ETags."""
+
+import io
+import json
+
+import pyarrow
+import pytest
+
+from faintly.engine import Reader
+from faintly.engine.documents import estimate_document, top_document
+from faintly.mechanisms import sketch_shape
+from faintly.wire.sketch_v1 import decode_sketch
+
+ARROW = "application/vnd.apache.arrow.stream"
+HOSTILE = ["<script>alert(1)</script>", 'a"b\\c', "\x00\x1b[31m", "\u2028", "𝕬", "'; DROP TABLE x"]
+
+
+@pytest.fixture
+def address(web, plan, body_of):
+    """A collection with 500 sealed reports of epoch 0, 300 of epoch 4, and 7 pending of that."""
+    made = web.create(plan, epochs=[0, 4, 9])
+    for epoch, reports in (("0", 500), ("4", 300)):
+        assert web.send(plan, body_of(plan, reports), params={"epoch": epoch}).status_code == 200
+    assert web("POST", f"{made}/seal").json() == {"sealed": 800}
+    web.send(plan, body_of(plan, 7), params={"epoch": "4"})
+    return made
+
+
+def test_estimates_are_the_engines(web, address, plan):
+    keys = [5, 0, 63, 5]
+    for epoch, number, reports in ((0, 0, 500), (4, 4, 300), ("all", None, 800)):
+        asked = {"keys": keys, "epoch": epoch, "level": 0.9}
+        answer = web("POST", f"{address}/estimates", json=asked).json()
+        sketch = web.store.sketch(plan.digest, number)
+        expected = estimate_document(Reader(sketch, 0.9).estimate(keys))
+        assert {name: answer[name] for name in expected} == expected
+        assert answer["reports"] == reports
+        assert answer["epoch"] == epoch
+        assert answer["collection"] == plan.digest.hex()
+        assert answer["pending"] == (0 if epoch == 0 else 7)
+        assert "local differential privacy" in answer["guarantee"]
+
+
+def test_without_an_epoch_the_latest_with_answers_speaks(web, address):
+    assert web("POST", f"{address}/estimates", json={"keys": [1]}).json()["epoch"] == 4
+    assert web("GET", f"{address}/top").json()["epoch"] == 4
+
+
+def test_top_lists_are_the_engines(web, address, plan):
+    query = "count=3&control=fdr&false_rate=0.1&epoch=0&level=0.99"
+    answer = web("GET", f"{address}/top?{query}").json()
+    reader = Reader(web.store.sketch(plan.digest, 0), 0.99)
+    expected = top_document(reader.top(3, None, "fdr", 0.1))
+    assert {name: answer[name] for name in expected} == expected
+    asked = {"candidates": [9, 8, 7], "count": 2, "epoch": 0}
+    chosen = web("POST", f"{address}/top", json=asked).json()
+    assert chosen["compared"] == 3
+    assert len(chosen["estimates"]) == 2
+
+
+def test_history_goes_epoch_by_epoch(web, address):
+    asked = {"keys": [3, 4]}
+    answer = web("POST", f"{address}/history", json=asked).json()
+    assert [each["epoch"] for each in answer["epochs"]] == [0, 4]
+    alone = web("POST", f"{address}/estimates", json=asked | {"epoch": 0}).json()
+    assert answer["epochs"][0]["estimates"] == alone["estimates"]
+
+
+def test_the_noise_floor_grows_with_keys(web, address, plan):
+    one = web("GET", f"{address}/noise-floor?epoch=all").json()
+    many = web("GET", f"{address}/noise-floor?epoch=all&keys=64").json()
+    assert one["noise_floor"] == one["noise_floor_all"] == many["noise_floor"]
+    every = Reader(web.store.sketch(plan.digest, None)).estimate_all()
+    assert many["noise_floor_all"] == pytest.approx(every.noise_floor_all)
+    assert many["noise_floor"] == pytest.approx(every.noise_floor)
+
+
+def test_arrow_holds_the_same_as_json(web, address):
+    for method, path, body in (
+        ("POST", "estimates", {"keys": [1, 2, 3]}),
+        ("POST", "top", {"candidates": [1, 2, 3]}),
+        ("GET", "top?count=2", None),
+    ):
+        options = {} if body is None else {"json": body}
+        answer = web(method, f"{address}/{path}", headers={"accept": ARROW}, **options)
+        assert answer.headers["content-type"] == ARROW
+        table = pyarrow.ipc.open_stream(io.BytesIO(answer.content)).read_all()
+        plain = web(method, f"{address}/{path}", **options).json()
+        assert table.to_pylist() == plain.pop("estimates")
+        assert json.loads(table.schema.metadata[b"faintly"]) == plain
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/json", "text/html, */*;q=0.1", "APPLICATION/JSON"])
+def test_json_is_what_most_get(web, address, accept):
+    answer = web("POST", f"{address}/estimates", json={"keys": [1]}, headers={"accept": accept})
+    assert answer.headers["content-type"] == "application/json"
+
+
+def test_other_forms_are_not_acceptable(web, address, refused):
+    for path in ("top", "noise-floor"):
+        html = web("GET", f"{address}/{path}", headers={"accept": "text/html"})
+        refused(html, 406, "NOT_ACCEPTABLE")
+
+
+def test_an_etag_lasts_until_the_answer_changes(web, address, plan, body_of):
+    asked = {"keys": [1], "epoch": 4}
+    first = web("POST", f"{address}/estimates", json=asked)
+    known = {"if-none-match": f'"x", {first.headers["etag"]}'}
+    again = web("POST", f"{address}/estimates", json=asked, headers=known)
+    assert (again.status_code, again.content) == (304, b"")
+    for other in ({"keys": [2]}, {"level": 0.5}, {"epoch": 0}, {"epoch": "all"}):
+        answer = web("POST", f"{address}/estimates", json=asked | other, headers=known)
+        assert answer.status_code == 200, other
+    table = web("POST", f"{address}/estimates", json=asked, headers=known | {"accept": ARROW})
+    assert table.status_code == 200
+    web("POST", f"{address}/seal")
+    sealed = web("POST", f"{address}/estimates", json=asked, headers=known)
+    assert (sealed.status_code, sealed.json()["reports"]) == (200, 307)
+
+
+def test_the_sketch_is_the_stores(web, address, plan):
+    for query, epoch in (("", 4), ("?epoch=0", 0), ("?epoch=all", None)):
+        data = web("GET", f"{address}/sketch{query}").content
+        read = decode_sketch(data, sketch_shape)
+        assert read == web.store.sketch(plan.digest, epoch)
+
+
+def test_hostile_keys_come_back_escaped(web, open_plan, body_of):
+    address = web.create(open_plan)
+    web.send(open_plan, body_of(open_plan, 50))
+    web("POST", f"{address}/seal")
+    answer = web("POST", f"{address}/estimates", json={"keys": [*HOSTILE, 7]})
+    assert answer.status_code == 200
+    assert answer.text.isascii()
+    assert not any(ord(letter) < 32 for letter in answer.text)
+    assert [row["key"] for row in answer.json()["estimates"]] == [*HOSTILE, 7]
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_hostile_keys_in_errors_are_escaped_and_short(web, address, refused):
+    for key in HOSTILE:
+        told = web("POST", f"{address}/estimates", json={"keys": [1, key]})
+        assert "position 1" in refused(told, 422, "UNKNOWN_KEY")["message"]
+    told = web("POST", f"{address}/estimates", json={"keys": ["k" * 50_000]})
+    assert len(refused(told, 422, "UNKNOWN_KEY")["message"]) < 300
+    raw = b'{"keys": ["\\ud800"]}'
+    headers = {"content-type": "application/json"}
+    told = web("POST", f"{address}/estimates", content=raw, headers=headers)
+    assert refused(told, 422, "INVALID")
+
+
+def test_mixed_keys_have_no_arrow_column(web, open_plan, body_of, refused):
+    address = web.create(open_plan)
+    web.send(open_plan, body_of(open_plan, 50))
+    web("POST", f"{address}/seal")
+    mixed = {"keys": ["a", 1]}
+    told = web("POST", f"{address}/estimates", json=mixed, headers={"accept": ARROW})
+    refused(told, 400, "BAD_REQUEST")
+    large = {"keys": [2**64 - 1]}
+    answer = web("POST", f"{address}/estimates", json=large, headers={"accept": ARROW})
+    assert pyarrow.ipc.open_stream(answer.content).read_all()["key"].to_pylist() == [2**64 - 1]
+
+
+def test_questions_without_answers(web, plan, open_plan, body_of, refused):
+    address = web.create(plan)
+    web.send(plan, body_of(plan, 5))
+    for path in ("top", "noise-floor", "sketch", "top?epoch=all", "top?epoch=0"):
+        refused(web("GET", f"{address}/{path}"), 409, "NO_REPORTS")
+    refused(web("GET", f"{address}/top?epoch=3"), 404, "UNKNOWN_EPOCH")
+    assert web("POST", f"{address}/history", json={"keys": [1]}).json()["epochs"] == []
+    everything = web.create(open_plan)
+    web.send(open_plan, body_of(open_plan, 5))
+    web("POST", f"{everything}/seal")
+    refused(web("GET", f"{everything}/top"), 422, "INVALID")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"keys": []},
+        {"keys": [1], "level": 1},
+        {"keys": [1], "level": "0.9"},
+        {"keys": [1], "level": 0},
+        {"keys": [1.5]},
+        {"keys": [True]},
+        {"keys": [None]},
+        {"keys": [-1]},
+        {"keys": [2**64]},
+        {"keys": [1], "epoch": -1},
+        {"keys": [1], "epoch": "some"},
+        {"keys": [1], "other": 1},
+        {"keys": "abc"},
+        {"level": 0.5},
+        [],
+        None,
+        3,
+    ],
+)
+def test_bad_questions_are_refused(web, address, refused, asked):
+    refused(web("POST", f"{address}/estimates", json=asked), 422, "INVALID")
+    nan = b'{"keys": [1], "level": NaN}'
+    headers = {"content-type": "application/json"}
+    refused(web("POST", f"{address}/estimates", content=nan, headers=headers), 422, "INVALID")
