@@ -21,6 +21,7 @@ from faintly import Plan, aggregate, make_plan
 from faintly.bench.load import empty_reports
 from faintly.client.transport import Answer
 from faintly.collector.ingest import _parse_query as parse_query
+from faintly.core import Universe
 from faintly.data import read_records, to_vectors
 from faintly.engine import decode
 from faintly.engine.files import sketch_shape
@@ -35,7 +36,7 @@ PLANS = [
     make_plan(protect="event", universe=12, **SIZES),
     make_plan(protect="user", universe=["a", "b", "c"], **SIZES),
     make_plan(protect="event", universe=12, mechanism="signed-binning", **SIZES),
-    make_plan(protect="event", universe="open", decode="direct", **SIZES),
+    make_plan(protect="event", universe=Universe.open(), decode="direct", **SIZES),
 ]
 LAYOUTS = [mechanism_of(plan).layout for plan in PLANS]
 ODD: list[Any] = [None, True, False, 0, 1, -1, 2**31, 2**63, 2**200, "", "0", "-1", "1e9", "\ud800"]
