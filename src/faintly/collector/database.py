@@ -61,19 +61,25 @@ class Database:
         self.path = folder / name
         # SQLite gives its other files the permissions of this one.
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-        self._write_lock, self._read_lock = threading.Lock(), threading.Lock()
+        # Whoever changes what is in memory as well keeps the turn until both agree.
+        self.turn, self._read_lock = threading.RLock(), threading.Lock()
+        self._connections: list[sqlite3.Connection] = []
         try:
             self._writer = self._connect()
             self._prepare()
             self._reader = self._connect()
             self._keeper = self._connect()
-        except sqlite3.DatabaseError as error:
-            raise damaged(self.path, error) from None
+        except BaseException as error:
+            self.close()
+            if isinstance(error, sqlite3.DatabaseError):
+                raise damaged(self.path, error) from None
+            raise
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
         )
+        self._connections.append(connection)
         connection.execute("PRAGMA synchronous = FULL")
         # A commit must not pause for a checkpoint; the sealer makes them.
         connection.execute("PRAGMA wal_autocheckpoint = 0")
@@ -95,8 +101,10 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection for writing; all of it is on the disk afterwards, or nothing."""
-        with self._write_lock:
+        with self.turn:
             connection = self._writer
+            if connection.in_transaction:  # what could not even be rolled back when it failed
+                connection.execute("ROLLBACK")
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -126,7 +134,7 @@ class Database:
         they wait.
         """
         self._keeper.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        with self._write_lock:
+        with self.turn:
             self._keeper.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def purge(self, table: str, kept: set[int]) -> None:
@@ -157,7 +165,7 @@ class Database:
 
     def close(self) -> None:
         """Close every connection; the last one moves the log into the file."""
-        for connection in (self._keeper, self._reader, self._writer):
+        for connection in reversed(self._connections):
             connection.close()
 
 

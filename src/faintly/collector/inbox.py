@@ -10,10 +10,9 @@ import hashlib
 import queue
 import sqlite3
 import threading
-import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,7 @@ from faintly.collector import problems
 from faintly.collector.counters import Counters
 from faintly.collector.database import Database, groups, marks
 from faintly.collector.problems import Problem
-from faintly.collector.registry import TAKING, Epoch
+from faintly.collector.registry import TAKING, Epoch, Registry
 from faintly.wire import report_v1
 
 COUNTED, REPLAYED = "counted", "replayed"
@@ -54,16 +53,22 @@ class Inbox:
     """Stores submissions in the order they come."""
 
     def __init__(
-        self, database: Database, counters: Counters, committed: Callable[[], None]
+        self,
+        database: Database,
+        registry: Registry,
+        counters: Counters,
+        committed: Callable[[Set[Epoch]], None],
     ) -> None:
         """Start the thread.
 
         Args:
             database: where to.
+            registry: what to tell of it.
             counters: what to count in.
-            committed: called after each commit, for whoever seals.
+            committed: called after each commit with the epochs that have more now.
         """
-        self._database, self._counters, self._committed = database, counters, committed
+        self._database, self._registry = database, registry
+        self._counters, self._committed = counters, committed
         self._waiting: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
         self._thread.start()
@@ -109,34 +114,35 @@ class Inbox:
         except Exception as error:  # the thread must live on, and every waiter have an answer
             self._counters.failed_commits += 1
             self._counters.last_failure = str(error)
-            hint = "the disk is full or failed" if isinstance(error, sqlite3.Error) else "failed"
-            outcomes = [Problem(problems.CANNOT_STORE, f"the reports could not be stored: {hint}")]
-            outcomes = outcomes * len(taken)
+            why = "the disk is full or failed"
+            problem = Problem(problems.CANNOT_STORE, f"the reports could not be stored: {why}")
+            outcomes = [problem] * len(taken)
         answers: dict[Answer, list[tuple[object, Outcome]]] = defaultdict(list)
         for each, outcome in zip(taken, outcomes, strict=True):
             answers[each.answer].append((each.waiter, outcome))
         for answer, pairs in answers.items():
-            answer(pairs)
-        self._committed()
+            try:
+                answer(pairs)
+            except Exception as error:  # nobody is left to hear it, which is no reason to stop
+                self._counters.last_failure = f"an answer was not delivered: {error}"
 
     def _commit(self, group: Sequence[Submission]) -> Sequence[Outcome]:
-        with self._database.transaction() as connection:
-            outcomes = _decide(connection, group)
-            counted = [
-                each for each, outcome in zip(group, outcomes, strict=True) if outcome is COUNTED
-            ]
-            if counted:
-                _insert(connection, counted)
+        with self._database.turn:
+            with self._database.transaction() as connection:
+                outcomes = _decide(connection, group)
+                counted = [
+                    each
+                    for each, outcome in zip(group, outcomes, strict=True)
+                    if outcome is COUNTED
+                ]
+                if counted:
+                    _insert(connection, counted)
+            self._registry.add_pending((each.epoch, each.reports) for each in counted)
         self._count(counted, outcomes)
+        self._committed({each.epoch for each in counted})
         return outcomes
 
     def _count(self, counted: Sequence[Submission], outcomes: Sequence[Outcome]) -> None:
-        now = time.monotonic()
-        for each in counted:
-            epoch = each.epoch
-            if not epoch.pending:
-                epoch.since = now
-            epoch.pending += each.reports
         counters = self._counters
         counters.commits += 1
         counters.submissions += len(counted)

@@ -3,9 +3,10 @@
 Everything here is also in the database, and is changed there first.
 """
 
+import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from faintly.collector import problems
@@ -95,6 +96,7 @@ class Registry:
                 key, plan, name, retention, bool(tokens), period_s, bool(closed), mechanism
             )
         self.by_id: dict[int, Epoch] = {}
+        self.pending = self.pending_bytes = 0  # of all epochs
         for key, owner, number, state in database.rows(
             "SELECT id, collection, number, state FROM epochs ORDER BY collection, number"
         ):
@@ -110,7 +112,7 @@ class Registry:
         for key, reports in self._database.rows(
             "SELECT epoch, sum(reports) FROM inbox GROUP BY epoch"
         ):
-            self.by_id[key].pending, self.by_id[key].since = reports, time.monotonic()
+            self.add_pending([(self.by_id[key], reports)])
         for key, last, count, reports, size in self._database.rows(
             "SELECT epoch, max(number), count(*), sum(reports), sum(bytes) "
             "FROM segments GROUP BY epoch"
@@ -123,6 +125,16 @@ class Registry:
             epoch = self.by_id[key]
             if epoch.collection.retention == "drop":
                 epoch.last, epoch.sealed, epoch.bytes = last, reports, size
+
+    def add_pending(self, changes: Iterable[tuple[Epoch, int]]) -> None:
+        """Note that epochs have more reports in the inbox, or fewer; the caller has the turn."""
+        now = time.monotonic()
+        for epoch, reports in changes:
+            if not epoch.pending or reports < 0:
+                epoch.since = now  # what stays after a seal came while it was made
+            epoch.pending += reports
+            self.pending += reports
+            self.pending_bytes += reports * epoch.collection.record_bytes
 
     def collection(self, digest: bytes) -> Collection:
         """Return the collection of a plan's digest."""
@@ -161,6 +173,7 @@ class Registry:
             )
         if period_s is not None and not 1 <= period_s < 2**40:
             raise Problem(problems.BAD_REQUEST, "period_s must be at least one second")
+        epochs = sorted(set(epochs))
         for number in epochs:
             _check_epoch(number)
         wanted = name, retention, tokens, period_s
@@ -172,16 +185,17 @@ class Registry:
                         problems.CONFLICT, "this plan has a collection with other settings already"
                     )
                 return before
+            made = Collection(0, plan, *wanted, False, mechanism)
             with self._database.transaction() as connection:
-                key = connection.execute(
+                made.id = connection.execute(
                     "INSERT INTO collections "
                     "(digest, plan, name, retention, tokens, period_s, closed) "
                     "VALUES (?, ?, ?, ?, ?, ?, 0) RETURNING id",
                     (plan.digest, plan.canonical, *wanted),
                 ).fetchone()[0]
-            made = Collection(key, plan, *wanted, False, mechanism)
-            for number in epochs:
-                self._open(made, number, OPEN)
+                opened = [_insert(connection, made, number, OPEN) for number in epochs]
+            for epoch in opened:
+                self._add(epoch)
             self.collections[plan.digest] = made
             return made
 
@@ -193,26 +207,23 @@ class Registry:
             if collection.closed:
                 raise Problem(problems.CONFLICT, "the collection is closed")
             epoch = collection.epochs.get(number)
-            if epoch is None or epoch.state == TIMED:
+            if epoch is None:
                 self._open(collection, number, OPEN)
+            elif epoch.state == TIMED:
+                self._set_state(epoch, OPEN, OPEN)
             elif epoch.state != OPEN:
                 # Its request ids are gone: a retry could no longer be told from a new request.
                 raise Problem(problems.CONFLICT, f"epoch {number} was closed; open another one")
 
     def _open(self, collection: Collection, number: int, state: str) -> Epoch:
-        with self._database.transaction() as connection:
-            key = connection.execute(
-                "INSERT INTO epochs (collection, number, state) VALUES (?, ?, ?) "
-                "ON CONFLICT DO UPDATE SET state = excluded.state RETURNING id",
-                (collection.id, number, state),
-            ).fetchone()[0]
-            epoch = collection.epochs.get(number)
-            if epoch is None:
-                epoch = Epoch(key, collection, number, state)
-                self.by_id[key] = epoch
-                collection.epochs[number] = epoch
-            epoch.state = state
+        with self._database.turn:
+            with self._database.transaction() as connection:
+                epoch = _insert(connection, collection, number, state)
+            self._add(epoch)
         return epoch
+
+    def _add(self, epoch: Epoch) -> None:
+        self.by_id[epoch.id] = epoch.collection.epochs[epoch.number] = epoch
 
     def accepting(self, collection: Collection, number: int) -> Epoch:
         """Return the epoch that a submission names, or raise why it takes none.
@@ -240,22 +251,31 @@ class Registry:
 
     def close_epoch(self, epoch: Epoch) -> None:
         """Let an epoch take nothing more; commits that began before are finished first."""
-        with self._lock, self._database.transaction() as connection:
-            connection.execute("UPDATE epochs SET state = ? WHERE id = ?", (CLOSED, epoch.id))
-            epoch.state = CLOSING if epoch.state in TAKING else epoch.state
+        with self._lock:
+            if epoch.state in TAKING:
+                self._set_state(epoch, CLOSED, CLOSING)
+
+    def _set_state(self, epoch: Epoch, stored: str, state: str) -> None:
+        with self._database.turn:
+            with self._database.transaction() as connection:
+                connection.execute("UPDATE epochs SET state = ? WHERE id = ?", (stored, epoch.id))
+            epoch.state = state
 
     def close_collection(self, collection: Collection) -> None:
         """Let a collection take nothing more."""
-        with self._lock, self._database.transaction() as connection:
-            connection.execute("UPDATE collections SET closed = 1 WHERE id = ?", (collection.id,))
+        with self._lock:
+            with self._database.transaction() as connection:
+                connection.execute(
+                    "UPDATE collections SET closed = 1 WHERE id = ?", (collection.id,)
+                )
             collection.closed = True
 
     def forget(self, collection: Collection) -> None:
         """Delete a collection from the database and from memory; its files have no name then."""
-        with self._lock:
+        epochs = list(collection.epochs.values())
+        with self._lock, self._database.turn:
             with self._database.transaction() as connection:
-                for epoch in collection.epochs.values():
-                    epoch.state = CLOSED
+                for epoch in epochs:
                     for table in ("inbox", "segments", "sketches"):
                         connection.execute(
                             f"DELETE FROM {table} WHERE epoch = ?",  # noqa: S608
@@ -263,9 +283,21 @@ class Registry:
                         )
                 connection.execute("DELETE FROM epochs WHERE collection = ?", (collection.id,))
                 connection.execute("DELETE FROM collections WHERE id = ?", (collection.id,))
+            self.add_pending((epoch, -epoch.pending) for epoch in epochs)
             del self.collections[collection.digest]
-            for epoch in collection.epochs.values():
+            for epoch in epochs:
+                epoch.state = CLOSED  # for submissions that already wait
                 del self.by_id[epoch.id]
+
+
+def _insert(
+    connection: sqlite3.Connection, collection: Collection, number: int, state: str
+) -> Epoch:
+    key = connection.execute(
+        "INSERT INTO epochs (collection, number, state) VALUES (?, ?, ?) RETURNING id",
+        (collection.id, number, state),
+    ).fetchone()[0]
+    return Epoch(key, collection, number, state)
 
 
 def _check_plan(plan: Plan) -> Mechanism:

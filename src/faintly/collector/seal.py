@@ -6,7 +6,6 @@ transaction leaves a file that nothing names, and the next start deletes it. A c
 leaves nothing to do.
 """
 
-import sqlite3
 import time
 import zlib
 from collections.abc import Callable
@@ -17,7 +16,7 @@ import numpy as np
 from faintly.collector import segments, sketches
 from faintly.collector.counters import Counters
 from faintly.collector.database import Database
-from faintly.collector.registry import Epoch
+from faintly.collector.registry import Epoch, Registry
 from faintly.collector.sketches import Sketches
 from faintly.core import AnyArray
 from faintly.errors import FolderDamaged
@@ -31,9 +30,14 @@ class Sealer:
     """Moves pending reports of an epoch; one seal at a time for each epoch."""
 
     def __init__(
-        self, folder: Path, database: Database, kept: Sketches, counters: Counters
+        self,
+        folder: Path,
+        database: Database,
+        registry: Registry,
+        kept: Sketches,
+        counters: Counters,
     ) -> None:
-        self._folder, self._database = folder, database
+        self._folder, self._database, self._registry = folder, database, registry
         self._sketches, self._counters = kept, counters
         self.reached: Callable[[str], object] = lambda _: None  # tests crash here
 
@@ -101,13 +105,8 @@ class Sealer:
         shuffled = segments.shuffle(records)
         stored = segments.write(segments.path_of(self._folder, epoch, number), epoch, shuffled)
         self.reached("written")
-        with self._database.transaction() as connection:
-            connection.execute(
-                "INSERT INTO segments VALUES (?, ?, ?, ?, ?)",
-                (epoch.id, number, len(records), stored.size, stored.checksum),
-            )
-            _delete(connection, epoch, first, last)
-            epoch.pending -= len(records)  # no commit adds to it meanwhile
+        row = (epoch.id, number, len(records), stored.size, stored.checksum)
+        self._commit("INSERT INTO segments VALUES (?, ?, ?, ?, ?)", row, epoch, (first, last))
         epoch.last, epoch.segments = number, epoch.segments + 1
         epoch.sealed, epoch.bytes = epoch.sealed + len(records), epoch.bytes + stored.size
         self.reached("committed")
@@ -125,21 +124,25 @@ class Sealer:
         sketch = loaded.aggregator.sketch()
         stored = self._sketches.write(epoch, sketch, number)
         self.reached("written")
-        with self._database.transaction() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO sketches VALUES (?, ?, ?, ?, ?)",
-                (epoch.id, number, sketch.count, stored.size, stored.checksum),
-            )
-            _delete(connection, epoch, first, last)
-            epoch.pending -= len(records)
+        row = (epoch.id, number, sketch.count, stored.size, stored.checksum)
+        self._commit(
+            "INSERT OR REPLACE INTO sketches VALUES (?, ?, ?, ?, ?)", row, epoch, (first, last)
+        )
         before, epoch.last, loaded.number = epoch.last, number, number
         epoch.sealed, epoch.bytes = sketch.count, stored.size
         self.reached("committed")
         if before:
             sketches.path_of(self._folder, epoch, before).unlink(missing_ok=True)
 
-
-def _delete(connection: sqlite3.Connection, epoch: Epoch, first: int, last: int) -> None:
-    connection.execute(
-        "DELETE FROM inbox WHERE epoch = ? AND id BETWEEN ? AND ?", (epoch.id, first, last)
-    )
+    def _commit(
+        self, statement: str, row: tuple[object, ...], epoch: Epoch, ids: tuple[int, int]
+    ) -> None:
+        """Name the new file, and delete from the inbox what it holds."""
+        with self._database.turn:
+            with self._database.transaction() as connection:
+                connection.execute(statement, row)
+                deleted = connection.execute(
+                    "DELETE FROM inbox WHERE epoch = ? AND id BETWEEN ? AND ? RETURNING reports",
+                    (epoch.id, *ids),
+                ).fetchall()
+            self._registry.add_pending([(epoch, -sum(reports for (reports,) in deleted))])

@@ -8,7 +8,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ from faintly.wire import report_v1
 REQUEST_BYTES = 16
 TICK_S = 0.25  # how often the keeper looks whether anything is old enough to be sealed
 RETRY_S = 1.0  # how long the keeper waits after a seal failed
+FAILURES = (FaintlyError, sqlite3.Error, OSError)  # of a seal: its reports stay in the inbox
 WAL_BYTES = 64 << 20  # size from which on the write-ahead log is moved into the file
 
 
@@ -95,9 +96,9 @@ class Store:
         recovery.recover(folder, database, self._registry)
         self._access = Credentials(database)
         self._sketches = Sketches(folder, database, limits.sketches)
-        self._sealer = Sealer(folder, database, self._sketches, self.counters)
+        self._sealer = Sealer(folder, database, self._registry, self._sketches, self.counters)
         self._stopping, self._wake = False, threading.Event()
-        self._inbox = Inbox(database, self.counters, self._committed)
+        self._inbox = Inbox(database, self._registry, self.counters, self._committed)
         self._keeper = threading.Thread(target=self._keep, name="keeper", daemon=True)
         self._keeper.start()
 
@@ -121,7 +122,10 @@ class Store:
             raise
 
     def close(self) -> None:
-        """Take nothing more, store what waits, seal everything, and let others have the folder."""
+        """Take nothing more, store what waits, seal everything, and let others have the folder.
+
+        What cannot be sealed, on a full disk for example, stays in the inbox until the next time.
+        """
         if self._stopping:
             return
         self._stopping = True
@@ -132,6 +136,8 @@ class Store:
             self.seal()
             for epoch in list(self._registry.by_id.values()):
                 self._sketches.snapshot(epoch, tail=1)
+        except FAILURES as error:
+            self._failed(error)
         finally:
             self._database.close()
             os.close(self._lock)
@@ -245,7 +251,7 @@ class Store:
             raise Problem(problems.TOO_LARGE, f"a body has at most {self.limits.body_bytes} bytes")
         if self._inbox.waiting >= self.limits.waiting:
             raise Problem(problems.BUSY, "too many requests wait for the disk")
-        if self.inbox_bytes >= self.limits.inbox_bytes:
+        if self._registry.pending_bytes >= self.limits.inbox_bytes:
             raise Problem(problems.BUSY, "too many reports wait to be sealed")
 
     def _check_token(
@@ -273,12 +279,12 @@ class Store:
     @property
     def inbox_bytes(self) -> int:
         """Return the bytes of all reports that are not sealed yet."""
-        return sum(epoch.pending_bytes for epoch in list(self._registry.by_id.values()))
+        return self._registry.pending_bytes
 
     @property
     def inbox_reports(self) -> int:
         """Return the number of reports that are not sealed yet."""
-        return sum(epoch.pending for epoch in list(self._registry.by_id.values()))
+        return self._registry.pending
 
     @property
     def waiting(self) -> int:
@@ -386,8 +392,8 @@ class Store:
 
     # The keeper: a thread that seals, moves the log, and looks for new credentials
 
-    def _committed(self) -> None:
-        if any(self._is_full(epoch) for epoch in list(self._registry.by_id.values())):
+    def _committed(self, epochs: Set[Epoch]) -> None:
+        if any(self._is_full(epoch) for epoch in epochs):
             self._wake.set()
 
     def _is_full(self, epoch: Epoch) -> bool:
@@ -404,11 +410,14 @@ class Store:
             self._wake.clear()
             try:
                 self._work()
-            except (FaintlyError, sqlite3.Error, OSError) as error:
-                # What was acknowledged stays in the inbox until sealing works again.
-                self.counters.failed_seals += 1
-                self.counters.last_failure = str(error)
-                time.sleep(0 if self._stopping else RETRY_S)
+            except FAILURES as error:
+                self._failed(error)
+                if not self._stopping:
+                    time.sleep(RETRY_S)
+
+    def _failed(self, error: Exception) -> None:
+        self.counters.failed_seals += 1
+        self.counters.last_failure = str(error)
 
     def _work(self) -> None:
         for epoch in list(self._registry.by_id.values()):

@@ -1,0 +1,71 @@
+"""Small plans and bodies, and stores that seal only when told."""
+
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from faintly.bench import samples
+from faintly.collector.store import Limits, Store
+from faintly.core import Plan, ReportBatch
+from faintly.mechanisms import mechanism_of
+from faintly.wire import report_v1
+
+QUIET = Limits(seal_s=1e9)  # nothing is sealed unless a test says so
+
+
+@cache
+def table_plan() -> Plan:
+    return samples.one_cell_plan(1000, 64)
+
+
+@pytest.fixture(scope="session")
+def plan() -> Plan:
+    return table_plan()
+
+
+@pytest.fixture(scope="session")
+def direct_plan() -> Plan:
+    return samples.retrieval_plan(1000, 64, 8, "direct")
+
+
+@pytest.fixture(scope="session")
+def other_plan() -> Plan:
+    return samples.open_plan(1000)
+
+
+@pytest.fixture(scope="session")
+def batches_of() -> Callable[..., list[ReportBatch]]:
+    """Return a maker of batches: batches_of(plan, reports, size)."""
+    return lambda plan, reports, size: list(samples.batches(plan, reports, size))
+
+
+@pytest.fixture(scope="session")
+def body_of() -> Callable[[Plan, ReportBatch], bytes]:
+    return lambda plan, batch: report_v1.encode_batch(batch, mechanism_of(plan).layout)
+
+
+@pytest.fixture
+def open_store(tmp_path: Path) -> Iterator[Callable[..., Store]]:
+    """Return an opener of stores, in one folder unless told, closed after the test."""
+    opened = []
+
+    def open_one(folder: Path = tmp_path / "data", limits: Limits = QUIET) -> Store:
+        opened.append(Store.open(folder, limits))
+        return opened[-1]
+
+    yield open_one
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(open_store: Callable[..., Store]) -> Store:
+    return open_store()
+
+
+@pytest.fixture
+def fresh() -> Callable[[], bytes]:
+    return lambda: os.urandom(16)
