@@ -6,9 +6,8 @@ raised, not the message, which could quote the request.
 """
 
 import logging
-import sys
 import traceback
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
 from structlog.typing import EventDict
@@ -16,8 +15,8 @@ from structlog.typing import EventDict
 FRAMES = 12  # of an unexpected error that are shown, innermost last
 
 
-def configure(level: str = "info") -> None:
-    """Send all logs, uvicorn's included, to standard error as JSON lines."""
+def configure(level: str = "info", stream: TextIO | None = None) -> None:
+    """Send all logs, uvicorn's included, to a stream as JSON lines: standard error unless told."""
     shared: list[Any] = [
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -32,7 +31,7 @@ def configure(level: str = "info") -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, _without_message],
@@ -47,7 +46,7 @@ def configure(level: str = "info") -> None:
     root.setLevel(level.upper())
     # What others say at info is about sockets and processes; ours says it once.
     for name in ("uvicorn", "uvicorn.error", "asyncio"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
 
 
 def logger() -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from faintly.engine import Reader
 from faintly.engine.documents import estimate_document, top_document
-from faintly.mechanisms import sketch_shape
+from faintly.engine.files import sketch_shape
 from faintly.wire.sketch_v1 import decode_sketch
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -90,7 +90,9 @@ def test_arrow_holds_the_same_as_json(web, address):
         assert json.loads(table.schema.metadata[b"faintly"]) == plain
 
 
-@pytest.mark.parametrize("accept", ["*/*", "application/json", "text/html, */*;q=0.1", "APPLICATION/JSON"])
+@pytest.mark.parametrize(
+    "accept", ["*/*", "application/json", "text/html, */*;q=0.1", "APPLICATION/JSON"]
+)
 def test_json_is_what_most_get(web, address, accept):
     answer = web("POST", f"{address}/estimates", json={"keys": [1]}, headers={"accept": accept})
     assert answer.headers["content-type"] == "application/json"

@@ -64,9 +64,7 @@ def test_bad_queries_are_refused(web, address, plan, body_of, refused, query, co
     assert pending(web, plan) == 0
 
 
-def test_bad_bodies_are_refused_with_their_reason(
-    web, address, plan, open_plan, body_of, refused
-):
+def test_bad_bodies_are_refused_with_their_reason(web, address, plan, open_plan, body_of, refused):
     good = body_of(plan, 2)
     cases = {
         "TRUNCATED": good[:-1],

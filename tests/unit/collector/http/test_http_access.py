@@ -1,0 +1,212 @@
+"""Who may do what, and which pages may call."""
+
+import pytest
+
+from faintly.collector import access as access_module
+from faintly.collector.access import Access, Pages
+from faintly.collector.problems import Problem
+
+ROLES = ("submit", "read", "admin")
+PAGE = "https://shop.example"
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {secret}"}
+
+
+@pytest.fixture
+def asked(plan, body_of):
+    """Requests that need each role, in an order in which none is in the way of the next."""
+    digest = plan.digest.hex()
+    address = f"/v1/collections/{digest}"
+    return {
+        "submit": [
+            ("POST", f"{address}/reports?request={'0' * 32}", {"content": body_of(plan, 1)})
+        ],
+        "plan": [("GET", f"{address}/plan", {})],
+        "read": [
+            ("GET", "/v1/collections", {}),
+            ("GET", address, {}),
+            ("GET", f"{address}/segments", {}),
+            ("GET", f"{address}/top", {}),
+            ("GET", f"{address}/noise-floor", {}),
+            ("GET", f"{address}/sketch", {}),
+            ("POST", f"{address}/estimates", {"json": {"keys": [1]}}),
+            ("POST", f"{address}/top", {"json": {"candidates": [1]}}),
+            ("POST", f"{address}/history", {"json": {"keys": [1]}}),
+            ("GET", "/metrics", {}),
+        ],
+        "admin": [
+            ("POST", "/v1/collections", {"json": {"plan": plan.document()}}),
+            ("POST", f"{address}/seal", {}),
+            ("PUT", f"{address}/epochs/3", {"json": {"state": "open"}}),
+            ("POST", f"{address}/tokens", {"json": {"count": 1}}),
+            ("POST", f"{address}/close", {}),
+            ("DELETE", f"{address}?confirm={digest}", {}),
+        ],
+    }
+
+
+@pytest.fixture
+def filled(web, plan, body_of):
+    web.create(plan)
+    web.send(plan, body_of(plan, 5))
+    web.store.seal()
+    return web
+
+
+def test_without_credentials_everything_is_open(filled, asked):
+    for requests in asked.values():
+        for method, path, options in requests:
+            assert filled(method, path, **options).status_code in {200, 409}, path
+
+
+@pytest.mark.parametrize("role", [*ROLES, None])
+def test_each_role_opens_its_own(filled, asked, refused, role):
+    secrets = {each: filled.store.add_credential(each, each) for each in ROLES}
+    headers = {} if role is None else bearer(secrets[role])
+    opened = {"read": {"plan", "read"}, "submit": {"plan", "submit"}, None: set()}
+    opens = opened.get(role, {"plan", "read", "admin"})
+    for needed, requests in asked.items():
+        for method, path, options in requests:
+            answer = filled(method, path, headers=headers, **options)
+            if needed in opens:
+                assert answer.status_code in {200, 409}, path
+            elif role is None:
+                refused(answer, 401, "NOT_AUTHORISED")
+                assert answer.headers["www-authenticate"] == "Bearer"
+            else:
+                refused(answer, 403, "NOT_ALLOWED")
+
+
+def test_submitting_is_open_until_a_credential_to_submit_exists(filled, asked):
+    filled.store.add_credential("admin", "a")
+    for needed in ("submit", "plan"):
+        ((method, path, options),) = asked[needed]
+        assert filled(method, path, **options).status_code == 200
+    assert filled("GET", "/v1/collections").status_code == 401
+    assert filled("GET", "/healthz").status_code == filled("GET", "/readyz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Bearer ", "Basic {}", "{}", "Bearer x{}", "Bearer {}x", "Bearer é{}"]
+)
+def test_anything_but_the_secret_is_unknown(filled, refused, header):
+    secret = filled.store.add_credential("read", "r")
+    told = filled(
+        "GET",
+        "/v1/collections",
+        headers={b"authorization": header.format(secret).encode("latin-1")},
+    )
+    refused(told, 401, "NOT_AUTHORISED")
+    assert secret not in told.text
+    assert filled("GET", "/v1/collections", headers=bearer(secret)).status_code == 200
+
+
+class Keyring:
+    def __init__(self) -> None:
+        self.roles: dict[str, str] = {}
+        self.looked = 0
+
+    def credentials(self) -> list[tuple[str, str]]:
+        return [(secret, role) for secret, role in self.roles.items()]
+
+    def role_of(self, secret: str) -> str | None:
+        self.looked += 1
+        return self.roles.get(secret)
+
+
+def test_credentials_are_remembered_for_a_moment_only(monkeypatch):
+    monkeypatch.setattr(access_module, "REFRESH_S", 0.5)
+    now = 0.0
+    keyring = Keyring()
+    access = Access(keyring, clock=lambda: now)
+    access.check(None, "admin")
+    keyring.roles["s"] = "admin"
+    now = 1.0
+    for _ in range(5):
+        access.check(b"Bearer s", "read")
+    assert keyring.looked == 1
+    del keyring.roles["s"]
+    keyring.roles["t"] = "admin"
+    now = 2.0
+    with pytest.raises(Problem):
+        access.check(b"Bearer s", "read")
+
+
+def test_many_guesses_take_no_memory(monkeypatch):
+    monkeypatch.setattr(access_module, "REFRESH_S", 0.5)
+    keyring = Keyring()
+    keyring.roles["s"] = "read"
+    access = Access(keyring, clock=lambda: 0.0)
+    for guess in range(3000):
+        with pytest.raises(Problem):
+            access.check(b"Bearer %d" % guess, "read")
+    assert len(access._known) <= 1024
+
+
+def test_allowed_pages_may_read_answers_and_ask_first(make_web, plan, body_of):
+    web = make_web(cors=(PAGE,))
+    web.create(plan)
+    simple = web.send(plan, body_of(plan, 1), headers={"origin": PAGE})
+    assert simple.status_code == 200
+    assert simple.headers["access-control-allow-origin"] == PAGE
+    assert simple.headers["vary"] == "origin"
+    listed = web("GET", "/v1/collections", headers={"origin": PAGE})
+    assert listed.headers["access-control-allow-origin"] == PAGE
+    refusal = web("GET", "/nothing", headers={"origin": PAGE})
+    assert refusal.headers["access-control-allow-origin"] == PAGE
+    path = f"/v1/collections/{plan.digest.hex()}/reports"
+    asks = {"origin": PAGE, "access-control-request-method": "POST"}
+    asks["access-control-request-headers"] = "faintly-token"
+    first = web("OPTIONS", path, headers=asks)
+    assert first.status_code == 204
+    assert first.headers["access-control-allow-origin"] == PAGE
+    assert "POST" in first.headers["access-control-allow-methods"]
+    assert "faintly-token" in first.headers["access-control-allow-headers"]
+
+
+def test_other_pages_may_not(make_web, plan, body_of, refused):
+    web = make_web(cors=(PAGE,))
+    web.create(plan)
+    evil = {"origin": "https://evil.example"}
+    told = web.send(plan, body_of(plan, 1), headers=evil)
+    refused(told, 403, "NOT_ALLOWED")
+    assert "access-control-allow-origin" not in told.headers
+    asks = evil | {"access-control-request-method": "POST"}
+    refused(web("OPTIONS", "/v1/collections", headers=asks), 403, "NOT_ALLOWED")
+    refused(
+        web("POST", f"/v1/collections/{plan.digest.hex()}/close", headers=evil), 403, "NOT_ALLOWED"
+    )
+    read = web("GET", "/v1/collections", headers=evil)
+    assert "access-control-allow-origin" not in read.headers
+    assert web.store.status(plan.digest).state == "open"
+    assert web.store.status(plan.digest).pending == 0
+
+
+def test_a_page_of_the_same_address_may_call():
+    pages = Pages(())
+    pages.check("POST", b"example.org:8790", b"https://example.org:8790", local=False)
+    with pytest.raises(Problem):
+        pages.check("POST", b"example.org", b"https://example.com", local=False)
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "localhost:8790", "127.0.0.1:1", "[::1]:8790", "[::1]"]
+)
+def test_this_machines_names_are_served(host):
+    Pages(()).check("GET", host.encode(), None, local=True)
+
+
+@pytest.mark.parametrize("host", ["", "evil.example", "evil.example:80", "localhost.evil.example"])
+def test_a_name_pointed_here_is_refused_while_all_is_open(web, plan, body_of, refused, host):
+    web.create(plan)
+    headers = {"host": host}
+    refused(web("GET", "/v1/collections", headers=headers), 403, "NOT_ALLOWED")
+    refused(web.send(plan, body_of(plan, 1), headers=headers), 403, "NOT_ALLOWED")
+
+
+def test_with_credentials_any_name_will_do(filled):
+    secret = filled.store.add_credential("read", "r")
+    headers = bearer(secret) | {"host": "example.org"}
+    assert filled("GET", "/v1/collections", headers=headers).status_code == 200

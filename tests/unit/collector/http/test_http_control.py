@@ -1,0 +1,151 @@
+"""The control plane: collections, errors in one shape, documentation."""
+
+import json
+
+import pytest
+
+from faintly.core import Plan
+
+
+def test_a_collection_lives_and_dies(web, plan, body_of, refused):
+    address = web.create(plan, name="teas", retention="drop", epochs=[2, 1])
+    again = web(
+        "POST",
+        "/v1/collections",
+        json={"plan": plan.document(), "name": "teas", "retention": "drop", "epochs": [1, 2]},
+    )
+    assert again.status_code == 200
+    shown = web("GET", address).json()
+    assert again.json() == shown
+    assert (shown["name"], shown["retention"], shown["state"]) == ("teas", "drop", "open")
+    assert [each["epoch"] for each in shown["epochs"]] == [1, 2]
+    web.send(plan, body_of(plan, 6), params={"epoch": "1"})
+    listed = web("GET", "/v1/collections").json()["collections"]
+    assert [(each["digest"], each["pending"]) for each in listed] == [(plan.digest.hex(), 6)]
+    assert web("POST", f"{address}/seal").json() == {"sealed": 6}
+    closed = web("POST", f"{address}/close").json()
+    assert (closed["state"], closed["reports"], closed["pending"]) == ("closed", 6, 0)
+    told = refused(web("DELETE", address), 400, "BAD_REQUEST")
+    assert "confirm" in told["hint"]
+    refused(web("DELETE", f"{address}?confirm={'0' * 32}"), 400, "BAD_REQUEST")
+    assert web("DELETE", f"{address}?confirm={plan.digest.hex()}").status_code == 200
+    refused(web("GET", address), 404, "UNKNOWN_COLLECTION")
+    assert web("GET", "/v1/collections").json() == {"collections": []}
+
+
+def test_other_settings_for_a_plan_are_a_conflict(web, plan, refused):
+    web.create(plan)
+    other = {"plan": plan.document(), "retention": "drop"}
+    refused(web("POST", "/v1/collections", json=other), 409, "CONFLICT")
+
+
+def test_the_plan_comes_back_to_the_byte(web, plan):
+    address = web.create(plan)
+    answer = web("GET", f"{address}/plan")
+    assert answer.content == plan.canonical
+    assert Plan.from_json(answer.content).digest == plan.digest
+    assert "immutable" in answer.headers["cache-control"]
+    etag = answer.headers["etag"]
+    assert etag == f'"{plan.digest.hex()}"'
+    known = web("GET", f"{address}/plan", headers={"if-none-match": etag})
+    assert (known.status_code, known.content) == (304, b"")
+
+
+def test_segments_are_listed(web, plan, body_of):
+    address = web.create(plan)
+    web.send(plan, body_of(plan, 20))
+    web("POST", f"{address}/seal")
+    (segment,) = web("GET", f"{address}/segments").json()["segments"]
+    assert (segment["epoch"], segment["reports"]) == (0, 20)
+    assert (web.store.folder / segment["file"]).stat().st_size == segment["bytes"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon": "99"},
+        {"epsilon": 1.0},
+        {"format": "faintly-plan/9"},
+        {"mechanism": "none"},
+        {"salt": ""},
+        {"more": 1},
+        {"parameters": {}},
+        {"universe": {"kind": "indexed", "size": -1}},
+    ],
+)
+def test_bad_plans_are_refused(web, plan, refused, change):
+    document = plan.document() | change
+    refused(web("POST", "/v1/collections", json={"plan": document}), 422, "BAD_PLAN")
+    assert web.store.collections() == []
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "code"),
+    [
+        (b"", 422, "INVALID"),
+        (b"{", 400, "BAD_REQUEST"),
+        (b"\xff", 400, "BAD_REQUEST"),
+        (b"[" * 100_000, 400, "BAD_REQUEST"),
+        (b'{"plan": ' + b"1" * 10_000 + b"}", 400, "BAD_REQUEST"),
+        (b"null", 422, "INVALID"),
+        (b'{"plan": {}, "name": 3}', 422, "INVALID"),
+        (b'{"plan": {}, "<b>\\u0000": 3}', 422, "INVALID"),
+        (b'{"plan": {}, "epochs": [-1]}', 422, "INVALID"),
+        (b'{"plan": {}, "period_s": 1e999}', 422, "INVALID"),
+        (b'{"plan": {"a": "\\ud800"}}', 422, "BAD_PLAN"),
+    ],
+)
+def test_bad_bodies_are_refused(web, refused, content, status, code):
+    headers = {"content-type": "application/json"}
+    refused(web("POST", "/v1/collections", content=content, headers=headers), status, code)
+
+
+def test_json_must_be_called_so(web, plan, refused):
+    """A page may send text anywhere without asking; JSON it may not."""
+    body = json.dumps({"plan": plan.document()})
+    for headers in ({}, {"content-type": "text/plain"}):
+        told = web("POST", "/v1/collections", content=body, headers=headers)
+        assert "application/json" in refused(told, 422, "INVALID")["hint"]
+
+
+def test_the_body_of_a_question_has_a_limit_too(make_web, refused):
+    web = make_web(body_bytes=2048)
+    headers = {"content-type": "application/json"}
+    told = web("POST", "/v1/collections", content=bytes(2049), headers=headers)
+    refused(told, 413, "TOO_LARGE")
+    pieces = (b" " * 500 for _ in range(9))
+    refused(web("POST", "/v1/collections", content=pieces, headers=headers), 413, "TOO_LARGE")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/", 404, "NOT_FOUND"),
+        ("GET", "/v1/collections/", 404, "NOT_FOUND"),
+        ("GET", "/<script>", 404, "NOT_FOUND"),
+        ("GET", "/v1/collections/short", 422, "INVALID"),
+        ("GET", f"/v1/collections/{'A' * 32}", 422, "INVALID"),
+        ("GET", f"/v1/collections/{'a' * 32}", 404, "UNKNOWN_COLLECTION"),
+        ("PUT", f"/v1/collections/{'a' * 32}/epochs/x", 422, "INVALID"),
+        ("PATCH", "/v1/collections", 405, "METHOD_NOT_ALLOWED"),
+        ("OPTIONS", "/v1/collections", 405, "METHOD_NOT_ALLOWED"),
+        ("TRACE", "/healthz", 405, "METHOD_NOT_ALLOWED"),
+    ],
+)
+def test_errors_of_the_framework_have_the_same_shape(web, refused, method, path, status, code):
+    told = web(method, path)
+    refused(told, status, code)
+    if status == 405:
+        assert told.headers["allow"]
+
+
+def test_the_documentation_names_every_address(web):
+    document = web("GET", "/openapi.json").json()
+    assert "/v1/collections/{digest}/reports" in document["paths"]
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            assert operation["summary"], (method, path)
+            for status in ("400", "401", "500"):
+                schema = operation["responses"][status]["content"]["application/json"]["schema"]
+                assert schema == {"$ref": "#/components/schemas/Refusal"}, (method, path)
+    assert web("GET", "/docs").status_code == 200
