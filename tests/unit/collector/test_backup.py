@@ -1,0 +1,135 @@
+"""Backups of a store that goes on meanwhile, restores, and exports."""
+
+import stat
+import threading
+
+import pyarrow.parquet as pq
+import pytest
+
+from faintly.collector import backup, fsck
+from faintly.collector.export import export_parquet, export_reports
+from faintly.collector.store import Store
+from faintly.engine import aggregate
+from faintly.engine.files import read_reports
+from faintly.errors import FolderDamaged, InvalidInput
+from faintly.mechanisms import mechanism_of
+from faintly.wire import report_v1
+
+
+@pytest.fixture
+def batches(plan, batches_of):
+    return batches_of(plan, 40, 10)
+
+
+@pytest.mark.parametrize("retention", ["keep", "drop"])
+def test_a_backup_of_a_running_store(
+    store, open_store, tmp_path, plan, batches, body_of, fresh, retention
+):
+    store.create(plan, retention=retention)
+    request = fresh()
+    store.submit(plan.digest, 0, request, body_of(plan, batches[0]))
+    store.seal()
+    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[1]))  # stays in the inbox
+    backup.backup(store.folder, tmp_path / "copy")
+    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[2]))  # after the backup
+    assert fsck.check(tmp_path / "copy").findings == []
+    backup.restore(tmp_path / "copy", tmp_path / "restored")
+    for path in (tmp_path / "restored").rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
+    again = open_store(tmp_path / "restored")
+    assert again.submit(plan.digest, 0, request, body_of(plan, batches[0])) == "replayed"
+    again.seal()
+    assert again.sketch(plan.digest, 0) == aggregate(plan, batches[:2])
+
+
+@pytest.mark.parametrize("retention", ["keep", "drop"])
+def test_backups_while_reports_come_and_are_sealed(
+    open_store, tmp_path, plan, batches, body_of, fresh, retention
+):
+    store = open_store()
+    store.create(plan, retention=retention)
+    stop = threading.Event()
+
+    def send():
+        for _ in range(60):  # in keep mode each seal makes another file to copy
+            if not stop.wait(0.002):
+                store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+                store.seal()
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        for number in range(2):
+            copy = tmp_path / f"copy{number}"
+            backup.backup(store.folder, copy)
+            assert fsck.check(copy).findings == []
+            with Store.open(copy) as again:
+                status = again.status(plan.digest)
+                again.seal()
+                total = status.counted + status.pending
+                expected = aggregate(plan, [batches[0]] * (total // 10))
+                if total:
+                    assert again.sketch(plan.digest, 0) == expected
+    finally:
+        stop.set()
+        sender.join()
+
+
+def test_a_damaged_backup_is_not_restored(store, tmp_path, plan, batches, body_of, fresh):
+    store.create(plan)
+    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    store.seal()
+    backup.backup(store.folder, tmp_path / "copy")
+    (segment,) = (tmp_path / "copy").glob("segments/*/*")
+    data = bytearray(segment.read_bytes())
+    data[50] ^= 1
+    segment.write_bytes(data)
+    with pytest.raises(FolderDamaged, match=r"0-1\.parquet"):
+        backup.restore(tmp_path / "copy", tmp_path / "restored")
+    assert not (tmp_path / "restored").exists()
+
+
+def test_only_an_empty_folder_is_written_to(store, tmp_path):
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "letter").write_text("mine")
+    with pytest.raises(InvalidInput, match="not empty"):
+        backup.backup(store.folder, full)
+    with pytest.raises(InvalidInput, match="not a data folder"):
+        backup.backup(full, tmp_path / "copy")
+    assert [path.name for path in full.iterdir()] == ["letter"]
+
+
+def test_exports_hold_every_sealed_report(store, tmp_path, plan, batches, body_of, fresh):
+    store.create(plan, epochs=(0, 7))
+    for number, batch in enumerate(batches[:3]):
+        store.submit(plan.digest, 7 * (number % 2), fresh(), body_of(plan, batch))
+        store.seal()
+    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[3]))  # not sealed: not exported
+    assert export_reports(store.folder, plan.digest, None, tmp_path / "all.fnt") == 30
+    assert aggregate(plan, read_reports(plan, tmp_path / "all.fnt")) == aggregate(plan, batches[:3])
+    assert export_reports(store.folder, plan.digest, 7, tmp_path / "seven.fnt") == 10
+    assert export_parquet(store.folder, plan.digest, None, tmp_path / "all.parquet") == 30
+    table = pq.read_table(tmp_path / "all.parquet")
+    layout = mechanism_of(plan).layout
+    expected = sorted(
+        (7 * (number % 2), bytes(row))
+        for number, batch in enumerate(batches[:3])
+        for row in report_v1.pack(batch, layout)
+    )
+    assert sorted(zip(*table.to_pydict().values(), strict=True)) == expected
+
+
+def test_what_cannot_be_exported(store, tmp_path, plan, other_plan):
+    store.create(plan)
+    store.create(other_plan, retention="drop")
+    target = tmp_path / "out"
+    with pytest.raises(InvalidInput, match="no sealed reports"):
+        export_reports(store.folder, plan.digest, None, target)
+    with pytest.raises(InvalidInput, match="drops its reports"):
+        export_parquet(store.folder, other_plan.digest, None, target)
+    with pytest.raises(InvalidInput, match="no collection"):
+        export_parquet(store.folder, bytes(16), None, target)
+    with pytest.raises(InvalidInput, match="not a data folder"):
+        export_parquet(tmp_path, plan.digest, None, target)
+    assert not target.exists()
