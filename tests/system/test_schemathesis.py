@@ -52,7 +52,7 @@ def fill(url: str, plan: Plan, headers: dict[str, str]) -> None:
         ("POST", f"{address}/reports?request={os.urandom(16).hex()}", {"content": body}),
         ("POST", f"{address}/seal", {}),
     ):
-        answer = httpx.request(method, path, headers=headers, **options)
+        answer = httpx.request(method, path, headers=headers, timeout=60, **options)
         assert answer.is_success, answer.text
 
 
@@ -74,7 +74,9 @@ def fuzz(folder: Path, url: str, plan: Plan, *options: str) -> None:
         "--seed",
         "1",
         "--max-examples",
-        "12",
+        "10",
+        "--max-time",
+        "20",  # whatever the machine; half of that serves on an idle one
         "--phases",
         "examples,coverage,fuzzing",
         "--generation-database",

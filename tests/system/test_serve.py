@@ -1,0 +1,312 @@
+"""`faintly serve` as a real process, asked over real sockets."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faintly.bench import samples
+from faintly.collector.store import Store
+from faintly.core import Plan
+from faintly.mechanisms import mechanism_of
+from faintly.wire import report_v1
+
+pytestmark = pytest.mark.system
+FAINTLY = [sys.executable, "-c", "from faintly.cli import main; main()"]
+
+
+class Server:
+    """A running collector."""
+
+    def __init__(self, folder: Path, *options: str, **environment: str) -> None:
+        self.folder = folder
+        command = [*FAINTLY, "serve", "--data", str(folder), "--port", "0", "--json", *options]
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=(folder.parent / "log").open("a"),
+            text=True,
+            env=os.environ | environment,
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, (folder.parent / "log").read_text()
+        self.ready = json.loads(line)
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.folder.parent / "log").read_text().splitlines()]
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.ready["port"], timeout=30)
+
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        connection = self.connect()
+        headers = dict(headers or {})
+        if isinstance(body, dict):
+            body, headers["content-type"] = json.dumps(body), "application/json"
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        data = answer.read()
+        connection.close()
+        json_like = answer.getheader("content-type") == "application/json"
+        return answer.status, json.loads(data) if json_like else data
+
+    def stop(self, sign: int = signal.SIGTERM) -> int:
+        self.process.send_signal(sign)
+        return self.process.wait(60)
+
+
+Start = Callable[..., Server]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    running: list[Server] = []
+
+    def run(*options: str, **environment: str) -> Server:
+        running.append(Server(tmp_path / "data", *options, **environment))
+        return running[-1]
+
+    yield run
+    for server in running:
+        server.process.kill()
+        server.process.wait()
+        server.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return samples.one_cell_plan(1000, 64)
+
+
+@pytest.fixture(scope="module")
+def bodies(plan: Plan) -> list[bytes]:
+    layout = mechanism_of(plan).layout
+    return [report_v1.encode_batch(each, layout) for each in samples.batches(plan, 600, 1)]
+
+
+def refuses(*arguments: str) -> str:
+    """Return what the command says when it refuses to start."""
+    done = subprocess.run(
+        [*FAINTLY, "serve", *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    return done.stderr
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_seals_everything_and_ends_with_zero(start, plan, bodies, sign):
+    server = start()
+    assert server.ask("GET", "/healthz") == (200, {"status": "alive"})
+    assert server.ask("GET", "/readyz") == (200, {"status": "ready"})
+    assert server.ask("POST", "/v1/collections", {"plan": plan.document()})[0] == 201
+    address = f"/v1/collections/{plan.digest.hex()}"
+    for body in bodies[:20]:
+        path = f"{address}/reports?request={os.urandom(16).hex()}"
+        assert server.ask("POST", path, body) == (200, {"status": "counted", "reports": 1})
+    assert server.ask("GET", address)[1]["pending"] == 20
+    assert server.stop(sign) == 0
+    again = start()
+    status = again.ask("GET", address)[1]
+    assert (status["reports"], status["pending"]) == (20, 0)
+    assert again.ask("POST", f"{address}/estimates", {"keys": [1]})[1]["reports"] == 20
+    assert again.stop(sign) == 0
+
+
+def test_many_senders_at_once_are_all_counted(start, plan, bodies):
+    server = start()
+    server.ask("POST", "/v1/collections", {"plan": plan.document()})
+    address = f"/v1/collections/{plan.digest.hex()}"
+    bad: list[object] = []
+
+    def send(mine: list[bytes]) -> None:
+        connection = server.connect()
+        for body in mine:
+            connection.request("POST", f"{address}/reports?request={os.urandom(16).hex()}", body)
+            answer = connection.getresponse()
+            seen = answer.read()
+            if answer.status != 200:
+                bad.append(seen)
+        connection.close()
+
+    threads = [threading.Thread(target=send, args=(bodies[n::20],)) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not bad
+    assert server.ask("POST", f"{address}/seal") == (200, {"sealed": len(bodies)})
+    page = server.ask("GET", "/metrics")[1].decode()
+    assert f"faintly_reports_total {len(bodies)}.0" in page
+    requests = [line for line in server.log if line["event"] == "request"]
+    assert {line["route"] for line in requests} == {
+        "/v1/collections",
+        "/v1/collections/{digest}/seal",
+        "/metrics",
+    }
+
+
+def test_a_request_under_way_is_finished_before_the_end(start, plan, bodies):
+    server = start()
+    server.ask("POST", "/v1/collections", {"plan": plan.document()})
+    path = f"/v1/collections/{plan.digest.hex()}/reports?request={'ab' * 16}"
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(bodies[0])}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.ready["port"])) as sender:
+        sender.sendall(head.encode() + bodies[0][:5])
+        server.ask("GET", "/healthz")  # by now the request has begun
+        server.process.send_signal(signal.SIGTERM)
+        sender.sendall(bodies[0][5:])
+        answer = sender.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 200 ") or b"STOPPING" in answer
+    assert server.process.wait(60) == 0
+    with Store.open(server.folder) as store:
+        counted = store.status(plan.digest).counted
+    assert counted == (1 if b"counted" in answer else 0)
+
+
+def test_one_folder_has_one_server(start, tmp_path):
+    start()
+    assert "FolderInUse" in refuses("--data", str(tmp_path / "data"), "--port", "0")
+
+
+def test_a_port_in_use_is_named(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = refuses("--data", str(tmp_path / "d"), "--port", str(port))
+    assert f"port {port}" in said
+    assert "--port" in said
+
+
+def test_it_does_not_listen_to_the_world_without_credentials(start, tmp_path):
+    folder = tmp_path / "data"
+    for options in (("--host", "0.0.0.0"), ("--proxy",)):
+        said = refuses("--data", str(folder), "--port", "0", *options)
+        assert "credential" in said
+        assert "--allow-anyone" in said
+    server = start("--host", "0.0.0.0", "--allow-anyone")
+    assert server.ask("GET", "/v1/collections", headers={"host": "example.org"})[0] == 200
+    assert server.stop() == 0
+    with Store.open(folder) as store:
+        secret = store.add_credential("read", "r")
+        store.add_credential("admin", "a")
+    server = start("--host", "0.0.0.0")
+    assert server.ask("GET", "/v1/collections")[0] == 401
+    header = {"authorization": f"Bearer {secret}"}
+    assert server.ask("GET", "/v1/collections", headers=header)[0] == 200
+    assert secret not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: many\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ],
+)
+def test_what_is_not_http_is_refused_in_the_same_shape(start, request_):
+    server = start()
+    with socket.create_connection(("127.0.0.1", server.ready["port"]), timeout=20) as sender:
+        sender.sendall(request_)
+        answer = b"".join(iter(lambda: sender.recv(65536), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert set(json.loads(body)) == {"code", "message", "hint"}
+    assert server.ask("GET", "/healthz")[0] == 200
+
+
+def test_headers_without_end_are_cut_off(start):
+    server = start()
+    with socket.create_connection(("127.0.0.1", server.ready["port"]), timeout=20) as sender:
+        sender.sendall(b"GET / HTTP/1.1\r\nX: ")
+        # The connection is closed while more comes, so the answer itself may be lost.
+        with pytest.raises(ConnectionError):
+            sender.sendall(b"a" * 2**26)
+    assert server.ask("GET", "/healthz")[0] == 200
+
+
+def test_a_file_and_the_environment_set_it_up(start, tmp_path):
+    file = tmp_path / "faintly.toml"
+    file.write_text('body_bytes = 2000\ncors = ["https://a.example"]\nlog_level = "debug"\n')
+    server = start("--config", str(file), FAINTLY_SERVE_LOG_LEVEL="error")
+    asks = {"origin": "https://a.example", "access-control-request-method": "POST"}
+    assert server.ask("OPTIONS", "/v1/collections", headers=asks)[0] == 204
+    assert server.ask("POST", "/v1/collections", {"plan": {"x": "y" * 2000}})[0] == 413
+    assert server.log == []
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """Write a key and a certificate that it signs itself."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    paths = folder / "cert.pem", folder / "key.pem"
+    paths[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    paths[1].write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return paths
+
+
+def test_tls(start, tmp_path):
+    cert, key = certificate(tmp_path)
+    server = start("--tls-cert", str(cert), "--tls-key", str(key))
+    assert server.ready["url"].startswith("https://")
+    context = ssl.create_default_context(cafile=str(cert))
+    port = server.ready["port"]
+    connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=30)
+    connection.request("GET", "/healthz")
+    assert connection.getresponse().status == 200
+    connection.close()
+    assert server.stop() == 0
+    options = ["--data", str(tmp_path / "other"), "--port", "0"]
+    assert "TLS" in refuses(*options, "--tls-cert", str(key), "--tls-key", str(cert))
+    assert "tls_key" in refuses(*options, "--tls-cert", str(cert))
+
+
+def test_help_stays_quick():
+    """What only the collector needs is imported when it starts."""
+    code = (
+        "import sys; from faintly.cli import app; from typer.testing import CliRunner; "
+        "assert CliRunner().invoke(app, ['serve', '--help']).exit_code == 0; "
+        "print([name for name in sys.argv[1:] if name in sys.modules])"
+    )
+    heavy = ["fastapi", "uvicorn", "pydantic_settings", "structlog", "prometheus_client", "pyarrow"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
