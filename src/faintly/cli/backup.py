@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from faintly.cli.output import Json, emit, say
-from faintly.cli.remote import Folder
+from faintly.cli.remote import Folder, server_extra
 
 Target = Annotated[
     Path, typer.Argument(help="Folder for the copy: empty, or not there yet.", show_default=False)
@@ -19,9 +19,10 @@ def backup(folder: Folder, target: Target, as_json: Json = False) -> None:
     The copy is a folder like the original, credentials and request ids included: fsck reads it,
     and serve runs on it.
     """
-    from faintly.collector.backup import backup as copy
+    with server_extra():
+        from faintly.collector.backup import backup as copy
 
-    size = copy(folder, target)
+        size = copy(folder, target)
     if as_json:
         emit({"folder": str(target), "bytes": size})
     else:
@@ -38,9 +39,10 @@ def restore(
     Reports that were acknowledged after the backup are not in it, and are not sent again by
     themselves.
     """
-    from faintly.collector.backup import restore as copy
+    with server_extra():
+        from faintly.collector.backup import restore as copy
 
-    size = copy(source, folder)
+        size = copy(source, folder)
     if as_json:
         emit({"folder": str(folder), "bytes": size})
     else:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from faintly.cli.output import Json, Output, emit, say
-from faintly.cli.remote import Folder
+from faintly.cli.remote import Folder, server_extra
 
 
 def export(
@@ -22,15 +22,17 @@ def export(
     A name that ends with .parquet gives Parquet with the columns epoch and record; any other
     gives a file of reports, which aggregate reads. Collections that drop their reports have none.
     """
-    from faintly.collector.export import export_parquet, export_reports
     from faintly.errors import InvalidInput
 
     try:
         name = bytes.fromhex(digest)
     except ValueError:
         raise InvalidInput("a digest is written in hexadecimal digits") from None
-    write = export_parquet if output.suffix == ".parquet" else export_reports
-    count = write(folder, name, epoch, output)
+    with server_extra():
+        from faintly.collector.export import export_parquet, export_reports
+
+        write = export_parquet if output.suffix == ".parquet" else export_reports
+        count = write(folder, name, epoch, output)
     if as_json:
         emit({"reports": count, "file": str(output)})
     else:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from faintly.cli.output import Json, emit, say
-from faintly.cli.remote import Folder
+from faintly.cli.remote import Folder, server_extra
 
 
 def fsck(
@@ -24,9 +24,10 @@ def fsck(
     """
     from dataclasses import asdict
 
-    from faintly.collector.fsck import check
+    with server_extra():
+        from faintly.collector.fsck import check
 
-    checked = check(folder, repair=repair)
+        checked = check(folder, repair=repair)
     if as_json:
         emit({**asdict(checked), "sound": checked.sound})
     else:

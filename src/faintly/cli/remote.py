@@ -32,6 +32,19 @@ CaFile = Annotated[
 ]
 
 
+@contextmanager
+def server_extra() -> Iterator[None]:
+    """Say which packages are missing where the collector's are not installed."""
+    from faintly.errors import MissingDependency
+
+    try:
+        yield
+    except ImportError as error:
+        raise MissingDependency(
+            f"the collector needs {error.name}: pip install 'faintly[server]'"
+        ) from None
+
+
 def read_secret(path: Path | None) -> str | None:
     """Return the one line of a secret's file."""
     from faintly.engine.files import read_bytes
