@@ -44,6 +44,9 @@ ODD += ["a" * 300, [], [0], [[]], {}, {"": 0}, "event", "user", "l1:2", "linear"
 ODD += ["table", "direct", "open", "indexed", "names", "signed-binning", "retrieval", "gaussian"]
 
 
+CHANGES = 6  # bytes that say what is replaced in a good document, two for each part
+
+
 def batch(data: bytes) -> None:
     """Decode one batch: as it is, and with a header and a checksum that fit its plan."""
     number = data[0] % len(PLANS) if data else 0
@@ -99,7 +102,8 @@ def sketch(data: bytes) -> None:
     start = sketch_v1.PREFIX.size
     header = changed(json.loads(good[start : start + length]), data)
     text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
-    arrays = good[start + length : -sketch_v1.CHECKSUM_BYTES].lstrip(b"\0")
+    body = start + length + -(start + length) % sketch_v1.ALIGNMENT
+    arrays = good[body : -sketch_v1.CHECKSUM_BYTES]
     padding = bytes(-(start + len(text)) % sketch_v1.ALIGNMENT)
     head = sketch_v1.PREFIX.pack(sketch_v1.MAGIC, sketch_v1.VERSION, len(text))
     sketch_v1.decode_sketch(signed(head + text + padding + arrays), sketch_shape)
@@ -148,7 +152,8 @@ def planted(data: bytes) -> None:
 
 def changed(document: Any, data: bytes) -> Any:
     """Return a JSON document with some of its parts replaced, as the bytes say."""
-    for where, what in zip(data[::2], data[1::2], strict=False):
+    # A few changes at a time: many at once are refused at the first of them.
+    for where, what in zip(data[:CHANGES:2], data[1:CHANGES:2], strict=False):
         places = list(_places(document))
         if not places:
             break
@@ -198,12 +203,15 @@ TARGETS: dict[str, Target] = {
     "query": query,
     **{name: reader(suffix) for name, suffix in FILES.items()},
 }
+CHANGED = [bytes([where, what]) for where in range(0, 30, 5) for what in (8, 200)]
+LINES = [b'{"client": 7, "item": 3, "value": 0.5}', b'{"client": 8, "items": {"a": 1}}']
 TEXTS = {
     "csv": [
         b"client,item,value\n0,3,1\n1,3,0.5\n",
         b"userId,movieId,rating,timestamp\n1,2,3.5,4\n",
     ],
-    "jsonl": [b'{"client": 7, "item": 3, "value": 0.5}\n{"client": 8, "items": {"a": 1}}\n'],
+    # The plan goes by the length, so blanks let each line meet every plan.
+    "jsonl": [line + b" " * blanks for line in LINES for blanks in range(4)],
     "fimi": [b"1 2 3\n\n4 5\n"],
     "query": [b"request=00112233445566778899aabbccddeeff&epoch=7", b"epoch=0&request=" + b"a" * 32],
     "answer": [b'{"code": "BUSY", "message": "m", "hint": "h"}', b'{"status": "counted"}'],
@@ -215,9 +223,10 @@ def examples(name: str) -> list[bytes]:
     if name in TEXTS:
         return TEXTS[name]
     if name == "plan":
-        return [each.canonical for each in PLANS] + [bytes(range(0, 40, 3))]
+        return [each.canonical for each in PLANS] + CHANGED
     if name == "sketch":
-        return [each[: -sketch_v1.CHECKSUM_BYTES] for each in SKETCHES if len(each) < 2**16]
+        small = [each[: -sketch_v1.CHECKSUM_BYTES] for each in SKETCHES if len(each) < 2**16]
+        return small + CHANGED
     whole = [body for each in PLANS for body in empty_reports(each, 1, 3)]
     if name == "file":
         return [*whole, whole[0] + whole[0]]
