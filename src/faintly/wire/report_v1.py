@@ -208,8 +208,15 @@ def read_batches(stream: BinaryIO, plan_digest: bytes, layout: Layout) -> Iterat
 def scan_batches(stream: BinaryIO) -> Iterator[Head]:
     """Yield the header of each batch of a file, checking sizes and checksums but no plan."""
     for head, data in _raw_batches(stream):
-        _check_sum(data)
+        _check_framing(head, data)
         yield head
+
+
+def _check_framing(head: Head, data: bytes) -> None:
+    """Refuse what no plan could have made: without this, nothing would hold any number of reports."""
+    _check_sum(data)
+    if not head.record_bytes:
+        raise ReportRejected(Reject.BAD_HEADER, "records of 0 bytes hold no reports")
 
 
 def resize_batches(stream: BinaryIO, most: int) -> Iterator[bytes]:
@@ -221,7 +228,7 @@ def resize_batches(stream: BinaryIO, most: int) -> Iterator[bytes]:
     first: Head | None = None
     waiting = bytearray()
     for head, data in _raw_batches(stream):
-        _check_sum(data)
+        _check_framing(head, data)
         first = first or head
         if head[:2] != first[:2]:
             raise ReportRejected(Reject.OTHER_PLAN, "the file holds batches of several plans")

@@ -1,6 +1,7 @@
 """A file is pushed once, wherever the push stops; ids are on the disk before anything leaves."""
 
 import json
+import zlib
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from faintly.core import ReportBatch
 from faintly.engine import decode
 from faintly.errors import InvalidInput, Rejected, SendFailed
 from faintly.mechanisms import mechanism_of
+from faintly.wire import report_v1
 from faintly.wire.report_v1 import encode_batch
 
 OPTIONS = {"protect": "event", "epsilon": 1, "sparsity": 2, "clients": 10, "universe": 8}
@@ -146,6 +148,10 @@ def test_files_that_are_none_are_refused(tmp_path, collector):
     mixed = [encode_batch(batch(0, 1), LAYOUT), encode_batch(batch(0, 1, other), LAYOUT)]
     path.write_bytes(b"".join(mixed))
     with pytest.raises(InvalidInput, match="several plans"):
+        push(path, URL, collector)
+    head = report_v1.HEADER.pack(b"FNTR", 1, PLAN.digest, 0, 2**32 - 1)
+    path.write_bytes(head + zlib.crc32(head).to_bytes(4, "little"))
+    with pytest.raises(Rejected, match="BAD_HEADER"):
         push(path, URL, collector)
     path.write_bytes(mixed[0][:-1] + b"\0")
     with pytest.raises(Rejected, match="BAD_CHECKSUM"):
