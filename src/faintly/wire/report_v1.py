@@ -213,7 +213,7 @@ def scan_batches(stream: BinaryIO) -> Iterator[Head]:
 
 
 def _check_framing(head: Head, data: bytes) -> None:
-    """Refuse what no plan could have made: without this, nothing would hold any number of reports."""
+    """Refuse what no plan could have made: nothing at all would hold any number of reports."""
     _check_sum(data)
     if not head.record_bytes:
         raise ReportRejected(Reject.BAD_HEADER, "records of 0 bytes hold no reports")
