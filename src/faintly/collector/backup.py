@@ -1,8 +1,9 @@
 """Backups: a copy of a data folder that is a data folder itself.
 
 The database is copied as of one moment while a collector goes on, then the files that this copy
-names. They never change, but may be deleted meanwhile; then the copy begins again. The database
-gets its name last, so a copy that was interrupted is not taken for a whole one.
+names. They never change, and what the collector replaces meanwhile stays until the copy is made;
+only if a whole collection is deleted does the copy begin again. The database gets its name last,
+so a copy that was interrupted is not taken for a whole one.
 """
 
 import os
@@ -11,12 +12,20 @@ from pathlib import Path
 
 from faintly.collector import fsck
 from faintly.collector.database import BUSY_S, NAME, Database, damaged
-from faintly.collector.disk import PART, Hashing, Stored, make_folder, sync_folder, write_file
+from faintly.collector.disk import (
+    PART,
+    Hashing,
+    Stored,
+    copying,
+    make_folder,
+    sync_folder,
+    write_file,
+)
 from faintly.collector.recovery import named_files
 from faintly.collector.registry import Registry
 from faintly.errors import FolderDamaged, InvalidInput
 
-ATTEMPTS = 20  # a sketch is replaced at most at each seal, and copying is faster than that
+ATTEMPTS = 5  # collections are not deleted all the time
 PIECE = 1 << 20  # bytes copied at a time
 
 
@@ -27,6 +36,11 @@ def backup(folder: Path, target: Path) -> int:
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InvalidInput(f"{target} is not empty; choose another folder")
     make_folder(target)
+    with copying(folder):
+        return _copy(folder, target)
+
+
+def _copy(folder: Path, target: Path) -> int:
     for _ in range(ATTEMPTS):
         copied = _copy_database(folder, target)
         try:

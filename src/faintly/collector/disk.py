@@ -12,6 +12,7 @@ from typing import BinaryIO
 from faintly.errors import FolderInUse
 
 LOCK = "collector.lock"
+COPYING = "copying.lock"
 PART = ".part"  # what a file is called until it is complete
 PIECE = 1 << 20  # bytes read at a time
 CHECKSUM_BYTES = 16
@@ -48,7 +49,8 @@ class Hashing:
 def make_folder(path: Path) -> None:
     """Make a folder that only its owner may look into, and its name durable."""
     if not path.is_dir():
-        path.mkdir(mode=0o700, parents=True)
+        make_folder(path.parent)  # mkdir would let others look into the parents it makes
+        path.mkdir(mode=0o700)
         sync_folder(path.parent)
 
 
@@ -97,6 +99,29 @@ def sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def copying(folder: Path) -> Iterator[None]:
+    """Keep files that the manifest forgets meanwhile, for a copy may still name them."""
+    handle = os.open(folder / COPYING, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(handle)
+
+
+def discard(folder: Path, path: Path) -> None:
+    """Delete a file that the manifest has forgotten; during a copy, leave it to the next start."""
+    handle = os.open(folder / COPYING, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink(missing_ok=True)
+    except BlockingIOError:
+        pass
     finally:
         os.close(handle)
 

@@ -16,6 +16,7 @@ import numpy as np
 from faintly.collector import segments, sketches
 from faintly.collector.counters import Counters
 from faintly.collector.database import Database
+from faintly.collector.disk import discard
 from faintly.collector.registry import Epoch, Registry
 from faintly.collector.sketches import Sketches
 from faintly.core import AnyArray
@@ -102,6 +103,9 @@ class Sealer:
 
     def _keep(self, epoch: Epoch, records: AnyArray, first: int, last: int) -> None:
         number = epoch.last + 1
+        # A sketch that is not in use is brought up to date when it is asked for.
+        in_use = number == 1 or self._sketches.is_loaded(epoch)
+        loaded = self._sketches.load(epoch) if in_use else None
         shuffled = segments.shuffle(records)
         stored = segments.write(segments.path_of(self._folder, epoch, number), epoch, shuffled)
         self.reached("written")
@@ -110,11 +114,9 @@ class Sealer:
         epoch.last, epoch.segments = number, epoch.segments + 1
         epoch.sealed, epoch.bytes = epoch.sealed + len(records), epoch.bytes + stored.size
         self.reached("committed")
-        if number == 1 or self._sketches.is_loaded(epoch):
-            loaded = self._sketches.load(epoch)
-            if loaded.number < number:
-                loaded.aggregator.add(segments.decode(shuffled, epoch.collection))
-                loaded.number = number
+        if loaded is not None:
+            loaded.aggregator.add(segments.decode(shuffled, epoch.collection))
+            loaded.number = number
             self._sketches.snapshot(epoch)
 
     def _drop(self, epoch: Epoch, records: AnyArray, first: int, last: int) -> None:
@@ -132,7 +134,7 @@ class Sealer:
         epoch.sealed, epoch.bytes = sketch.count, stored.size
         self.reached("committed")
         if before:
-            sketches.path_of(self._folder, epoch, before).unlink(missing_ok=True)
+            discard(self._folder, sketches.path_of(self._folder, epoch, before))
 
     def _commit(
         self, statement: str, row: tuple[object, ...], epoch: Epoch, ids: tuple[int, int]

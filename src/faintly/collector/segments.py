@@ -87,7 +87,9 @@ def read(path: Path, epoch: Epoch, stored: Stored) -> AnyArray:
     if problem is not None:
         raise FolderDamaged(f"{path}: {problem}; restore a backup")
     try:
-        table = parquet.read_table(path, memory_map=True)
+        # The simpler read_table would import pandas, where that is installed.
+        with parquet.ParquetFile(path, memory_map=True) as file:
+            table = file.read(use_threads=False)
     except (OSError, pa.ArrowException) as error:
         raise FolderDamaged(f"{path} cannot be read ({error}); restore a backup") from None
     if not table.schema.equals(schema(epoch.collection, epoch.number), check_metadata=True):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from faintly.collector import problems, segments
 from faintly.collector.database import Database
-from faintly.collector.disk import Stored, write_file
+from faintly.collector.disk import Stored, discard, write_file
 from faintly.collector.problems import Problem
 from faintly.collector.registry import Collection, Epoch
 from faintly.core import Sketch
@@ -117,7 +117,7 @@ class Sketches:
             lambda stream: sketch_v1.write_sketch(sketch, stream),  # type: ignore[arg-type]
         )
 
-    def snapshot(self, epoch: Epoch, *, tail: int = TAIL) -> None:
+    def snapshot(self, epoch: Epoch, *, tail: int | None = None) -> None:
         """Write a file of what is in memory, if so many segments came since the last one."""
         with epoch.lock:
             loaded = self._loaded.get(epoch.id)
@@ -125,7 +125,7 @@ class Sketches:
                 return
             found = self._database.rows("SELECT number FROM sketches WHERE epoch = ?", (epoch.id,))
             before = found[0][0] if found else 0
-            if loaded.number - before < tail:
+            if loaded.number - before < (TAIL if tail is None else tail):
                 return
             sketch = loaded.aggregator.sketch()
             stored = self.write(epoch, sketch, loaded.number)
@@ -135,7 +135,7 @@ class Sketches:
                     (epoch.id, loaded.number, sketch.count, stored.size, stored.checksum),
                 )
             if before:
-                path_of(self._folder, epoch, before).unlink(missing_ok=True)
+                discard(self._folder, path_of(self._folder, epoch, before))
 
     def sketch(self, epochs: list[Epoch]) -> Sketch:
         """Return the sketch of all these epochs together."""

@@ -110,7 +110,7 @@ def test_exports_hold_every_sealed_report(store, tmp_path, plan, batches, body_o
     assert aggregate(plan, read_reports(plan, tmp_path / "all.fnt")) == aggregate(plan, batches[:3])
     assert export_reports(store.folder, plan.digest, 7, tmp_path / "seven.fnt") == 10
     assert export_parquet(store.folder, plan.digest, None, tmp_path / "all.parquet") == 30
-    table = pq.read_table(tmp_path / "all.parquet")
+    table = pq.ParquetFile(tmp_path / "all.parquet").read()
     layout = mechanism_of(plan).layout
     expected = sorted(
         (7 * (number % 2), bytes(row))

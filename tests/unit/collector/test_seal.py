@@ -73,7 +73,7 @@ def test_a_segment_holds_the_reports_and_nothing_else(store, plan, batches, body
     path = store.folder / segment.file
     assert (segment.epoch, segment.number, segment.reports) == (4, 1, 40)
     assert segment.bytes == path.stat().st_size
-    table = pq.read_table(path)
+    table = pq.ParquetFile(path).read()
     assert table.column_names == ["record"]
     assert table.schema.metadata == {
         b"faintly.plan": plan.digest.hex().encode(),
@@ -141,7 +141,7 @@ def test_a_snapshot_shortens_the_next_start(open_store, plan, batches, body_of, 
     monkeypatch.setattr(sketches.Sketches, "snapshot", lambda *_, **__: None)
     store.close()
     files = [path.name for path in (store.folder / "sketches").rglob("*.fns")]
-    assert len(files) == 1
+    assert files == ["0-2.fns"]
     read = []
     original = segments.read
     monkeypatch.setattr(
@@ -149,7 +149,7 @@ def test_a_snapshot_shortens_the_next_start(open_store, plan, batches, body_of, 
     )
     again = open_store()
     assert again.sketch(plan.digest, 0) == aggregate(plan, batches[:3])
-    assert read == ["0-3.parquet"] if files == ["0-2.fns"] else read == []
+    assert read == ["0-3.parquet"]
 
 
 def test_more_epochs_than_sketches_in_memory(open_store, plan, batches, body_of, fresh):
