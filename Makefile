@@ -2,6 +2,7 @@
 PYTHON ?= python3
 SEEDS ?= 2 3 4 5 6
 DEMO_ARGS ?=
+FUZZ_SECONDS ?= 10
 REPRODUCE_ARGS ?= all
 BENCHMARKS ?= tables decode clients server stream peers
 
@@ -12,7 +13,7 @@ SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/faintly/kernel
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-numpy sanitize check stat vectors docs cli-reference reproduce bench peers clean
+.PHONY: help demo test test-numpy sanitize fuzz check stat vectors docs cli-reference reproduce bench peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -28,6 +29,9 @@ test-numpy: $(VENV)/dev.stamp ## every test as on a machine without a C compiler
 
 sanitize: $(VENV)/dev.stamp ## the kernels under sanitizers and for each instruction set; needs gcc
 	PYTHON=$(CURDIR)/$(BIN)/python scripts/sanitize.sh --self-test
+
+fuzz: $(VENV)/dev.stamp ## every decoder under a fuzzer: make fuzz FUZZ_SECONDS=600
+	PYTHON=$(CURDIR)/$(BIN)/python scripts/fuzz.sh $(FUZZ_SECONDS)
 
 check: $(VENV)/dev.stamp ## formatting, lint, types, layers and documentation
 	$(BIN)/ruff format --check .

@@ -13,6 +13,7 @@ FaintlyError
 ├── BudgetSpent             the ledger's limits leave no room for another report
 ├── EpochPassed             the clock stands before an epoch that was already reported
 ├── LedgerFailed            the ledger cannot be read, locked or written; nothing was sent
+├── SendFailed              a collector did not take a request; carries its code
 ├── FolderInUse             another collector has the data folder
 ├── FolderDamaged           the data folder lacks, or has changed, what its manifest names
 ├── MissingDependency       an optional package is needed for this
@@ -76,6 +77,17 @@ class EpochPassed(FaintlyError):
 
 class LedgerFailed(FaintlyError):
     """The ledger cannot be read, locked or written; what was charged stays charged."""
+
+
+class SendFailed(FaintlyError):
+    """A collector refused a request or could not be reached; the message holds no bytes of it.
+
+    `code` is the collector's own, such as CLOSED, or one of UNREACHABLE and NOT_A_COLLECTOR.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class FolderInUse(FaintlyError):

@@ -1,9 +1,13 @@
 """The installed command, run as a real process."""
 
 import json
+import os
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,3 +47,76 @@ def faintly(tmp_path: Path) -> Run:
         return Result(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+class Collector:
+    """`faintly serve` on one folder and one port: started, killed and started again."""
+
+    def __init__(self, forks: subprocess.Popen, folder: Path, **settings: object) -> None:
+        self._forks, self.folder = forks, folder
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.settings = folder.with_suffix(".toml")
+        self.settings.write_text("".join(f"{name} = {value}\n" for name, value in settings.items()))
+        self.pid = 0
+
+    def start(self, mutant: str = "") -> "Collector":
+        where = ["serve", "--data", str(self.folder), "--port", str(self.port)]
+        how = ["--config", str(self.settings), "--log-level", "warning", "--json"]
+        self._forks.stdin.write(json.dumps([mutant, *where, *how]) + "\n")
+        self._forks.stdin.flush()
+        self.pid = json.loads(self._forks.stdout.readline())["pid"]
+        assert json.loads(self._forks.stdout.readline())["port"] == self.port
+        return self
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Ask it to end, which seals what is pending."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
+        pid, self.pid = self.pid, 0
+        if not pid:
+            return
+        os.kill(pid, how)
+        give_up = time.monotonic() + 30
+        while _lives(pid):
+            assert time.monotonic() < give_up, "the collector does not end"
+            time.sleep(0.005)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[subprocess.Popen]:
+    """A process that has imported the collector and forks it on request."""
+    command = [sys.executable, str(Path(__file__).parent / "serving.py")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        process.stdin.close()
+
+
+@pytest.fixture
+def collector(forks: subprocess.Popen, tmp_path: Path) -> Iterator[Callable[..., Collector]]:
+    """Return a maker of collectors, all of which end with the test."""
+    made: list[Collector] = []
+
+    def make(folder: Path | None = None, **settings: object) -> Collector:
+        made.append(Collector(forks, folder or tmp_path / "collected", **settings))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.kill()

@@ -7,13 +7,30 @@ import sys
 
 import typer
 
-from faintly.cli import aggregate, audit, encode, inspect, ledger, plan, query, top, version
+from faintly.cli import (
+    aggregate,
+    audit,
+    credential,
+    encode,
+    fsck,
+    inspect,
+    ledger,
+    plan,
+    query,
+    top,
+)
+from faintly.cli import backup as backup_command
 from faintly.cli import bench as bench_command
 from faintly.cli import demo as demo_command
+from faintly.cli import export as export_command
+from faintly.cli import load as load_command
 from faintly.cli import merge as merge_command
+from faintly.cli import push as push_command
 from faintly.cli import reproduce as reproduce_command
 from faintly.cli import serve as serve_command
 from faintly.cli import simulate as simulate_command
+from faintly.cli import token as token_command
+from faintly.cli import version as version_command
 from faintly.cli.output import emit
 from faintly.errors import FaintlyError
 
@@ -37,7 +54,15 @@ app.command()(ledger.ledger)
 app.command()(demo_command.demo)
 app.command()(bench_command.bench)
 app.command()(serve_command.serve)
-app.command()(version.version)
+app.command()(push_command.push)
+app.add_typer(credential.app, name="credential")
+app.command()(token_command.token)
+app.command()(export_command.export)
+app.command()(fsck.fsck)
+app.command()(backup_command.backup)
+app.command()(backup_command.restore)
+app.command()(load_command.load)
+app.command()(version_command.version)
 
 
 def main() -> None:

@@ -208,5 +208,41 @@ def read_batches(stream: BinaryIO, plan_digest: bytes, layout: Layout) -> Iterat
 def scan_batches(stream: BinaryIO) -> Iterator[Head]:
     """Yield the header of each batch of a file, checking sizes and checksums but no plan."""
     for head, data in _raw_batches(stream):
-        _check_sum(data)
+        _check_framing(head, data)
         yield head
+
+
+def _check_framing(head: Head, data: bytes) -> None:
+    """Refuse what no plan could have made: nothing at all would hold any number of reports."""
+    _check_sum(data)
+    if not head.record_bytes:
+        raise ReportRejected(Reject.BAD_HEADER, "records of 0 bytes hold no reports")
+
+
+def resize_batches(stream: BinaryIO, most: int) -> Iterator[bytes]:
+    """Yield the reports of a file, in order, as batches of `most` reports; the last may be smaller.
+
+    Sizes and checksums are checked, and that all batches belong to one plan. What the records
+    say is for whoever knows the plan.
+    """
+    first: Head | None = None
+    waiting = bytearray()
+    for head, data in _raw_batches(stream):
+        _check_framing(head, data)
+        first = first or head
+        if head[:2] != first[:2]:
+            raise ReportRejected(Reject.OTHER_PLAN, "the file holds batches of several plans")
+        waiting += memoryview(data)[HEADER.size : -CHECKSUM_BYTES]
+        size, start = most * first.record_bytes, 0
+        while len(waiting) - start >= size:
+            yield _framed(first, waiting[start : start + size])
+            start += size
+        del waiting[:start]
+    if first is not None and waiting:
+        yield _framed(first, waiting)
+
+
+def _framed(head: Head, records: bytearray) -> bytes:
+    count = len(records) // head.record_bytes
+    body = HEADER.pack(MAGIC, VERSION, head.plan_digest, head.record_bytes, count) + records
+    return body + struct.pack("<I", zlib.crc32(body))

@@ -1,0 +1,234 @@
+"""What is fuzzed: a function of bytes for every decoder, from which only a FaintlyError may come.
+
+A checksum stops a fuzzer at the door, so the targets also put the right one on what they are
+given. What a decoder accepts must encode to the same bytes again.
+"""
+
+import hashlib
+import io
+import json
+import struct
+import tempfile
+import zlib
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from faintly import Plan, aggregate, make_plan
+from faintly.bench.load import empty_reports
+from faintly.client.transport import Answer
+from faintly.collector.ingest import _parse_query as parse_query
+from faintly.core import Universe
+from faintly.data import read_records, to_vectors
+from faintly.engine import decode
+from faintly.engine.files import sketch_shape
+from faintly.errors import FaintlyError
+from faintly.mechanisms import mechanism_of
+from faintly.wire import report_v1, sketch_v1
+
+Target = Callable[[bytes], None]
+SIZES: dict[str, Any] = {"epsilon": 1.0, "sparsity": 3, "clients": 50, "salt": bytes(range(16))}
+# One plan of each shape: a table of cells, a direct one with seeds, names, any string.
+PLANS = [
+    make_plan(protect="event", universe=12, **SIZES),
+    make_plan(protect="user", universe=["a", "b", "c"], **SIZES),
+    make_plan(protect="event", universe=12, mechanism="signed-binning", **SIZES),
+    make_plan(protect="event", universe=Universe.open(), decode="direct", **SIZES),
+]
+LAYOUTS = [mechanism_of(plan).layout for plan in PLANS]
+ODD: list[Any] = [None, True, False, 0, 1, -1, 2**31, 2**63, 2**200, "", "0", "-1", "1e9", "\ud800"]
+ODD += ["a" * 300, [], [0], [[]], {}, {"": 0}, "event", "user", "l1:2", "linear", "prf", "blake2s"]
+ODD += ["table", "direct", "open", "indexed", "names", "signed-binning", "retrieval", "gaussian"]
+
+
+CHANGES = 6  # bytes that say what is replaced in a good document, two for each part
+
+
+def batch(data: bytes) -> None:
+    """Decode one batch: as it is, and with a header and a checksum that fit its plan."""
+    number = data[0] % len(PLANS) if data else 0
+    plan, layout = PLANS[number], LAYOUTS[number]
+    refused(lambda: decode(plan, data[1:]))
+    count = len(data[1:]) // layout.record_bytes
+    records = data[1 : 1 + count * layout.record_bytes]
+    head = (report_v1.MAGIC, report_v1.VERSION, plan.digest, layout.record_bytes)
+    body = report_v1.HEADER.pack(*head, count) + records
+    framed = body + struct.pack("<I", zlib.crc32(body))
+    made = decode(plan, framed)
+    if report_v1.encode_batch(made, layout) != framed:
+        raise AssertionError("a batch that was accepted encodes to other bytes")
+
+
+def record(data: bytes) -> None:
+    """Decode records alone, of every layout."""
+    number = data[0] % len(PLANS) if data else 0
+    plan, layout = PLANS[number], LAYOUTS[number]
+    whole = len(data[1:]) // layout.record_bytes * layout.record_bytes
+    rows = np.frombuffer(data[1 : 1 + whole], dtype=np.uint8).reshape(-1, layout.record_bytes)
+    made = report_v1.unpack(rows, plan.digest, layout)
+    if not np.array_equal(report_v1.pack(made, layout), rows):
+        raise AssertionError("records that were accepted encode to other bytes")
+
+
+def file(data: bytes) -> None:
+    """Read a file of batches, and cut it into others."""
+    refused(lambda: list(report_v1.read_batches(io.BytesIO(data), PLANS[0].digest, LAYOUTS[0])))
+    refused(lambda: list(report_v1.scan_batches(io.BytesIO(data))))
+    cut = b"".join(report_v1.resize_batches(io.BytesIO(data), 1 + len(data) % 3))
+    again = b"".join(report_v1.resize_batches(io.BytesIO(cut), 10**6)) if cut else b""
+    if again != b"".join(report_v1.resize_batches(io.BytesIO(data), 10**6)):
+        raise AssertionError("cutting a file twice changed its reports")
+
+
+def plan(data: bytes) -> None:
+    """Read a plan: as it is, and with parts of a good one replaced."""
+    refused(lambda: mechanism_of(Plan.from_json(data)).guarantee())
+    document = changed(PLANS[len(data) % len(PLANS)].document(), data)
+    made = Plan.from_json(json.dumps(document))
+    mechanism_of(made).guarantee()
+    if Plan.from_json(made.canonical).digest != made.digest:
+        raise AssertionError("a plan that was accepted has two digests")
+
+
+def sketch(data: bytes) -> None:
+    """Read a sketch: as it is, with its checksum put right, and with its header changed."""
+    refused(lambda: sketch_v1.decode_sketch(data, sketch_shape))
+    refused(lambda: sketch_v1.decode_sketch(signed(data), sketch_shape))
+    good = SKETCHES[len(data) % len(SKETCHES)]
+    _, _, length = sketch_v1.PREFIX.unpack_from(good)
+    start = sketch_v1.PREFIX.size
+    header = changed(json.loads(good[start : start + length]), data)
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    body = start + length + -(start + length) % sketch_v1.ALIGNMENT
+    arrays = good[body : -sketch_v1.CHECKSUM_BYTES]
+    padding = bytes(-(start + len(text)) % sketch_v1.ALIGNMENT)
+    head = sketch_v1.PREFIX.pack(sketch_v1.MAGIC, sketch_v1.VERSION, len(text))
+    sketch_v1.decode_sketch(signed(head + text + padding + arrays), sketch_shape)
+
+
+def signed(data: bytes) -> bytes:
+    """Return the bytes of a sketch with the checksum that they ought to have."""
+    return data + hashlib.blake2b(data, digest_size=sketch_v1.CHECKSUM_BYTES).digest()
+
+
+def answer(data: bytes) -> None:
+    """Read what a stranger's server answers."""
+    made = Answer(503, {}, data)
+    if not made.code.isascii() or len(made.code) > 40:
+        raise AssertionError("a code that is not one went through")
+    made.json()
+
+
+def query(data: bytes) -> None:
+    """Read the query of a request that sends reports."""
+    request, epoch = parse_query(data)
+    again = f"request={request.hex()}&epoch={epoch}".encode()
+    if parse_query(again) != (request, epoch):
+        raise AssertionError("a query that was accepted says two things")
+
+
+def reader(suffix: str) -> Target:
+    """Return a target that reads a data file of one kind, up to vectors of a plan."""
+    place = Path(tempfile.mkdtemp(prefix="faintly-fuzz-")) / f"data{suffix}"
+
+    def read(data: bytes) -> None:
+        place.write_bytes(data)
+        found = read_records(place)
+        to_vectors(found, PLANS[len(data) % len(PLANS)])
+
+    return read
+
+
+def planted(data: bytes) -> None:
+    """Decode as `batch` does, with a mistake that a fuzzer must find to be worth its name."""
+    batch(data)
+    first = data[:3]
+    if len(first) == 3 and first[1] == 0x42:
+        raise IndexError("planted")
+
+
+def changed(document: Any, data: bytes) -> Any:
+    """Return a JSON document with some of its parts replaced, as the bytes say."""
+    # A few changes at a time: many at once are refused at the first of them.
+    for where, what in zip(data[:CHANGES:2], data[1:CHANGES:2], strict=False):
+        places = list(_places(document))
+        if not places:
+            break
+        holder, name = places[where % len(places)]
+        if what == 255:
+            del holder[name]
+        else:
+            holder[name] = deepcopy(ODD[what % len(ODD)]) if what < 192 else what - 192
+    return document
+
+
+def _places(document: Any) -> Any:
+    items = document.items() if isinstance(document, dict) else enumerate(document)
+    for name, part in list(items):
+        yield document, name
+        if isinstance(part, dict | list):
+            yield from _places(part)
+
+
+def refused(call: Callable[[], Any]) -> None:
+    """Run what may refuse, so that the next way in is tried as well."""
+    try:
+        call()
+    except FaintlyError:
+        return
+
+
+def _sketches() -> list[bytes]:
+    made = []
+    for each in PLANS:
+        bodies = empty_reports(each, 1, 20)
+        made.append(
+            sketch_v1.encode_sketch(aggregate(each, (decode(each, body) for body in bodies)))
+        )
+    return made
+
+
+SKETCHES = _sketches()
+FILES = {"csv": ".csv", "jsonl": ".jsonl", "fimi": ".fimi"}
+TARGETS: dict[str, Target] = {
+    "batch": batch,
+    "record": record,
+    "file": file,
+    "plan": plan,
+    "sketch": sketch,
+    "answer": answer,
+    "query": query,
+    **{name: reader(suffix) for name, suffix in FILES.items()},
+}
+CHANGED = [bytes([where, what]) for where in range(0, 30, 5) for what in (8, 200)]
+LINES = [b'{"client": 7, "item": 3, "value": 0.5}', b'{"client": 8, "items": {"a": 1}}']
+TEXTS = {
+    "csv": [
+        b"client,item,value\n0,3,1\n1,3,0.5\n",
+        b"userId,movieId,rating,timestamp\n1,2,3.5,4\n",
+    ],
+    # The plan goes by the length, so blanks let each line meet every plan.
+    "jsonl": [line + b" " * blanks for line in LINES for blanks in range(4)],
+    "fimi": [b"1 2 3\n\n4 5\n"],
+    "query": [b"request=00112233445566778899aabbccddeeff&epoch=7", b"epoch=0&request=" + b"a" * 32],
+    "answer": [b'{"code": "BUSY", "message": "m", "hint": "h"}', b'{"status": "counted"}'],
+}
+
+
+def examples(name: str) -> list[bytes]:
+    """Return good inputs of a target, for the fuzzer to start from."""
+    if name in TEXTS:
+        return TEXTS[name]
+    if name == "plan":
+        return [each.canonical for each in PLANS] + CHANGED
+    if name == "sketch":
+        small = [each[: -sketch_v1.CHECKSUM_BYTES] for each in SKETCHES if len(each) < 2**16]
+        return small + CHANGED
+    whole = [body for each in PLANS for body in empty_reports(each, 1, 3)]
+    if name == "file":
+        return [*whole, whole[0] + whole[0]]
+    cut = slice(report_v1.HEADER.size, -report_v1.CHECKSUM_BYTES)
+    return [bytes([number]) + body[cut] for number, body in enumerate(whole)]

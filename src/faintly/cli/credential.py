@@ -1,0 +1,82 @@
+"""faintly credential: who may send to, read from and administer a collector."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from faintly.cli.output import Json, emit, note, say, table
+from faintly.cli.remote import Data
+
+if TYPE_CHECKING:
+    from faintly.collector.credentials import Credentials
+
+app = typer.Typer(
+    help="Who may send to, read from and administer a collector.", no_args_is_help=True
+)
+Label = Annotated[str, typer.Argument(help="A name to remove it by, such as dashboard.")]
+Role = Annotated[
+    str, typer.Option(help="submit, read or admin; admin may read.", show_default=False)
+]
+
+
+@app.command()
+def add(label: Label, data: Data, role: Role, as_json: Json = False) -> None:
+    """Make a credential and print its secret, this once.
+
+    Only a hash is stored. A collector that runs on the folder takes it from the next second on.
+    The first credential ends the time in which everybody on this machine may do everything; one
+    to submit makes senders need one as well.
+    """
+    with _credentials(data, create=True) as credentials:
+        secret = credentials.add(role, label)
+    if as_json:
+        emit({"label": label, "role": role, "secret": secret})
+    else:
+        say(secret)
+        note("this is shown once; keep it in a file that only its user can read")
+
+
+@app.command(name="list")
+def list_(data: Data, as_json: Json = False) -> None:
+    """Show label and role of each credential."""
+    with _credentials(data) as credentials:
+        rows = credentials.labels()
+    if as_json:
+        emit({"credentials": [{"label": label, "role": role} for label, role in rows]})
+    elif rows:
+        table(["label", ""], rows)
+    else:
+        say("no credentials: everybody on this machine may do everything")
+
+
+@app.command()
+def remove(label: Label, data: Data, as_json: Json = False) -> None:
+    """Let a credential open nothing any more, from the next second on."""
+    with _credentials(data) as credentials:
+        credentials.remove(label)
+    if as_json:
+        emit({"removed": label})
+    else:
+        say(f"removed {label}")
+
+
+@contextmanager
+def _credentials(data: Path, create: bool = False) -> Iterator["Credentials"]:
+    """Yield the credentials of a folder, which a collector may be using."""
+    from faintly.collector.credentials import Credentials
+    from faintly.collector.database import NAME, Database
+    from faintly.collector.disk import make_folder
+    from faintly.errors import InvalidInput
+
+    if create:
+        make_folder(data)
+    elif not (data / NAME).is_file():
+        raise InvalidInput(f"{data} is not the folder of a collector")
+    database = Database(data)
+    try:
+        yield Credentials(database)
+    finally:
+        database.close()

@@ -1,0 +1,39 @@
+"""faintly export: the raw reports of a collection, for other programs."""
+
+from typing import Annotated
+
+import typer
+
+from faintly.cli.output import Json, Output, emit, say
+from faintly.cli.remote import Folder, server_extra
+
+
+def export(
+    folder: Folder,
+    digest: Annotated[str, typer.Option(help="The collection.", show_default=False)],
+    output: Output,
+    epoch: Annotated[
+        int | None, typer.Option(min=0, help="One epoch.", show_default="all epochs")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write the sealed reports of a collection, in shuffled order, while a collector runs or not.
+
+    A name that ends with .parquet gives Parquet with the columns epoch and record; any other
+    gives a file of reports, which aggregate reads. Collections that drop their reports have none.
+    """
+    from faintly.errors import InvalidInput
+
+    try:
+        name = bytes.fromhex(digest)
+    except ValueError:
+        raise InvalidInput("a digest is written in hexadecimal digits") from None
+    with server_extra():
+        from faintly.collector.export import export_parquet, export_reports
+
+        write = export_parquet if output.suffix == ".parquet" else export_reports
+        count = write(folder, name, epoch, output)
+    if as_json:
+        emit({"reports": count, "file": str(output)})
+    else:
+        say(f"{count:,} reports in {output}")

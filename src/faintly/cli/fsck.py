@@ -1,0 +1,42 @@
+"""faintly fsck: is everything in a collector's folder as it should be."""
+
+from typing import Annotated
+
+import typer
+
+from faintly.cli.output import Json, emit, say
+from faintly.cli.remote import Folder, server_extra
+
+
+def fsck(
+    folder: Folder,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Repair what can be repaired without losing anything."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Read every report, checksum and sketch of a folder that no collector uses.
+
+    Sketches are built again from the raw reports and compared, integer for integer. Ends with
+    status 1 if anything is wrong. --repair deletes files that nothing names and sketches that
+    the raw reports give again.
+    """
+    from dataclasses import asdict
+
+    with server_extra():
+        from faintly.collector.fsck import check
+
+        checked = check(folder, repair=repair)
+    if as_json:
+        emit({**asdict(checked), "sound": checked.sound})
+    else:
+        for finding in checked.findings:
+            done = "repaired" if finding.repaired else finding.advice
+            say(f"{finding.where}: {finding.what} ({done})")
+        say(
+            f"{checked.collections} collection(s), {checked.sealed:,} sealed reports, "
+            f"{checked.pending:,} pending: {'sound' if checked.sound else 'DAMAGED'}"
+        )
+    if not checked.sound:
+        raise typer.Exit(1)

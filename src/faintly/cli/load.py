@@ -1,0 +1,150 @@
+"""faintly load: how much a collector on this machine bears."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from faintly.cli.output import Json, emit, note, say, table
+from faintly.cli.remote import CredentialFile, Server, connect, read_secret
+
+if TYPE_CHECKING:
+    from faintly.client.transport import Connection
+    from faintly.core import Plan
+
+BATCH_POOL = 4  # distinct large bodies; each request has an id of its own anyway
+SINGLE_POOL = 4096
+
+PlanOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan", help="Make a collection like this plan's, with a salt of its own.", metavar="FILE"
+    ),
+]
+Digest = Annotated[
+    str | None,
+    typer.Option(help="Load this collection, which then holds made-up reports.", metavar="HEX"),
+]
+
+
+def load(
+    server: Server,
+    plan: PlanOption = None,
+    digest: Digest = None,
+    singles: Annotated[bool, typer.Option("--singles", help="One report in a request.")] = False,
+    batch: Annotated[int, typer.Option(min=1, help="Reports in a request.")] = 10_000,
+    rate: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Requests a second; otherwise as many as are answered."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long to send.")] = 10.0,
+    connections: Annotated[int, typer.Option(min=1, max=4096, help="Kept open together.")] = 64,
+    epoch: Annotated[int, typer.Option(min=0, help="The epoch that is loaded.")] = 0,
+    token_file: Annotated[
+        Path | None, typer.Option(help="Single-use tokens, one a line; needs --singles.")
+    ] = None,
+    credential_file: CredentialFile = None,
+    admin_credential_file: Annotated[
+        Path | None,
+        typer.Option(help="File with an admin credential, to make and delete a collection."),
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the collection it made.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Load a collector with valid reports of nobody, and show what it bears.
+
+    Makes a collection of its own and deletes it afterwards. With --digest it loads one that
+    exists: the reports are counted like real ones and cannot be told from them afterwards, so
+    never name a collection that holds people's reports.
+    """
+    from faintly.bench.load import Load, empty_reports, run
+    from faintly.errors import InvalidInput
+
+    tokens = None if token_file is None else token_file.read_text("utf-8").split()
+    if tokens is not None and not singles:
+        raise InvalidInput("a token is good for one report; add --singles")
+    reports, pool = (1, SINGLE_POOL) if singles else (batch, BATCH_POOL)
+    with (
+        connect(server, admin_credential_file, None, 0) as connection,
+        _collection(connection, plan, digest, epoch, keep) as loaded,
+    ):
+        load_ = Load(
+            server=server,
+            digest=loaded.digest.hex(),
+            bodies=empty_reports(loaded, pool, reports),
+            reports=reports,
+            epoch=epoch,
+            connections=connections,
+            seconds=seconds,
+            rate=rate,
+            credential=read_secret(credential_file),
+            tokens=tokens,
+        )
+        measured = run(load_).document()
+    if as_json:
+        emit({"connections": connections, "reports_per_request": reports, **measured})
+    else:
+        _show(measured)
+
+
+@contextmanager
+def _collection(
+    connection: "Connection", plan: Path | None, digest: str | None, epoch: int, keep: bool
+) -> Iterator["Plan"]:
+    """Yield the plan of the collection to load: the one that is named, or one made for this."""
+    import json
+
+    from faintly.client.policy import Policy
+    from faintly.errors import InvalidInput
+
+    if digest is not None:
+        if plan is not None:
+            raise InvalidInput("give --plan or --digest, not both")
+        note("these reports are counted like real ones and stay in the collection")
+        yield connection.plan(digest, Policy.pinned(digest))
+        return
+    made = _fresh(plan)
+    body: dict[str, Any] = {"plan": made.document(), "name": "faintly load", "epochs": [epoch]}
+    headers = {"Content-Type": "application/json"}
+    connection.call("POST", "/v1/collections", json.dumps(body).encode(), headers)
+    name = made.digest.hex()
+    try:
+        yield made
+    finally:
+        if keep:
+            note(f"kept the collection {name}")
+        else:
+            connection.close()  # the server may have closed it while the load ran
+            connection.call("DELETE", f"/v1/collections/{name}?confirm={name}")
+
+
+def _fresh(plan: Path | None) -> "Plan":
+    """Return a plan with a salt of its own, so that no collection of people has its digest."""
+    import os
+    from dataclasses import replace
+
+    from faintly.core.plan import SALT_BYTES
+    from faintly.engine.files import load_plan
+    from faintly.planner import make_plan
+
+    if plan is not None:
+        return replace(load_plan(plan), salt=os.urandom(SALT_BYTES))
+    return make_plan(protect="event", epsilon=1.0, sparsity=8, clients=1_000_000, universe=10_000)
+
+
+def _show(measured: dict[str, Any]) -> None:
+    say(
+        f"{measured['requests']:,} requests with {measured['reports']:,} reports were answered "
+        f"in {measured['seconds']:.1f} s"
+    )
+    rows = [
+        ["requests a second", f"{measured['requests_per_s']:,.0f}"],
+        ["reports a second", f"{measured['reports_per_s']:,.0f}"],
+        ["median latency, ms", f"{measured['p50_ms']:.1f}"],
+        ["99 % below, ms", f"{measured['p99_ms']:.1f}"],
+        ["longest, ms", f"{measured['max_ms']:.1f}"],
+    ]
+    rows += [[f"refused: {code}", f"{count:,}"] for code, count in measured["errors"].items()]
+    table(["", "measured"], rows)

@@ -1,0 +1,89 @@
+"""What the commands around a collector share: folder, address, credential, certificate."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from faintly.client.transport import Connection
+
+Server = Annotated[
+    str,
+    typer.Option(
+        help="The collector's address, such as http://127.0.0.1:8000.", show_default=False
+    ),
+]
+Folder = Annotated[
+    Path, typer.Argument(help="The collector's folder.", file_okay=False, show_default=False)
+]
+Data = Annotated[
+    Path, typer.Option(help="The collector's folder.", file_okay=False, show_default=False)
+]
+CredentialFile = Annotated[
+    Path | None,
+    typer.Option(help="File that holds a credential; a command line would show it to others."),
+]
+CaFile = Annotated[
+    Path | None,
+    typer.Option(help="Certificates to trust for https, instead of the system's (PEM)."),
+]
+
+
+@contextmanager
+def server_extra() -> Iterator[None]:
+    """Say which packages are missing where the collector's are not installed."""
+    from faintly.errors import MissingDependency
+
+    try:
+        yield
+    except ImportError as error:
+        raise MissingDependency(
+            f"the collector needs {error.name}: pip install 'faintly[server]'"
+        ) from None
+
+
+def read_secret(path: Path | None) -> str | None:
+    """Return the one line of a secret's file."""
+    from faintly.engine.files import read_bytes
+    from faintly.errors import InvalidInput
+
+    if path is None:
+        return None
+    text = read_bytes(path).decode("utf-8", "replace").strip()
+    if not text or len(text.split()) != 1:
+        raise InvalidInput(f"{path} must hold one secret and nothing else")
+    return text
+
+
+@contextmanager
+def connect(
+    server: str, credential_file: Path | None, ca_file: Path | None, retries: int
+) -> Iterator["Connection"]:
+    """Yield a connection; a refusal is told with what to do about it."""
+    import ssl
+
+    from faintly.client.transport import Connection
+    from faintly.errors import InvalidInput, SendFailed
+
+    try:
+        tls = None if ca_file is None else ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError):
+        raise InvalidInput(f"{ca_file} does not hold certificates in PEM form") from None
+    secret = read_secret(credential_file)
+    try:
+        with Connection(server, credential=secret, retries=retries, tls=tls) as made:
+            yield made
+    except SendFailed as error:
+        hint = _hint(error.code)
+        raise SendFailed(error.code, f"{error}. {hint}" if hint else str(error)) from None
+
+
+def _hint(code: str) -> str:
+    """Return this program's own advice about a collector's code."""
+    from faintly.collector import problems
+
+    kinds = (kind for kind in vars(problems).values() if isinstance(kind, problems.Kind))
+    return next((kind.hint for kind in kinds if kind.code == code), "")

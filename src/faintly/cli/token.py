@@ -1,0 +1,57 @@
+"""faintly token: single-use rights to send one report."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from faintly.cli.output import Json, emit, say
+from faintly.cli.remote import CaFile, CredentialFile, Server, connect
+
+if TYPE_CHECKING:
+    from faintly.client.transport import Connection
+
+MOST = 10_000  # what a collector issues at a time
+
+
+def token(
+    server: Server,
+    digest: Annotated[str, typer.Option(help="The collection.", show_default=False)],
+    count: Annotated[int, typer.Option(min=1, help="How many.")] = 1,
+    epoch: Annotated[int, typer.Option(min=0, help="The epoch that they are for.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write, readable by you alone.")
+    ] = None,
+    credential_file: CredentialFile = None,
+    ca_file: CaFile = None,
+    as_json: Json = False,
+) -> None:
+    """Issue tokens for a collection that asks for them, one a line, shown this once.
+
+    Each is good for one report of one epoch. Hand one to each person, and do not write down who
+    got which.
+    """
+    with connect(server, credential_file, ca_file, 0) as connection:
+        made = _issue(connection, digest, epoch, count)
+    if output is not None:
+        output.touch(mode=0o600)
+        output.write_text("".join(f"{each}\n" for each in made), encoding="ascii")
+    if as_json:
+        emit({"epoch": epoch, "count": count} | ({} if output else {"tokens": made}))
+    elif output is not None:
+        say(f"{count:,} tokens in {output}")
+    else:
+        say("\n".join(made))
+
+
+def _issue(connection: "Connection", digest: str, epoch: int, count: int) -> list[str]:
+    import json
+
+    path = f"/v1/collections/{digest}/tokens"
+    headers = {"Content-Type": "application/json"}
+    made: list[str] = []
+    while len(made) < count:
+        body = {"epoch": epoch, "count": min(MOST, count - len(made))}
+        answer = connection.call("POST", path, json.dumps(body).encode(), headers)
+        made += answer.json()["tokens"]
+    return made

@@ -1,0 +1,184 @@
+"""A whole file of reports to a collector, so that a crash anywhere counts nothing twice.
+
+Beside the file lies its state: a line that says what is pushed where, one line for the request
+id of each batch, then a line for each batch that the collector acknowledged. The ids reach the
+disk before the first batch leaves. Whoever starts again sends the rest under the same ids, and
+the collector knows those that it has.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from faintly.client.store import Disk
+from faintly.client.transport import REQUEST_BYTES, Connection
+from faintly.errors import InvalidInput, Rejected
+from faintly.wire.report_v1 import resize_batches, scan_batches
+
+STATE_SUFFIX = ".push"
+BATCH = 10_000
+BATCH_BYTES = 4 << 20  # half of what a collector takes at most, unless it is told otherwise
+READY = "ready"
+ANEW = "Deleting it counts the reports anew, those that had arrived a second time"
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What is pushed where: a file, cut in one way, for one epoch of one collector."""
+
+    server: str
+    plan: str
+    epoch: int
+    batch: int
+    reports: int
+    checksum: str
+
+    @property
+    def batches(self) -> int:
+        """Return how many requests it takes."""
+        return -(-self.reports // self.batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What a push did."""
+
+    parcel: Parcel
+    sent: int  # reports that this run sent and the collector counted
+    replayed: int  # reports that it had from an earlier attempt
+    skipped: int  # reports that were acknowledged before this run
+
+
+def push(
+    path: Path,
+    server: str,
+    connection: Connection,
+    *,
+    epoch: int = 0,
+    batch: int | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Pushed:
+    """Send every report of a file that was not acknowledged before; see the module.
+
+    Args:
+        path: the file of reports; its state is kept beside it.
+        server: the address that `connection` leads to, to be remembered in the state.
+        connection: to the collector.
+        epoch: which epoch the reports count for.
+        batch: reports in a request at most; by default 10,000, or fewer that are long.
+        progress: called with the reports done and all of them.
+
+    Raises:
+        InvalidInput: the file cannot be read, another push of it runs, or the state belongs to
+            another file, server, epoch or batch size.
+        SendFailed: as for `Connection.send`; what was acknowledged stays so.
+    """
+    parcel = _parcel(path, server, epoch, batch)
+    state_path = path.with_name(path.name + STATE_SUFFIX)
+    with _locked(state_path), _State(state_path, parcel) as state, _opened(path) as stream:
+        sent = replayed = skipped = 0
+        for number, body in enumerate(resize_batches(stream, parcel.batch)):
+            size = min(parcel.batch, parcel.reports - number * parcel.batch)
+            if number in state.done:
+                skipped += size
+            else:
+                receipt = connection.send(
+                    bytes.fromhex(parcel.plan), body, epoch=epoch, request=state.requests[number]
+                )
+                state.acknowledge(number)
+                replayed += size * receipt.replayed
+                sent += size * (not receipt.replayed)
+            progress(sent + replayed + skipped, parcel.reports)
+    return Pushed(parcel, sent, replayed, skipped)
+
+
+def _parcel(path: Path, server: str, epoch: int, batch: int | None) -> Parcel:
+    with _opened(path) as stream:
+        checksum = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))  # type: ignore[arg-type]  # typeshed asks for a name
+        stream.seek(0)
+        heads = list(scan_batches(stream))
+    if any(head[:2] != heads[0][:2] for head in heads):
+        raise InvalidInput(f"{path} holds batches of several plans; push a file of each")
+    size = batch or max(1, min(BATCH, BATCH_BYTES // max(1, heads[0].record_bytes)))
+    return Parcel(
+        server=server.rstrip("/"),
+        plan=heads[0].plan_digest.hex(),
+        epoch=epoch,
+        batch=size,
+        reports=sum(head.reports for head in heads),
+        checksum=checksum.hexdigest(),
+    )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with path.open("rb") as stream:
+            yield stream
+    except FileNotFoundError:
+        raise InvalidInput(f"there is no file {path}") from None
+    except Rejected as error:
+        error.add_place(path)
+        raise
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    try:
+        with Disk().lock(path, 0.0):
+            yield
+    except TimeoutError:
+        raise InvalidInput(f"another push of this file is running; {path} is locked") from None
+
+
+class _State:
+    """The state file of one push: ids first, acknowledgements as they come."""
+
+    def __init__(self, path: Path, parcel: Parcel) -> None:
+        lines = path.read_text("ascii", "replace").splitlines()
+        if READY not in lines:
+            # No id was used before that line was on the disk, so that ids may be drawn anew.
+            lines = _begin(path, parcel)
+        known = lines.index(READY)
+        try:
+            before = json.loads(lines[0])
+            self.requests = [bytes.fromhex(line) for line in lines[1:known]]
+            # A crash may have cut the last line; without its full stop it does not count.
+            ends = (line[:-1] for line in lines[known + 1 :] if line.endswith("."))
+            self.done = {int(number) for number in ends}
+        except ValueError:
+            raise InvalidInput(f"{path} is damaged. {ANEW}") from None
+        if before != asdict(parcel) or len(self.requests) != parcel.batches:
+            raise InvalidInput(
+                f"{path} belongs to another push: the file, the server, the epoch or --batch "
+                f"differs; repeat that push. {ANEW}"
+            )
+        self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "w")
+        self._file.write("\n")  # ends a line that a crash has cut
+
+    def __enter__(self) -> "_State":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def acknowledge(self, number: int) -> None:
+        """Remember that a batch has arrived; if that is lost, it is sent again and not counted."""
+        self._file.write(f"{number}.\n")
+        self._file.flush()
+
+
+def _begin(path: Path, parcel: Parcel) -> list[str]:
+    ids = [os.urandom(REQUEST_BYTES).hex() for _ in range(parcel.batches)]
+    lines = [json.dumps(asdict(parcel)), *ids, READY]
+    with path.open("w", encoding="ascii") as file:
+        file.write("\n".join(lines) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    Disk().sync_folder(path.parent)
+    return lines

@@ -1,0 +1,323 @@
+"""Plans from a collector and reports to it, over HTTP, with the standard library alone.
+
+A request is named by 16 fresh random bytes, and every retry repeats them, so that the collector
+counts it once however often the network fails. Errors say what the collector's code was, and
+never repeat what was sent or what came back.
+"""
+
+import http.client
+import json
+import os
+import re
+import secrets
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from faintly.client.policy import Policy, admit, read_plan
+from faintly.core import Plan
+from faintly.errors import InvalidInput, PlanRefused, SendFailed
+
+REQUEST_BYTES = 16
+RETRIES = 8  # with the pauses below, a collector may be away for about a minute
+TIMEOUT_S = 30.0
+FIRST_PAUSE_S = 0.25
+LONGEST_PAUSE_S = 30.0
+LONGEST_WISH_S = 300.0  # a Retry-After beyond this is not waited out
+MAX_ANSWER = 64 << 20  # a plan that lists its keys may be large; nothing here is larger
+# Statuses that may pass by themselves. The same request id makes repeating all of them safe.
+PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+CODE = re.compile(r"[A-Z][A-Z_]{0,39}")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a collector answered."""
+
+    status: int
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes
+
+    @property
+    def code(self) -> str:
+        """Return the code of a refusal, or one made of the status where there is none."""
+        found = _object(self.body).get("code")
+        known = isinstance(found, str) and CODE.fullmatch(found)
+        return str(found) if known else f"HTTP_{self.status}"
+
+    def json(self) -> dict[str, Any]:
+        """Return the JSON object of the body, which a collector always sends."""
+        found = _object(self.body)
+        if not found:
+            raise _strange()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a batch that the collector has on its disk."""
+
+    reports: int
+    replayed: bool  # an earlier attempt had arrived, and was counted then
+
+
+class Connection:
+    """One connection to a collector, kept open between requests; for one thread at a time."""
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        credential: str | None = None,
+        retries: int = RETRIES,
+        timeout: float = TIMEOUT_S,
+        tls: ssl.SSLContext | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Name the collector; the connection is made with the first request.
+
+        Args:
+            server: its address, such as https://collect.example or http://127.0.0.1:8000.
+            credential: the secret that it asks of senders, if any.
+            retries: how often a request that failed is sent again, with longer and longer pauses.
+            timeout: seconds to wait for an answer.
+            tls: how to check an https server; by default as the operating system does.
+            pause: how to wait; tests do not.
+        """
+        self._secure, self._host, self._port, self._root = _address(server)
+        self._credential = None if credential is None else _header_text(credential, "credential")
+        self._retries, self._timeout, self._pause = retries, timeout, pause
+        self._tls = tls
+        self._open: http.client.HTTPConnection | None = None
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connection; the next request makes another."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def plan(self, digest: bytes | str, policy: Policy) -> Plan:
+        """Return the plan of a collection, if it has this digest and the policy allows it.
+
+        Raises:
+            PlanRefused: the policy does not allow it, or it is not the plan that was asked for.
+            SendFailed: the collector does not have it, or cannot be reached.
+        """
+        name = digest.lower() if isinstance(digest, str) else digest.hex()
+        answer = self.call("GET", f"{_collection(name)}/plan")
+        plan = read_plan(answer.body)
+        if plan.digest.hex() != name:
+            raise PlanRefused("the collector sent another plan than the one that was asked for")
+        admit(plan, policy)
+        return plan
+
+    def send(
+        self,
+        digest: bytes,
+        body: bytes,
+        *,
+        epoch: int = 0,
+        request: bytes | None = None,
+        token: str | None = None,
+    ) -> Receipt:
+        """Send one batch of reports; returns once the collector has it on its disk.
+
+        Args:
+            digest: the plan of the batch.
+            body: the batch, as `Client.encode` makes it.
+            epoch: which epoch of the collection it counts for.
+            request: the name of this request. None draws a fresh one; pass one that was kept to
+                send again after a crash.
+            token: the single-use token, where the collection asks for one.
+
+        Raises:
+            SendFailed: refused, or unreachable after every retry; then it is not known whether
+                it was counted, and sending it again with the same `request` is safe.
+        """
+        name = os.urandom(REQUEST_BYTES) if request is None else request
+        if len(name) != REQUEST_BYTES:
+            raise InvalidInput(f"a request id has {REQUEST_BYTES} bytes")
+        query = urlencode({"request": name.hex(), "epoch": epoch})
+        headers = {"Content-Type": "application/octet-stream"}
+        if token is not None:
+            headers["Faintly-Token"] = _header_text(token, "token")
+        path = f"{_collection(digest.hex())}/reports?{query}"
+        found = self.call("POST", path, body, headers).json()
+        reports, status = found.get("reports"), found.get("status")
+        # A hotel's log-in page also answers 200; only these words mean that a report was kept.
+        if type(reports) is not int or status not in ("counted", "replayed"):
+            raise _strange()
+        return Receipt(reports, status == "replayed")
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Return the answer to a request, which is repeated while its failure may pass.
+
+        Raises:
+            SendFailed: with the collector's code, or UNREACHABLE.
+        """
+        sent = dict(headers or {})
+        if self._credential is not None:
+            sent["Authorization"] = f"Bearer {self._credential}"
+        for attempt in range(self._retries + 1):
+            last = attempt == self._retries
+            try:
+                answer = self._exchange(method, self._root + path, body, sent)
+            except ssl.SSLCertVerificationError:
+                self.close()
+                raise SendFailed(
+                    "UNREACHABLE", f"the certificate of {self._host} cannot be verified"
+                ) from None
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                if last:
+                    raise _unreachable(self._host, attempt + 1, error) from None
+                self._pause(_pause(attempt))
+                continue
+            if 200 <= answer.status < 300:
+                return answer
+            wish = _wish(answer.headers.get("retry-after", ""))
+            if last or answer.status not in PASSING or wish > LONGEST_WISH_S:
+                raise SendFailed(
+                    answer.code, f"the collector answered {answer.status} {answer.code}"
+                )
+            self._pause(wish + _pause(attempt))
+        raise AssertionError("the last attempt returns or raises")
+
+    def _exchange(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> Answer:
+        if self._open is None:
+            self._open = self._connect()
+        self._open.request(method, path, body, dict(headers))
+        response = self._open.getresponse()
+        content = response.read(MAX_ANSWER + 1)
+        if len(content) > MAX_ANSWER:
+            raise http.client.HTTPException("the answer is too long")
+        if response.length:  # a read with a limit does not tell that the other side hung up
+            raise http.client.IncompleteRead(b"", response.length)
+        names = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, names, content)
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if not self._secure:
+            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+        context = self._tls or ssl.create_default_context()
+        return http.client.HTTPSConnection(
+            self._host, self._port, timeout=self._timeout, context=context
+        )
+
+
+def fetch_plan(
+    server: str,
+    digest: bytes | str,
+    policy: Policy,
+    *,
+    credential: str | None = None,
+    retries: int = RETRIES,
+    timeout: float = TIMEOUT_S,
+) -> Plan:
+    """Return the plan of a collection from its collector, if the policy allows it.
+
+    Args:
+        server: the collector's address.
+        digest: which collection; what the collector sends must have this digest.
+        policy: what the application accepts. `Policy.pinned(digest)` is one only where the
+            digest did not come from the same server.
+        credential: as for a connection.
+        retries: as for a connection.
+        timeout: as for a connection.
+    """
+    made = Connection(server, credential=credential, retries=retries, timeout=timeout)
+    with made as connection:
+        return connection.plan(digest, policy)
+
+
+def send(
+    server: str,
+    digest: bytes,
+    body: bytes,
+    *,
+    epoch: int = 0,
+    request: bytes | None = None,
+    token: str | None = None,
+    credential: str | None = None,
+    retries: int = RETRIES,
+    timeout: float = TIMEOUT_S,
+) -> Receipt:
+    """Send one batch over a connection of its own; see `Connection.send`."""
+    made = Connection(server, credential=credential, retries=retries, timeout=timeout)
+    with made as connection:
+        return connection.send(digest, body, epoch=epoch, request=request, token=token)
+
+
+def _address(server: str) -> tuple[bool, str, int | None, str]:
+    """Return whether it is https, then host, port and the path in front of every other."""
+    try:
+        parts = urlsplit(server)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    plain = not (parts.query or parts.fragment or parts.username or parts.password)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
+        raise InvalidInput(
+            "a server is an address such as https://collect.example or http://host:8000"
+        )
+    return parts.scheme == "https", parts.hostname, port, parts.path.rstrip("/")
+
+
+def _collection(digest: str) -> str:
+    if not re.fullmatch("[0-9a-f]{32}", digest):
+        raise InvalidInput("a plan's digest has 16 bytes, or twice as many hex digits")
+    return f"/v1/collections/{digest}"
+
+
+def _header_text(text: str, what: str) -> str:
+    """Return a secret that may stand in a header; it is never part of a message."""
+    if not (text.isascii() and text.isprintable() and text and " " not in text):
+        raise InvalidInput(f"the {what} holds characters that cannot be sent, or none")
+    return text
+
+
+def _pause(attempt: int) -> float:
+    """Return how long to wait: twice as long each time, and spread, so that no crowd returns."""
+    longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**attempt)
+    return longest * (0.5 + secrets.randbelow(1 << 20) / (1 << 21))
+
+
+def _wish(text: str) -> float:
+    """Return the seconds of a Retry-After header; a date or anything else asks for nothing."""
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0.0
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _strange() -> SendFailed:
+    return SendFailed(
+        "NOT_A_COLLECTOR", "the answer is not a collector's; something else serves this address"
+    )
+
+
+def _unreachable(host: str, attempts: int, error: Exception) -> SendFailed:
+    reason = getattr(error, "strerror", None) or type(error).__name__
+    return SendFailed("UNREACHABLE", f"{host} did not answer ({reason}) in {attempts} attempt(s)")

@@ -1,0 +1,56 @@
+"""A process that forks collectors, on request: everything is imported once, each is its own.
+
+Each line on standard input is a JSON list: the name of a mutant or "", then the arguments of
+`faintly`. Prints the process id of the fork, which then says the rest. The mutants break what the
+crash test must notice; they live here, so that the product has no switch for them.
+"""
+
+import inspect
+import json
+import os
+import signal
+import sys
+
+import faintly.collector.serve  # noqa: F401  what takes long to import
+from faintly.cli import main
+from faintly.collector.store import Store
+
+take = Store.take
+SIGNATURE = inspect.signature(take)
+
+
+def answers_early(*given, **named):
+    """Say "counted" before the reports are on the disk."""
+    call = SIGNATURE.bind(*given, **named)
+    waiter, answer = call.arguments["waiter"], call.arguments["answer"]
+    call.arguments["answer"] = lambda _: None
+    reports = take(*call.args, **call.kwargs)
+    answer([(waiter, "counted")])
+    return reports
+
+
+def forgets_requests(*given, **named):
+    """Take every retry for a request of its own."""
+    call = SIGNATURE.bind(*given, **named)
+    call.arguments["request"] = os.urandom(16)
+    return take(*call.args, **call.kwargs)
+
+
+MUTANTS = {"": take, "answers_early": answers_early, "forgets_requests": forgets_requests}
+
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that are killed
+sys.stdout.write("ready\n")
+sys.stdout.flush()
+for line in sys.stdin:
+    mutant, *arguments = json.loads(line)
+    child = os.fork()
+    if child:
+        continue
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    sys.stdout.write(json.dumps({"pid": os.getpid()}) + "\n")
+    sys.stdout.flush()
+    Store.take = MUTANTS[mutant]
+    sys.argv = ["faintly", *arguments]
+    main()
+    os._exit(0)

@@ -1,0 +1,208 @@
+"""From a plan on a server to estimates from it: 20,000 people in another process."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from faintly import Policy, make_plan
+from faintly.client.transport import fetch_plan
+from faintly.errors import PlanRefused
+
+pytestmark = pytest.mark.system
+CLIENTS, SINGLES, KEYS = 20_000, 400, 24
+FAINTLY = [sys.executable, "-c", "from faintly.cli import main; main()"]
+LEVEL = 1 - 1e-9  # the promise that is tested: all intervals hold, but for one time in 10^9
+
+# The people. Person p holds key j if p mod (j + 2) is 0, up to four of them, with value 1 or -1/2.
+PEOPLE = """
+import json, sys
+from pathlib import Path
+import numpy as np
+from faintly import Client, Policy, VectorBatch, randomize_all
+from faintly.client.transport import Connection, fetch_plan
+from faintly.mechanisms import mechanism_of
+from faintly.primitives.entropy import secure
+from faintly.wire.report_v1 import encode_batch
+
+url, digest, clients, singles, keys, out = sys.argv[1:]
+policy = Policy.within(epsilon=2, units=["event"])
+plan = fetch_plan(url, digest, policy)
+
+def held(person):
+    found = [key for key in range(int(keys)) if person % (key + 2) == 0][:4]
+    return {f"key {key}": 1.0 if key % 3 else -0.5 for key in found}
+
+people = [held(person) for person in range(int(clients))]
+with Connection(url) as connection:
+    client = Client(plan, policy=policy)
+    for items in people[: int(singles)]:
+        connection.send(plan.digest, client.encode(client.report(items)))
+vectors = VectorBatch.of([plan.vector(items) for items in people[int(singles) :]])
+with Path(out).open("wb") as file:
+    for batch in randomize_all(plan, vectors, secure(), secure()):
+        file.write(encode_batch(batch, mechanism_of(plan).layout))
+truth = {f"key {key}": 0.0 for key in range(int(keys))}
+for items in people:
+    for key, value in items.items():
+        truth[key] += value / len(people)
+print(json.dumps(truth))
+"""
+
+
+@pytest.fixture
+def server(tmp_path):
+    """`faintly serve`, as a user starts it."""
+    command = [*FAINTLY, "serve", "--data", str(tmp_path / "data"), "--port", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        yield json.loads(process.stdout.readline())["url"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 0
+
+
+def call(method: str, url: str, document: object = None) -> dict:
+    body = None if document is None else json.dumps(document).encode()
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, body, headers, method=method)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+def created(server: str, **options: object) -> tuple[str, str]:
+    """Return the digest and the address of a new collection."""
+    plan = make_plan(
+        protect="event",
+        epsilon=2.0,
+        sparsity=4,
+        clients=CLIENTS,
+        universe=[f"key {key}" for key in range(KEYS)],
+    )
+    call("POST", f"{server}/v1/collections", {"plan": plan.document(), **options})
+    return plan.digest.hex(), f"{server}/v1/collections/{plan.digest.hex()}"
+
+
+def outside(rows: list[dict], truth: dict[str, float], scale: float = 1.0) -> list[str]:
+    """Return the keys whose true mean is not in the interval for all keys, moved by a scale."""
+    missed = []
+    for row in rows:
+        shift = (scale - 1) * row["mean"]
+        if not row["low_all"] + shift <= truth[row["key"]] <= row["high_all"] + shift:
+            missed.append(row["key"])
+    return missed
+
+
+def test_from_a_plan_to_estimates(server, tmp_path, faintly):
+    digest, collection = created(server)
+    with pytest.raises(PlanRefused, match="policy allows"):
+        fetch_plan(server, digest, Policy.within(epsilon=1, units=["event"]))
+
+    file = tmp_path / "reports.fnt"
+    people = [sys.executable, "-c", PEOPLE, server, digest, str(CLIENTS), str(SINGLES), str(KEYS)]
+    done = subprocess.run([*people, str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    truth = json.loads(done.stdout)
+    pushed = faintly("push", file, "--server", server, "--batch", 3000, "--json").json
+    assert (pushed["sent"], pushed["reports"]) == (CLIENTS - SINGLES, CLIENTS - SINGLES)
+    again = faintly("push", file, "--server", server, "--batch", 3000, "--json").json
+    assert (again["sent"], again["skipped"]) == (0, CLIENTS - SINGLES)
+
+    call("POST", f"{collection}/seal")
+    asked = {"keys": list(truth), "level": LEVEL}
+    found = call("POST", f"{collection}/estimates", asked)
+    assert (found["reports"], found["pending"]) == (CLIENTS, 0)
+    rows = found["estimates"]
+    widest = max(row["high_all"] - row["low_all"] for row in rows)
+    # Chance of a false alarm: 1e-9, by what the intervals promise.
+    assert outside(rows, truth) == []
+    # The mutant is a scale that is wrong by a quarter; the same check must see it.
+    assert outside(rows, truth, scale=1.25)
+    assert widest < 0.25, f"{widest}: intervals that hold everything would show nothing"
+    top = call("GET", f"{collection}/top?count=3")
+    assert [row["key"] for row in top["estimates"]] == sorted(truth, key=truth.get)[: -3 - 1 : -1]
+
+
+def test_a_push_that_is_killed_counts_nothing_twice(server, tmp_path, faintly):
+    digest, collection = created(server, name="killed")
+    file = tmp_path / "reports.fnt"
+    people = [sys.executable, "-c", PEOPLE, server, digest, "3000", "0", str(KEYS), str(file)]
+    subprocess.run(people, capture_output=True, check=True)
+    push = [*FAINTLY, "push", str(file), "--server", server, "--batch", "20"]
+    odds, state, killed = random.Random(1), Path(f"{file}.push"), 0
+    for _ in range(5):
+        process = subprocess.Popen(push, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        before = state.stat().st_size if state.exists() else 0
+        while process.poll() is None and (not state.exists() or state.stat().st_size == before):
+            time.sleep(0.002)  # until it sends
+        time.sleep(odds.uniform(0, 0.1))
+        process.kill()
+        killed += process.wait() == -signal.SIGKILL
+    assert killed >= 2, "the push was over before it could be killed"
+    done = faintly("push", file, "--server", server, "--batch", 20, "--json").json
+    assert done["sent"] + done["replayed"] + done["skipped"] == 3000
+    call("POST", f"{collection}/seal")
+    status = call("GET", collection)
+    assert (status["reports"], status["pending"]) == (3000, 0)
+
+
+def test_the_commands_of_a_folder(server, tmp_path, faintly):
+    """Tokens, load, export, backup, restore and fsck, one after another on one folder."""
+    digest, collection = created(server, tokens=True)
+    data = tmp_path / "data"
+    issued = faintly("token", "--server", server, "--digest", digest, "--count", 50).out.split()
+    assert len(set(issued)) == 50
+    file = tmp_path / "tokens.txt"
+    file.write_text("\n".join(issued))
+    options = ["--server", server, "--singles", "--connections", 4, "--seconds", 60, "--json"]
+    loaded = faintly("load", *options, "--digest", digest, "--token-file", file).json
+    assert (loaded["requests"], loaded["errors"]) == (50, {}), "it ends with the last token"
+
+    own = faintly("load", "--server", server, "--seconds", 0.5, "--batch", 100, "--json").json
+    assert own["reports"] == 100 * own["requests"] > 0
+    assert own["errors"] == {}
+    listed = call("GET", f"{server}/v1/collections")["collections"]
+    assert [each["digest"] for each in listed] == [digest], "what it made is gone"
+
+    call("POST", f"{collection}/seal")
+    export = ["export", data, "--digest", digest, "--json", "-o"]
+    assert faintly(*export, tmp_path / "out.parquet").json["reports"] == 50
+    assert faintly(*export, tmp_path / "out.fnt").json["reports"] == 50
+    faintly("backup", data, tmp_path / "copy", "--json")
+    faintly("restore", tmp_path / "copy", tmp_path / "new", "--json")
+    checked = faintly("fsck", tmp_path / "new", "--json").json
+    assert (checked["sound"], checked["sealed"]) == (True, 50)
+    faintly("fsck", data, status=1)  # a collector uses it
+    segment = next((tmp_path / "new" / "segments").rglob("*.parquet"))
+    damaged = bytearray(segment.read_bytes())
+    damaged[40] ^= 1
+    segment.write_bytes(damaged)
+    assert not faintly("fsck", tmp_path / "new", "--json", status=1).json["sound"]
+
+
+def test_credentials_are_asked_for_once_there_are_any(server, tmp_path, faintly):
+    _, collection = created(server)
+    data = ["--data", tmp_path / "data"]
+    assert call("GET", collection)["reports"] == 0
+    secret = faintly("credential", "add", "me", "--role", "admin", *data).out.strip()
+    time.sleep(2.5)  # a collector looks for new ones about every second
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        call("GET", collection)
+    file = tmp_path / "secret"
+    file.write_text(secret + "\n")
+    digest = collection.rpartition("/")[2]
+    tokens = ["token", "--server", server, "--digest", digest]
+    refused = faintly(*tokens, status=1)
+    assert "NOT_AUTHORISED" in refused.err
+    assert "CONFLICT" in faintly(*tokens, "--credential-file", file, status=1).err  # without tokens
+    assert secret not in refused.err
+    listed = faintly("credential", "list", *data, "--json").json
+    assert listed == {"credentials": [{"label": "me", "role": "admin"}]}
+    faintly("credential", "remove", "me", *data)
+    faintly("credential", "remove", "me", *data, status=1)
+    assert (tmp_path / "data").stat().st_mode & 0o077 == 0
