@@ -138,7 +138,8 @@ def _header(text: bytes) -> Sketch:
     mass, squares = (_number(header[name], name) for name in ("mass", "squares"))
     if mass >= (LIMIT if plan.decode == "table" else 1):
         raise SketchRejected(Reject.BAD_HEADER, "mass is more than such a sketch can have")
-    if _canonical(header) != text:
+    # An escaped half of a surrogate pair reads as text, and cannot be written as UTF-8 again.
+    if b"\\ud" in text.lower() or _canonical(header) != text:
         raise SketchRejected(Reject.BAD_HEADER, "the header is not written canonically")
     return Sketch(plan, _counts(header["reports"], plan), squares, mass)
 
