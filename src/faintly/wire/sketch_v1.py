@@ -68,6 +68,13 @@ def _canonical(header: Any) -> bytes:
     return json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
+def _is_canonical(header: Any, text: bytes) -> bool:
+    try:
+        return _canonical(header) == text
+    except UnicodeEncodeError:  # half of a surrogate pair can be escaped, but not written
+        return False
+
+
 def _padding(header_bytes: int) -> int:
     return -(PREFIX.size + header_bytes) % ALIGNMENT
 
@@ -138,7 +145,7 @@ def _header(text: bytes) -> Sketch:
     mass, squares = (_number(header[name], name) for name in ("mass", "squares"))
     if mass >= (LIMIT if plan.decode == "table" else 1):
         raise SketchRejected(Reject.BAD_HEADER, "mass is more than such a sketch can have")
-    if _canonical(header) != text:
+    if not _is_canonical(header, text):
         raise SketchRejected(Reject.BAD_HEADER, "the header is not written canonically")
     return Sketch(plan, _counts(header["reports"], plan), squares, mass)
 
