@@ -184,8 +184,9 @@ def _dense_curve(shape: Shape, *, squared: bool = False) -> FloatArray:
         law = _binomial_laws(shape.groups, chances[start : start + size])
         survival = np.cumsum(law[:, :0:-1], axis=1)[:, ::-1]  # P(N_t ≥ 1), …, P(N_t ≥ G)
         reached = np.cumsum(survival, axis=1)
-        weights = 2 * levels[start : start + size] - 1 if squared else np.ones(len(reached))
-        total += weights @ reached
+        if squared:
+            reached *= (2 * levels[start : start + size] - 1)[:, None]
+        total += reached.sum(axis=0)  # not a product of matrices, whose last bit varies by machine
     return total
 
 
