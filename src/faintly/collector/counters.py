@@ -1,6 +1,9 @@
 """What a store counts about itself, for whoever measures it. No number tells of one sender."""
 
+import logging
 from dataclasses import dataclass
+
+log = logging.getLogger("faintly.collector")
 
 
 @dataclass(slots=True)
@@ -18,3 +21,10 @@ class Counters:
     seal_s: float = 0.0
     failed_seals: int = 0
     last_failure: str = ""
+
+    def failed(self, what: str, error: Exception) -> None:
+        """Remember a failure; log it once, however often it is repeated."""
+        text = f"{what}: {type(error).__name__}: {error}"
+        if text != self.last_failure:
+            log.error(text)
+        self.last_failure = text

@@ -8,18 +8,30 @@ take turns under a lock of this process; readers have a connection of their own 
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
+from faintly.collector import problems
+from faintly.collector.problems import Problem
 from faintly.errors import FolderDamaged
 
 NAME = "collector.sqlite"
 VERSION = 1
 BUSY_S = 10.0  # how long to wait for another process, such as one that adds a credential
 MOST_ROWS = 256  # rows of one statement: more would not be faster, only larger to prepare
+DISK_CODES = {  # of SQLite: what another disk or another moment would cure
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+}
 PURGED_ROWS = 20_000  # rows deleted in one transaction: some ten milliseconds
 
 # Tables of 16-byte names are clustered by epoch and then by name: nothing in them tells the order
@@ -59,8 +71,10 @@ class Database:
     def __init__(self, folder: Path, name: str = NAME) -> None:
         """Open the file of a folder, or create it; what a crash left is recovered by SQLite."""
         self.path = folder / name
-        # SQLite gives its other files the permissions of this one.
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        if not self.path.exists():
+            # SQLite gives its other files the permissions of this one. A file that is there is
+            # left alone: closing it would take away the locks that this process has on it.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         # Whoever changes what is in memory as well keeps the turn until both agree.
         self.turn, self._read_lock = threading.RLock(), threading.Lock()
         self._connections: list[sqlite3.Connection] = []
@@ -68,19 +82,21 @@ class Database:
             self._writer = self._connect()
             self._prepare()
             self._reader = self._connect()
-            self._keeper = self._connect()
+            self._keeper = self._connect(wait_s=0.0)  # there is always a next time
         except BaseException as error:
             self.close()
             if isinstance(error, sqlite3.DatabaseError):
                 raise damaged(self.path, error) from None
             raise
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, wait_s: float = BUSY_S) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+            self.path, timeout=wait_s, isolation_level=None, check_same_thread=False
         )
         self._connections.append(connection)
         connection.execute("PRAGMA synchronous = FULL")
+        # Deleted reports and request ids are overwritten, not only forgotten.
+        connection.execute("PRAGMA secure_delete = ON")
         # A commit must not pause for a checkpoint; the sealer makes them.
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute(f"PRAGMA journal_size_limit = {2**27}")
@@ -94,6 +110,8 @@ class Database:
                 f"{self.path} has version {version}, and this program knows {VERSION}; "
                 "use the program that wrote it"
             )
+        if version == 0:
+            _check_new(self.path)
         self._writer.execute("PRAGMA journal_mode = WAL")
         if version == 0:
             self._writer.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
@@ -101,7 +119,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection for writing; all of it is on the disk afterwards, or nothing."""
-        with self.turn:
+        with self.turn, _translated(self.path):
             connection = self._writer
             if connection.in_transaction:  # what could not even be rolled back when it failed
                 connection.execute("ROLLBACK")
@@ -117,7 +135,7 @@ class Database:
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Return what a query finds among committed rows."""
-        with self._read_lock:
+        with self._read_lock, _translated(self.path):
             return self._reader.execute(statement, parameters).fetchall()
 
     def wal_bytes(self) -> int:
@@ -137,14 +155,23 @@ class Database:
         with self.turn:
             self._keeper.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
-    def purge(self, table: str, kept: set[int]) -> None:
-        """Delete the rows of all epochs but those kept, a few at a time."""
+    def empty_log(self) -> None:
+        """Move the write-ahead log into the file and cut it: it holds what was deleted since."""
+        self._keeper.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with self.turn:
+            self._keeper.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def purge(self, table: str, kept: Callable[[int], bool]) -> None:
+        """Delete the rows of all epochs but those kept, a few at a time.
+
+        Each epoch is asked for when its rows were seen, since more may have been opened by then.
+        """
         last = -1
         while (found := self.rows(f"SELECT min(epoch) FROM {table} WHERE epoch > ?", (last,)))[0][  # noqa: S608
             0
         ] is not None:
             last = found[0][0]
-            if last not in kept:
+            if not kept(last):
                 self._purge_epoch(table, last)
 
     def _purge_epoch(self, table: str, epoch: int) -> None:
@@ -167,6 +194,30 @@ class Database:
         """Close every connection; the last one moves the log into the file."""
         for connection in reversed(self._connections):
             connection.close()
+
+
+def _check_new(path: Path) -> None:
+    """Refuse to begin anew beside sealed files: nothing would name them, so all would go."""
+    found = [each for name in ("segments", "sketches") for each in path.parent.glob(f"{name}/*/*")]
+    if any(each.suffix != ".part" for each in found):
+        raise FolderDamaged(
+            f"{path} is missing or empty, and there are sealed files beside it; "
+            "put it back, or restore a backup into a new folder"
+        )
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """Turn what SQLite raises into what a caller can act on."""
+    try:
+        yield
+    except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
+        raise
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in DISK_CODES:
+            why = f"the disk is full or failed ({error})"
+            raise Problem(problems.CANNOT_STORE, why) from error
+        raise damaged(path, error) from error
 
 
 def damaged(path: Path, error: Exception) -> FolderDamaged:

@@ -4,11 +4,13 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from faintly.collector import problems
+from faintly.collector.problems import Problem
 from faintly.errors import FolderInUse
 
 LOCK = "collector.lock"
@@ -56,9 +58,9 @@ def make_folder(path: Path) -> None:
 
 def write_file(path: Path, write: Callable[[Hashing], object]) -> Stored:
     """Create a file by a function that writes it; returns once it is on the disk under its name."""
-    make_folder(path.parent)
     part = path.with_name(path.name + PART)
     try:
+        make_folder(path.parent)
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as stream:
             hashing = Hashing(stream)
@@ -67,8 +69,11 @@ def write_file(path: Path, write: Callable[[Hashing], object]) -> Stored:
             os.fsync(stream.fileno())
         part.rename(path)
         sync_folder(path.parent)
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            reason = f"{path.name} cannot be written: {error.strerror}"
+            raise Problem(problems.CANNOT_STORE, reason) from error
         raise
     return hashing.stored
 
@@ -115,15 +120,17 @@ def copying(folder: Path) -> Iterator[None]:
 
 
 def discard(folder: Path, path: Path) -> None:
-    """Delete a file that the manifest has forgotten; during a copy, leave it to the next start."""
-    handle = os.open(folder / COPYING, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink(missing_ok=True)
-    except BlockingIOError:
-        pass
-    finally:
-        os.close(handle)
+    """Delete a file that the manifest has forgotten, or leave it to the next start.
+
+    It is left during a copy, and where it cannot be deleted: what was committed stays committed.
+    """
+    with suppress(OSError):
+        handle = os.open(folder / COPYING, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink(missing_ok=True)
+        finally:
+            os.close(handle)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import numpy as np
 from faintly.collector import segments, sketches
 from faintly.collector.database import NAME, Database
 from faintly.collector.disk import Stored, file_problem, locked
+from faintly.collector.problems import Problem
 from faintly.collector.recovery import forget_sketch, stray_files
 from faintly.collector.registry import Epoch, Registry
 from faintly.core import ReportBatch, Sketch
@@ -60,7 +61,7 @@ def check(folder: Path, *, repair: bool = False) -> Checked:
         try:
             with Database(folder) as database:
                 _Check(folder, database, checked, repair).everything()
-        except (FolderDamaged, sqlite3.DatabaseError) as error:
+        except (FolderDamaged, Problem, sqlite3.DatabaseError) as error:
             checked.findings.append(Finding(where=NAME, what=str(error), advice=RESTORE))
     return checked
 

@@ -13,6 +13,7 @@ import threading
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +71,7 @@ class Inbox:
         self._database, self._registry = database, registry
         self._counters, self._committed = counters, committed
         self._waiting: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
+        self._closed = False  # True once nobody takes what waits any more
         self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
         self._thread.start()
 
@@ -81,11 +83,24 @@ class Inbox:
     def submit(self, submission: Submission) -> None:
         """Let a submission wait for the next commit."""
         self._waiting.put(submission)
+        if self._closed:
+            self._refuse()
 
     def close(self) -> None:
-        """Store what waits, and stop."""
+        """Store what waits, and stop; what comes too late is refused, here or where it comes."""
         self._waiting.put(None)
         self._thread.join()
+        self._closed = True
+        self._refuse()
+
+    def _refuse(self) -> None:
+        late = []
+        with suppress(queue.Empty):
+            while True:
+                late.append(self._waiting.get_nowait())
+        taken = [each for each in late if each is not None]
+        problem = Problem(problems.STOPPING, "the collector is stopping")
+        self._answer(taken, [problem] * len(taken))
 
     def _run(self) -> None:
         while (group := self._take())[-1] is not None:
@@ -113,10 +128,13 @@ class Inbox:
             outcomes = self._commit(taken)
         except Exception as error:  # the thread must live on, and every waiter have an answer
             self._counters.failed_commits += 1
-            self._counters.last_failure = str(error)
+            self._counters.failed("a commit failed", error)
             why = "the disk is full or failed"
             problem = Problem(problems.CANNOT_STORE, f"the reports could not be stored: {why}")
             outcomes = [problem] * len(taken)
+        self._answer(taken, outcomes)
+
+    def _answer(self, taken: Sequence[Submission], outcomes: Sequence[Outcome]) -> None:
         answers: dict[Answer, list[tuple[object, Outcome]]] = defaultdict(list)
         for each, outcome in zip(taken, outcomes, strict=True):
             answers[each.answer].append((each.waiter, outcome))
@@ -124,7 +142,7 @@ class Inbox:
             try:
                 answer(pairs)
             except Exception as error:  # nobody is left to hear it, which is no reason to stop
-                self._counters.last_failure = f"an answer was not delivered: {error}"
+                self._counters.failed("an answer was not delivered", error)
 
     def _commit(self, group: Sequence[Submission]) -> Sequence[Outcome]:
         with self._database.turn:

@@ -18,8 +18,6 @@ from faintly.errors import FolderDamaged
 def recover(folder: Path, database: Database, registry: Registry) -> None:
     """Delete what nothing names, and check that everything named is there."""
     named = named_files(folder, database, registry)
-    for path in stray_files(folder, set(named)):
-        path.unlink()
     for path, file in named.items():
         found = path.stat().st_size if path.is_file() else None
         if found == file.stored.size:
@@ -32,6 +30,9 @@ def recover(folder: Path, database: Database, registry: Registry) -> None:
             f"{path} {'is missing' if found is None else size}; "
             "run faintly fsck, or restore a backup into a new folder"
         )
+    # Last, for what has no name may be wanted by whoever looks into the damage.
+    for path in stray_files(folder, set(named)):
+        path.unlink()
     purge(database, registry)
 
 
@@ -86,6 +87,10 @@ def delete_files(folder: Path, collection: Collection) -> None:
 
 def purge(database: Database, registry: Registry) -> None:
     """Delete request ids and tokens of epochs that take nothing more."""
-    kept = {epoch.id for epoch in list(registry.by_id.values()) if epoch.state != CLOSED}
+
+    def is_kept(key: int) -> bool:
+        epoch = registry.by_id.get(key)
+        return epoch is not None and epoch.state != CLOSED
+
     for table in ("requests", "tokens"):
-        database.purge(table, kept)
+        database.purge(table, is_kept)

@@ -97,15 +97,14 @@ class Registry:
             )
         self.by_id: dict[int, Epoch] = {}
         self.pending = self.pending_bytes = 0  # of all epochs
-        for key, owner, number, state in database.rows(
-            "SELECT id, collection, number, state FROM epochs ORDER BY collection, number"
-        ):
-            epoch = Epoch(key, by_id[owner], number, state)
-            self.by_id[key] = by_id[owner].epochs[number] = epoch
         try:
+            for key, owner, number, state in database.rows(
+                "SELECT id, collection, number, state FROM epochs ORDER BY collection, number"
+            ):
+                self._add(Epoch(key, by_id[owner], number, state))
             self._count()
         except KeyError:
-            raise FolderDamaged(f"{database.path} names epochs that it does not have") from None
+            raise FolderDamaged(f"{database.path} names what it does not have") from None
 
     def _count(self) -> None:
         """Read how much each epoch has sealed and pending."""
@@ -247,6 +246,9 @@ class Registry:
 
     def _open_by_clock(self, collection: Collection, number: int) -> Epoch:
         with self._lock:
+            self._check_there(collection)
+            if collection.closed:
+                raise Problem(problems.CLOSED, "the collection is closed")
             return collection.epochs.get(number) or self._open(collection, number, TIMED)
 
     def close_epoch(self, epoch: Epoch) -> None:
@@ -262,18 +264,26 @@ class Registry:
             epoch.state = state
 
     def close_collection(self, collection: Collection) -> None:
-        """Let a collection take nothing more."""
-        with self._lock:
+        """Let a collection and all its epochs take nothing more."""
+        with self._lock, self._database.turn:
+            self._check_there(collection)
             with self._database.transaction() as connection:
+                key = (collection.id,)
+                connection.execute("UPDATE collections SET closed = 1 WHERE id = ?", key)
                 connection.execute(
-                    "UPDATE collections SET closed = 1 WHERE id = ?", (collection.id,)
+                    f"UPDATE epochs SET state = '{CLOSED}' WHERE collection = ?",  # noqa: S608
+                    key,
                 )
             collection.closed = True
+            for epoch in collection.epochs.values():
+                if epoch.state in TAKING:
+                    epoch.state = CLOSING
 
     def forget(self, collection: Collection) -> None:
         """Delete a collection from the database and from memory; its files have no name then."""
-        epochs = list(collection.epochs.values())
         with self._lock, self._database.turn:
+            self._check_there(collection)
+            epochs = list(collection.epochs.values())
             with self._database.transaction() as connection:
                 for epoch in epochs:
                     for table in ("inbox", "segments", "sketches"):
@@ -286,8 +296,13 @@ class Registry:
             self.add_pending((epoch, -epoch.pending) for epoch in epochs)
             del self.collections[collection.digest]
             for epoch in epochs:
-                epoch.state = CLOSED  # for submissions that already wait
+                epoch.state, epoch.sealed = CLOSED, 0  # for whoever already waits
                 del self.by_id[epoch.id]
+
+    def _check_there(self, collection: Collection) -> None:
+        """Refuse what waited while another deleted the collection, or created it anew."""
+        if self.collections.get(collection.digest) is not collection:
+            raise Problem(problems.UNKNOWN_COLLECTION, "the collection was deleted")
 
 
 def _insert(

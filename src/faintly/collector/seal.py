@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from faintly.collector import segments, sketches
+from faintly.collector import problems, segments, sketches
 from faintly.collector.counters import Counters
 from faintly.collector.database import Database
 from faintly.collector.disk import discard
+from faintly.collector.problems import Problem
 from faintly.collector.registry import Epoch, Registry
 from faintly.collector.sketches import Sketches
 from faintly.core import AnyArray
@@ -79,8 +80,8 @@ class Sealer:
         total = 0
         most = min(MOST_REPORTS, MOST_BYTES // epoch.collection.record_bytes)
         for key, reports in self._database.rows(
-            "SELECT id, reports FROM inbox WHERE epoch = ? AND id <= ? ORDER BY id",
-            (epoch.id, last),
+            "SELECT id, reports FROM inbox WHERE epoch = ? AND id <= ? ORDER BY id LIMIT ?",
+            (epoch.id, last, most),
         ):
             total += reports
             if chosen and total > most:
@@ -110,7 +111,8 @@ class Sealer:
         stored = segments.write(segments.path_of(self._folder, epoch, number), epoch, shuffled)
         self.reached("written")
         row = (epoch.id, number, len(records), stored.size, stored.checksum)
-        self._commit("INSERT INTO segments VALUES (?, ?, ?, ?, ?)", row, epoch, (first, last))
+        insert = "INSERT INTO segments VALUES (?, ?, ?, ?, ?)"
+        self._commit(insert, row, epoch, (first, last), len(records))
         epoch.last, epoch.segments = number, epoch.segments + 1
         epoch.sealed, epoch.bytes = epoch.sealed + len(records), epoch.bytes + stored.size
         self.reached("committed")
@@ -127,9 +129,8 @@ class Sealer:
         stored = self._sketches.write(epoch, sketch, number)
         self.reached("written")
         row = (epoch.id, number, sketch.count, stored.size, stored.checksum)
-        self._commit(
-            "INSERT OR REPLACE INTO sketches VALUES (?, ?, ?, ?, ?)", row, epoch, (first, last)
-        )
+        insert = "INSERT OR REPLACE INTO sketches VALUES (?, ?, ?, ?, ?)"
+        self._commit(insert, row, epoch, (first, last), len(records))
         before, epoch.last, loaded.number = epoch.last, number, number
         epoch.sealed, epoch.bytes = sketch.count, stored.size
         self.reached("committed")
@@ -137,9 +138,14 @@ class Sealer:
             discard(self._folder, sketches.path_of(self._folder, epoch, before))
 
     def _commit(
-        self, statement: str, row: tuple[object, ...], epoch: Epoch, ids: tuple[int, int]
+        self,
+        statement: str,
+        row: tuple[object, ...],
+        epoch: Epoch,
+        ids: tuple[int, int],
+        reports: int,
     ) -> None:
-        """Name the new file, and delete from the inbox what it holds."""
+        """Name the new file, and delete from the inbox what it holds: all of it, or nothing."""
         with self._database.turn:
             with self._database.transaction() as connection:
                 connection.execute(statement, row)
@@ -147,4 +153,8 @@ class Sealer:
                     "DELETE FROM inbox WHERE epoch = ? AND id BETWEEN ? AND ? RETURNING reports",
                     (epoch.id, *ids),
                 ).fetchall()
-            self._registry.add_pending([(epoch, -sum(reports for (reports,) in deleted))])
+                if sum(count for (count,) in deleted) != reports:
+                    raise Problem(
+                        problems.CONFLICT, f"epoch {epoch.number} was deleted while it was sealed"
+                    )
+            self._registry.add_pending([(epoch, -reports)])

@@ -5,6 +5,7 @@ and the rest is added from the segments. Where they are dropped, the file is all
 """
 
 import hashlib
+import secrets
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -42,6 +43,8 @@ class Sketches:
     def __init__(self, folder: Path, database: Database, most: int) -> None:
         self._folder, self._database, self._most = folder, database, most
         self._lock = threading.Lock()
+        # A folder that was restored may count other reports under the same numbers.
+        self._opened = secrets.token_hex(8)
         self._loaded: OrderedDict[int, Loaded] = OrderedDict()
         self._merged: OrderedDict[bytes, tuple[str, Reader]] = OrderedDict()
 
@@ -62,6 +65,12 @@ class Sketches:
             while len(self._loaded) > self._most:
                 self._loaded.popitem(last=False)
         return loaded
+
+    def _sealed(self, epoch: Epoch) -> Loaded:
+        """Return the sketch of an epoch that was not deleted while somebody waited for its lock."""
+        if not epoch.sealed:
+            raise Problem(problems.NO_REPORTS, "no reports were sealed yet")
+        return self.load(epoch)
 
     def let_go(self, epoch: Epoch) -> None:
         """Forget what is in memory; the disk knows."""
@@ -142,7 +151,7 @@ class Sketches:
         merged: Sketch | None = None
         for epoch in epochs:
             with epoch.lock:
-                mine = self.load(epoch).aggregator.sketch()
+                mine = self._sealed(epoch).aggregator.sketch()
             merged = mine if merged is None else merged.merge(mine)
         if merged is None:
             raise Problem(problems.NO_REPORTS, "no reports were sealed yet")
@@ -152,12 +161,12 @@ class Sketches:
         """Return a reader of all these epochs together, and the version of what it read."""
         if len(epochs) == 1:
             with epochs[0].lock:
-                reader = self.load(epochs[0]).aggregator.reader(level)
-                return reader, version_of(epochs)
+                reader = self._sealed(epochs[0]).aggregator.reader(level)
+                return reader, self.version(epochs)
         if not epochs:
             raise Problem(problems.NO_REPORTS, "no reports were sealed yet")
         collection = epochs[0].collection
-        version = version_of(epochs)  # taken first: at worst the reader knows more than it says
+        version = self.version(epochs)  # taken first: at worst the reader knows more than it says
         with self._lock:
             kept = self._merged.get(collection.digest)
         if kept is None or kept[0] != version:
@@ -168,8 +177,8 @@ class Sketches:
                     self._merged.popitem(last=False)
         return kept[1].at(level), version
 
-
-def version_of(epochs: list[Epoch]) -> str:
-    """Return a name that changes whenever one of the epochs was sealed again."""
-    text = ",".join(f"{epoch.id}.{epoch.last}.{epoch.sealed}" for epoch in epochs)
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    def version(self, epochs: list[Epoch]) -> str:
+        """Return a name that changes whenever one of the epochs was sealed again."""
+        counts = [f"{epoch.id}.{epoch.last}.{epoch.sealed}" for epoch in epochs]
+        text = ",".join([self._opened, *counts])
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -8,11 +8,11 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from faintly.collector import problems, recovery, segments
 from faintly.collector import tokens as token_store
@@ -27,13 +27,12 @@ from faintly.collector.seal import Sealer
 from faintly.collector.sketches import Sketches
 from faintly.core import Plan, Sketch
 from faintly.engine import Reader
-from faintly.errors import FaintlyError, Rejected
+from faintly.errors import Rejected
 from faintly.wire import report_v1
 
 REQUEST_BYTES = 16
 TICK_S = 0.25  # how often the keeper looks whether anything is old enough to be sealed
 RETRY_S = 1.0  # how long the keeper waits after a seal failed
-FAILURES = (FaintlyError, sqlite3.Error, OSError)  # of a seal: its reports stay in the inbox
 WAL_BYTES = 64 << 20  # size from which on the write-ahead log is moved into the file
 
 
@@ -133,11 +132,9 @@ class Store:
         self._wake.set()
         self._keeper.join()
         try:
-            self.seal()
             for epoch in list(self._registry.by_id.values()):
-                self._sketches.snapshot(epoch, tail=1)
-        except FAILURES as error:
-            self._failed(error)
+                self._try(self._sealer.seal, epoch)
+                self._try(self._sketches.snapshot, epoch, tail=1)
         finally:
             self._database.close()
             os.close(self._lock)
@@ -225,8 +222,9 @@ class Store:
     ) -> int:
         """Check a submission and let it wait for the next commit; return its reports.
 
-        Never waits for the disk. After the commit `answer` is called once, from another thread,
-        with (waiter, outcome) of every submission that shares the commit and this `answer`.
+        Never waits for the disk, unless it `opens` an epoch. After the commit `answer` is called
+        once, from another thread, with (waiter, outcome) of every submission that shares the
+        commit and this `answer`.
         An outcome is "counted", "replayed", or a `Problem`.
         """
         self._check_room(body)
@@ -243,6 +241,13 @@ class Store:
         hashed = self._check_token(collection, reports, token)
         self._inbox.submit(Submission(found, request, body, reports, hashed, waiter, answer))
         return reports
+
+    def opens(self, digest: bytes, epoch: int) -> bool:
+        """Return whether taking reports of this epoch may open it, which waits for the disk."""
+        collection = self._registry.collections.get(digest)
+        if collection is None or collection.period_s is None:
+            return False
+        return epoch not in collection.epochs
 
     def _check_room(self, body: bytes) -> None:
         if self._stopping:
@@ -307,6 +312,10 @@ class Store:
         The version changes whenever answers may.
         """
         return self._sketches.reader(self._sealed(digest, epoch), level)
+
+    def version(self, digest: bytes, epoch: int | None) -> str:
+        """Return the version that a reader would have now."""
+        return self._sketches.version(self._sealed(digest, epoch))
 
     def sketch(self, digest: bytes, epoch: int | None) -> Sketch:
         """Return the sketch of an epoch's sealed reports, or of all epochs'."""
@@ -408,24 +417,38 @@ class Store:
         while not self._stopping:
             self._wake.wait(TICK_S)
             self._wake.clear()
-            try:
-                self._work()
-            except FAILURES as error:
-                self._failed(error)
-                if not self._stopping:
-                    time.sleep(RETRY_S)
+            if not self._work() and not self._stopping:
+                time.sleep(RETRY_S)
 
-    def _failed(self, error: Exception) -> None:
-        self.counters.failed_seals += 1
-        self.counters.last_failure = str(error)
-
-    def _work(self) -> None:
+    def _work(self) -> bool:
+        """Do what is due, and return whether all of it went well."""
+        well = self._try(self._access.reload)
         for epoch in list(self._registry.by_id.values()):
             if self._is_due(epoch):
-                self._sealer.seal(epoch)
-        if self._database.wal_bytes() >= WAL_BYTES:
+                well &= self._try(self._sealer.seal, epoch)
+                well &= self._try(self._access.reload)  # a seal takes a while
+        return self._try(self._tidy) and well
+
+    def _try(self, work: Callable[..., object], *arguments: Any, **named: Any) -> bool:
+        """Do something, and return whether it went well.
+
+        The thread must live on, and what fails here must not keep the rest from being done.
+        """
+        try:
+            work(*arguments, **named)
+        except Exception as error:
+            self.counters.failed_seals += 1
+            self.counters.failed("sealing failed", error)
+            return False
+        return True
+
+    def _tidy(self) -> None:
+        """Keep the write-ahead log short, and free of reports where none is pending."""
+        size = self._database.wal_bytes()
+        if size and not self._registry.pending:
+            self._database.empty_log()
+        elif size >= WAL_BYTES:
             self._database.checkpoint()
-        self._access.reload()
 
 
 def _resolve(pairs: Sequence[tuple[object, Outcome]]) -> None:

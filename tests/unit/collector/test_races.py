@@ -1,0 +1,316 @@
+"""Things that happen at the same time, and failures that must stay where they happen."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from faintly.collector import inbox as inboxes
+from faintly.collector import segments
+from faintly.collector import store as stores
+from faintly.collector.database import Database
+from faintly.collector.problems import CANNOT_STORE, Problem
+from faintly.collector.store import Limits, Store
+from faintly.engine import aggregate
+from faintly.errors import FolderDamaged
+from faintly.wire import report_v1
+
+
+@pytest.fixture
+def batches(plan, batches_of):
+    return batches_of(plan, 50, 10)
+
+
+@pytest.fixture
+def bodies(plan, batches, body_of):
+    return [body_of(plan, batch) for batch in batches]
+
+
+def refused(call, *arguments, **named):
+    with pytest.raises(Problem) as caught:
+        call(*arguments, **named)
+    return caught.value.kind.code
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_an_epoch_opened_while_another_is_purged_keeps_its_request_ids(
+    store, plan, bodies, fresh, monkeypatch
+):
+    store.create(plan)
+    store.submit(plan.digest, 0, fresh(), bodies[0])
+    request, purge = fresh(), Database._purge_epoch
+
+    def slow(database, table, epoch):
+        if 1 not in store.collection(plan.digest).epochs:
+            store.open_epoch(plan.digest, 1)
+            assert store.submit(plan.digest, 1, request, bodies[1]) == "counted"
+        purge(database, table, epoch)
+
+    monkeypatch.setattr(Database, "_purge_epoch", slow)
+    store.close_epoch(plan.digest, 0)
+    assert store.submit(plan.digest, 1, request, bodies[1]) == "replayed"
+
+
+@pytest.mark.parametrize("error", [FolderDamaged("changed"), ValueError("a fault"), MemoryError()])
+def test_an_epoch_that_cannot_be_sealed_keeps_no_other_waiting(
+    open_store, plan, bodies, batches, fresh, monkeypatch, error
+):
+    monkeypatch.setattr(stores, "RETRY_S", 0.01)
+    store = open_store(limits=Limits(seal_s=0.0))
+    write = segments.write
+
+    def failing(path, epoch, records):
+        if epoch.number == 0:
+            raise error
+        return write(path, epoch, records)
+
+    monkeypatch.setattr(segments, "write", failing)
+    store.create(plan, epochs=(0, 1))
+    store.submit(plan.digest, 0, fresh(), bodies[0])
+    wait_for(lambda: store.counters.failed_seals > 2)
+    with Database(store.folder) as database:  # as another process would
+        secret = stores.Credentials(database).add("read", "page")
+    wait_for(lambda: store.role_of(secret) == "read")
+    store.submit(plan.digest, 1, fresh(), bodies[1])
+    wait_for(lambda: store.status(plan.digest).counted == 10)
+    store.close()
+    monkeypatch.setattr(segments, "write", write)
+    store = open_store()
+    store.seal()
+    assert store.sketch(plan.digest, None) == aggregate(plan, batches[:2])
+
+
+def test_a_collection_is_closed_even_if_it_cannot_be_sealed(
+    open_store, plan, bodies, fresh, monkeypatch
+):
+    store = open_store()
+    store.create(plan, epochs=(0, 1))
+    for epoch in (0, 1):
+        store.submit(plan.digest, epoch, fresh(), bodies[epoch])
+
+    def fail(*_):
+        raise Problem(CANNOT_STORE, "the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(segments, "write", fail)
+        assert refused(store.close_collection, plan.digest) == "CANNOT_STORE"
+    for epoch in (0, 1):
+        assert refused(store.submit, plan.digest, epoch, fresh(), bodies[2]) == "CLOSED"
+    store.close()
+    store = open_store()
+    assert refused(store.submit, plan.digest, 1, fresh(), bodies[2]) == "CLOSED"
+    assert store.seal() + store.status(plan.digest).counted >= 20
+    assert store.status(plan.digest).counted == 20
+
+
+def test_what_waited_for_a_deleted_collection_leaves_nothing(open_store, plan, bodies, fresh):
+    store = open_store()
+    old = store.create(plan, period_s=3600.0, epochs=())
+    store.delete(plan.digest)
+    new = store.create(plan, period_s=3600.0, epochs=(7,))
+    assert refused(store._registry.forget, old) == "UNKNOWN_COLLECTION"
+    assert refused(store._registry.close_collection, old) == "UNKNOWN_COLLECTION"
+    now = int(time.time() // 3600)
+    assert refused(store._registry.accepting, old, now) == "UNKNOWN_COLLECTION"
+    assert store.collection(plan.digest) is new
+    assert not new.closed
+    assert store.submit(plan.digest, 7, fresh(), bodies[0]) == "counted"
+    store.close()
+    assert list(open_store().collection(plan.digest).epochs) == [7]
+
+
+def test_an_epoch_deleted_while_it_is_sealed_is_not_named(
+    open_store, plan, bodies, fresh, monkeypatch
+):
+    store = open_store()
+    collection = store.create(plan)
+    store.submit(plan.digest, 0, fresh(), bodies[0])
+
+    def reached(point):
+        if point == "written":
+            store._registry.forget(collection)
+
+    monkeypatch.setattr(store._sealer, "reached", reached)
+    assert refused(store.seal) == "CONFLICT"
+    store.close()
+    assert open_store().collections() == []
+
+
+def test_a_question_that_waited_for_a_deleted_epoch(store, plan, bodies, fresh):
+    epochs = store.create(plan).epochs
+    store.submit(plan.digest, 0, fresh(), bodies[0])
+    store.seal()
+    found = [epochs[0]]
+    store.delete(plan.digest)
+    assert refused(store._sketches.reader, found, 0.95) == "NO_REPORTS"
+    assert refused(store._sketches.sketch, found) == "NO_REPORTS"
+
+
+def test_a_submission_that_comes_while_the_store_closes_is_answered(
+    open_store, plan, bodies, fresh, monkeypatch
+):
+    store = open_store()
+    store.create(plan)
+    monkeypatch.setattr(Store, "_check_room", lambda *_: None)  # it was looked at just before
+    store.close()
+    answered = []
+    store.take(plan.digest, 0, fresh(), bodies[0], waiter=1, answer=answered.extend)
+    assert [(waiter, outcome.kind.code) for waiter, outcome in answered] == [(1, "STOPPING")]
+
+
+def test_many_that_come_while_the_store_closes_are_answered(open_store, plan, bodies, fresh):
+    store = open_store()
+    store.create(plan)
+    sent, answered, codes = 0, [], set()
+    closing = threading.Thread(target=store.close)
+    while closing.ident is None or closing.is_alive():
+        try:
+            store.take(plan.digest, 0, fresh(), bodies[0], waiter=None, answer=answered.extend)
+            sent += 1
+        except Problem as problem:
+            codes.add(problem.kind.code)
+        if sent == 20 and closing.ident is None:
+            closing.start()
+    assert codes <= {"STOPPING", "BUSY"}
+    assert len(answered) == sent
+    counted = sum(outcome == inboxes.COUNTED for _, outcome in answered)
+    assert open_store().status(plan.digest).counted == 10 * counted
+
+
+def test_a_missing_database_does_not_cost_the_sealed_files(open_store, plan, bodies, fresh):
+    store = open_store()
+    store.create(plan)
+    store.submit(plan.digest, 0, fresh(), bodies[0])
+    store.close()
+    database = store.folder / "collector.sqlite"
+    kept = database.read_bytes()
+    for change in (database.unlink, lambda: database.write_bytes(b"")):
+        change()
+        with pytest.raises(FolderDamaged, match="sealed files"):
+            open_store()
+    assert len(list(store.folder.glob("segments/*/*"))) == 1
+    database.write_bytes(kept)
+    assert open_store().status(plan.digest).counted == 10
+
+
+def test_damage_stops_a_start_before_anything_is_deleted(open_store, plan, bodies, fresh):
+    store = open_store()
+    store.create(plan)
+    store.submit(plan.digest, 0, fresh(), bodies[0])
+    store.close()
+    (file,) = store.folder.glob("segments/*/*")
+    moved = file.with_name("moved.parquet")
+    file.rename(moved)
+    with pytest.raises(FolderDamaged):
+        open_store()
+    assert moved.exists()
+
+
+@pytest.mark.parametrize("retention", ["keep", "drop"])
+def test_sealed_reports_are_overwritten_in_the_database(
+    open_store, plan, batches_of, body_of, fresh, retention
+):
+    store = open_store()
+    store.create(plan, retention=retention)
+    body = body_of(plan, batches_of(plan, 8000, 8000)[0])
+    record = bytes(report_v1.records_of(body))[9000:9100]
+    store.submit(plan.digest, 0, fresh(), body)
+    files = [store.folder / "collector.sqlite", store.folder / "collector.sqlite-wal"]
+    assert any(record in file.read_bytes() for file in files)
+    store.seal()
+    wait_for(lambda: not any(record in file.read_bytes() for file in files))
+
+
+def test_a_second_database_of_a_process_takes_no_locks_away(store):
+    with Database(store.folder):
+        pass
+    # SQLite keeps a shared lock here, by which others see that the folder is in use.
+    program = (
+        "import fcntl, sys\n"
+        "file = open(sys.argv[1], 'r+b')\n"
+        "fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)\n"
+    )
+    command = [sys.executable, "-c", program, store.folder / "collector.sqlite"]
+    tried = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "BlockingIOError" in tried.stderr
+
+
+def full(database):
+    """Let a database not grow any more."""
+    pages = database._writer.execute("PRAGMA page_count").fetchone()[0]
+    database._writer.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def test_control_calls_on_a_full_disk_raise_problems(store, plan, other_plan, bodies, fresh):
+    store.create(plan, tokens=True, period_s=3600.0)
+    store.issue_tokens(plan.digest, 0, 1000)
+    full(store._database)
+    assert refused(store.issue_tokens, plan.digest, 0, 100_000) == "CANNOT_STORE"
+
+    def fill():
+        for number in range(1, 10_000):
+            store.open_epoch(plan.digest, number)
+
+    def label():
+        for number in range(1, 10_000):
+            store.add_credential("read", f"{number:0100}")
+
+    assert refused(fill) == "CANNOT_STORE"
+    assert refused(label) == "CANNOT_STORE"
+    assert store.status(plan.digest).pending == 0
+
+
+def test_a_seal_on_a_full_disk_is_a_problem(store, plan, bodies, fresh, monkeypatch):
+    store.create(plan)
+    store.submit(plan.digest, 0, fresh(), bodies[0])
+
+    def fail(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fail)
+        assert refused(store.seal) == "CANNOT_STORE"
+    assert store.seal() == 10
+
+
+def test_a_file_that_cannot_be_deleted_does_not_undo_a_seal(
+    store, plan, bodies, fresh, monkeypatch
+):
+    store.create(plan, retention="drop")
+    for body in bodies[:2]:
+        store.submit(plan.digest, 0, fresh(), body)
+        store.seal()
+    store.submit(plan.digest, 0, fresh(), bodies[2])
+
+    def fail(*_):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", fail)
+        assert store.seal() == 10
+    assert store.status(plan.digest).counted == 30
+
+
+def test_a_restored_folder_has_other_versions(open_store, tmp_path, plan, bodies, fresh):
+    store = open_store()
+    store.create(plan)
+    store.close()
+    shutil.copytree(store.folder, tmp_path / "copy")
+    versions = set()
+    for folder, body in zip((store.folder, tmp_path / "copy"), bodies, strict=False):
+        opened = open_store(folder)
+        opened.submit(plan.digest, 0, fresh(), body)
+        opened.seal()
+        versions.add(opened.reader(plan.digest, 0)[1])
+    assert len(versions) == 2
