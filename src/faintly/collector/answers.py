@@ -135,14 +135,24 @@ class Answers:
         """Return the estimates of keys in every epoch that has some."""
         asked.media([JSON])
         epochs = self._with_answers(asked.digest)
-        one = [Asked(asked.digest, epoch, asked.level) for epoch in epochs]
-        made = [(*self._reader(each, ["history", *keys]), each) for each in one]
-        etag = _tag("history", *(etag for _, _, etag, _ in made))
+        versions = [self._store.version(asked.digest, epoch) for epoch in epochs]
+        pending = [self._pending(asked.digest, epoch) for epoch in epochs]
+        etag = _tag("history", asked.level, len(epochs), *epochs, *versions, *pending, *keys)
         if _known(asked, etag):
             return Answered(etag, JSON, None)
-        rows = [estimate_document(_asking(reader, keys)) | about for reader, about, _, _ in made]
+        rows = [self._estimated(asked, epoch, keys) for epoch in epochs]
         document = {"collection": asked.digest.hex(), "epochs": rows}
         return Answered(etag, JSON, encode(document))
+
+    def _estimated(self, asked: Asked, epoch: int, keys: Sequence[Key]) -> dict[str, Any]:
+        """Return the row of an epoch; its reader is let go, since epochs may be many."""
+        reader, about, _ = self._reader(Asked(asked.digest, epoch, asked.level), [])
+        return estimate_document(_asking(reader, keys)) | about
+
+    def _pending(self, digest: bytes, epoch: int | Literal["all"]) -> int:
+        epochs = self._store.collection(digest).epochs
+        chosen = list(epochs.values()) if epoch == "all" else [epochs[epoch]]
+        return sum(each.pending for each in chosen)
 
     def _tabular(
         self, asked: Asked, parameters: Sequence[Any], compute: Callable[[Reader], Any]
@@ -168,8 +178,7 @@ class Answers:
         reader, version = self._store.reader(
             asked.digest, None if merged else int(epoch), asked.level
         )
-        status = self._store.status(asked.digest)
-        pending = sum(each.pending for each in status.epochs if merged or each.epoch == epoch)
+        pending = self._pending(asked.digest, epoch)
         about = {
             "collection": asked.digest.hex(),
             "epoch": epoch,

@@ -13,7 +13,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from faintly.collector import problems
+from faintly.collector import logs, problems
 from faintly.collector.access import Access, Pages
 from faintly.collector.changes import change_routes
 from faintly.collector.files import file_routes
@@ -27,6 +27,7 @@ from faintly.collector.routes import Service
 from faintly.collector.settings import Settings
 from faintly.collector.store import Store
 from faintly.collector.watch import store_metrics, watch_routes
+from faintly.errors import FolderDamaged
 
 DESCRIPTION = """\
 Collects locally differentially private reports, keeps them, counts each once, and answers.
@@ -87,6 +88,7 @@ def control_plane(service: Service) -> FastAPI:
             Problem: _problem,
             HTTPException: _http,
             RequestValidationError: _invalid,
+            FolderDamaged: _damaged,
             Exception: _unexpected,
         },
     )
@@ -121,6 +123,11 @@ async def _invalid(_: Request, error: Any) -> Response:
     if place == "body":
         hint = "Send a JSON object with the header Content-Type: application/json."
     return _reply(Problem(problems.INVALID, f"{place}: {first['msg']}", hint))
+
+
+async def _damaged(_: Request, error: Any) -> Response:
+    logs.logger().error("damaged", what=str(error))
+    return _reply(Problem(problems.DAMAGED, "stored reports or sketches cannot be read"))
 
 
 async def _unexpected(_: Request, __: Any) -> Response:

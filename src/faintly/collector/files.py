@@ -53,7 +53,7 @@ def file_routes(service: Service) -> APIRouter:
         TEMPLATE + "/segments",
         dependencies=[need(service, "read")],
         response_model=models.Segments,
-        responses=refusals(404),
+        responses=refusals(404, 503),
         summary="List the sealed files",
     )
     def list_segments(digest: Digest) -> Response:
@@ -73,7 +73,7 @@ def file_routes(service: Service) -> APIRouter:
     @router.get(
         TEMPLATE + "/sketch",
         dependencies=[need(service, "read")],
-        responses=refusals(404, 409)
+        responses=refusals(404, 409, 503)
         | {
             200: {
                 "description": "A sketch file, as faintly query and faintly merge read it.",

@@ -11,7 +11,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 
 from faintly.collector import logs
-from faintly.collector.access import Access, Headers, Pages
+from faintly.collector.access import SAFE, Access, Headers, Pages
 from faintly.collector.answers import encode
 from faintly.collector.metrics import Traffic
 from faintly.collector.problems import (
@@ -149,6 +149,9 @@ class Front:
             asked = header(scope, b"access-control-request-method")
             if asked is not None:
                 return 204, self._pages.preflight(origin), b""
+        if scope["method"] not in SAFE:
+            # FastAPI reads and parses a body before it asks who sends it.
+            self._access.check(header(scope, b"authorization"), "read")
         if over(scope, self._limit):
             raise too_large(self._limit)
         return None

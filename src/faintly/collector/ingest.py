@@ -27,14 +27,21 @@ from faintly.collector.front import (
 from faintly.collector.inbox import Outcome
 from faintly.collector.metrics import Durations, Traffic
 from faintly.collector.models import MAX_EPOCH
-from faintly.collector.problems import BAD_REQUEST, NO_REQUEST_ID, STOPPING, TOO_LARGE, Problem
+from faintly.collector.problems import (
+    BAD_REQUEST,
+    BUSY,
+    NO_REQUEST_ID,
+    STOPPING,
+    TOO_LARGE,
+    Problem,
+)
 from faintly.collector.store import Store
 from faintly.collector.tokens import TOKEN_BYTES
 
 ROUTE = "/v1/collections/{digest}/reports"
 REQUEST_BYTES = 16
 THREAD_BYTES = 1 << 20  # bodies from here on are checked in a thread, so that others go on
-BODY_S = 60.0  # how long a body may take to arrive
+HELD_BYTES = 256 << 20  # of bodies that arrive, are checked or wait for their commit
 
 Reply = tuple[int, Headers, bytes]
 
@@ -70,6 +77,7 @@ class Ingest:
         self._limit, self._local = body_bytes, local
         self._log = logs.logger()
         self.stopping = False
+        self._held, self._most_held = 0, max(HELD_BYTES, body_bytes)
         self.waits = Durations()  # from a checked body to its commit
         self._short = {
             status: self._counted(status, 1) for status in ("counted", "replayed")
@@ -99,7 +107,11 @@ class Ingest:
             request, epoch = _parse_query(scope["query_string"])
             body = await self._read(found.get(b"content-length"), receive)
             size = len(body)
-            outcome = await self._submit(scope["path"], epoch, request, body, found)
+            self._hold(size)
+            try:
+                outcome = await self._submit(scope["path"], epoch, request, body, found)
+            finally:
+                self._held -= size
         except Problem as problem:
             outcome = problem
         except Exception as error:
@@ -134,19 +146,26 @@ class Ingest:
                 raise too_large(limit)
             return body
         pieces, size = [body], len(body)
+        self._hold(size)
         try:
-            async with asyncio.timeout(BODY_S):
-                while message.get("more_body"):
-                    message = await receive()
-                    pieces.append(message.get("body", b""))
-                    size += len(pieces[-1])
-                    if size > limit:
-                        raise too_large(limit)
-        except TimeoutError:
-            raise Gone from None
+            while message.get("more_body"):
+                message = await receive()
+                pieces.append(message.get("body", b""))
+                self._hold(len(pieces[-1]))
+                size += len(pieces[-1])
+                if size > limit:
+                    raise too_large(limit)
+        finally:
+            self._held -= size
         if message["type"] != "http.request":
             raise Gone
         return b"".join(pieces)
+
+    def _hold(self, size: int) -> None:
+        """Count bytes as held until they are taken off again, or refuse them for want of room."""
+        if self._held + size > self._most_held:
+            raise Problem(BUSY, "too many bodies arrive or wait for the disk")
+        self._held += size
 
     async def _submit(
         self, path: str, epoch: int, request: bytes, body: bytes, found: dict[bytes, bytes]
@@ -166,7 +185,8 @@ class Ingest:
             waiter=waiter,
             answer=wake,
         )
-        reports = take() if len(body) < THREAD_BYTES else await asyncio.to_thread(take)
+        slow = len(body) >= THREAD_BYTES or self._store.opens(digest, epoch)
+        reports = await asyncio.to_thread(take) if slow else take()
         offered = time.perf_counter()
         outcome = await waiter
         self.waits.add(time.perf_counter() - offered)

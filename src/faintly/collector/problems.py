@@ -80,5 +80,8 @@ UNKNOWN_KEY = Kind("UNKNOWN_KEY", 422, "Ask for keys of the plan's universe.")
 NO_REPORTS = Kind("NO_REPORTS", 409, "Wait until reports were sealed, or seal them.")
 BUSY = Kind("BUSY", 429, "Wait as Retry-After says and send the same request again.")
 CANNOT_STORE = Kind("CANNOT_STORE", 503, "Nothing was stored; send the same request again later.")
+DAMAGED = Kind(
+    "DAMAGED", 503, "Stop the collector and run faintly fsck on its folder; its log has the file."
+)
 STOPPING = Kind("STOPPING", 503, "Send the same request again later.")
 INTERNAL = Kind("INTERNAL", 500, "This is a fault of the collector; its log has the details.")

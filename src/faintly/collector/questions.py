@@ -43,8 +43,8 @@ def question_routes(service: Service) -> APIRouter:
     """Return the routes."""
     router = APIRouter(tags=["answers"], dependencies=[need(service, "read")])
     answers = Answers(service.store)
-    tabular = refusals(404, 406, 409) | SAME | {200: {"content": TABLE}}
-    plain = refusals(404, 406, 409) | SAME
+    tabular = refusals(404, 406, 409, 503) | SAME | {200: {"content": TABLE}}
+    plain = refusals(404, 406, 409, 503) | SAME
 
     @router.post(
         TEMPLATE + "/estimates",

@@ -26,7 +26,7 @@ WORDS = {
     422: "A value breaks a rule that the message names.",
     429: "The inbox is full; try again after Retry-After.",
     500: "A fault of the collector.",
-    503: "Nothing could be stored; try again after Retry-After.",
+    503: "The disk is full or failed, or what it holds is damaged.",
 }
 OCTETS = "application/octet-stream"
 TEMPLATE = "/v1/collections/{digest}"

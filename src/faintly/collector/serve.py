@@ -1,5 +1,6 @@
 """The process: one folder, one socket, uvicorn; a signal seals everything and ends it with 0."""
 
+import asyncio
 import errno
 import signal
 import socket
@@ -19,34 +20,63 @@ from faintly.collector.settings import Settings
 from faintly.collector.store import Limits, Store
 from faintly.errors import InvalidInput
 
-HEAD_BYTES = 65_536  # of a request's line and headers
+HEAD_BYTES = 65_536  # of a request's line and headers, or of what follows its body
+ARRIVE_S = 60.0  # how long a request may take to arrive, and a connection to send its first
 DRAIN_S = 30  # how long requests under way may take once the collector is told to stop
 KEEP_ALIVE_S = 20
 BACKLOG = 2048
 
 
 class Protocol(HttpToolsProtocol):
-    """HTTP as uvicorn speaks it, with a limit on headers and errors as everywhere else."""
+    """HTTP as uvicorn speaks it, with limits on who sends slowly, and errors as everywhere else."""
 
-    _head: int | None = None  # bytes of headers so far; None outside of them
+    _head = 0  # bytes since headers were complete or a part of a body came
+    _arriving = False  # a request began and is not complete
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request, but not for ever."""
+        super().connection_made(transport)
+        self._timer = self.loop.call_later(ARRIVE_S, transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._stop_timer()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes, unless headers never end."""
-        if self._head is not None:
-            self._head += len(data)
-            if self._head > HEAD_BYTES:
-                self.send_400_response("the headers are too large")
-                return
+        """Take bytes, unless headers never end or the rest of a request does not come."""
+        self._head += len(data)
         super().data_received(data)
+        if self._head > HEAD_BYTES:
+            self.send_400_response("the headers are too large")
+        elif self._arriving and self._timer is None:
+            self._timer = self.loop.call_later(ARRIVE_S, self.transport.close)
 
     def on_message_begin(self) -> None:
-        """Begin to count."""
-        self._head = 0
+        """Begin to wait."""
+        self._arriving = True
         super().on_message_begin()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body, which has limits of its own."""
+        self._head = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Stop waiting."""
+        self._head, self._arriving = 0, False
+        self._stop_timer()
+        super().on_message_complete()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def on_headers_complete(self) -> None:
         """Stop counting; refuse an address that cannot be read."""
-        self._head = None
+        self._head = 0
         try:
             super().on_headers_complete()
         except (httptools.HttpParserInvalidURLError, UnicodeDecodeError, AttributeError):

@@ -27,7 +27,7 @@ def watch_routes(service: Service) -> APIRouter:
         responses=refusals(),
         summary="Does the process live?",
     )
-    def healthz() -> Response:
+    async def healthz() -> Response:  # no thread, for all may be waiting
         return json_reply({"status": "alive"})
 
     @router.get(

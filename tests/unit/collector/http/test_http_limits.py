@@ -1,0 +1,209 @@
+"""What a stranger, a slow sender, a full disk or a damaged folder can do to the collector."""
+
+import asyncio
+import os
+import threading
+import time
+import weakref
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from faintly.collector import serve
+from faintly.collector.store import Limits
+
+
+@pytest.fixture
+def address(web, plan):
+    return web.create(plan, epochs=[0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("retention", ["keep", "drop"])
+def test_damage_is_told_apart_from_faults(make_web, plan, body_of, refused, retention):
+    web = make_web(Limits(seal_s=1e9, sketches=1))
+    address = web.create(plan, epochs=[0, 1], retention=retention)
+    for epoch in (0, 1):  # the second takes the only place in memory
+        assert web.send(plan, body_of(plan, 50), params={"epoch": epoch}).status_code == 200
+        web.store.seal()
+    folder = "segments" if retention == "keep" else "sketches"
+    (file,) = web.store.folder.glob(f"{folder}/*/0-1.*")
+    file.write_bytes(file.read_bytes()[:-1])
+    asked = web("POST", f"{address}/estimates", json={"keys": [1], "epoch": 0})
+    document = refused(asked, 503, "DAMAGED")
+    assert str(web.store.folder) not in str(document)
+    refused(web("GET", f"{address}/sketch?epoch=0"), 503, "DAMAGED")
+    assert web("POST", f"{address}/estimates", json={"keys": [1]}).status_code == 200
+
+
+def test_damaged_pending_reports_are_told(web, address, plan, body_of, refused):
+    web.send(plan, body_of(plan, 50))
+    with web.store._database.transaction() as connection:
+        connection.execute("UPDATE inbox SET records = zeroblob(length(records))")
+    refused(web("POST", f"{address}/seal"), 503, "DAMAGED")
+
+
+def test_a_full_disk_is_told_to_who_administers(web, plan, body_of, refused, monkeypatch):
+    address = web.create(plan, tokens=True)
+    writer = web.store._database._writer
+    pages = writer.execute("PRAGMA page_count").fetchone()[0]
+    writer.execute(f"PRAGMA max_page_count = {pages}")
+    many = {"count": 10_000, "epoch": 0}
+    refused(web("POST", f"{address}/tokens", json=many), 503, "CANNOT_STORE")
+    writer.execute("PRAGMA max_page_count = 1000000")
+    (token, *_) = web("POST", f"{address}/tokens", json=many).json()["tokens"]
+    assert web.send(plan, body_of(plan, 1), headers={"faintly-token": token}).status_code == 200
+
+    def fail(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fail)
+        closed = web("PUT", f"{address}/epochs/0", json={"state": "closed"})
+    refused(closed, 503, "CANNOT_STORE")
+    assert web("PUT", f"{address}/epochs/0", json={"state": "closed"}).json()["reports"] == 1
+
+
+def test_a_strangers_body_is_not_read(web, address, refused):
+    web.store.add_credential("admin", "me")
+    web.store.add_credential("read", "page")
+    kind = {"content-type": "application/json"}
+    for path in ("/v1/collections", f"{address}/estimates", f"{address}/tokens"):
+        sent = web("POST", path, content=b"{" * 1000, headers=kind)
+        refused(sent, 401, "NOT_AUTHORISED")
+
+
+def test_bodies_have_so_much_memory_and_no_more(web, address, plan, body_of, refused):
+    ingest = web.collector.ingest
+    body = body_of(plan, 1000)
+    taken = ingest._held = ingest._most_held - len(body) + 1  # by others that wait
+    refused(web.send(plan, body), 429, "BUSY")
+    refused(web.send(plan, iter([body[:500], body[500:]])), 429, "BUSY")
+    assert ingest._held == taken
+    ingest._held = 0
+    assert web.send(plan, body).status_code == 200
+    assert web.send(plan, iter([body[:500], body[500:]])).status_code == 200
+    refused(web.send(plan, iter([body[:500], body[:500]])), 400, "BAD_REPORTS")
+    assert ingest._held == 0
+
+
+def test_the_event_loop_does_not_open_epochs(make_web, plan, body_of, monkeypatch):
+    web = make_web()
+    web.create(plan, period_s=3600.0, epochs=[])
+    opened, open_one = [], web.store._registry._open
+
+    def noting(*arguments):
+        opened.append(threading.current_thread())
+        return open_one(*arguments)
+
+    monkeypatch.setattr(web.store._registry, "_open", noting)
+    now = int(time.time() // 3600)
+    for _ in range(2):
+        sent = web.send(plan, body_of(plan, 1), params={"epoch": now})
+        assert sent.status_code == 200
+    assert len(opened) == 1
+    assert opened[0] is not threading.current_thread()
+
+
+def test_history_keeps_one_reader_at_a_time(make_web, plan, body_of, monkeypatch):
+    web = make_web(Limits(seal_s=1e9, sketches=1))
+    address = web.create(plan, epochs=[0, 1, 2, 3])
+    for epoch in range(4):
+        web.send(plan, body_of(plan, 50), params={"epoch": epoch})
+    web.store.seal()
+    made, alive, reader_of = [], [], web.store.reader
+
+    def noting(*arguments):
+        alive.append(sum(each() is not None for each in made))
+        reader, version = reader_of(*arguments)
+        made.append(weakref.ref(reader))
+        return reader, version
+
+    monkeypatch.setattr(web.store, "reader", noting)
+    asked = web("POST", f"{address}/history", json={"keys": [1]})
+    assert [row["epoch"] for row in asked.json()["epochs"]] == [0, 1, 2, 3]
+    assert max(alive) <= 1
+    known = {"if-none-match": asked.headers["etag"]}
+    again = web("POST", f"{address}/history", json={"keys": [1]}, headers=known)
+    assert (again.status_code, len(made)) == (304, 4)
+    web.send(plan, body_of(plan, 50), params={"epoch": 2})
+    more = web("POST", f"{address}/history", json={"keys": [1]}, headers=known)
+    assert more.status_code == 200
+
+
+async def answered_to(collector, pieces):
+    """Return what a connection that sends pieces gets until it is closed."""
+    loop = asyncio.get_running_loop()
+    config = uvicorn.Config(
+        collector.front, http=serve.Protocol, ws="none", lifespan="off", log_config=None
+    )
+    config.load()
+    state = ServerState()
+    server = await loop.create_server(lambda: serve.Protocol(config, state, {}), "127.0.0.1", 0)
+    async with server:
+        host, port = server.sockets[0].getsockname()
+        reader, writer = await asyncio.open_connection(host, port)
+        try:
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0.001)
+            async with asyncio.timeout(5):
+                return await reader.read()
+        finally:
+            writer.close()
+
+
+HEAD = b"POST %s/reports?request=%s HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+
+def head_of(address):
+    return HEAD % (address.encode(), os.urandom(16).hex().encode())
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        None,
+        b"",
+        b"Content-Length: 100\r\n\r\n",
+        b"Content-Length: 100\r\n\r\nxxx",
+        b"Transfer-Encoding: chunked\r\n\r\n3\r\nxxx\r\n",
+    ],
+)
+def test_who_sends_nothing_more_is_cut_off(web, address, monkeypatch, rest):
+    monkeypatch.setattr(serve, "ARRIVE_S", 0.2)
+    pieces = [] if rest is None else [head_of(address) + rest]
+    assert asyncio.run(answered_to(web.collector, pieces)) == b""
+    assert web.collector.ingest._held == 0
+
+
+def test_who_is_quick_is_answered_and_kept(web, address, plan, body_of, monkeypatch):
+    monkeypatch.setattr(serve, "ARRIVE_S", 0.2)
+    body = body_of(plan, 50)
+    one = head_of(address) + b"Content-Length: %d\r\n\r\n" % len(body)
+    last = head_of(address) + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
+    got = asyncio.run(answered_to(web.collector, [one, body, last[:30], last[30:], body]))
+    assert got.count(b"HTTP/1.1 200") == 2
+
+
+def test_trailers_without_end_are_cut_off(web, address):
+    begin = head_of(address) + b"Transfer-Encoding: chunked\r\n\r\n3\r\nxxx\r\n0\r\n"
+    lines = [b"x: " + b"y" * 40_000 + b"\r\n"] * 2
+    got = asyncio.run(answered_to(web.collector, [begin, *lines]))
+    assert got.startswith(b"HTTP/1.1 400")
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+        b"Content-Length: 3\r\nContent-Length: 4\r\n",
+        b"Content-Length: +3\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n",
+    ],
+)
+def test_a_body_of_two_lengths_is_refused(web, address, lengths):
+    got = asyncio.run(answered_to(web.collector, [head_of(address) + lengths + b"\r\nxxx"]))
+    assert got.startswith(b"HTTP/1.1 400")
+    assert got.count(b"HTTP/1.1 ") == 1
