@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import math
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -32,6 +33,7 @@ from faintly.errors import InvalidInput, UnknownKey
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 MOST_LISTED = 2**24  # keys of a universe that a top list looks through; some half a gigabyte
+COMPUTING = 4  # answers made at a time: more would not be sooner, and each takes memory
 MOST_SHOWN = 200  # characters of a key that an error repeats
 EpochChoice = int | Literal["all"] | None
 
@@ -90,6 +92,7 @@ class Answers:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._slots = threading.BoundedSemaphore(COMPUTING)
 
     def estimates(self, asked: Asked, keys: Sequence[Key]) -> Answered:
         """Return the estimates of keys."""
@@ -161,12 +164,13 @@ class Answers:
         reader, about, etag = self._reader(asked, [media, *parameters])
         if _known(asked, etag):
             return Answered(etag, media, None)
-        try:
-            document, found = compute(reader)
-        except InvalidInput as error:
-            raise refused(error) from None
-        document |= about
-        body = encode(document) if media == JSON else _arrow(document, found)
+        with self._slots:
+            try:
+                document, found = compute(reader)
+            except InvalidInput as error:
+                raise refused(error) from None
+            document |= about
+            body = encode(document) if media == JSON else _arrow(document, found)
         return Answered(etag, media, body)
 
     def _reader(

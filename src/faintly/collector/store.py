@@ -292,6 +292,11 @@ class Store:
         return self._registry.pending
 
     @property
+    def log_bytes(self) -> int:
+        """Return the size of the database's log, which somebody who reads for long makes grow."""
+        return self._database.wal_bytes()
+
+    @property
     def waiting(self) -> int:
         """Return about how many submissions wait for a commit."""
         return self._inbox.waiting

@@ -85,6 +85,7 @@ def store_metrics(store: Store, ingest: Ingest) -> Sequence[Metric]:
     gauges = {
         "faintly_inbox_bytes": ("Bytes of reports that wait to be sealed.", store.inbox_bytes),
         "faintly_inbox_reports": ("Reports that wait to be sealed.", store.inbox_reports),
+        "faintly_log_bytes": ("Bytes of the database's write-ahead log.", store.log_bytes),
         "faintly_waiting_requests": ("Requests that wait for a commit.", store.waiting),
         "faintly_collections": ("Collections.", len(store.collections())),
     }

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from faintly.collector import serve
+from faintly.collector import answers, serve
 from faintly.collector.store import Limits
 
 
@@ -207,3 +207,39 @@ def test_a_body_of_two_lengths_is_refused(web, address, lengths):
     got = asyncio.run(answered_to(web.collector, [head_of(address) + lengths + b"\r\nxxx"]))
     assert got.startswith(b"HTTP/1.1 400")
     assert got.count(b"HTTP/1.1 ") == 1
+
+
+def test_few_answers_are_made_at_a_time(web, address, plan, body_of, monkeypatch):
+    web.send(plan, body_of(plan, 50))
+    web.store.seal()
+    at_once, most, lock = 0, 0, threading.Lock()
+
+    def slow(found):
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        time.sleep(0.02)
+        with lock:
+            at_once -= 1
+        return {"estimates": []}
+
+    monkeypatch.setattr(answers, "estimate_document", slow)
+    asked = answers.Asked(plan.digest, 0, 0.95)
+    made = answers.Answers(web.store)
+    threads = [threading.Thread(target=made.estimates, args=(asked, [1])) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == answers.COMPUTING
+
+
+def test_the_log_is_measured(web, address, plan, body_of):
+    web.send(plan, body_of(plan, 50))
+    (line,) = [
+        line
+        for line in web("GET", "/metrics").text.splitlines()
+        if line.startswith("faintly_log_bytes ")
+    ]
+    assert float(line.split()[1]) > 0
