@@ -15,6 +15,7 @@ from faintly.collector.problems import Problem
 from faintly.core import Plan
 from faintly.errors import FaintlyError, FolderDamaged
 from faintly.mechanisms import Mechanism, mechanism_of
+from faintly.wire import report_v1
 
 RETENTIONS = ("keep", "drop")
 OPEN, CLOSED = "open", "closed"
@@ -317,9 +318,12 @@ def _insert(
 
 def _check_plan(plan: Plan) -> Mechanism:
     try:
-        return mechanism_of(plan)
+        mechanism = mechanism_of(plan)
     except FaintlyError as error:
         raise Problem(problems.BAD_PLAN, str(error)) from None
+    if mechanism.layout.record_bytes > report_v1.MAX_RECORD_BYTES:
+        raise Problem(problems.BAD_PLAN, "a report of this plan is too large to be sent")
+    return mechanism
 
 
 def _check_epoch(number: int) -> None:

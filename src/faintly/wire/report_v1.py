@@ -111,8 +111,9 @@ def _is_one_report(data: bytes, plan_digest: bytes, layout: Layout) -> bool:
     """Return whether this is surely a batch of one report; no reason is given where it is not."""
     if len(data) != HEADER.size + layout.record_bytes + CHECKSUM_BYTES:
         return False
-    head = HEADER.pack(MAGIC, VERSION, plan_digest, layout.record_bytes, 1)
-    if data[: HEADER.size] != head or layout.payload_bits > MOST_PLAIN_BITS:
+    if layout.payload_bits > MOST_PLAIN_BITS:  # first, since a header has no room for some
+        return False
+    if data[: HEADER.size] != HEADER.pack(MAGIC, VERSION, plan_digest, layout.record_bytes, 1):
         return False
     if zlib.crc32(data[:-CHECKSUM_BYTES]).to_bytes(4, "little") != data[-CHECKSUM_BYTES:]:
         return False

@@ -314,3 +314,9 @@ def test_a_restored_folder_has_other_versions(open_store, tmp_path, plan, bodies
         opened.seal()
         versions.add(opened.reader(plan.digest, 0)[1])
     assert len(versions) == 2
+
+
+def test_a_plan_whose_reports_cannot_be_sent_is_refused(store, plan, monkeypatch):
+    monkeypatch.setattr(report_v1, "MAX_RECORD_BYTES", 1)
+    assert refused(store.create, plan) == "BAD_PLAN"
+    assert store.collections() == []

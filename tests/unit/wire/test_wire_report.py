@@ -151,3 +151,10 @@ def test_fields_are_packed_low_bit_first(layout, fields, record):
     packed = report_v1.pack(batch, layout)
     assert packed.tobytes().hex() == record
     assert same(report_v1.unpack(packed, PLAN.digest, layout), batch)
+
+
+def test_counting_reports_too_large_for_a_header():
+    layout = Layout(seed_bytes=8, widths=(32,) * 20_000, limits=(2**32,) * 20_000)
+    size = report_v1.HEADER.size + layout.record_bytes + report_v1.CHECKSUM_BYTES
+    with pytest.raises(ReportRejected):
+        report_v1.count_batch(bytes(size), bytes(16), layout)
