@@ -87,7 +87,9 @@ def connect(
         with Connection(server, credential=secret, retries=retries, tls=tls) as made:
             yield made
     except SendFailed as error:
-        words = f"{error}: {error.reason}" if error.reason else str(error)
+        # A collector never repeats a secret; whatever else answers there might.
+        told = error.reason and not (secret and secret in error.reason)
+        words = f"{error}: {error.reason}" if told else str(error)
         hint = _hint(error.code)
         raise SendFailed(error.code, f"{words}. {hint}" if hint else words) from None
 
