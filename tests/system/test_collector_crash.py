@@ -168,7 +168,7 @@ def names(batches: list[ReportBatch]) -> Counter[bytes]:
 def test_kills_lose_nothing_and_count_nothing_twice(collector, faintly):
     served = collector(**SEALS)
     acknowledged = run_and_kill(served, KILLS)
-    assert len(acknowledged) > 10 * KILLS, "the senders got somewhere between the kills"
+    assert len(acknowledged) > KILLS, "the senders got somewhere between the kills"
     assert faintly("fsck", served.folder, "--json").json["findings"] == []
     assert differences(served.folder, acknowledged) == set()
 

@@ -146,18 +146,18 @@ def test_a_push_that_is_killed_counts_nothing_twice(server, tmp_path, faintly):
     file = tmp_path / "reports.fnt"
     people = [sys.executable, "-c", PEOPLE, server, digest, "3000", "0", str(KEYS), str(file)]
     subprocess.run(people, capture_output=True, check=True)
-    push = [*FAINTLY, "push", str(file), "--server", server, "--batch", "20"]
+    push = [*FAINTLY, "push", str(file), "--server", server, "--batch", "10"]
     odds, state, killed = random.Random(1), Path(f"{file}.push"), 0
     for _ in range(5):
         process = subprocess.Popen(push, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         before = state.stat().st_size if state.exists() else 0
         while process.poll() is None and (not state.exists() or state.stat().st_size == before):
             time.sleep(0.002)  # until it sends
-        time.sleep(odds.uniform(0, 0.1))
+        time.sleep(odds.uniform(0, 0.03))
         process.kill()
         killed += process.wait() == -signal.SIGKILL
     assert killed >= 2, "the push was over before it could be killed"
-    done = faintly("push", file, "--server", server, "--batch", 20, "--json").json
+    done = faintly("push", file, "--server", server, "--batch", 10, "--json").json
     assert done["sent"] + done["replayed"] + done["skipped"] == 3000
     call("POST", f"{collection}/seal")
     status = call("GET", collection)
@@ -197,6 +197,36 @@ def test_the_commands_of_a_folder(server, tmp_path, faintly):
     damaged[40] ^= 1
     segment.write_bytes(damaged)
     assert not faintly("fsck", tmp_path / "new", "--json", status=1).json["sound"]
+
+
+@pytest.mark.kernel_free
+def test_a_collection_from_the_command_line(server, tmp_path, faintly):
+    plan = make_plan(protect="event", epsilon=1, sparsity=2, clients=50, universe=16)
+    file, digest = tmp_path / "plan.json", plan.digest.hex()
+    file.write_bytes(plan.canonical)
+    where = ["--server", server]
+
+    def collection(*words: object, status: int = 0):
+        return faintly("collection", *words, *where, status=status)
+
+    assert "no collections" in collection("list").out
+    made = collection("create", file, "--name", "teas", "--epoch", 1, "--epoch", 2, "--json").json
+    assert (made["digest"], made["name"], made["state"]) == (digest, "teas", "open")
+    assert [each["epoch"] for each in made["epochs"]] == [1, 2]
+    refused = collection("create", file, "--name", "other", status=1)
+    assert "CONFLICT: this plan has a collection with other settings" in refused.err
+    collection("close", digest, "--epoch", 1)
+    assert "epoch 1 was closed" in collection("open", digest, "--epoch", 1, status=1).err
+    opened = collection("open", digest, "--epoch", 3, "--json").json["epochs"]
+    assert {each["epoch"]: each["state"] for each in opened} == {1: "closed", 2: "open", 3: "open"}
+    assert collection("seal", digest, "--json").json == {"sealed": 0}
+    assert digest in collection("list").out
+    assert collection("close", digest, "--json").json["state"] == "closed"
+    collection("delete", digest, status=1)  # nobody there to say yes
+    assert "teas" in collection("show", digest).out
+    assert collection("delete", digest, "--yes", "--json").json == {"deleted": digest}
+    assert "UNKNOWN_COLLECTION" in collection("show", digest, status=1).err
+    assert "32 hexadecimal digits" in collection("show", "../x", status=1).err
 
 
 @pytest.mark.kernel_free
