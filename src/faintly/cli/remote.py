@@ -98,5 +98,7 @@ def _hint(code: str) -> str:
     """Return this program's own advice about a collector's code."""
     from faintly.collector import problems
 
+    if code in {problems.NOT_AUTHORISED.code, problems.NOT_ALLOWED.code}:
+        return "Name a file that holds such a credential with --credential-file."
     kinds = (kind for kind in vars(problems).values() if isinstance(kind, problems.Kind))
     return next((kind.hint for kind in kinds if kind.code == code), "")
