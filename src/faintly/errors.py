@@ -83,11 +83,13 @@ class SendFailed(FaintlyError):
     """A collector refused a request or could not be reached; the message holds no bytes of it.
 
     `code` is the collector's own, such as CLOSED, or one of UNREACHABLE and NOT_A_COLLECTOR.
+    `reason` is the collector's own sentence, in printable characters, or empty; it is apart from
+    the message for whoever does not trust a server to write into a log.
     """
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, reason: str = "") -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.reason = code, reason
 
 
 class FolderInUse(FaintlyError):

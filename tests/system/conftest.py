@@ -38,6 +38,7 @@ def faintly(tmp_path: Path) -> Run:
         done = subprocess.run(
             [*command, *(str(argument) for argument in arguments)],
             cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=120,

@@ -5,6 +5,7 @@ Each line on standard input is a JSON list: the name of a mutant or "", then the
 crash test must notice; they live here, so that the product has no switch for them.
 """
 
+import ctypes
 import inspect
 import json
 import os
@@ -36,6 +37,13 @@ def forgets_requests(*given, **named):
     return take(*call.args, **call.kwargs)
 
 
+def end_with_parent():
+    """Let a collector die with the process that forked it, whatever ends the tests."""
+    if sys.platform == "linux":
+        die_with_parent = 1  # PR_SET_PDEATHSIG of prctl(2)
+        ctypes.CDLL(None).prctl(die_with_parent, signal.SIGKILL)
+
+
 MUTANTS = {"": take, "answers_early": answers_early, "forgets_requests": forgets_requests}
 
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that are killed
@@ -47,6 +55,7 @@ for line in sys.stdin:
     if child:
         continue
     os.setpgid(0, 0)
+    end_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     sys.stdout.write(json.dumps({"pid": os.getpid()}) + "\n")
     sys.stdout.flush()

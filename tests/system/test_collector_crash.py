@@ -30,7 +30,7 @@ from faintly.errors import FolderInUse, SendFailed
 from faintly.mechanisms import mechanism_of
 from faintly.wire.report_v1 import encode_batch, pack, unpack
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.kernel_free]
 SENDERS = 5
 KILLS = 22
 SEALS = {"seal_s": 0.15, "seal_reports": 400}  # so that many kills fall into a seal
@@ -168,7 +168,7 @@ def names(batches: list[ReportBatch]) -> Counter[bytes]:
 def test_kills_lose_nothing_and_count_nothing_twice(collector, faintly):
     served = collector(**SEALS)
     acknowledged = run_and_kill(served, KILLS)
-    assert len(acknowledged) > 10 * KILLS, "the senders got somewhere between the kills"
+    assert len(acknowledged) > KILLS, "the senders got somewhere between the kills"
     assert faintly("fsck", served.folder, "--json").json["findings"] == []
     assert differences(served.folder, acknowledged) == set()
 

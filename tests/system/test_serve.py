@@ -22,7 +22,7 @@ from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.kernel_free]
 FAINTLY = [sys.executable, "-c", "from faintly.cli import main; main()"]
 
 
@@ -292,6 +292,15 @@ def test_tls(start, tmp_path):
     connection.request("GET", "/healthz")
     assert connection.getresponse().status == 200
     connection.close()
+    load = [*FAINTLY, "load", "--server", f"https://localhost:{port}", "--batch", "10", "--json"]
+    load += ["--seconds", "0.3", "--connections", "2"]
+    trusting = [*load, "--ca-file", str(cert)]
+    done = subprocess.run(trusting, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["reports"] > 0
+    done = subprocess.run(load, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "cannot be verified" in done.stderr
     assert server.stop() == 0
     options = ["--data", str(tmp_path / "other"), "--port", "0"]
     assert "TLS" in refuses(*options, "--tls-cert", str(key), "--tls-key", str(cert))

@@ -9,6 +9,7 @@ import asyncio
 import io
 import json
 import os
+import ssl
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ class Load:
     rate: float | None = None  # requests a second; None: as many as are answered
     credential: str | None = None
     tokens: Sequence[str] | None = None
+    tls: ssl.SSLContext | None = None  # how to check an https server; None: as the system does
 
 
 @dataclass(slots=True)
@@ -139,7 +141,10 @@ class _Generator:
         secure_ = self._url.scheme == "https"
         port = self._url.port or (443 if secure_ else 80)
         await self._loop.create_connection(
-            lambda: _Sender(self), self._url.hostname or "", port, ssl=secure_ or None
+            lambda: _Sender(self),
+            self._url.hostname or "",
+            port,
+            ssl=(self.load.tls or True) if secure_ else None,
         )
 
     async def work(self) -> None:

@@ -4,12 +4,14 @@ Heavy imports stay inside the commands, so that help and completion answer at on
 """
 
 import sys
+from typing import NoReturn
 
 import typer
 
 from faintly.cli import (
     aggregate,
     audit,
+    collection,
     credential,
     encode,
     fsck,
@@ -54,6 +56,7 @@ app.command()(ledger.ledger)
 app.command()(demo_command.demo)
 app.command()(bench_command.bench)
 app.command()(serve_command.serve)
+app.add_typer(collection.app, name="collection")
 app.command()(push_command.push)
 app.add_typer(credential.app, name="credential")
 app.command()(token_command.token)
@@ -66,14 +69,23 @@ app.command()(version_command.version)
 
 
 def main() -> None:
-    """Run the command line; errors that faintly raises on purpose become one line and status 1."""
+    """Run the command line; errors that a user can mend become one line and status 1."""
     try:
         app()
     except FaintlyError as error:
-        if "--json" in sys.argv:
-            emit({"error": type(error).__name__, "message": str(error)})
-        typer.secho(f"error: {type(error).__name__}: {error}", fg="red", err=True)
-        sys.exit(1)
+        _fail(error, str(error))
     except BrokenPipeError:
         # The reader of our output has seen enough, as `head` does.
         sys.exit(0)
+    except OSError as error:
+        if error.filename is None:
+            raise  # not about a file that somebody named
+        _fail(error, f"{error.filename}: {error.strerror}")
+
+
+def _fail(error: Exception, message: str) -> NoReturn:
+    name = type(error).__name__
+    if "--json" in sys.argv:
+        emit({"error": name, "message": message})
+    typer.secho(f"error: {name}: {message}", fg="red", err=True)
+    sys.exit(1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from faintly.cli.output import Json, emit, note, say, table
+from faintly.cli.output import Json, emit, note, say, shown, table
 from faintly.cli.remote import Data
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def list_(data: Data, as_json: Json = False) -> None:
     if as_json:
         emit({"credentials": [{"label": label, "role": role} for label, role in rows]})
     elif rows:
-        table(["label", ""], rows)
+        table(["label", ""], [(shown(label), role) for label, role in rows])
     else:
         say("no credentials: everybody on this machine may do everything")
 
@@ -69,14 +69,17 @@ def _credentials(data: Path, create: bool = False) -> Iterator["Credentials"]:
     from faintly.collector.credentials import Credentials
     from faintly.collector.database import NAME, Database
     from faintly.collector.disk import make_folder
+    from faintly.collector.problems import Problem
     from faintly.errors import InvalidInput
 
     if create:
         make_folder(data)
     elif not (data / NAME).is_file():
-        raise InvalidInput(f"{data} is not the folder of a collector")
+        raise InvalidInput(f"{data} is not a data folder: it has no {NAME}")
     database = Database(data)
     try:
         yield Credentials(database)
+    except Problem as problem:
+        raise InvalidInput(problem.message) from None
     finally:
         database.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from faintly.cli.output import Json, emit, note, say, table
-from faintly.cli.remote import CredentialFile, Server, connect, read_secret
+from faintly.cli.remote import CaFile, CredentialFile, Server, connect, read_secret, trust
 
 if TYPE_CHECKING:
     from faintly.client.transport import Connection
@@ -50,6 +50,7 @@ def load(
         Path | None,
         typer.Option(help="File with an admin credential, to make and delete a collection."),
     ] = None,
+    ca_file: CaFile = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the collection it made.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -67,7 +68,7 @@ def load(
         raise InvalidInput("a token is good for one report; add --singles")
     reports, pool = (1, SINGLE_POOL) if singles else (batch, BATCH_POOL)
     with (
-        connect(server, admin_credential_file, None, 0) as connection,
+        connect(server, admin_credential_file, ca_file, 0) as connection,
         _collection(connection, plan, digest, epoch, keep) as loaded,
     ):
         load_ = Load(
@@ -81,6 +82,7 @@ def load(
             rate=rate,
             credential=read_secret(credential_file),
             tokens=tokens,
+            tls=trust(ca_file),
         )
         measured = run(load_).document()
     if as_json:
@@ -94,8 +96,6 @@ def _collection(
     connection: "Connection", plan: Path | None, digest: str | None, epoch: int, keep: bool
 ) -> Iterator["Plan"]:
     """Yield the plan of the collection to load: the one that is named, or one made for this."""
-    import json
-
     from faintly.client.policy import Policy
     from faintly.errors import InvalidInput
 
@@ -107,8 +107,7 @@ def _collection(
         return
     made = _fresh(plan)
     body: dict[str, Any] = {"plan": made.document(), "name": "faintly load", "epochs": [epoch]}
-    headers = {"Content-Type": "application/json"}
-    connection.call("POST", "/v1/collections", json.dumps(body).encode(), headers)
+    connection.ask("POST", "/v1/collections", body)
     name = made.digest.hex()
     try:
         yield made

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from faintly.client.transport import Connection
 
 Server = Annotated[
     str,
     typer.Option(
-        help="The collector's address, such as http://127.0.0.1:8000.", show_default=False
+        help="The collector's address, such as http://127.0.0.1:8790.", show_default=False
     ),
 ]
 Folder = Annotated[
@@ -58,32 +60,45 @@ def read_secret(path: Path | None) -> str | None:
     return text
 
 
+def trust(ca_file: Path | None) -> "SSLContext | None":
+    """Return how to check certificates by a file of them; None means by the system's."""
+    import ssl
+
+    from faintly.errors import InvalidInput
+
+    if ca_file is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError:  # of which a wrong certificate is one
+        raise InvalidInput(f"{ca_file} does not hold certificates in PEM form") from None
+
+
 @contextmanager
 def connect(
     server: str, credential_file: Path | None, ca_file: Path | None, retries: int
 ) -> Iterator["Connection"]:
     """Yield a connection; a refusal is told with what to do about it."""
-    import ssl
-
     from faintly.client.transport import Connection
-    from faintly.errors import InvalidInput, SendFailed
+    from faintly.errors import SendFailed
 
-    try:
-        tls = None if ca_file is None else ssl.create_default_context(cafile=ca_file)
-    except (OSError, ssl.SSLError):
-        raise InvalidInput(f"{ca_file} does not hold certificates in PEM form") from None
-    secret = read_secret(credential_file)
+    secret, tls = read_secret(credential_file), trust(ca_file)
     try:
         with Connection(server, credential=secret, retries=retries, tls=tls) as made:
             yield made
     except SendFailed as error:
+        # A collector never repeats a secret; whatever else answers there might.
+        told = error.reason and not (secret and secret in error.reason)
+        words = f"{error}: {error.reason}" if told else str(error)
         hint = _hint(error.code)
-        raise SendFailed(error.code, f"{error}. {hint}" if hint else str(error)) from None
+        raise SendFailed(error.code, f"{words}. {hint}" if hint else words) from None
 
 
 def _hint(code: str) -> str:
     """Return this program's own advice about a collector's code."""
     from faintly.collector import problems
 
+    if code in {problems.NOT_AUTHORISED.code, problems.NOT_ALLOWED.code}:
+        return "Name a file that holds such a credential with --credential-file."
     kinds = (kind for kind in vars(problems).values() if isinstance(kind, problems.Kind))
     return next((kind.hint for kind in kinds if kind.code == code), "")

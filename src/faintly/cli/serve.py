@@ -12,7 +12,11 @@ from faintly.cli.output import Json, emit, say
 def serve(
     data: Annotated[
         Path | None,
-        typer.Option(help="Folder to keep everything in; created if needed.", show_default=False),
+        typer.Option(
+            help="Folder to keep everything in; created if needed.",
+            file_okay=False,
+            show_default=False,
+        ),
     ] = None,
     port: Annotated[int | None, typer.Option(help="Port; 0 for any.  [default: 8790]")] = None,
     host: Annotated[

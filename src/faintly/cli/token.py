@@ -45,13 +45,11 @@ def token(
 
 
 def _issue(connection: "Connection", digest: str, epoch: int, count: int) -> list[str]:
-    import json
+    from faintly.client.transport import collection_path
 
-    path = f"/v1/collections/{digest}/tokens"
-    headers = {"Content-Type": "application/json"}
+    path = f"{collection_path(digest)}/tokens"
     made: list[str] = []
     while len(made) < count:
         body = {"epoch": epoch, "count": min(MOST, count - len(made))}
-        answer = connection.call("POST", path, json.dumps(body).encode(), headers)
-        made += answer.json()["tokens"]
+        made += connection.ask("POST", path, body)["tokens"]
     return made

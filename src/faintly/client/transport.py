@@ -1,8 +1,8 @@
 """Plans from a collector and reports to it, over HTTP, with the standard library alone.
 
 A request is named by 16 fresh random bytes, and every retry repeats them, so that the collector
-counts it once however often the network fails. Errors say what the collector's code was, and
-never repeat what was sent or what came back.
+counts it once however often the network fails. Messages of errors say what the collector's code
+was, and never repeat what was sent or what came back.
 """
 
 import http.client
@@ -30,6 +30,7 @@ LONGEST_WISH_S = 300.0  # a Retry-After beyond this is not waited out
 MAX_ANSWER = 64 << 20  # a plan that lists its keys may be large; nothing here is larger
 # Statuses that may pass by themselves. The same request id makes repeating all of them safe.
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+LONGEST_REASON = 300
 CODE = re.compile(r"[A-Z][A-Z_]{0,39}")
 
 
@@ -47,6 +48,12 @@ class Answer:
         found = _object(self.body).get("code")
         known = isinstance(found, str) and CODE.fullmatch(found)
         return str(found) if known else f"HTTP_{self.status}"
+
+    @property
+    def reason(self) -> str:
+        """Return what a refusal says for people, as far as it is short and printable."""
+        found = str(_object(self.body).get("message", ""))[:LONGEST_REASON]
+        return "".join(each if each.isprintable() else "?" for each in found)
 
     def json(self) -> dict[str, Any]:
         """Return the JSON object of the body, which a collector always sends."""
@@ -113,7 +120,7 @@ class Connection:
             SendFailed: the collector does not have it, or cannot be reached.
         """
         name = digest.lower() if isinstance(digest, str) else digest.hex()
-        answer = self.call("GET", f"{_collection(name)}/plan")
+        answer = self.call("GET", f"{collection_path(name)}/plan")
         plan = read_plan(answer.body)
         if plan.digest.hex() != name:
             raise PlanRefused("the collector sent another plan than the one that was asked for")
@@ -150,13 +157,18 @@ class Connection:
         headers = {"Content-Type": "application/octet-stream"}
         if token is not None:
             headers["Faintly-Token"] = _header_text(token, "token")
-        path = f"{_collection(digest.hex())}/reports?{query}"
+        path = f"{collection_path(digest.hex())}/reports?{query}"
         found = self.call("POST", path, body, headers).json()
         reports, status = found.get("reports"), found.get("status")
         # A hotel's log-in page also answers 200; only these words mean that a report was kept.
         if type(reports) is not int or status not in ("counted", "replayed"):
             raise _strange()
         return Receipt(reports, status == "replayed")
+
+    def ask(self, method: str, path: str, document: object = None) -> dict[str, Any]:
+        """Return the JSON answer to a JSON question; see `call`."""
+        body = None if document is None else json.dumps(document).encode()
+        return self.call(method, path, body, {"Content-Type": "application/json"}).json()
 
     def call(
         self,
@@ -192,9 +204,8 @@ class Connection:
                 return answer
             wish = _wish(answer.headers.get("retry-after", ""))
             if last or answer.status not in PASSING or wish > LONGEST_WISH_S:
-                raise SendFailed(
-                    answer.code, f"the collector answered {answer.status} {answer.code}"
-                )
+                words = f"the collector answered {answer.status} {answer.code}"
+                raise SendFailed(answer.code, words, answer.reason)
             self._pause(wish + _pause(attempt))
         raise AssertionError("the last attempt returns or raises")
 
@@ -280,9 +291,10 @@ def _address(server: str) -> tuple[bool, str, int | None, str]:
     return parts.scheme == "https", parts.hostname, port, parts.path.rstrip("/")
 
 
-def _collection(digest: str) -> str:
+def collection_path(digest: str) -> str:
+    """Return the path of a collection, whose digest is checked before it becomes a part of it."""
     if not re.fullmatch("[0-9a-f]{32}", digest):
-        raise InvalidInput("a plan's digest has 16 bytes, or twice as many hex digits")
+        raise InvalidInput("a plan's digest has 32 hexadecimal digits in lower case")
     return f"/v1/collections/{digest}"
 
 

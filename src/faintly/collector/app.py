@@ -21,6 +21,7 @@ from faintly.collector.front import Front, refusal, unexpected
 from faintly.collector.ingest import Ingest
 from faintly.collector.manage import collection_routes
 from faintly.collector.metrics import Metrics, Traffic
+from faintly.collector.page import page_routes
 from faintly.collector.problems import Kind, Problem
 from faintly.collector.questions import question_routes
 from faintly.collector.routes import Service
@@ -80,6 +81,7 @@ def control_plane(service: Service) -> FastAPI:
         title="faintly collector",
         version="1",
         description=DESCRIPTION,
+        docs_url=None,  # FastAPI's own pages load their script from a public server
         redoc_url=None,
         redirect_slashes=False,
         # Nothing about a request may leave by a tracing library that happens to be installed.
@@ -94,6 +96,7 @@ def control_plane(service: Service) -> FastAPI:
     )
     for routes in (watch_routes, collection_routes, change_routes, question_routes, file_routes):
         app.include_router(routes(service))
+    app.include_router(page_routes())
     return app
 
 

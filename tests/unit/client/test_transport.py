@@ -115,6 +115,15 @@ def test_a_refusal_is_final_and_says_its_code_alone(status):
     assert not pauses
 
 
+def test_the_reason_is_apart_from_the_message_and_printable():
+    told = {"code": "CLOSED", "message": "epoch 3\x1b[2J is closed" + "." * 1000, "hint": ""}
+    with Server((410, {}, json.dumps(told).encode())) as server, connection(server) as made:
+        refused = refusal(made)
+    assert "epoch" not in str(refused)
+    assert refused.reason.startswith("epoch 3?[2J is closed...")
+    assert len(refused.reason) == 300
+
+
 @pytest.mark.parametrize(
     "code", [b'"closed"', b'"A B"', b"7", b"null", b'"' + b"A" * 60 + b'"', b'"<b>"']
 )

@@ -87,6 +87,19 @@ def test_a_header_in_another_encoding_is_refused():
     assert code_of(refusals.sealed_sketch(body)) == Reject.BAD_HEADER
 
 
+@pytest.mark.parametrize("place", ["reports", "mass", "plan", "comment"])
+def test_half_a_surrogate_pair_in_a_header_is_refused(place):
+    """It can be escaped in JSON and read, but not be written as UTF-8 to be compared."""
+    half = "\ud800"
+    value = {"reports": [half], "plan": {**SKETCH.plan.document(), "mechanism": half}}
+    header = refusals.header_of(GOOD) | {place: value.get(place, half)}
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode("ascii")
+    assert b"\\ud800" in text
+    head = sketch_v1.PREFIX.pack(b"FNTS", 1, len(text)) + text
+    body = head + bytes(-len(head) % 64) + refusals.arrays_of(GOOD)
+    assert code_of(refusals.sealed_sketch(body)) == Reject.BAD_HEADER
+
+
 @pytest.mark.parametrize(
     "change",
     [{"mechanism": "telepathy"}, {"epsilon": "0.5"}, {"parameters": {}}],

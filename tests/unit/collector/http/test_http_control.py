@@ -1,6 +1,9 @@
 """The control plane: collections, errors in one shape, documentation."""
 
+import base64
+import hashlib
 import json
+import re
 
 import pytest
 
@@ -148,4 +151,18 @@ def test_the_documentation_names_every_address(web):
             for status in ("400", "401", "500"):
                 schema = operation["responses"][status]["content"]["application/json"]["schema"]
                 assert schema == {"$ref": "#/components/schemas/Refusal"}, (method, path)
-    assert web("GET", "/docs").status_code == 200
+
+
+def test_the_page_loads_nothing_from_elsewhere(web):
+    told = web("GET", "/docs")
+    assert told.status_code == 200
+    assert told.headers["content-type"].startswith("text/html")
+    assert "//" not in told.text, "an address of somebody else"
+    assert not re.search(r"src=|@import|url\(", told.text)
+    assert 'fetch("openapi.json")' in told.text
+    policy = told.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    for tag in ("script", "style"):
+        (inside,) = re.findall(f"<{tag}>(.*?)</{tag}>", told.text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy, "or browsers refuse our own"

@@ -1,0 +1,190 @@
+"""faintly collection: create, look at, close and delete the collections of a collector."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from faintly.cli.output import Json, emit, say, shown, table
+from faintly.cli.remote import CaFile, CredentialFile, Server, connect
+
+app = typer.Typer(
+    help="Create, look at, close and delete the collections of a collector.",
+    no_args_is_help=True,
+)
+Digest = Annotated[str, typer.Argument(help="The plan's digest, which names the collection.")]
+Retention = Annotated[
+    str, typer.Option(help="keep the raw reports, or drop them once they are counted.")
+]
+Epochs = Annotated[
+    list[int] | None,
+    typer.Option("--epoch", min=0, help="Epoch to open; repeatable.", show_default="0"),
+]
+Period = Annotated[
+    float | None,
+    typer.Option(help="Seconds of an epoch, where epochs follow the clock.", show_default=False),
+]
+
+
+@app.command()
+def create(
+    plan: Annotated[Path, typer.Argument(help="The plan, as faintly plan writes it.")],
+    server: Server,
+    name: Annotated[str, typer.Option(help="A title for people.")] = "",
+    retention: Retention = "keep",
+    tokens: Annotated[bool, typer.Option("--tokens", help="Each report needs a token.")] = False,
+    epoch: Epochs = None,
+    period_s: Period = None,
+    credential_file: CredentialFile = None,
+    ca_file: CaFile = None,
+    as_json: Json = False,
+) -> None:
+    """Create the collection of a plan; doing it twice changes nothing.
+
+    Without --epoch, epoch 0 is open, or with --period-s those that the clock says.
+    """
+    from faintly.engine.files import load_plan
+
+    wanted = {
+        "plan": load_plan(plan).document(),
+        "name": name,
+        "retention": retention,
+        "tokens": tokens,
+        "epochs": epoch or ([0] if period_s is None else []),
+        "period_s": period_s,
+    }
+    with connect(server, credential_file, ca_file, 0) as connection:
+        made = connection.ask("POST", "/v1/collections", wanted)
+    _show(made, as_json)
+
+
+@app.command(name="list")
+def list_(
+    server: Server,
+    credential_file: CredentialFile = None,
+    ca_file: CaFile = None,
+    as_json: Json = False,
+) -> None:
+    """List every collection with its state and its reports."""
+    with connect(server, credential_file, ca_file, 0) as connection:
+        found = connection.ask("GET", "/v1/collections")
+    if as_json:
+        emit(found)
+    elif not found["collections"]:
+        say("no collections; faintly collection create makes one of a plan")
+    else:
+        heads = ["collection", "", "", "reports", "pending"]
+        table(heads, [_row(each) for each in found["collections"]])
+
+
+@app.command()
+def show(
+    digest: Digest,
+    server: Server,
+    credential_file: CredentialFile = None,
+    ca_file: CaFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show a collection: what it protects, and the reports of each epoch."""
+    with connect(server, credential_file, ca_file, 0) as connection:
+        _show(connection.ask("GET", _path(digest)), as_json)
+
+
+@app.command()
+def seal(
+    digest: Digest,
+    server: Server,
+    credential_file: CredentialFile = None,
+    ca_file: CaFile = None,
+    as_json: Json = False,
+) -> None:
+    """Let pending reports take part in answers now, instead of within half a minute."""
+    with connect(server, credential_file, ca_file, 0) as connection:
+        found = connection.ask("POST", f"{_path(digest)}/seal")
+    if as_json:
+        emit(found)
+    else:
+        say(f"sealed {found['sealed']:,} reports")
+
+
+@app.command(name="open")
+def open_(
+    digest: Digest,
+    server: Server,
+    epoch: Annotated[int, typer.Option(min=0, help="The epoch.", show_default=False)],
+    credential_file: CredentialFile = None,
+    ca_file: CaFile = None,
+    as_json: Json = False,
+) -> None:
+    """Open an epoch. One that was closed does not open again."""
+    with connect(server, credential_file, ca_file, 0) as connection:
+        made = connection.ask("PUT", f"{_path(digest)}/epochs/{epoch}", {"state": "open"})
+    _show(made, as_json)
+
+
+@app.command()
+def close(
+    digest: Digest,
+    server: Server,
+    epoch: Annotated[
+        int | None, typer.Option(min=0, help="This epoch alone.", show_default="all of it")
+    ] = None,
+    credential_file: CredentialFile = None,
+    ca_file: CaFile = None,
+    as_json: Json = False,
+) -> None:
+    """Take no more reports, for good; answers stay."""
+    with connect(server, credential_file, ca_file, 0) as connection:
+        if epoch is None:
+            made = connection.ask("POST", f"{_path(digest)}/close")
+        else:
+            made = connection.ask("PUT", f"{_path(digest)}/epochs/{epoch}", {"state": "closed"})
+    _show(made, as_json)
+
+
+@app.command()
+def delete(
+    digest: Digest,
+    server: Server,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether you mean it.")] = False,
+    credential_file: CredentialFile = None,
+    ca_file: CaFile = None,
+    as_json: Json = False,
+) -> None:
+    """Delete a collection with its plan, reports and answers, for good."""
+    path = _path(digest)
+    if not yes:
+        typer.confirm(f"Delete {digest} and all its reports for good?", abort=True, err=True)
+    with connect(server, credential_file, ca_file, 0) as connection:
+        found = connection.ask("DELETE", f"{path}?confirm={digest}")
+    if as_json:
+        emit(found)
+    else:
+        say(f"deleted {digest}")
+
+
+def _path(digest: str) -> str:
+    from faintly.client.transport import collection_path
+
+    return collection_path(digest)
+
+
+def _row(found: dict[str, Any]) -> list[str]:
+    counts = f"{found['reports']:,}", f"{found['pending']:,}"
+    return [found["digest"], shown(found["name"]), found["state"], *counts]
+
+
+def _show(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        emit(found)
+        return
+    names = ("digest", "name", "state", "retention", "tokens", "period_s", "mechanism", "guarantee")
+    for name in names:
+        if found[name] not in ("", None):
+            say(f"{name:<16} {shown(found[name])}")
+    rows = [
+        [str(each["epoch"]), each["state"], f"{each['reports']:,}", f"{each['pending']:,}"]
+        for each in found["epochs"]
+    ]
+    if rows:
+        table(["epoch", "", "reports", "pending"], rows)
