@@ -2,11 +2,9 @@
 
 --seed N        the seed of every statistical test, DEFAULT_SEED unless given
 --seed-sweep M  run each of them under the M seeds N, N+1, …
-FAINTLY_KERNEL  where it is numpy, tests marked kernel_free are skipped, and say so
 FAINTLY_DATA    folder of datasets; what needs one that is not there is skipped and listed
 """
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +17,6 @@ from faintly.errors import InvalidData
 from faintly.primitives.entropy import SeededRng, seeded
 
 DEFAULT_SEED = 1
-KERNEL_FREE = "does not depend on the kernels: runs where FAINTLY_KERNEL is not numpy"
 LEFT_OUT = "left out, no dataset {}: set FAINTLY_DATA"
 
 
@@ -40,8 +37,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "statistical" in item.path.parts:
             item.add_marker("statistical")
-        if os.environ.get("FAINTLY_KERNEL") == "numpy" and item.get_closest_marker("kernel_free"):
-            item.add_marker(pytest.mark.skip(KERNEL_FREE))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

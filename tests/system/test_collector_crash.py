@@ -30,7 +30,7 @@ from faintly.errors import FolderInUse, SendFailed
 from faintly.mechanisms import mechanism_of
 from faintly.wire.report_v1 import encode_batch, pack, unpack
 
-pytestmark = [pytest.mark.system, pytest.mark.kernel_free]
+pytestmark = pytest.mark.system
 SENDERS = 5
 KILLS = 22
 SEALS = {"seal_s": 0.15, "seal_reports": 400}  # so that many kills fall into a seal

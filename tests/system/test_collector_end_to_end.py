@@ -142,7 +142,6 @@ def test_from_a_plan_to_estimates(server, tmp_path, faintly):
     assert [row["key"] for row in top["estimates"]] == sorted(truth, key=truth.get)[: -3 - 1 : -1]
 
 
-@pytest.mark.kernel_free
 def test_a_push_that_is_killed_counts_nothing_twice(server, tmp_path, faintly):
     digest, collection = created(server, name="killed")
     file = tmp_path / "reports.fnt"
@@ -166,7 +165,6 @@ def test_a_push_that_is_killed_counts_nothing_twice(server, tmp_path, faintly):
     assert (status["reports"], status["pending"]) == (3000, 0)
 
 
-@pytest.mark.kernel_free
 def test_the_commands_of_a_folder(server, tmp_path, faintly):
     """Tokens, load, export, backup, restore and fsck, one after another on one folder."""
     digest, collection = created(server, tokens=True)
@@ -201,7 +199,6 @@ def test_the_commands_of_a_folder(server, tmp_path, faintly):
     assert not faintly("fsck", tmp_path / "new", "--json", status=1).json["sound"]
 
 
-@pytest.mark.kernel_free
 def test_a_collection_from_the_command_line(server, tmp_path):
     plan = make_plan(protect="event", epsilon=1, sparsity=2, clients=50, universe=16)
     file, digest = tmp_path / "plan.json", plan.digest.hex()
@@ -236,7 +233,6 @@ def test_a_collection_from_the_command_line(server, tmp_path):
     assert "32 hexadecimal digits" in collection("show", "../x", status=1)
 
 
-@pytest.mark.kernel_free
 def test_credentials_are_asked_for_once_there_are_any(server, tmp_path, faintly):
     _, collection = created(server)
     data = ["--data", tmp_path / "data"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.system, pytest.mark.kernel_free]
+pytestmark = pytest.mark.system
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "collect.md"
 
 

@@ -22,7 +22,7 @@ from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 
-pytestmark = [pytest.mark.system, pytest.mark.kernel_free]
+pytestmark = pytest.mark.system
 FAINTLY = [sys.executable, "-c", "from faintly.cli import main; main()"]
 
 

@@ -33,7 +33,7 @@ from faintly.wire import report_v1
 REQUEST_BYTES = 16
 TICK_S = 0.25  # how often the keeper looks whether anything is old enough to be sealed
 RETRY_S = 1.0  # how long the keeper waits after a seal failed
-WAL_BYTES = 64 << 20  # size from which on the write-ahead log is moved into the file
+WAL_BYTES = 16 << 20  # size from which on the write-ahead log is moved into the file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
