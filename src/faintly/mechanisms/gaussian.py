@@ -37,7 +37,8 @@ from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms import simulation
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
+from faintly.mechanisms.base import Calibrated, Miniature, Request, register
+from faintly.mechanisms.coordinates import Coordinates, joint_law
 from faintly.primitives import gaussian
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import round_unbiased
@@ -55,7 +56,7 @@ SMALL_REPORTS = 2**20  # that an enumerated case can send
 
 @register("gaussian")
 @dataclass(frozen=True, kw_only=True)
-class Gaussian(Mechanism):
+class Gaussian(Coordinates):
     """Public parameters of one collection; both sides hold the same object."""
 
     plan: Plan
@@ -197,21 +198,9 @@ class Gaussian(Mechanism):
         if (case := self.small(**wide | two)).layout.limits[0] ** 2 < SMALL_REPORTS:
             yield Miniature(case, (-1.0, 1 - step, 1.0), items=2)
 
-    def outcomes(self, items: int) -> Iterator[tuple[int, ...]]:
-        """Yield the one outcome there is: each item has the coordinate of its place."""
-        yield tuple(range(items))
-
-    def outcome_of(self, seed: int, ids: IdArray) -> tuple[int, ...]:  # noqa: ARG002
-        """Return the coordinate of each id, whatever the seed."""
-        return tuple(ids.tolist())
-
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every report: coordinates are independent."""
-        held = dict(zip(outcome, values, strict=True))
-        joint = np.ones(1)
-        for coordinate in range(self.keys):
-            joint = np.outer(joint, self.coordinate_law(held.get(coordinate, 0.0))).ravel()
-        return joint
+        return joint_law(self.coordinate_law, self.keys, values, outcome)
 
     def coordinate_law(self, value: float) -> FloatArray:
         """Return the law of what a report says about a key of this value."""

@@ -217,9 +217,9 @@ def test_a_path_in_front_is_kept():
 @pytest.fixture
 def self_signed(tmp_path):
     """A certificate for 127.0.0.1 that nobody vouches for."""
-    x509 = pytest.importorskip("cryptography.x509")
     from ipaddress import IPv4Address
 
+    from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 

@@ -1,18 +1,15 @@
-"""What baselines without a hash share: keys are named in the clear, and reports are added up.
+"""What baselines without a hash share: keys are named in the clear, and reports are added up."""
 
-Privacy then rests on the report's own coins alone, and enumeration has one outcome to look at.
-"""
-
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from faintly.core import FloatArray, Hashing, IdArray, IntArray, Plan, VectorBatch
+from faintly.core import FloatArray, Hashing, IntArray, Plan, VectorBatch
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Mechanism, Request
+from faintly.mechanisms.base import Request
+from faintly.mechanisms.coordinates import Coordinates
 from faintly.primitives import noise
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import bernoulli
@@ -20,7 +17,7 @@ from faintly.primitives.rounding import bernoulli
 FAMILY = "prf"  # a plan names one, though nothing is hashed
 
 
-class Unhashed(Mechanism):
+class Unhashed(Coordinates):
     """A baseline over an indexed or named universe, decoded directly, without seeds."""
 
     baseline = True
@@ -30,14 +27,6 @@ class Unhashed(Mechanism):
         """Return d, the number of keys."""
         assert self.plan.universe.size is not None
         return self.plan.universe.size
-
-    def outcomes(self, items: int) -> Iterator[tuple[int, ...]]:
-        """Yield the one outcome there is: items are the first keys."""
-        yield tuple(range(items))
-
-    def outcome_of(self, seed: int, ids: IdArray) -> tuple[int, ...]:  # noqa: ARG002
-        """Return the key of each id, whatever the seed."""
-        return tuple(ids.tolist())
 
 
 def check_request(request: Request, owner: str) -> Hashing:

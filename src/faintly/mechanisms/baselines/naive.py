@@ -35,8 +35,9 @@ from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan, TooManyItems
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms import simulation
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
+from faintly.mechanisms.base import Calibrated, Miniature, Request, register
 from faintly.mechanisms.baselines._naive_noise import KINDS, Noise, Response
+from faintly.mechanisms.coordinates import Coordinates, joint_law
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import round_unbiased
 
@@ -49,7 +50,7 @@ SMALL_REPORTS = 2**16  # that an enumerated case can send
 
 @register("naive")
 @dataclass(frozen=True, kw_only=True)
-class Naive(Mechanism):
+class Naive(Coordinates):
     """Public parameters of one collection; both sides hold the same object."""
 
     baseline: ClassVar[bool] = True
@@ -240,21 +241,9 @@ class Naive(Mechanism):
             if case.layout.limits[0] ** keys <= SMALL_REPORTS or keys == 1:
                 yield Miniature(case, (-1.0, 0.0, 0.25, 1.0), items=keys)
 
-    def outcomes(self, items: int) -> Iterator[tuple[int, ...]]:
-        """Yield the one outcome there is: each item has the coordinate of its place."""
-        yield tuple(range(items))
-
-    def outcome_of(self, seed: int, ids: IdArray) -> tuple[int, ...]:  # noqa: ARG002
-        """Return the coordinate of each id, whatever the seed."""
-        return tuple(ids.tolist())
-
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every report: coordinates are independent."""
-        held = dict(zip(outcome, values, strict=True))
-        joint = np.ones(1)
-        for coordinate in range(self.keys):
-            joint = np.outer(joint, self.coordinate_law(held.get(coordinate, 0.0))).ravel()
-        return joint
+        return joint_law(self.coordinate_law, self.keys, values, outcome)
 
     def coordinate_law(self, value: float) -> FloatArray:
         """Return the law of what a report says about a key of this value."""

@@ -1,0 +1,34 @@
+"""What mechanisms without a hash share: a report speaks of keys by their number.
+
+Privacy then rests on the report's own coins alone, and enumeration has one outcome to look at.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from faintly.core import FloatArray, IdArray
+from faintly.mechanisms.base import Mechanism
+
+
+class Coordinates(Mechanism):
+    """A mechanism whose reports name keys, or say something about each of them."""
+
+    def outcomes(self, items: int) -> Iterator[tuple[int, ...]]:
+        """Yield the one outcome there is: items are the first keys."""
+        yield tuple(range(items))
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[int, ...]:  # noqa: ARG002
+        """Return the key of each id, whatever the seed."""
+        return tuple(ids.tolist())
+
+
+def joint_law(
+    law: Callable[[float], FloatArray], keys: int, values: Sequence[float], outcome: Sequence[int]
+) -> FloatArray:
+    """Return the law of a report whose keys are perturbed one by one, each by `law`."""
+    held = dict(zip(outcome, values, strict=True))
+    joint = np.ones(1)
+    for key in range(keys):
+        joint = np.outer(joint, law(held.get(key, 0.0))).ravel()
+    return joint
