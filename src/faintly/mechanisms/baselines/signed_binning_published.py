@@ -56,7 +56,6 @@ STEPS = {
     "response": 2**16,  # one bit is no longer on a finer grid
 }
 MAX_CLIP = 2**31  # a choice among twice as many fits 32 bits
-SEED_BYTES, FLOAT_BYTES = 5, 4  # what the paper counts for a report: a seed and floats
 
 
 @register("signed-binning-published")
@@ -101,11 +100,6 @@ class SignedBinningPublished(SignedBinning):
         if self.response is not None:
             return fields_below(2, 1, self.plan.hashing.seed_bytes)
         return fields_below(2 * self.range + 1, self.bins, self.plan.hashing.seed_bytes)
-
-    @property
-    def published_bytes(self) -> int:
-        """Return the bytes of a report as the paper counts them: a seed and 32-bit floats."""
-        return SEED_BYTES + FLOAT_BYTES * self.bins
 
     @property
     def reach(self) -> float:
