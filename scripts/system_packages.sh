@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Install what CI needs beyond Python packages, where it is missing: a C compiler with sanitizers,
-# and curl, with which a test follows the page about running a collector.
+# Install what CI needs beyond Python packages, where it is missing: a C compiler with sanitizers; curl,
+# with which a test follows the page about running a collector; nginx, which a test puts before one.
 # Users need none of this: without a compiler faintly runs on numpy.
 set -euo pipefail
 
 missing=()
 command -v gcc >/dev/null || missing+=(gcc libc6-dev)
 command -v curl >/dev/null || missing+=(curl)
+command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || missing+=(nginx-light)
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 echo "installing: ${missing[*]}"

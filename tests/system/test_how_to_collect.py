@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ pytestmark = pytest.mark.system
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "collect.md"
 
 
-def test_the_page_runs_from_nothing_to_an_answer(tmp_path):
+def test_the_page_runs_from_nothing_to_an_answer(port, tmp_path):
     if shutil.which("curl") is None:
         pytest.skip("the page uses curl, which is not installed")
     tools, folder = tmp_path / "tools", tmp_path / "empty"
@@ -26,11 +25,10 @@ def test_the_page_runs_from_nothing_to_an_answer(tmp_path):
         r"^```console\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
     commands = [line[2:] for block in blocks for line in block.splitlines() if line[:2] == "$ "]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
     script = "\n".join(["set -eu", f"PATH={tools}:$PATH", *commands, "echo the end"])
-    script = script.replace("8790", port).replace("curl -sS", "curl -sS --fail-with-body -w '\\n'")
+    script = script.replace("8790", str(port)).replace(
+        "curl -sS", "curl -sS --fail-with-body -w '\\n'"
+    )
     done = subprocess.run(
         ["bash", "-c", script], cwd=folder, capture_output=True, text=True, timeout=120, check=False
     )

@@ -186,15 +186,14 @@ def _ignore(sig: int, frame: FrameType | None) -> None:
 
 
 def _check_exposure(settings: Settings, roles: set[str]) -> None:
-    if not settings.exposed or settings.allow_anyone:
+    if not settings.exposed or settings.allow_anyone or "admin" in roles:
         return
-    missing = [role for role in ("admin", "read") if role not in roles]
-    if missing:
-        raise InvalidInput(
-            f"{settings.host} lets others reach the collector, and there is no credential to "
-            f"{' or '.join(missing)}; add them with faintly credential add, listen on 127.0.0.1, "
-            "or say --allow-anyone"
-        )
+    way = "a proxy" if settings.loopback else f"listening on {settings.host}"
+    raise InvalidInput(
+        f"{way} lets others reach the collector, and nobody has a credential to administer it; "
+        "add one with faintly credential add, let nobody but this machine reach it, or say "
+        "--allow-anyone"
+    )
 
 
 def _check_tls(settings: Settings) -> None:
