@@ -10,8 +10,6 @@ user    LB1      k·c² for g ≤ 3, else 8k/(g-1): the posterior of a uniform k
 event            2(g+2)/(g-1)² for g ≥ 2, else 4g/(g-1)²: the best channel of one coordinate
 l1(L)            vectors of m items of size a ≤ 1 with 2am ≤ L are all neighbours, so the
                  user-level bound holds for them with a² in front
-
-The paper's bounds, which hold up to constants, are in `error_model`.
 """
 
 import math
@@ -87,16 +85,6 @@ def l1_bound(epsilon: float, distance: float, sparsity: int, universe: int | Non
     most = max(1, min(sparsity, math.ceil(distance / 2)))
     sizes = {items: min(1.0, distance / (2 * items)) for items in {most, max(1, most - 1)}}
     return max(size**2 * user_bound(epsilon, items, universe) for items, size in sizes.items())
-
-
-def l1_item_bound(epsilon: float, distance: float) -> float:
-    """Return (L/ε)², the bound for reports that randomize every item by itself.
-
-    With many items a change of L spreads thin, and then no item's channel may have a score
-    above ε/L. Mechanisms that mix the items, as user-level ones do, can be below it, so this
-    is no bound on all mechanisms and the planner's distances do not use it.
-    """
-    return (distance / epsilon) ** 2
 
 
 def _single_bound(epsilon: float) -> float:
