@@ -117,7 +117,7 @@ def accuracy(pick: Candidate, keys: int, expected_mean: float | None = None) -> 
     visible = smallest_visible(pick.stderr, keys)
     text = (
         f"How accurate. With {pick.plan.clients:,} reports a mean has a standard error of at most "
-        f"{pick.stderr:.3g} ({pick.typical_stderr:.3g} for typical clients), so it is known "
+        f"{pick.stderr:.3g} ({pick.error.typical_stderr:.3g} for typical clients), so it is known "
         f"within {1.96 * pick.stderr:.3g} in 19 cases of 20. Among {keys:,} keys the smallest "
         f"mean that stands out of the noise is {visible:.3g}."
     )

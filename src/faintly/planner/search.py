@@ -15,6 +15,7 @@ from faintly.core import Plan
 from faintly.core.plan import SALT_BYTES
 from faintly.errors import BoundDoesNotApply, FaintlyError, InvalidPlan
 from faintly.mechanisms import Request, mechanism_class, mechanism_names, mechanism_of
+from faintly.planner.error_model import ErrorModel, error_of
 from faintly.planner.wish import Wish, wish_for
 from faintly.primitives.entropy import secure
 
@@ -36,22 +37,26 @@ class Candidate:
     memory: int  # bytes on the server
     operations: int  # to answer every key
     key_operations: int  # to answer one more key
-    worst: float  # n·Var
-    typical: float
+    error: ErrorModel
     bias: float  # bound, relative to a key's mean
     influence: float  # of one lying client, times the number of reports
     bound: float  # on n·Var, for any mechanism
     drawbacks: tuple[str, ...] = ()
 
     @property
-    def stderr(self) -> float:
-        """Return the predicted worst-case standard error of one mean."""
-        return math.sqrt(self.worst / self.plan.clients)
+    def worst(self) -> float:
+        """Return the predicted n·Var at worst."""
+        return self.error.worst
 
     @property
-    def typical_stderr(self) -> float:
-        """Return the predicted standard error of one mean for typical clients."""
-        return math.sqrt(self.typical / self.plan.clients)
+    def typical(self) -> float:
+        """Return the predicted n·Var for typical clients."""
+        return self.error.typical
+
+    @property
+    def stderr(self) -> float:
+        """Return the predicted worst-case standard error of one mean."""
+        return self.error.stderr
 
     @property
     def ratio(self) -> float:
@@ -198,7 +203,7 @@ class _Asked:
             wish.clients,
             wish.universe,
             wish.failure,
-            wish.typical_square,
+            wish.mean_square,
             wish.limited,
             decode,
             wish.family,
@@ -221,12 +226,9 @@ def _measure(name: str, asked: _Asked) -> Candidate | str:
     try:
         plan = plan_for(name, request, bytes(SALT_BYTES))
         mechanism = mechanism_of(plan)
-        worst, typical = (
-            mechanism.worst_variance(),
-            mechanism.predicted_variance(wish.typical_square),
-        )
-    except FaintlyError as error:
-        return str(error)
+        error = error_of(mechanism, wish.mean_square)
+    except FaintlyError as refused:
+        return str(refused)
     if request.decode == "table":
         rows, columns = mechanism.table_shape
         memory, each = 8 * rows * columns, rows
@@ -244,8 +246,7 @@ def _measure(name: str, asked: _Asked) -> Candidate | str:
         memory=memory,
         operations=operations,
         key_operations=each,
-        worst=worst,
-        typical=typical,
+        error=error,
         bias=bias,
         influence=mechanism.influence(),
         bound=wish.bound,

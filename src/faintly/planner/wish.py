@@ -9,8 +9,8 @@ from faintly.core.plan import DECODES, MAX_CLIENTS, MAX_SPARSITY
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import Request, mechanism_names
 from faintly.planner.bounds import lower_bound
+from faintly.planner.error_model import keys_of
 
-OPEN_KEYS = 10**6  # keys that an open universe is assumed to be asked about
 MEASURES = ("worst", "typical")
 
 
@@ -66,12 +66,7 @@ class Wish:
     @property
     def keys(self) -> int:
         """Return how many keys will be asked about."""
-        return self.universe.size or OPEN_KEYS
-
-    @property
-    def typical_square(self) -> float:
-        """Return Σv² of a typical client."""
-        return self.sparsity / 4 if self.mean_square is None else self.mean_square
+        return keys_of(self.universe)
 
     @property
     def limited(self) -> bool:

@@ -58,14 +58,19 @@ def test_ranking_again_gives_the_same_order_under_a_fresh_salt():
     assert bytes(16) not in {first[0].plan.salt, again[0].plan.salt}
 
 
+def with_error(candidate, factor):
+    error = replace(candidate.error, worst=factor * candidate.worst)
+    return replace(candidate, error=error)
+
+
 def test_ties_go_to_fewer_bytes_then_cheaper_decoding_and_drawbacks_last():
     one = rank(protect="event", **COMMON)[0]
-    near = replace(one, worst=one.worst * 1.01, bytes=one.bytes - 1)
+    near = replace(with_error(one, 1.01), bytes=one.bytes - 1)
     cheap = replace(one, operations=one.operations - 1)
-    biased = replace(one, worst=one.worst / 2, drawbacks=("means may be off",))
+    biased = replace(with_error(one, 0.5), drawbacks=("means may be off",))
     assert ordered([biased, one, cheap, near], "worst") == [near, cheap, one, biased]
     # A chain of small steps is no tie: the last is more than 2 % above the first.
-    steps = [replace(one, worst=one.worst * 1.015**step, bytes=9 - step) for step in range(3)]
+    steps = [replace(with_error(one, 1.015**step), bytes=9 - step) for step in range(3)]
     assert ordered(steps, "worst") == [steps[1], steps[0], steps[2]]
 
 
