@@ -7,15 +7,8 @@ registers itself.
 import importlib
 import pkgutil
 
-from faintly.mechanisms.base import (
-    Calibrated,
-    Mechanism,
-    Miniature,
-    Request,
-    mechanism_class,
-    mechanism_names,
-    mechanism_of,
-)
+from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.registry import mechanism_class, mechanism_names, mechanism_of
 
 for _module in pkgutil.walk_packages(__path__, prefix=f"{__name__}."):
     importlib.import_module(_module.name)

@@ -1,4 +1,4 @@
-"""What a mechanism is, and the registry that finds one by name.
+"""What a mechanism is; `registry` finds one by name.
 
 A mechanism is a frozen set of public integers with these verbs:
 
@@ -12,9 +12,8 @@ law         the exact law of a report for a given outcome of the public hash, so
             privacy can be checked by enumeration on small cases
 """
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -45,14 +44,13 @@ from faintly.core import (
     WordArray,
 )
 from faintly.core.plan import check_budget, check_sizes
-from faintly.errors import InvalidPlan, TooManyItems
+from faintly.errors import TooManyItems
 from faintly.mechanisms import simulation
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
 from faintly.primitives.hashing import LinearMaps
 
 READ_AT_ONCE = 2**18  # reports whose cells are in memory while keys are read from them
-MAX_ENTRIES = 2**32  # an entry of the tables has a 32-bit number; this many take 16 GiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,46 +359,3 @@ class Miniature:
     # matter for it, each with its probability.
     pair: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     weighted: tuple[tuple[float, Any], ...] = ()
-
-
-_REGISTRY: dict[str, type[Mechanism]] = {}
-
-
-def register(name: str) -> Callable[[type[Mechanism]], type[Mechanism]]:
-    """Return a class decorator that makes a mechanism known under `name`."""
-
-    def add(mechanism: type[Mechanism]) -> type[Mechanism]:
-        mechanism.name = name
-        _REGISTRY[name] = mechanism
-        return mechanism
-
-    return add
-
-
-def mechanism_names(*, baselines: bool = True) -> list[str]:
-    """Return the names of all mechanisms, sorted; without baselines, of those to choose from."""
-    return sorted(name for name, one in _REGISTRY.items() if baselines or not one.baseline)
-
-
-def mechanism_class(name: str) -> type[Mechanism]:
-    """Return the mechanism of that name."""
-    if name not in _REGISTRY:
-        raise InvalidPlan(f"mechanism must be one of {', '.join(mechanism_names())}, got {name!r}")
-    return _REGISTRY[name]
-
-
-def mechanism_of(plan: Plan) -> Mechanism:
-    """Return the plan's mechanism, having checked that its integers keep the plan's promise."""
-    try:
-        mechanism = mechanism_class(plan.mechanism).from_plan(plan)
-        proven = mechanism.guarantee().budget
-    except (ArithmeticError, TypeError) as error:
-        # A stranger's plan may hold numbers that no calibration would make.
-        raise InvalidPlan(f"the plan's parameters do not work together: {error}") from None
-    if not plan.budget.covers(proven):
-        raise InvalidPlan(
-            f"the plan promises {plan.budget}, but its thresholds only keep {proven}; do not use it"
-        )
-    if plan.hashing.family == "linear" and math.prod(mechanism.table_shape) > MAX_ENTRIES:
-        raise InvalidPlan(f"tables have at most {MAX_ENTRIES} entries; use fewer bits or maps")
-    return mechanism

@@ -37,8 +37,9 @@ from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms import simulation
-from faintly.mechanisms.base import Calibrated, Miniature, Request, register
+from faintly.mechanisms.base import Calibrated, Miniature, Request
 from faintly.mechanisms.coordinates import Coordinates, joint_law
+from faintly.mechanisms.registry import register
 from faintly.primitives import gaussian
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import round_unbiased

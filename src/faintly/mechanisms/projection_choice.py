@@ -45,7 +45,8 @@ from faintly.mechanisms import _projection_choice_constants as constants
 from faintly.mechanisms import _projection_choice_law as laws
 from faintly.mechanisms import _projection_choice_plan as planning
 from faintly.mechanisms._projection_choice_constants import Odds, Shape
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
+from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.registry import register
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 

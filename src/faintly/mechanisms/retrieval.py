@@ -39,7 +39,8 @@ from faintly.core import (
     WordArray,
 )
 from faintly.mechanisms import _retrieval_sizes as sizes
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
+from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.registry import register
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
 from faintly.primitives.noise import FULL

@@ -36,7 +36,8 @@ from faintly.core.report import fields_below
 from faintly.errors import TooManyItems
 from faintly.mechanisms import _retrieval_gf_forms as forms
 from faintly.mechanisms._retrieval_gf_channels import Channel
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
+from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.registry import register
 from faintly.primitives import galois, hashing
 from faintly.primitives.entropy import Rng
 from faintly.primitives.fields import field_of, independent, inner_products, powers_of

@@ -37,7 +37,8 @@ from faintly.core.report import fields_below
 from faintly.errors import TooManyItems
 from faintly.mechanisms import _retrieval_l1_forms as forms
 from faintly.mechanisms._retrieval_l1_channel import Channel
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
+from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.registry import register
 from faintly.primitives import fields, galois, hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng

@@ -38,7 +38,8 @@ from faintly.core.report import fields_below
 from faintly.errors import TooManyItems
 from faintly.mechanisms import _signed_binning_rows as rows
 from faintly.mechanisms import simulation
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
+from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.registry import register
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import settle

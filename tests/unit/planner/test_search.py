@@ -160,7 +160,7 @@ def test_a_new_mechanism_is_ranked_without_being_named(monkeypatch):
             return 0.5 * super().worst_variance()
 
     registry = {**{name: mechanism_class(name) for name in mechanism_names()}, "copy": Copy}
-    monkeypatch.setattr("faintly.mechanisms.base._REGISTRY", registry)
+    monkeypatch.setattr("faintly.mechanisms.registry._REGISTRY", registry)
     search._measure.cache_clear()
     try:
         found = {one.mechanism for one in rank(protect="event", **COMMON)}
@@ -174,7 +174,7 @@ def test_a_baseline_is_ranked_only_where_it_is_named(monkeypatch):
         name, baseline = "copy", True
 
     registry = {**{name: mechanism_class(name) for name in mechanism_names()}, "copy": Copy}
-    monkeypatch.setattr("faintly.mechanisms.base._REGISTRY", registry)
+    monkeypatch.setattr("faintly.mechanisms.registry._REGISTRY", registry)
     search._measure.cache_clear()
     try:
         unnamed = {one.mechanism for one in rank(protect="event", **COMMON)}

@@ -38,10 +38,11 @@ from faintly.core import (
 )
 from faintly.errors import InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
+from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
 from faintly.mechanisms.baselines import _alp_estimate as estimate
 from faintly.mechanisms.baselines import _alp_simulation as simulation
 from faintly.mechanisms.baselines._unhashed import growth
+from faintly.mechanisms.registry import register
 from faintly.mechanisms.simulation import mean_square, means_at
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng

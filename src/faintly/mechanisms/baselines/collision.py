@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Miniature, Request, register
+from faintly.mechanisms.base import Calibrated, Miniature, Request
 from faintly.mechanisms.baselines import _coverage as coverage
 from faintly.mechanisms.baselines._coverage import Coverage
+from faintly.mechanisms.registry import register
 
 SETS = (0.0, 1.0)
 

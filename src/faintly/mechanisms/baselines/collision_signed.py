@@ -28,8 +28,9 @@ from faintly.core import (
 )
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import _projection_choice_client as client
-from faintly.mechanisms.base import Mechanism, Miniature, register
+from faintly.mechanisms.base import Mechanism, Miniature
 from faintly.mechanisms.baselines.collision import Collision
+from faintly.mechanisms.registry import register
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
 

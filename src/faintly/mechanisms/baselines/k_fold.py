@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from faintly.core import EventLevel, Unit
-from faintly.mechanisms.base import register
 from faintly.mechanisms.baselines._one_sparse import OneSparse
+from faintly.mechanisms.registry import register
 
 
 @register("k-fold")

@@ -35,9 +35,10 @@ from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan, TooManyItems
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms import simulation
-from faintly.mechanisms.base import Calibrated, Miniature, Request, register
+from faintly.mechanisms.base import Calibrated, Miniature, Request
 from faintly.mechanisms.baselines._naive_noise import KINDS, Noise, Response
 from faintly.mechanisms.coordinates import Coordinates, joint_law
+from faintly.mechanisms.registry import register
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import round_unbiased
 

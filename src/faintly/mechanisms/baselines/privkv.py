@@ -30,9 +30,10 @@ from faintly.core import (
     WordArray,
 )
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Miniature, Request, register
+from faintly.mechanisms.base import Calibrated, Miniature, Request
 from faintly.mechanisms.baselines import _unhashed as plain
 from faintly.mechanisms.baselines._unhashed import Unhashed
+from faintly.mechanisms.registry import register
 from faintly.mechanisms.simulation import means_at, sums_at
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below

@@ -40,8 +40,9 @@ from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import _signed_binning_rows as rows
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request, register
+from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
 from faintly.mechanisms.baselines import _unhashed as plain
+from faintly.mechanisms.registry import register
 from faintly.mechanisms.signed_binning import SignedBinning
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Miniature, Request, register
+from faintly.mechanisms.base import Calibrated, Miniature, Request
 from faintly.mechanisms.baselines import _coverage as coverage
 from faintly.mechanisms.baselines._coverage import Coverage
+from faintly.mechanisms.registry import register
 
 RING = 2**16  # points: fine against any arc that is worth having, and coarse against 2^32
 SETS = (0.0, 1.0)
