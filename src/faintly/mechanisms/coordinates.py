@@ -7,8 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from faintly.core import FloatArray, IdArray
-from faintly.mechanisms.base import Mechanism
+from faintly.core import FloatArray, Hashing, IdArray
+from faintly.errors import InvalidPlan
+from faintly.mechanisms import parameters as need
+from faintly.mechanisms.base import Mechanism, Request
+
+FAMILY = "prf"  # a plan names one, though nothing is hashed
 
 
 class Coordinates(Mechanism):
@@ -21,6 +25,14 @@ class Coordinates(Mechanism):
     def outcome_of(self, seed: int, ids: IdArray) -> tuple[int, ...]:  # noqa: ARG002
         """Return the key of each id, whatever the seed."""
         return tuple(ids.tolist())
+
+
+def check_request(request: Request, owner: str) -> Hashing:
+    """Return the hash that a plan names, or refuse what a method without one cannot do."""
+    if request.decode != "direct" or request.family not in (None, FAMILY):
+        raise InvalidPlan(f"{owner} adds up reports and hashes nothing; use --decode direct")
+    need.no_tables(request, owner)
+    return Hashing(family=FAMILY)
 
 
 def joint_law(

@@ -21,7 +21,6 @@ from faintly.core import (
     Budget,
     FloatArray,
     Guarantee,
-    Hashing,
     IdArray,
     IntArray,
     Layout,
@@ -38,7 +37,7 @@ from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms import simulation
 from faintly.mechanisms.base import Calibrated, Miniature, Request
-from faintly.mechanisms.coordinates import Coordinates, joint_law
+from faintly.mechanisms.coordinates import FAMILY, Coordinates, check_request, joint_law
 from faintly.mechanisms.registry import register
 from faintly.primitives import gaussian
 from faintly.primitives.entropy import Rng
@@ -46,7 +45,6 @@ from faintly.primitives.rounding import round_unbiased
 
 THEOREM = "gaussian.proof.md, Theorem 1 (the continuous Gaussian, rounded at random)"
 NAMES = ("steps", "variance", "range")
-FAMILY = "prf"  # nothing is hashed
 MAX_KEYS = 4096  # a report has one integer of about ten bits for each: 5 KiB
 MAX_STEPS = 2**8
 MAX_RANGE = 2**31 - 1
@@ -71,9 +69,7 @@ class Gaussian(Coordinates):
         if not isinstance(request.unit, WithinL1):
             raise UnsupportedUnit(f"gaussian protects l1:DISTANCE, not {request.unit}")
         need.no_more(request.options, "gaussian")
-        if request.decode != "direct" or request.family not in (None, FAMILY):
-            raise InvalidPlan("gaussian adds up reports and hashes nothing; use --decode direct")
-        need.no_tables(request, "gaussian")
+        hashing = check_request(request, "gaussian")
         if request.budget.delta == 0:
             raise BoundDoesNotApply(
                 "Gaussian noise needs delta above 0; give --delta (for example "
@@ -83,7 +79,7 @@ class Gaussian(Coordinates):
         steps, variance = least_noise(request, request.unit.distance, keys)
         tail = math.sqrt(2 * variance * math.log(20 * request.clients * keys / request.failure))
         parameters = {"steps": steps, "variance": variance, "range": steps + math.ceil(tail)}
-        return Calibrated(parameters=parameters, hashing=Hashing(family=FAMILY))
+        return Calibrated(parameters=parameters, hashing=hashing)
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from faintly.core import Plan
+from faintly.core import Hashing, Plan
 from faintly.errors import InvalidPlan
 from faintly.mechanisms.base import Request
 
@@ -46,6 +46,14 @@ def no_tables(request: Request, owner: str) -> None:
     """Refuse the sizes of public maps where reports are read one by one."""
     if request.maps or request.bits:
         raise InvalidPlan(f"maps and bits belong to the linear family; {owner} has neither")
+
+
+def only_direct(request: Request, owner: str, family: str) -> Hashing:
+    """Return the only hash there is, or refuse a request for another one or for tables."""
+    if request.decode != "direct" or request.family not in (None, family):
+        raise InvalidPlan(f"{owner} needs --decode direct --family {family}")
+    no_tables(request, owner)
+    return Hashing(family=family)
 
 
 def direct(plan: Plan, owner: str, family: str) -> None:

@@ -23,7 +23,6 @@ from faintly.core import (
     Budget,
     FloatArray,
     Guarantee,
-    Hashing,
     IdArray,
     IntArray,
     Layout,
@@ -38,7 +37,7 @@ from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
 from faintly.mechanisms import _projection_choice_client as client
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Mechanism, Request
+from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.baselines._unhashed import growth
 from faintly.mechanisms.simulation import means_at
 from faintly.primitives import hashing, noise
@@ -230,14 +229,6 @@ class Coverage(Mechanism):
             left = (noise.FULL - reach * self.weight) / (self.slots - reach)
             law += np.where(covered, self.weight, left) / noise.FULL / len(kept)
         return law
-
-
-def check_request(request: Request, owner: str) -> Hashing:
-    """Return the hash of sets, or refuse a decoding that has none."""
-    if request.decode != "direct" or request.family not in (None, FAMILY):
-        raise InvalidPlan(f"{owner} needs --decode direct --family {FAMILY}")
-    need.no_tables(request, owner)
-    return Hashing(family=FAMILY)
 
 
 def best_ring(sparsity: int, epsilon: float) -> float:

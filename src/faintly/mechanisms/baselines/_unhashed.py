@@ -1,20 +1,22 @@
 """What baselines without a hash share: keys are named in the clear, and reports are added up."""
 
+from abc import abstractmethod
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
-from faintly.core import FloatArray, Hashing, IntArray, Plan, VectorBatch
+from faintly.core import FloatArray, Hashing, IntArray, Layout, Plan, Universe, VectorBatch
 from faintly.errors import BoundDoesNotApply, InvalidPlan
+from faintly.mechanisms import coordinates
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Request
+from faintly.mechanisms.base import Miniature, Request
 from faintly.mechanisms.coordinates import Coordinates
 from faintly.primitives import noise
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import bernoulli
-
-FAMILY = "prf"  # a plan names one, though nothing is hashed
 
 
 class Unhashed(Coordinates):
@@ -29,18 +31,49 @@ class Unhashed(Coordinates):
         return self.plan.universe.size
 
 
+class OneKey(Unhashed):
+    """A baseline whose clients each answer about one key, drawn uniformly from all."""
+
+    answers: ClassVar[int]  # that there are to choose from
+
+    @cached_property
+    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+        """Return the key and the answer about it; there is no seed."""
+        limits = (self.keys, self.answers)
+        widths = tuple(max(1, (limit - 1).bit_length()) for limit in limits)
+        return Layout(seed_bytes=0, widths=widths, limits=limits)
+
+    @property
+    @abstractmethod
+    def lean(self) -> float:
+        """Return the mean of the signs that are sent about a held key of value +1."""
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        """Return d over the lean: only one client in d is asked about a key."""
+        return self.keys / self.lean
+
+    def influence(self) -> float:
+        """Return the most that one report can say about its key."""
+        return self.scale
+
+    def miniatures(self) -> Iterator[Miniature]:
+        """Yield four keys, with up to two items more than planned."""
+        few = Universe.indexed(4)
+        yield Miniature(self.small(sparsity=1, universe=few), items=3)
+        yield Miniature(self.small(sparsity=2, universe=few), (-1.0, 0.0, 0.5), 4)
+
+
 def check_request(request: Request, owner: str) -> Hashing:
-    """Return the hash that a plan names, or refuse what a method without one cannot do."""
-    if request.decode != "direct" or request.family not in (None, FAMILY):
-        raise InvalidPlan(f"{owner} adds up reports and hashes nothing; use --decode direct")
-    need.no_tables(request, owner)
+    """Return the hash that a plan names, or refuse an open universe, tables or another hash."""
+    hashing = coordinates.check_request(request, owner)
     _check_size(request.universe.size, owner)
-    return Hashing(family=FAMILY)
+    return hashing
 
 
 def check_plan(plan: Plan, owner: str) -> None:
     """Refuse a plan of another decoding, hash or kind of universe."""
-    need.direct(plan, owner, FAMILY)
+    need.direct(plan, owner, coordinates.FAMILY)
     _check_size(plan.universe.size, owner)
 
 

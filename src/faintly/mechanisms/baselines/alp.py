@@ -26,7 +26,6 @@ from faintly.core import (
     EventLevel,
     FloatArray,
     Guarantee,
-    Hashing,
     IdArray,
     IntArray,
     Layout,
@@ -88,9 +87,7 @@ class Alp(Mechanism):
         need.no_more(options, "alp", "alpha, rows and published")
         if not (isinstance(alpha, int | float) and 0 < alpha <= ONE):
             raise InvalidPlan(f"alpha must be a number above 0 and at most {ONE}, got {alpha!r}")
-        if request.decode != "direct" or request.family not in (None, FAMILY):
-            raise InvalidPlan(f"alp needs --decode direct --family {FAMILY}")
-        need.no_tables(request, "alp")
+        hashing = need.only_direct(request, "alp", FAMILY)
         epsilon = request.budget.epsilon
         flip = math.ceil(noise.FULL / (Fraction(alpha) + 2))
         level = int(ONE * epsilon / (2 * alpha)) if published else _highest_level(flip, epsilon)
@@ -104,7 +101,7 @@ class Alp(Mechanism):
             "level": level,
             "flip": flip,
         }
-        return Calibrated(parameters=parameters, hashing=Hashing(family=FAMILY))
+        return Calibrated(parameters=parameters, hashing=hashing)
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:

@@ -34,7 +34,8 @@ class Collision(Coverage):
         need.integer(slots, "slots", k + 1, coverage.MAX_SLOTS)
         weight = coverage.weight(k, epsilon, slots, 1)
         parameters = {"slots": slots, "arc": 1, "weight": weight}
-        return Calibrated(parameters=parameters, hashing=coverage.check_request(request, cls.name))
+        hashing = need.only_direct(request, cls.name, coverage.FAMILY)
+        return Calibrated(parameters=parameters, hashing=hashing)
 
     def miniatures(self) -> Iterator[Miniature]:
         """Yield few slots, with up to two items more than planned."""

@@ -6,10 +6,9 @@ Nguyên, Xiao, Yang, Hui, Shin and Shin 2016 (arXiv:1606.05053), for numeric att
 nothing of sparsity: most clients are asked about a coordinate that they do not hold.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -20,18 +19,16 @@ from faintly.core import (
     Guarantee,
     IdArray,
     IntArray,
-    Layout,
     Plan,
     ReportBatch,
     Sketch,
-    Universe,
     VectorBatch,
     WordArray,
 )
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Miniature, Request
+from faintly.mechanisms.base import Calibrated, Request
 from faintly.mechanisms.baselines import _unhashed as plain
-from faintly.mechanisms.baselines._unhashed import Unhashed
+from faintly.mechanisms.baselines._unhashed import OneKey
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.simulation import sums_at
 from faintly.primitives import noise
@@ -44,9 +41,10 @@ NAMES = ("threshold",)
 
 @register("harmony")
 @dataclass(frozen=True, kw_only=True)
-class Harmony(Unhashed):
+class Harmony(OneKey):
     """Public parameters of one collection; both sides hold the same object."""
 
+    answers = 2  # signs
     plan: Plan
     threshold: int  # how often the bit is the true one, out of 2^32
 
@@ -65,20 +63,10 @@ class Harmony(Unhashed):
         plain.check_plan(plan, "harmony")
         return cls(plan=plan, threshold=plain.check_response(given["threshold"], "threshold"))
 
-    @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
-        """Return the coordinate and one bit; there is no seed."""
-        width = max(1, (self.keys - 1).bit_length())
-        return Layout(seed_bytes=0, widths=(width, 1), limits=(self.keys, 2))
-
     @property
-    def _lean(self) -> float:
+    def lean(self) -> float:
+        """Return the mean of the signs that are sent about a held key of value +1."""
         return 2 * self.threshold / noise.FULL - 1
-
-    @property
-    def scale(self) -> float:  # type: ignore[override]
-        """Return d over the mean of a randomized sign whose true one is +1."""
-        return self.keys / self._lean
 
     def guarantee(self) -> Guarantee:
         """Return ln(T/(2^32-T)), for any change of the vector."""
@@ -106,21 +94,11 @@ class Harmony(Unhashed):
 
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return n·Var at a key nobody holds, which does not depend on what people hold."""
-        return self.keys / self._lean**2
-
-    def influence(self) -> float:
-        """Return the most that one report can say about its coordinate."""
-        return self.scale
-
-    def miniatures(self) -> Iterator[Miniature]:
-        """Yield four coordinates, with up to two items more than planned."""
-        few = Universe.indexed(4)
-        yield Miniature(self.small(sparsity=1, universe=few), items=3)
-        yield Miniature(self.small(sparsity=2, universe=few), (-1.0, 0.0, 0.5), 4)
+        return self.keys / self.lean**2
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every (coordinate, bit)."""
         truth = np.zeros(self.keys)
         truth[list(outcome)] = values
-        plus = (1 + truth * self._lean) / 2
+        plus = (1 + truth * self.lean) / 2
         return np.stack([plus, 1 - plus], axis=1).ravel() / self.keys

@@ -18,7 +18,6 @@ import numpy as np
 from faintly.core import (
     FloatArray,
     Guarantee,
-    Hashing,
     IdArray,
     IntArray,
     Layout,
@@ -37,13 +36,12 @@ from faintly.mechanisms import parameters as need
 from faintly.mechanisms import simulation
 from faintly.mechanisms.base import Calibrated, Miniature, Request
 from faintly.mechanisms.baselines._naive_noise import KINDS, Noise, Response
-from faintly.mechanisms.coordinates import Coordinates, joint_law
+from faintly.mechanisms.coordinates import FAMILY, Coordinates, check_request, joint_law
 from faintly.mechanisms.registry import register
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import round_unbiased
 
 NAMES = ("noise", "steps", "range", "spread")
-FAMILY = "prf"  # nothing is hashed
 MAX_KEYS = 2**20
 DRAWS = 2**20  # noise drawn at once when bulk encoding
 SMALL_REPORTS = 2**16  # that an enumerated case can send
@@ -77,16 +75,14 @@ class Naive(Coordinates):
         need.no_more(options, "naive", "noise and steps")
         made = KINDS[kind].calibrate(request, _keys(request.universe), steps)
         made.check()
-        if request.decode != "direct" or request.family not in (None, FAMILY):
-            raise InvalidPlan("naive adds up reports and hashes nothing; use --decode direct")
-        need.no_tables(request, "naive")
+        hashing = check_request(request, "naive")
         parameters = {
             "noise": kind,
             "steps": made.steps,
             "range": made.range,
             "spread": list(made.spread),
         }
-        return Calibrated(parameters=parameters, hashing=Hashing(family=FAMILY))
+        return Calibrated(parameters=parameters, hashing=hashing)
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:

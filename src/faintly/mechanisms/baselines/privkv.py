@@ -7,10 +7,9 @@ Ye, Hu, Meng and Zheng 2019, "PrivKV", whose later rounds need the clients again
 clients needs one round only. Gu et al. 2020 (see pckv.py) is its successor.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -21,18 +20,16 @@ from faintly.core import (
     Guarantee,
     IdArray,
     IntArray,
-    Layout,
     Plan,
     ReportBatch,
     Sketch,
-    Universe,
     VectorBatch,
     WordArray,
 )
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Miniature, Request
+from faintly.mechanisms.base import Calibrated, Request
 from faintly.mechanisms.baselines import _unhashed as plain
-from faintly.mechanisms.baselines._unhashed import Unhashed
+from faintly.mechanisms.baselines._unhashed import OneKey
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.simulation import means_at, sums_at
 from faintly.primitives import noise
@@ -45,9 +42,10 @@ NAMES = ("presence", "sign")
 
 @register("privkv")
 @dataclass(frozen=True, kw_only=True)
-class PrivKV(Unhashed):
+class PrivKV(OneKey):
     """Public parameters of one collection; both sides hold the same object."""
 
+    answers = 3  # absent, plus and minus
     plan: Plan
     presence: int  # p₁: how often presence is told truly, out of 2^32
     sign: int  # p₂: how often the sign of a held key is, out of 2^32
@@ -68,20 +66,10 @@ class PrivKV(Unhashed):
         checked = {name: plain.check_response(given[name], name) for name in NAMES}
         return cls(plan=plan, **checked)
 
-    @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
-        """Return the key and one of absent, plus and minus; there is no seed."""
-        width = max(1, (self.keys - 1).bit_length())
-        return Layout(seed_bytes=0, widths=(width, 2), limits=(self.keys, 3))
-
     @property
-    def _lean(self) -> float:
+    def lean(self) -> float:
+        """Return the mean of the signs that are sent about a held key of value +1."""
         return self.presence / noise.FULL * (2 * self.sign / noise.FULL - 1)
-
-    @property
-    def scale(self) -> float:  # type: ignore[override]
-        """Return d over the mean answer about a held key of value +1."""
-        return self.keys / self._lean
 
     def guarantee(self) -> Guarantee:
         """Return the largest log ratio of an answer's odds over all values, absent included."""
@@ -119,32 +107,22 @@ class PrivKV(Unhashed):
             signed = (sketch.fields[:, 1] > 0).astype(np.int64)
             counted = sums_at(sketch.fields[:, 0], signed, ids)
             share = np.maximum(least, counted * self.keys / max(1, sketch.count))
-        return self.keys * share / self._lean**2 - np.minimum(means**2, 1.0)
+        return self.keys * share / self.lean**2 - np.minimum(means**2, 1.0)
 
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return n·Var at a key nobody holds, which does not depend on what people hold."""
-        return self.keys * (1 - self.presence / noise.FULL) / self._lean**2
+        return self.keys * (1 - self.presence / noise.FULL) / self.lean**2
 
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
         """Return n·Var at keys that some hold, about which signs are sent more often."""
         lie = 1 - self.presence / noise.FULL
         held = means_at(vectors, np.ones(len(vectors.values)), ids)
-        signed = self.keys * (lie + held * (1 - 2 * lie)) / self._lean**2
+        signed = self.keys * (lie + held * (1 - 2 * lie)) / self.lean**2
         return signed - means_at(vectors, vectors.values**2, ids)
 
     def worst_variance(self) -> float:
         """Return n·Var at a key that everyone holds with a tiny value."""
-        return self.keys * self.presence / noise.FULL / self._lean**2
-
-    def influence(self) -> float:
-        """Return the most that one report can say about its key."""
-        return self.scale
-
-    def miniatures(self) -> Iterator[Miniature]:
-        """Yield four keys, with up to two items more than planned."""
-        few = Universe.indexed(4)
-        yield Miniature(self.small(sparsity=1, universe=few), items=3)
-        yield Miniature(self.small(sparsity=2, universe=few), (-1.0, 0.0, 0.5), 4)
+        return self.keys * self.presence / noise.FULL / self.lean**2
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every (key, answer)."""

@@ -42,7 +42,8 @@ class Wheel(Coverage):
         need.integer(arc, "arc", 1, slots - 1)
         weight = coverage.weight(k, epsilon, slots, arc)
         parameters = {"slots": slots, "arc": arc, "weight": weight}
-        return Calibrated(parameters=parameters, hashing=coverage.check_request(request, "wheel"))
+        hashing = need.only_direct(request, "wheel", coverage.FAMILY)
+        return Calibrated(parameters=parameters, hashing=hashing)
 
     def miniatures(self) -> Iterator[Miniature]:
         """Yield a ring of few points, with up to two items more than planned."""
