@@ -42,6 +42,11 @@ def small(protect, epsilon, *, sparsity=1, bins=1, steps=1, clients=1, **options
     return mechanism_of(plan)
 
 
+def max_log_ratio(mechanism, left, right):
+    """The largest |ln P(y|left)/P(y|right)| over every hash outcome and every report y."""
+    return checks.worst_pair(mechanism, [(left, right)])[0]
+
+
 def narrowed(mechanism):
     """The same mechanism with shorter reports where several bins would make them too many.
 
@@ -129,7 +134,7 @@ def test_l1_row_keeps_epsilon(epsilon, distance, sparsity, bins, steps, tight):
 def test_l1_row_approaches_epsilon_with_many_small_moves():
     """Six items that move by a sixth each: almost all of epsilon is spent, and no more."""
     mechanism = small("l1:1", 1.0, sparsity=4, steps=1)
-    loss = checks.max_log_ratio(mechanism, (0.0,) * 6, (1 / 6,) * 6)
+    loss = max_log_ratio(mechanism, (0.0,) * 6, (1 / 6,) * 6)
     assert TIGHT <= loss <= 1.0 + checks.SLACK
 
 
@@ -200,7 +205,7 @@ def test_the_sound_originals_pass_where_their_mutants_fail(mechanism):
 def test_user_level_is_not_k_neighbouring():
     """Disjoint sets of k items are 2k apart: noise for a distance of k loses twice epsilon."""
     wrong = with_change(USER_MECHANISM, 1.0, USER_MECHANISM.plan.sparsity)
-    loss = checks.max_log_ratio(wrong, (1.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 1.0))
+    loss = max_log_ratio(wrong, (1.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 1.0))
     assert loss == pytest.approx(2.0, abs=1e-6)
 
 
@@ -221,7 +226,7 @@ def test_a_law_that_does_not_sum_to_one_is_noticed(monkeypatch):
     sound = type(mechanism).law
     monkeypatch.setattr(type(mechanism), "law", lambda self, *case: sound(self, *case) * 0.999)
     with pytest.raises(AssertionError, match=r"sums to 0\.99"):
-        checks.max_log_ratio(mechanism, (0.0,), (1.0,))
+        max_log_ratio(mechanism, (0.0,), (1.0,))
 
 
 def test_a_report_that_only_one_side_can_send_is_an_infinite_loss(monkeypatch):
@@ -229,6 +234,6 @@ def test_a_report_that_only_one_side_can_send_is_an_infinite_loss(monkeypatch):
     laws = {(): [0.5, 0.5, 0.0], (1.0,): [0.5, 0.25, 0.25]}
     law = lambda self, values, outcome: checks.np.array(laws[tuple(values)])  # noqa: E731
     monkeypatch.setattr(type(mechanism), "law", law)
-    assert checks.max_log_ratio(mechanism, (0.0,), (1.0,)) == float("inf")
+    assert max_log_ratio(mechanism, (0.0,), (1.0,)) == float("inf")
     assert checks.exact_delta(mechanism, (0.0,), (1.0,), 1.0) == pytest.approx(0.25)
-    assert checks.max_log_ratio(mechanism, (0.0,), (0.0,)) == 0.0
+    assert max_log_ratio(mechanism, (0.0,), (0.0,)) == 0.0

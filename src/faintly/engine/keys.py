@@ -11,22 +11,16 @@ from faintly.core import AnyArray, IdArray, Key, Plan
 BULK_KEYS = 256  # below, setting up a batch costs more than it saves
 
 
-def ids_of(plan: Plan, keys: Iterable[Key] | AnyArray, *, private: bool = False) -> IdArray:
-    """Return the id of each key, with the errors of `Plan.ids`.
-
-    Args:
-        plan: whose universe and salt make ids of keys.
-        keys: as for `Plan.ids`.
-        private: True where the keys are a client's own, so that errors must not show them.
-    """
+def ids_of(plan: Plan, keys: Iterable[Key] | AnyArray) -> IdArray:
+    """Return the id of each key, with the errors of `Plan.ids`, which show public keys."""
     if plan.universe.kind != "open" or (isinstance(keys, np.ndarray) and keys.dtype.kind in "iu"):
-        return plan.ids(keys, private=private)
+        return plan.ids(keys)
     listed = keys.tolist() if isinstance(keys, np.ndarray) else keys
     if not isinstance(listed, list | tuple):
         listed = list(listed)
     joined = _joined(listed) if len(listed) >= BULK_KEYS else None
     if joined is None:
-        return plan.ids(listed, private=private)
+        return plan.ids(listed)
     data, lengths = joined
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])

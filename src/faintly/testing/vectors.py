@@ -183,7 +183,7 @@ def plan_valid() -> Iterator[Case]:
 
 def plan_invalid() -> Iterator[Case]:
     """Yield plans that must be refused when read, or when their mechanism is built."""
-    for why, case in cases.invalid_plans():
+    for why, case in cases.INVALID_PLANS:
         yield {"why": why, "error": "InvalidPlan"} | case
 
 
