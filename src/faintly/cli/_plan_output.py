@@ -177,7 +177,7 @@ def _say_candidates(shown: Shown) -> None:
 
 
 def _parameters(made: Plan) -> str:
-    """Return the plan's parameters that people can read: no thresholds and no tables."""
+    """Return the plan's parameters that fit on a line: no lists. Chances are out of 2^32."""
     return ", ".join(
         f"{name} {value}"
         for name, value in made.parameters.items()

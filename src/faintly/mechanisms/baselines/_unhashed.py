@@ -34,7 +34,7 @@ class Unhashed(Coordinates):
 class OneKey(Unhashed):
     """A baseline whose clients each answer about one key, drawn uniformly from all."""
 
-    answers: ClassVar[int]  # that there are to choose from
+    answers: ClassVar[int]  # how many there are to choose from
 
     @cached_property
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
