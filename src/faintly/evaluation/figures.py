@@ -39,7 +39,7 @@ MEASURES = {
     "mse": "MSE (mean squared error of a mean)",
     "recall": "share of the true top 20 found",
     "signal": "mean of the true top 20 / root of MSE",
-    "ratio": "n·MSE / lower bound",
+    "ratio": "n·MSE / lower bound at the worst key",
 }
 LINEAR = ("recall",)
 OURS = "ours"  # what must be seen: nothing covers it, nor its forms, which have longer names
