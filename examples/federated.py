@@ -14,6 +14,10 @@ dense Laplace       likewise, at the same ε and without δ
 Every server takes the same steps, and ignores entries that its own noise could have made. The
 texts are made up: a vocabulary with Zipf's frequencies, some words of which lean to a class.
 
+One run says little about the noisy servers: which false words pass in its first rounds is chance,
+and stays in the weights. So there are several, with fresh texts and fresh noise in each, and
+accuracies are means ± one standard error.
+
     python examples/federated.py --out federated.png
 """
 
@@ -197,21 +201,40 @@ def methods(clients: int, epsilon: float, sparsity: int, seed: int) -> list[Meth
     ]
 
 
-def draw(curves: dict[str, list[float]], styles: dict[str, Style], title: str, path: Path) -> None:
+Curves = dict[str, np.ndarray]  # accuracy by method: a row for each run, a column for each round
+
+
+def run(given: argparse.Namespace, seed: int) -> tuple[list[Method], list[list[float]]]:
+    """Return the methods and the accuracy of each after each round, on texts of this seed."""
+    generator = np.random.Generator(np.random.Philox(seed))
+    texts, held_out = (Texts.made(n, generator) for n in (given.clients * TEXTS, 20_000))
+    rounds = [Round(texts, number, given.rounds) for number in range(given.rounds)]
+    compared = methods(rounds[0].clients, given.epsilon, given.sparsity, seed)
+    return compared, [learn(one.server, rounds, held_out, one.sparsity) for one in compared]
+
+
+def stderr(runs: np.ndarray) -> np.ndarray:
+    """Return the standard error of the mean over runs; 0 where there is one only."""
+    return runs.std(axis=0, ddof=1) / math.sqrt(len(runs)) if len(runs) > 1 else 0 * runs[0]
+
+
+def draw(curves: Curves, styles: dict[str, Style], title: str, path: Path) -> None:
     """Write the accuracy after each round as a picture."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(7.6, 4), layout="constrained")
     # The legend stands in the order in which the curves end.
-    for name, curve in sorted(curves.items(), key=lambda one: -one[1][-1]):
+    for name, runs in sorted(curves.items(), key=lambda one: -one[1].mean(axis=0)[-1]):
         colour, marker, line = styles[name]
-        label = f"{curve[-1]:.2f}  {name}"
-        axes.plot(curve, color=colour, marker=marker, linestyle=line, label=label)
+        mean, error = runs.mean(axis=0), stderr(runs)
+        label = f"{mean[-1]:.2f}  {name}"
+        look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": line, "capsize": 3}
+        axes.errorbar(range(len(mean)), mean, error, label=label, **look)
     axes.set(xlabel="round", ylabel="accuracy on other texts", title=title)
-    axes.set_xticks(range(len(next(iter(curves.values())))))
+    axes.set_xticks(range(len(next(iter(curves.values()))[0])))
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5))
     figure.savefig(path, dpi=150)
@@ -225,25 +248,24 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="each client takes part in one")
     parser.add_argument("--epsilon", type=float, default=2.0, help="of all that a client sends")
     parser.add_argument("--sparsity", type=int, default=16, help="k, entries of a gradient")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=5, help="with fresh texts and fresh noise")
+    parser.add_argument("--seed", type=int, default=1, help="of the first run")
     parser.add_argument("--out", type=Path, default=Path("federated.png"))
     given = parser.parse_args()
     started = time.perf_counter()
-    generator = np.random.Generator(np.random.Philox(given.seed))
-    texts, held_out = (Texts.made(n, generator) for n in (given.clients * TEXTS, 20_000))
-    rounds = [Round(texts, number, given.rounds) for number in range(given.rounds)]
-    print(f"{'method':18} {'n·Var':>7} {'bytes':>6}  accuracy after each round")
-    curves, styles = {}, {}
-    compared = methods(rounds[0].clients, given.epsilon, given.sparsity, given.seed)
+    done = [run(given, given.seed + number) for number in range(given.runs)]
+    compared = done[0][0]
+    curves = {one.name: np.array([c[i] for _, c in done]) for i, one in enumerate(compared)}
+    print(f"{'method':18} {'n·Var':>7} {'bytes':>6}  {'± last':>6}  accuracy after each round")
     for one in compared:
-        curve = learn(one.server, rounds, held_out, one.sparsity)
-        curves[one.name], styles[one.name] = curve, one.style
-        shown = " ".join(f"{accuracy:.3f}" for accuracy in curve[1:])
-        print(f"{one.name:18} {one.variance:7.1f} {one.bytes:6}  {shown}", flush=True)
+        error, mean = stderr(curves[one.name])[-1], curves[one.name].mean(axis=0)
+        shown = " ".join(f"{accuracy:.3f}" for accuracy in mean[1:])
+        print(f"{one.name:18} {one.variance:7.1f} {one.bytes:6}  {error:6.3f}  {shown}")
     title = (
-        f"{given.clients:,} clients, one round each, ε = {given.epsilon:g}, k = {given.sparsity}"
+        f"{given.clients:,} clients, one round each, ε = {given.epsilon:g}, k = {given.sparsity}; "
+        f"mean of {given.runs} runs"
     )
-    draw(curves, styles, title, given.out)
+    draw(curves, {one.name: one.style for one in compared}, title, given.out)
     print(f"{given.out}: drawn; {time.perf_counter() - started:.0f} s in all")
 
 

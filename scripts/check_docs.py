@@ -1,4 +1,7 @@
-"""Check what the documents claim: links resolve, code runs, nothing names a machine.
+"""Check what the documents claim: links resolve, code runs and prints what the page shows.
+
+Nothing names a machine either. A `text` block right after a `python` block, with nothing between
+them, is what that code prints: an example seeds its randomness to show one.
 
 Prints one line for each finding, with file and line, and exits with 1 if there are any.
 """
@@ -11,6 +14,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -99,14 +103,29 @@ def check_code(path: Path) -> Iterator[str]:
             # Blank lines in front make the line numbers of an error those of the page.
             start = text.count("\n", 0, match.start(2))
             code = compile("\n" * start + match.group(2), short(path), "exec")
+            printed = io.StringIO()
             try:
-                with contextlib.redirect_stdout(io.StringIO()):
+                with contextlib.redirect_stdout(printed):
                     exec(code, namespace)  # noqa: S102  the repository's own pages
             except Exception as error:
                 frames = traceback.extract_tb(error.__traceback__)
                 lines = [frame.lineno for frame in frames if frame.filename == short(path)]
                 yield f"{short(path)}:{lines[-1]}: {type(error).__name__}: {error}"
                 return  # later blocks build on this one
+            yield from check_output(path, text, match.end(), printed.getvalue())
+
+
+def check_output(path: Path, text: str, end: int, printed: str) -> Iterator[str]:
+    """Yield the first line of the `text` block after a code block that was not printed so."""
+    block = FENCE.search(text, end)
+    if block is None or block.group(1) != "text" or text[end : block.start()].strip():
+        return
+    start = text.count("\n", 0, block.start(2)) + 1
+    shown, real = ([line.rstrip() for line in part.splitlines()] for part in (block[2], printed))
+    for line, (said, seen) in enumerate(zip_longest(shown, real, fillvalue="nothing"), start):
+        if said != seen:
+            yield f"{short(path)}:{line}: the page shows {said!r}, the code prints {seen!r}"
+            return
 
 
 def findings() -> Iterator[str]:

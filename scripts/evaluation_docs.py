@@ -1,7 +1,7 @@
 """Write the evaluation's results into README.md and docs/explanation/evaluation.md.
 
 python scripts/evaluation_docs.py --take FOLDER   first take the results of `faintly reproduce all`
-python scripts/evaluation_docs.py                 write the tables between the markers
+python scripts/evaluation_docs.py                 write tables between the markers, draw figures
 python scripts/evaluation_docs.py --check         fail if they are not what evaluation/results say
 
 `make reproduce` measures; this script measures nothing.
@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from faintly.evaluation.experiments import experiments
+from faintly.evaluation.figures import svg
 from faintly.evaluation.glance import Row, Table, headline, side_by_side, winners
 from faintly.evaluation.report import paper_numbers
 from faintly.evaluation.results import read_summary
@@ -33,16 +35,13 @@ MARKED = re.compile(r"(<!-- evaluation -->\n).*?(<!-- /evaluation -->)", re.DOTA
 
 
 def take(folder: Path) -> None:
-    """Copy the tables and the figures that are shown from a finished run."""
+    """Copy the tables of a finished run; the figures are drawn from them."""
     size = sum((folder / name).stat().st_size for name in TABLES)
     if size > MOST_BYTES:
         raise SystemExit(f"the tables have {size:,} bytes, more than {MOST_BYTES:,}")
     RESULTS.mkdir(parents=True, exist_ok=True)
-    FIGURES.mkdir(parents=True, exist_ok=True)
     for name in TABLES:
         shutil.copyfile(folder / name, RESULTS / name)
-    for name in SHOWN:
-        shutil.copyfile(folder / "figures" / f"{name}.svg", FIGURES / f"{name}.svg")
 
 
 def lines_of(table: Table) -> Iterator[str]:
@@ -142,12 +141,18 @@ def main() -> int:
         take(options.take)
     rows = read_summary(RESULTS / "summary.csv")
     wanted = {README: filled(README, readme_lines(rows)), PAGE: filled(PAGE, page_lines(rows))}
+    known = experiments()
+    wanted |= {FIGURES / f"{name}.svg": svg(known[name], rows) for name in SHOWN}
     if not options.check:
+        FIGURES.mkdir(parents=True, exist_ok=True)
         for path, text in wanted.items():
             path.write_text(text, encoding="utf-8")
         return 0
-    stale = [path.name for path, text in wanted.items() if path.read_text("utf-8") != text]
-    stale += [name for name in SHOWN if not (FIGURES / f"{name}.svg").is_file()]
+    stale = [
+        path.name
+        for path, text in wanted.items()
+        if not path.is_file() or path.read_text("utf-8") != text
+    ]
     if stale:
         print(f"{', '.join(stale)}: not what evaluation/results say; run: "
               "python scripts/evaluation_docs.py")  # fmt: skip

@@ -17,7 +17,7 @@ def test_federated_learning_prints_a_table_and_draws(tmp_path):
     command = [sys.executable, str(ROOT / "examples" / "federated.py"), "--out", str(picture)]
     start = time.monotonic()
     done = subprocess.run(
-        [*command, "--clients", "60000", "--rounds", "2", "--epsilon", "4"],
+        [*command, "--clients", "60000", "--rounds", "2", "--epsilon", "4", "--runs", "2"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -69,7 +69,10 @@ def _flat(part: Any) -> AnyArray | list[Any]:
         return list(part)  # numpy would turn [1, "a"] into text
     column = np.asarray(part)
     if column.ndim != 1:
-        raise InvalidData("clients, items and values must be arrays of one dimension")
+        raise InvalidData(
+            "clients, items and values must be arrays of one dimension; "
+            "flatten them, one entry per row"
+        )
     return column
 
 
@@ -89,7 +92,10 @@ def _from_clients(entries: Sequence[Any]) -> Records:
     values: list[object] = []
     for number, entry in enumerate(entries, 1):
         if isinstance(entry, str | bytes) or not isinstance(entry, Collection):
-            raise InvalidData(f"client {number} is neither a dict nor a set of items")
+            raise InvalidData(
+                f"client {number} is neither a dict nor a set of items; pass {{item: value}} or "
+                "{item}, and {} for a client without items"
+            )
         keys.extend(entry)
         values.extend(entry.values() if isinstance(entry, Mapping) else (1.0,) * len(entry))
     lengths = np.fromiter(map(len, entries), np.int64, len(entries))

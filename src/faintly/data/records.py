@@ -60,10 +60,14 @@ class Records:
             count: number of clients, where some may have no row.
         """
         if not len(clients) and not count:
-            raise source.refuse_all("holds no rows; an empty client still needs to be listed")
+            raise source.refuse_all("holds no rows; list every client, also those without items")
         weights = np.ones(len(clients)) if values is None else values
         if not len(clients) == len(codes) == len(weights):
-            raise source.refuse_all("has columns of different lengths")
+            rows = min(len(clients), len(codes), len(weights))
+            raise source.refuse_all(
+                f"has columns of different lengths, the shortest of {rows} rows; give every row "
+                "a client, an item and, if there is a column of them, a value"
+            )
         check_values(weights, source)
         total = int(clients.max()) + 1 if count is None else count
         return cls(clients, codes, keys, weights, total, source)
@@ -105,7 +109,8 @@ def with_names(records: Records, names: Sequence[str]) -> Records:
         raise records.source.refuse_all("needs integer items to look names up; drop the names")
     outside = (keys < 0) | (keys >= len(names))
     records.source.check(
-        outside[records.codes], f"item has no name; names cover 0..{len(names) - 1}"
+        outside[records.codes],
+        f"item has no name; names cover 0..{len(names) - 1}: add its name or drop the row",
     )
     named = [names[position] for position in keys.tolist()]
     return Records(

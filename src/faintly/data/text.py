@@ -75,7 +75,10 @@ def read_csv(path: Path) -> Records:
         try:
             _fill_from_csv(reader, rows)
         except csv.Error:
-            raise rows.refuse(reader.line_num, "is not well-formed CSV; check quotes") from None
+            raise rows.refuse(
+                reader.line_num,
+                "is not well-formed CSV; close every quote, and double one inside a quoted cell",
+            ) from None
         except UnicodeDecodeError:
             raise _not_utf8(rows) from None
     return rows.done()
@@ -93,13 +96,15 @@ def _fill_from_csv(reader: Any, rows: _Rows) -> None:
         if len(row) == width:
             client, key = row[client_at], row[key_at]
             if not client or not key:
-                raise rows.refuse(line, "a cell is missing; fill it or drop the row")
+                raise rows.refuse(line, "client or item is missing; fill the cell or drop the row")
             rows.clients.append(rows.client_numbers[client])
             rows.codes.append(rows.key_numbers[key])
             rows.values.append(1.0 if value_at is None else _decimal(row[value_at], line, rows))
             rows.lines.append(line)
         elif row:  # a blank line is no row
-            raise rows.refuse(line, f"has {len(row)} cells where the header has {width}")
+            fix = "quote cells that contain commas" if len(row) > width else "fill those that lack"
+            rule = f"has {len(row)} cells where the header has {width}; {fix}, or drop the row"
+            raise rows.refuse(line, rule)
         line = reader.line_num + 1
 
 
@@ -169,19 +174,25 @@ def _form(fields: dict[str, Any], line: int, rows: _Rows) -> frozenset[str]:
         return form
     if "client" in form and len(form & {"item", "key", "items"}) == 1 and "items" not in form:
         return form
-    raise rows.refuse(line, "needs client and item (or key), or items; see the two forms")
+    raise rows.refuse(
+        line,
+        "needs client and item (or key), or items; write "
+        '{"client": 7, "item": "a", "value": 0.5} or {"client": 7, "items": {"a": 0.5}}',
+    )
 
 
 def _add_object(fields: dict[str, Any], form: frozenset[str], line: int, rows: _Rows) -> None:
     for name in form:
         if fields.get(name) is None:
-            raise rows.refuse(line, f"{name} is missing; every line needs the same fields")
+            raise rows.refuse(
+                line, f"{name} is missing; fill it in: every line needs the first one's fields"
+            )
     if frozenset(fields) & {"client", "item", "key", "value", "items"} != form:
         raise rows.refuse(line, "has a field that the first line lacks; use one form a file")
     # A line that names no client is a client of its own.
     label = fields["client"] if "client" in form else line
     if type(label) not in KEY_TYPES:
-        raise rows.refuse(line, "client is neither an integer nor text")
+        raise rows.refuse(line, "client is neither an integer nor text; quote it or drop the row")
     client = rows.client_numbers[label]
     if "items" in form:
         _add_items(fields["items"], client, line, rows)
@@ -198,13 +209,17 @@ def _add_items(items: Any, client: int, line: int, rows: _Rows) -> None:
         for key in items:
             _add_item(client, key, 1.0, line, rows)
     else:
-        raise rows.refuse(line, "items is neither an object of values nor a list of keys")
+        raise rows.refuse(
+            line,
+            "items is neither an object of values nor a list of keys; write "
+            '{"a": 0.5} or ["a", "b"]',
+        )
 
 
 def _add_item(client: int, key: Any, value: Any, line: int, rows: _Rows) -> None:
     # Exact types: JSON's true is an int to Python, and 1.0 would share the key of 1.
     if type(key) not in KEY_TYPES:
-        raise rows.refuse(line, "item is neither an integer nor text")
+        raise rows.refuse(line, "item is neither an integer nor text; quote it or drop it")
     if type(value) is not float:
         value = _number(value, line, rows)
     rows.clients.append(client)

@@ -69,7 +69,7 @@ class Experiment:
     axis: str  # sparsity, epsilon, universe, distance or clients of a point; bytes of a report
     measures: tuple[str, ...]
     points: tuple[Point, ...]
-    facet: str | None = None  # what splits the points into panels: unit or data
+    facet: str | None = None  # what splits the points into panels: unit, or data and unit
     table: bool = False  # numbers in rows instead of curves
     paper: bool = False  # whether the paper has this panel or table
 

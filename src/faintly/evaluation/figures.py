@@ -4,19 +4,24 @@ A method has one colour of Okabe and Ito's palette, one marker and one line styl
 share colour and marker. Names stand at the right end of the curves, in their order, in a darker
 ink than the curves: sky blue and orange letters would be too pale for paper.
 Bars are standard errors over the runs. The dotted grey line is the all-zero answer; the broad
-grey steps of a plot over bytes are its Pareto front.
+grey steps of a plot over bytes are its Pareto front. A hollow marker is an answer that stays off
+however many clients there are, and the name of its curve says so.
+
+Figures are drawn from the rows of a summary, so that a summary.csv gives the same bytes.
 """
 
+import io
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faintly.errors import MissingDependency
+from faintly.evaluation.curves import Curve, Panel, panels, sizes
 from faintly.evaluation.experiments import Experiment
+from faintly.evaluation.log import Record
 from faintly.evaluation.methods import ZERO
-from faintly.evaluation.results import Cell, Results
+from faintly.evaluation.placing import beside, fitted, spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,153 +32,138 @@ AXES = {
     "universe": "size d of the universe (keys)",
     "distance": "hidden L1 distance L",
     "clients": "clients n",
-    "bytes": "bytes of one report",
+    "bytes": "bytes of one report (spots that would touch stand side by side)",
 }
 MEASURES = {
     "linf": "L∞ error (largest error of a mean)",
     "mse": "MSE (mean squared error of a mean)",
     "recall": "share of the true top 20 found",
     "signal": "mean of the true top 20 / root of MSE",
-    "ratio": "n·MSE / lower bound",
+    "ratio": "n·MSE / lower bound at the worst key",
 }
 LINEAR = ("recall",)
-HAS_ZERO = ("linf", "mse", "ratio")
+OURS = "ours"  # what must be seen: nothing covers it, nor its forms, which have longer names
+WIDE = (8.6, 4.6)  # with spots, which need more room than curves
 PANEL = (5.5, 4.1)  # inches; small, so that letters stay legible where a page is narrow
 LABEL_SIZE = 9.5
-LABEL_ROOM = 0.058  # of the height of a panel, between the names of two curves
+LABEL_ROOM = 0.238  # inches between the names of two curves
+APART = 9.0  # points between two markers that would cover each other: as wide as the largest
 INK = 0.62  # of a curve's colour, for its name: at least 5:1 against white for each of them
 
 
-@dataclass(frozen=True)
-class Curve:
-    """One method along the axis of a panel."""
+def draw(experiment: Experiment, rows: Iterable[Record], folder: Path) -> list[Path]:
+    """Write the figure of an experiment as NAME.svg and NAME.png; nothing if it has no curve.
 
-    cells: list[Cell]
-    x: list[float]
-    y: list[float]
-    bars: list[float]
-
-    @property
-    def look(self) -> Any:
-        """Return how the method is drawn."""
-        return self.cells[0].method.look
-
-    @property
-    def label(self) -> str:
-        """Return the method's name for people."""
-        return self.cells[0].method.label
-
-
-def draw(experiment: Experiment, results: Results, folder: Path) -> list[Path]:
-    """Write the figure of an experiment as NAME.svg and NAME.png; nothing if it has no curve."""
-    panels = [(title, measure, curves) for title, measure, curves in _panels(experiment, results)]
-    if not any(curves for _, _, curves in panels):
+    Args:
+        experiment: what is shown.
+        rows: a summary, as `Results.summary` or `read_summary` returns it.
+        folder: where the files go.
+    """
+    figure = _figure(experiment, rows)
+    if figure is None:
         return []
-    plt = _pyplot(experiment.name)
-    columns = min(2, len(panels))
-    rows = math.ceil(len(panels) / columns)
-    size = (PANEL[0] * columns, PANEL[1] * rows + 0.4)
-    figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
-    for axes, (title, measure, curves) in zip(grid.flat, panels, strict=False):
-        _panel(axes, experiment, measure, curves)
-        if title:
-            axes.set_title(title, loc="left", fontsize=10.5)
-    for axes in grid.flat[len(panels) :]:
-        axes.set_visible(False)
-    figure.suptitle(experiment.title, x=0.01, ha="left", fontsize=12)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{experiment.name}.svg", folder / f"{experiment.name}.png"]
     # Without a date the same results give the same bytes.
     figure.savefig(paths[0], metadata={"Date": None})
     figure.savefig(paths[1], dpi=150)
-    plt.close(figure)
     return paths
 
 
-def _pyplot(salt: str) -> Any:
+def svg(experiment: Experiment, rows: Iterable[Record]) -> str:
+    """Return the figure of an experiment as `draw` writes it; empty if it has no curve."""
+    figure = _figure(experiment, rows)
+    if figure is None:
+        return ""
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()
+
+
+def _figure(experiment: Experiment, rows: Iterable[Record]) -> Any | None:
+    own = [row for row in rows if row["experiment"] == experiment.name]
+    shown = list(panels(experiment, own))
+    if not any(panel.curves for panel in shown):
+        return None
+    scatter = experiment.axis == "bytes"
+    columns, (width, height) = (1, WIDE) if scatter else (min(2, len(shown)), PANEL)
+    rows_of_panels = math.ceil(len(shown) / columns)
+    figure = _blank(experiment.name, (width * columns, height * rows_of_panels + 0.4))
+    grid = figure.subplots(rows_of_panels, columns, squeeze=False)
+    for axes, panel in zip(grid.flat, shown, strict=False):
+        _panel(axes, experiment, panel)
+        if panel.title:
+            axes.set_title(panel.title, loc="left", fontsize=10.5)
+    for axes in grid.flat[len(shown) :]:
+        axes.set_visible(False)
+    title = ", ".join([experiment.title, *sizes(experiment, own)])
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12)
+    if scatter:
+        figure.draw_without_rendering()  # only now it is known which spots would touch
+        for axes, panel in zip(grid.flat, shown, strict=False):
+            _spots(axes, panel)
+    return figure
+
+
+def _blank(salt: str, size: tuple[float, float]) -> Any:
     try:
         import matplotlib as mpl
     except ImportError:
         raise MissingDependency("figures need matplotlib: pip install 'faintly[eval]'") from None
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     # Letters as shapes look the same everywhere, and a salt keeps ids of several figures apart.
-    plt.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": salt, "font.size": 10.5})
-    return plt
+    mpl.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": salt, "font.size": 10.5})
+    return Figure(figsize=size, layout="constrained")
 
 
-def _panels(experiment: Experiment, results: Results) -> Iterator[tuple[str, str, list[Curve]]]:
-    """Yield title, measure and curves of each panel."""
-    cells = results.cells(experiment)
-    facets: dict[str, list[Cell]] = {}
-    for cell in cells:
-        facets.setdefault(_facet(experiment, cell), []).append(cell)
-    for facet, members in facets.items():
-        for measure in experiment.measures:
-            yield facet, measure, _curves(experiment, members, measure)
-
-
-def _facet(experiment: Experiment, cell: Cell) -> str:
-    if experiment.facet is None:
-        return ""
-    unit, data = f"{cell.point.unit} level", cell.point.data.name
-    return {"unit": unit, "data": data, "data and unit": f"{data}, {unit}"}[experiment.facet]
-
-
-def _curves(experiment: Experiment, cells: Sequence[Cell], measure: str) -> list[Curve]:
-    by_method: dict[str, list[Cell]] = {}
-    for cell in cells:
-        if not math.isnan(cell.mean(measure)) and (cell.method is not ZERO or measure in HAS_ZERO):
-            by_method.setdefault(cell.method.name, []).append(cell)
-    curves = []
-    for members in by_method.values():
-        spots = [(_place(experiment, cell), cell) for cell in members]
-        spots.sort(key=lambda spot: spot[0])
-        ordered = [cell for _, cell in spots]
-        bars = [cell.stderr(measure) for cell in ordered]
-        curves.append(
-            Curve(
-                ordered,
-                [place for place, _ in spots],
-                [cell.mean(measure) for cell in ordered],
-                [0.0 if math.isnan(bar) else bar for bar in bars],
-            )
-        )
-    return curves
-
-
-def _place(experiment: Experiment, cell: Cell) -> float:
-    if experiment.axis == "bytes":
-        return cell.bytes
-    place = cell.point.at(experiment.axis)
-    assert isinstance(place, float)
-    return place
-
-
-def _panel(axes: "Axes", experiment: Experiment, measure: str, curves: list[Curve]) -> None:
-    scatter = experiment.axis == "bytes"
+def _panel(axes: "Axes", experiment: Experiment, panel: Panel) -> None:
+    scatter, measure, curves = experiment.axis == "bytes", panel.measure, panel.curves
     for curve in curves:
-        if curve.cells[0].method is ZERO:
+        if curve.method is ZERO:
             _zero_line(axes, curve, across=scatter)
-            continue
-        look = curve.look
-        axes.errorbar(
-            curve.x,
-            curve.y,
-            yerr=[_lower_bars(curve, measure), curve.bars],
-            linestyle="none" if scatter else look.line,
-            linewidth=look.width,
-            elinewidth=0.9,
-            capsize=2,
-            **_spot(curve),
-        )
+        elif not scatter:
+            _draw(axes, curve, measure)
     _scales(axes, experiment, measure, curves)
     if measure == "ratio":
         axes.axhline(1.0, color="black", linewidth=1.2)
-    if scatter:
-        _front(axes, curves)
     _label(axes, sorted(curves, key=lambda curve: curve.y[-1]), spots=scatter)
+
+
+def _draw(axes: "Axes", curve: Curve, measure: str, **changes: Any) -> None:
+    """Draw a method's points with their bars, joined by its line."""
+    look = {"linestyle": curve.look.line, "transform": axes.transData, **changes}
+    top = 2.0 + curve.method.name.startswith(OURS) + (curve.method.name == OURS)
+    axes.errorbar(
+        curve.x,
+        curve.y,
+        yerr=[_lower_bars(curve, measure), curve.bars],
+        linewidth=curve.look.width,
+        elinewidth=0.9,
+        capsize=2,
+        zorder=top,
+        **_spot(curve),
+        **look,
+    )
+    hollow = [(x, y) for x, y, off in zip(curve.x, curve.y, curve.biased, strict=True) if off]
+    if hollow:
+        look |= {"linestyle": "none", "zorder": top + 0.1}
+        axes.plot(*zip(*hollow, strict=True), **_spot(curve) | _hollow(curve), **look)
+
+
+def _spots(axes: "Axes", panel: Panel) -> None:
+    """Draw methods at their bytes, those that would cover each other side by side."""
+    from matplotlib.transforms import ScaledTranslation
+
+    _front(axes, panel.curves)
+    curves = [curve for curve in panel.curves if curve.method is not ZERO]
+    inch = axes.figure.dpi
+    ends = axes.transData.transform([(curve.x[0], curve.y[0]) for curve in curves]) / inch
+    moved = beside([(float(x), float(y)) for x, y in ends], APART / 72)
+    for curve, (from_x, _), (to_x, _) in zip(curves, ends, moved, strict=True):
+        shift = ScaledTranslation(to_x - from_x, 0, axes.figure.dpi_scale_trans)
+        place = axes.transData + shift
+        _draw(axes, curve, panel.measure, linestyle="none", transform=place)
 
 
 def _front(axes: "Axes", curves: list[Curve]) -> None:
@@ -216,12 +206,13 @@ def _scales(axes: "Axes", experiment: Experiment, measure: str, curves: list[Cur
         axes.set_yscale("log")
         _plain(axes, curves)
     places = sorted({place for curve in curves for place in curve.x if place > 0})
-    if experiment.axis == "bytes":  # each name says its bytes
-        axes.set_xticks([10.0**power for power in _powers(places)])
+    if experiment.axis == "bytes":
+        _room_for_spots(axes, curves, places)
     else:
         axes.set_xticks(_spaced(places, log=experiment.axis != "epsilon"))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-    axes.xaxis.set_minor_locator(NullLocator())
+    if experiment.axis != "bytes":
+        axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel(AXES[experiment.axis])
     axes.set_ylabel(MEASURES[measure])
     axes.grid(True, which="major", color="0.9", linewidth=0.8)
@@ -242,9 +233,26 @@ def _plain(axes: "Axes", curves: list[Curve]) -> None:
     axes.yaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
 
 
-def _powers(places: list[float]) -> range:
-    """Return the powers of ten from below the first place to above the last."""
-    return range(math.floor(math.log10(places[0])), math.ceil(math.log10(places[-1])) + 1)
+def _room_for_spots(axes: "Axes", curves: list[Curve], places: list[float]) -> None:
+    """Set limits and ticks of a panel over bytes, where most methods send few of them."""
+    from matplotlib.ticker import NullFormatter
+
+    low, high = places[0] / 1.6, places[-1] * 1.6
+    heights = [height for curve in curves for height in curve.y]
+    axes.set_ylim(min(heights) / 1.3, max(heights) * 1.3)
+    # Numbers of four digits would touch if there were three of them to a decade of many.
+    wide = high / low > 1000
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [step * 10**power for power in powers for step in (1, 2, 5)]
+    axes.set_xticks(
+        [
+            tick
+            for tick in ticks
+            if low <= tick <= high and (tick <= 100 or not wide or math.log10(tick).is_integer())
+        ]
+    )
+    axes.set_xlim(low, high)
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _spaced(places: list[float], *, log: bool) -> list[float]:
@@ -269,7 +277,8 @@ def _label(axes: "Axes", curves: list[Curve], *, spots: bool) -> None:
     axes.margins(x=0.08 if spots else 0.03, y=0.08)
     axes.autoscale_view()
     ends = [_end(axes, curve) for curve in curves]
-    heights = raised(spread([end[1] for end in ends], LABEL_ROOM), LABEL_ROOM)
+    room = LABEL_ROOM / (WIDE if spots else PANEL)[1]
+    heights = fitted(spread([end[1] for end in ends], room), room)
     for curve, end, height in zip(curves, ends, heights, strict=True):
         if spots:
             _sign(axes, curve, height)
@@ -306,7 +315,7 @@ def _line(curve: Curve) -> dict[str, Any]:
 
 def _sign(axes: "Axes", curve: Curve, height: float) -> None:
     """Draw a method's marker before its name; a piece of its line for the all-zero answer."""
-    places = [1.03, 1.07] if curve.cells[0].method is ZERO else [1.05]
+    places = [1.03, 1.07] if curve.method is ZERO else [1.05]
     axes.plot(
         places,
         [height] * len(places),
@@ -316,18 +325,29 @@ def _sign(axes: "Axes", curve: Curve, height: float) -> None:
         scaley=False,
         linestyle=curve.look.line,
         linewidth=curve.look.width,
-        **_spot(curve),
+        **_spot(curve) | (_hollow(curve) if any(curve.biased) else {}),
     )
 
 
 def _spot(curve: Curve) -> dict[str, Any]:
-    """Return the look of a marker."""
+    """Return the look of a marker; a star's area is small, and ours must be found at once."""
+    ours = curve.method.name == OURS
     return {
         "color": curve.look.colour,
         "marker": curve.look.marker or None,
-        "markersize": 10 if curve.look.marker == "*" else 7,  # a star's area is small
-        "markeredgecolor": "white",
-        "markeredgewidth": 0.6,
+        "markersize": {"*": 10, "o": 9}.get(curve.look.marker, 7),
+        "markeredgecolor": "black" if ours else "white",
+        "markeredgewidth": 1.2 if ours else 0.6,
+    }
+
+
+def _hollow(curve: Curve) -> dict[str, Any]:
+    """Return what changes in the look of a marker where the answer is biased."""
+    return {
+        "markerfacecolor": "white",
+        "markeredgecolor": curve.look.colour,
+        "markeredgewidth": 1.4,
+        "markersize": 6,
     }
 
 
@@ -336,42 +356,3 @@ def _ink(curve: Curve) -> tuple[float, ...]:
     from matplotlib.colors import to_rgb
 
     return tuple(INK * part for part in to_rgb(curve.look.colour))
-
-
-def spread(wanted: list[float], room: float) -> list[float]:
-    """Return ascending heights at least `room` apart, as near to the wanted ones as that allows.
-
-    >>> spread([0.5, 0.5], 0.1)
-    [0.45, 0.55]
-    """
-    groups: list[list[float]] = []  # runs of labels that touch, by what each of them wants
-    for height in wanted:
-        groups.append([height])
-        while len(groups) > 1 and _bottom(groups[-1], room) < _top(groups[-2], room) + room:
-            last = groups.pop()
-            groups[-1] += last
-    return [
-        round(_bottom(group, room) + position * room, 10)
-        for group in groups
-        for position in range(len(group))
-    ]
-
-
-def raised(heights: list[float], room: float) -> list[float]:
-    """Return ascending heights with none below the panel, where the labels of its axis are.
-
-    >>> raised([-0.1, 0.02, 0.5], 0.1)
-    [0.05, 0.15, 0.5]
-    """
-    out: list[float] = []
-    for height in heights:
-        out.append(round(max(height, out[-1] + room if out else room / 2), 10))
-    return out
-
-
-def _bottom(group: list[float], room: float) -> float:
-    return sum(group) / len(group) - room * (len(group) - 1) / 2
-
-
-def _top(group: list[float], room: float) -> float:
-    return sum(group) / len(group) + room * (len(group) - 1) / 2

@@ -81,9 +81,10 @@ def reproduce(
     records = run_all(plan.tasks, out, jobs=jobs, folder=folder, on_progress=on_progress)
     found = Results(chosen, records, count)
     written = results.write(found, out)
+    summary = found.summary()
     for experiment in chosen:
         if not experiment.table:
-            written += figures.draw(experiment, found, out / "figures")
+            written += figures.draw(experiment, summary, out / "figures")
     scene = report.Scene(grid, plan.left_out, out / "figures")
     judged = verdicts(found, quick=grid.name == "quick")
     written.append(claims.write(judged, out))

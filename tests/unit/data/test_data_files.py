@@ -1,6 +1,7 @@
 """Files of every kind give the same vectors, and bad ones are refused by line."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -24,11 +25,15 @@ def write(path, text):
 
 
 def refused(path, universe=UNIVERSE, plan_of=None):
-    """Return the message with which a file is refused, having checked that it leaks nothing."""
+    """Return the message with which a file is refused, having checked that it leaks nothing.
+
+    It also says what to do: the rule stands before a semicolon, and the next step after it.
+    """
     with pytest.raises(InvalidData) as caught:
         read_all(path, None if plan_of is None else plan_of(universe))
     message = str(caught.value)
     assert not [secret for secret in SECRETS if secret in message]
+    assert re.search(r"; \w.{5}", message), "the rule is named, and no way to keep it"
     return message
 
 
@@ -114,8 +119,8 @@ def test_lines_with_no_client_are_clients_of_their_own(tmp_path, plan_of):
         ("alice,hospital,", 2, "value is missing"),
         ("bob,plum,1\nalice,,1", 3, "missing"),
         (",hospital,1", 2, "missing"),
-        ("bob,plum,1\nalice,hospital", 3, "2 cells where the header has 3"),
-        ("alice,hospital,1,7.75", 2, "4 cells where the header has 3"),
+        ("bob,plum,1\nalice,hospital", 3, "has 2 cells where the header has 3; fill"),
+        ("alice,hospital,1,7.75", 2, "has 4 cells where the header has 3; quote"),
         ('bob,plum,1\nalice,"hospital"x,1', 3, "well-formed"),
         ("alice,hospital,1\nbob,plum,1\nalice,hospital,0.5", 4, "already holds"),
     ],
@@ -141,7 +146,7 @@ def test_a_bad_csv_line_is_named(tmp_path, plan_of, body, line, rule):
         ('{"item": "hospital", "value": 1}', 2, "client is missing"),
         ('{"client": "alice", "item": "hospital"}', 2, "value is missing"),
         ('{"client": "alice", "item": true, "value": 1}', 2, "neither an integer nor text"),
-        ('{"client": "alice", "item": 1.5, "value": 1}', 2, "neither an integer nor text"),
+        ('{"client": "alice", "item": 1.5, "value": 1}', 2, "nor text; quote it or drop"),
         ('{"client": ["alice"], "item": 1, "value": 1}', 2, "neither an integer nor text"),
         ('{"client": "alice", "client": 2, "item": 1, "value": 1}', 2, "twice"),
         ('{"client": "alice", "item": 1, "key": 1, "value": 1}', 2, "first line lacks"),
@@ -168,7 +173,7 @@ def test_a_bad_jsonl_line_is_named(tmp_path, plan_of, body, line, rule):
         ('{"client": 2, "items": {"hospital": 1, "hospital": 1}}', "twice"),
         ('{"client": 2, "items": ["hospital", "hospital"]}', "already holds"),
         ('{"client": 2, "items": [["hospital"]]}', "neither an integer nor text"),
-        ('{"client": 2, "items": "hospital"}', "neither an object"),
+        ('{"client": 2, "items": "hospital"}', 'a list of keys; write {"a": 0.5}'),
         ('{"items": ["hospital"]}', "client is missing"),
         ('{"client": 2, "item": "hospital"}', "items is missing"),
         ('{"client": 1, "items": ["plum"]}', "already holds"),

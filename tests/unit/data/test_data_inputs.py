@@ -1,5 +1,6 @@
 """Whatever shape the data has, the vectors are the same."""
 
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -105,7 +106,7 @@ def frame(**columns):
         ([{1: 1}, {True}], "client 2: item is neither an integer nor text"),
         ([{1: 1}, {7.75: 1}], "client 2: item is neither an integer nor text"),
         ([{1: 1}, {None: 1}], "client 2: item is missing"),
-        ([{1: 1}, "hospital"], "client 2 is neither a dict nor a set"),
+        ([{1: 1}, "hospital"], "client 2 is neither a dict nor a set of items; pass {"),
         ([{1: 1}, 777], "client 2 is neither a dict nor a set"),
         ((CLIENTS, ITEMS, [1, 1, 7.75, 1]), "row 3: value is outside"),
         ((CLIENTS, ITEMS, [1, 1]), "the data has columns of different lengths"),
@@ -147,4 +148,5 @@ def test_bad_data_is_named_and_not_shown(plan_of, data, start):
         vectors_from(data, plan_of(SMALL))
     message = str(caught.value)
     assert message.startswith(start)
+    assert re.search(r"; \w.{5}", message), "the rule is named, and no way to keep it"
     assert not [secret for secret in ("777", "7.75", "hospital", "None") if secret in message]

@@ -3,7 +3,6 @@
 import csv
 import itertools
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pyarrow.parquet as pq
@@ -11,9 +10,10 @@ import pytest
 
 from faintly.evaluation import claims, figures, report, results
 from faintly.evaluation.claims import CLAIMS, Growth, Near, Ratio, Unbent
+from faintly.evaluation.curves import panels, sizes
 from faintly.evaluation.experiments import QUICK
-from faintly.evaluation.figures import spread
 from faintly.evaluation.methods import METHODS, ZERO
+from faintly.evaluation.placing import beside, spread
 
 EVIL = "<script>alert(1)</script>&\"'"
 
@@ -144,28 +144,79 @@ def test_claims_name_experiments_and_methods_that_exist(made_up):
 @pytest.mark.parametrize("name", ["user-k", "pareto", "recall", "bounds", "error-n"])
 def test_a_figure_is_made_twice_the_same(made_up, tmp_path, name):
     found = made_up(name)
-    svg, png = figures.draw(found.experiments[0], found, tmp_path)
+    svg, png = figures.draw(found.experiments[0], found.summary(), tmp_path)
     first = svg.read_bytes()
     assert first.startswith(b"<?xml")
     assert png.read_bytes()[1:4] == b"PNG"
-    figures.draw(found.experiments[0], found, tmp_path)
+    figures.draw(found.experiments[0], found.summary(), tmp_path)
     assert svg.read_bytes() == first
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-def test_names_of_curves_are_dark_enough_to_read(made_up, method):
+def test_names_of_curves_are_dark_enough_to_read(method):
     """Contrast of at least 4.5 to 1 against white, by the formula of the web's guidelines."""
-    found = made_up("user-k")
-    cell = found.cell(found.experiments[0].points[0], "ours")
-    curve = figures.Curve([replace(cell, method=method)], [1.0], [1.0], [0.0])
+    curve = figures.Curve(method, [1.0], [1.0], [0.0], [False])
     lit = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4
            for part in figures._ink(curve)]  # fmt: skip
     assert 1.05 / (0.2126 * lit[0] + 0.7152 * lit[1] + 0.0722 * lit[2] + 0.05) >= 4.5
 
 
+def test_a_biased_method_is_marked_where_it_is_biased(made_up):
+    found = made_up("user-k", "pareto")
+    rows = found.summary()
+    for row in rows:
+        # Of the two points of a curve one only; of the all-zero answer nothing is said.
+        biased = row["method"] == "published" and row["sparsity"] != 4
+        row["claimed_bias"] = 1.0 if row["method"] == "zero" else 0.17 if biased else 0.0
+    for experiment in found.experiments:
+        own = [row for row in rows if row["experiment"] == experiment.name]
+        shown = [curve for panel in panels(experiment, own) for curve in panel.curves]
+        marked = {curve.label for curve in shown if any(curve.biased)}
+        assert marked == {"authors' settings (biased)"}
+        assert sum("(biased)" in curve.label for curve in shown) == 2
+    own = [row for row in rows if row["experiment"] == "user-k"]
+    first = next(panels(found.experiments[0], own))
+    curve = next(curve for curve in first.curves if curve.method.name == "published")
+    assert curve.biased == [False, True]
+
+
+def test_titles_name_clients_and_sparsity_once(made_up):
+    found = made_up("recall", "user-k", "pareto", "error-n")
+    said = {}
+    for experiment in found.experiments:
+        own = [row for row in found.summary() if row["experiment"] == experiment.name]
+        said[experiment.name] = sizes(experiment, own)
+        for panel in panels(experiment, own):
+            assert not [part for part in said[experiment.name] if part in panel.title]
+    assert said["user-k"] == said["pareto"] == ["n = 20,000"]
+    assert said["recall"] == ["n = 100,000", "k = 32"]
+    assert said["error-n"] == []  # n is the axis, and the title has k
+
+
+def test_panels_name_the_sizes_in_which_they_differ(made_up):
+    found = made_up("recall")
+    rows = found.summary()
+    for row in [*rows]:
+        rows.append(row | {"data": "others", "clients": 7_000, "sparsity": 5})
+    titles = {panel.title for panel in panels(found.experiments[0], rows)}
+    assert "kosarak100k, user level, n = 100,000, k = 32" in titles
+    assert "others, event level, n = 7,000, k = 5" in titles
+
+
+def test_a_saved_summary_draws_the_same_figure(made_up, tmp_path):
+    found = made_up("pareto")
+    results.write(found, tmp_path)
+    saved = results.read_summary(tmp_path / "summary.csv")
+    experiment = found.experiments[0]
+    drawn, _ = figures.draw(experiment, found.summary(), tmp_path)
+    assert figures.svg(experiment, saved) == drawn.read_text("utf-8")
+    saved[0]["mse"] *= 1.1
+    assert figures.svg(experiment, saved) != drawn.read_text("utf-8")
+
+
 def test_no_figure_of_nothing(made_up, tmp_path):
     found = made_up("user-k", methods=())
-    assert figures.draw(found.experiments[0], found, tmp_path) == []
+    assert figures.draw(found.experiments[0], found.summary(), tmp_path) == []
 
 
 def test_labels_keep_their_order_and_their_distance():
@@ -174,6 +225,16 @@ def test_labels_keep_their_order_and_their_distance():
     assert min(gaps) >= 0.05 - 1e-9
     assert heights[-1] == 0.9
     assert spread([], 0.1) == []
+
+
+def test_spots_that_would_touch_stand_side_by_side():
+    spots = [(1.0, 5.0), (1.1, 5.2), (1.0, 9.0), (1.9, 5.0), (8.0, 5.0)]
+    moved = beside(spots, 1.0)
+    assert [up for _, up in moved] == [up for _, up in spots]  # only sideways
+    assert [moved[i] for i in (2, 4)] == [spots[i] for i in (2, 4)]
+    row = [moved[i][0] for i in (0, 1, 3)]  # the third touches only once the others have moved
+    assert row == sorted(row)
+    assert min(high - low for low, high in itertools.pairwise(row)) >= 1.0 - 1e-9
 
 
 class Page(HTMLParser):
@@ -205,7 +266,7 @@ class Page(HTMLParser):
 def page_of(found, tmp_path, left_out=None) -> str:
     for experiment in found.experiments:
         if not experiment.table:
-            figures.draw(experiment, found, tmp_path)
+            figures.draw(experiment, found.summary(), tmp_path)
     judged = claims.verdicts(found, quick=True)
     return report.html(found, judged, report.Scene(QUICK, left_out or {}, tmp_path))
 
