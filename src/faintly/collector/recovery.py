@@ -5,6 +5,7 @@ Both are deleted. A file that is named and not there is damage, and nothing star
 """
 
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,7 @@ def recover(folder: Path, database: Database, registry: Registry) -> None:
     # Last, for what has no name may be wanted by whoever looks into the damage.
     for path in stray_files(folder, set(named)):
         path.unlink()
+    delete_empty(folder)
     purge(database, registry)
 
 
@@ -79,10 +81,18 @@ def stray_files(folder: Path, named: set[Path]) -> list[Path]:
     return [path for path in found if not path.is_dir() and path not in named]
 
 
+def delete_empty(folder: Path) -> None:
+    """Delete the folders of collections that have no files."""
+    for name in (segments.FOLDER, sketches.FOLDER):
+        for path in list((folder / name).glob("*/")):
+            with suppress(OSError):  # it is not empty
+                path.rmdir()
+
+
 def delete_files(folder: Path, collection: Collection) -> None:
     """Delete the files of a collection that the manifest has forgotten."""
     for name in (segments.FOLDER, sketches.FOLDER):
-        shutil.rmtree(folder / name / collection.digest.hex(), ignore_errors=True)
+        shutil.rmtree(folder / name / collection.folder, ignore_errors=True)
 
 
 def purge(database: Database, registry: Registry) -> None:

@@ -71,6 +71,11 @@ class Collection:
         return self.plan.digest
 
     @property
+    def folder(self) -> str:
+        """Return the name of the folder that its files are in, which no other ever has."""
+        return f"{self.digest.hex()}-{self.id}"
+
+    @property
     def record_bytes(self) -> int:
         """Return the bytes of one report."""
         return self.mechanism.layout.record_bytes
@@ -280,11 +285,16 @@ class Registry:
                 if epoch.state in TAKING:
                     epoch.state = CLOSING
 
-    def forget(self, collection: Collection) -> None:
-        """Delete a collection from the database and from memory; its files have no name then."""
+    def forget(self, collection: Collection, held: Sequence[Epoch]) -> bool:
+        """Delete a collection from the database and from memory; its files have no name then.
+
+        Does nothing, and returns False, unless the caller holds the locks of all its epochs.
+        """
         with self._lock, self._database.turn:
             self._check_there(collection)
             epochs = list(collection.epochs.values())
+            if len(held) < len(epochs):
+                return False
             with self._database.transaction() as connection:
                 for epoch in epochs:
                     for table in ("inbox", "segments", "sketches"):
@@ -299,6 +309,7 @@ class Registry:
             for epoch in epochs:
                 epoch.state, epoch.sealed = CLOSED, 0  # for whoever already waits
                 del self.by_id[epoch.id]
+        return True
 
     def _check_there(self, collection: Collection) -> None:
         """Refuse what waited while another deleted the collection, or created it anew."""

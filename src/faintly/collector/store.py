@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -195,16 +196,15 @@ class Store:
     def delete(self, digest: bytes) -> None:
         """Forget a collection, and then delete its files."""
         collection = self.collection(digest)
-        epochs = list(collection.epochs.values())
-        for epoch in epochs:
-            epoch.lock.acquire()
-        try:
-            self._registry.forget(collection)
+        with ExitStack() as locks:
+            held: list[Epoch] = []
+            # The clock may open another epoch while we wait for those that are being sealed.
+            while not self._registry.forget(collection, held):
+                for epoch in list(collection.epochs.values())[len(held) :]:
+                    locks.enter_context(epoch.lock)
+                    held.append(epoch)
             self._sketches.forget(collection)
             recovery.delete_files(self.folder, collection)
-        finally:
-            for epoch in epochs:
-                epoch.lock.release()
         recovery.purge(self._database, self._registry)
 
     # Reports

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from faintly.collector import inbox as inboxes
-from faintly.collector import segments
+from faintly.collector import recovery, segments
 from faintly.collector import store as stores
 from faintly.collector.database import Database
 from faintly.collector.problems import CANNOT_STORE, Problem
@@ -119,7 +119,7 @@ def test_what_waited_for_a_deleted_collection_leaves_nothing(open_store, plan, b
     old = store.create(plan, period_s=3600.0, epochs=())
     store.delete(plan.digest)
     new = store.create(plan, period_s=3600.0, epochs=(7,))
-    assert refused(store._registry.forget, old) == "UNKNOWN_COLLECTION"
+    assert refused(store._registry.forget, old, []) == "UNKNOWN_COLLECTION"
     assert refused(store._registry.close_collection, old) == "UNKNOWN_COLLECTION"
     now = int(time.time() // 3600)
     assert refused(store._registry.accepting, old, now) == "UNKNOWN_COLLECTION"
@@ -128,6 +128,56 @@ def test_what_waited_for_a_deleted_collection_leaves_nothing(open_store, plan, b
     assert store.submit(plan.digest, 7, fresh(), bodies[0]) == "counted"
     store.close()
     assert list(open_store().collection(plan.digest).epochs) == [7]
+
+
+@pytest.mark.parametrize("retention", ["keep", "drop"])
+def test_a_collection_created_while_its_predecessor_is_deleted_keeps_its_files(
+    open_store, plan, batches, bodies, fresh, monkeypatch, retention
+):
+    store = open_store()
+    store.create(plan, retention=retention)
+    store.submit(plan.digest, 0, fresh(), bodies[0])
+    store.seal()
+    delete = recovery.delete_files
+
+    def slow(folder, collection):
+        store.create(plan, retention=retention)
+        store.submit(plan.digest, 0, fresh(), bodies[1])
+        store.seal()
+        delete(folder, collection)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(recovery, "delete_files", slow)
+        store.delete(plan.digest)
+    assert len([path for path in store.folder.glob("s*s/*/*") if path.is_file()]) == 1
+    store.close()
+    assert open_store().sketch(plan.digest, 0) == aggregate(plan, batches[1:2])
+
+
+def test_an_epoch_that_the_clock_opens_during_a_deletion_is_deleted(
+    open_store, plan, bodies, fresh, monkeypatch
+):
+    store = open_store()
+    now = int(time.time() // 3600)
+    collection = store.create(plan, period_s=3600.0, epochs=(7,))
+    store.submit(plan.digest, 7, fresh(), bodies[0])
+    forget = store._registry.forget
+
+    def late(collection, held):
+        if now not in collection.epochs:
+            store._registry.accepting(collection, now)
+        return forget(collection, held)
+
+    monkeypatch.setattr(store._registry, "forget", late)
+    store.delete(plan.digest)
+    assert [epoch.state for epoch in collection.epochs.values()] == ["closed", "closed"]
+    assert not store._registry.by_id
+    assert store._database.rows("SELECT * FROM epochs") == []
+    for epoch in collection.epochs.values():  # nobody keeps a lock
+        thread = threading.Thread(target=epoch.lock.acquire, daemon=True)
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def test_an_epoch_deleted_while_it_is_sealed_is_not_named(
@@ -139,7 +189,7 @@ def test_an_epoch_deleted_while_it_is_sealed_is_not_named(
 
     def reached(point):
         if point == "written":
-            store._registry.forget(collection)
+            store._registry.forget(collection, list(collection.epochs.values()))
 
     monkeypatch.setattr(store._sealer, "reached", reached)
     assert refused(store.seal) == "CONFLICT"

@@ -133,8 +133,11 @@ def test_files_without_a_name_are_deleted(filled, open_store, plan, batches):
     ]
     for path in stray:
         path.write_bytes(segment.read_bytes()[:100])
+    left = folder / "segments" / "of-a-collection-that-was-deleted"
+    left.mkdir()
     store = open_store()
     assert not [path for path in stray if path.exists()]
+    assert not left.exists()
     assert store.sketch(plan.digest, 0) == aggregate(plan, batches)
 
 
@@ -200,14 +203,15 @@ def test_a_damaged_database_stops_the_start(filled, open_store):
         open_store()
 
 
-def test_a_newer_folder_is_left_alone(filled, open_store):
+@pytest.mark.parametrize("version", [1, 99])
+def test_a_folder_of_another_version_is_left_alone(filled, open_store, version):
     import sqlite3
 
     folder = filled()
     with sqlite3.connect(folder / "collector.sqlite") as connection:
-        connection.execute("PRAGMA user_version = 99")
+        connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
-    with pytest.raises(FolderDamaged, match="version 99"):
+    with pytest.raises(FolderDamaged, match=f"version {version}, and this program knows"):
         open_store()
 
 
