@@ -89,6 +89,66 @@ def test_a_damaged_backup_is_not_restored(store, tmp_path, plan, batches, body_o
     assert not (tmp_path / "restored").exists()
 
 
+def test_a_backup_during_a_deletion_holds_nothing_of_what_was_deleted(
+    open_store, tmp_path, plan, other_plan, batches, batches_of, body_of, fresh, monkeypatch
+):
+    store, others = open_store(), batches_of(other_plan, 10, 10)
+    for each, batch in ((plan, batches[0]), (plan, batches[1]), (other_plan, others[0])):
+        store.create(each)
+        store.submit(each.digest, 0, fresh(), body_of(each, batch))
+        store.seal()
+    copy_file, copied = backup._copy_file, []
+
+    def slow(path, target):
+        copied.append(copy_file(path, target))
+        if len(copied) == 1:
+            store.delete(plan.digest)
+        return copied[-1]
+
+    monkeypatch.setattr(backup, "_copy_file", slow)
+    backup.backup(store.folder, tmp_path / "copy")
+    assert len(copied) == 2  # one of two files, before there was only the other collection's
+    assert fsck.check(tmp_path / "copy").findings == []
+    left = [path for path in (tmp_path / "copy").rglob("*") if plan.digest.hex() in path.name]
+    assert left == []
+    monkeypatch.undo()
+    backup.restore(tmp_path / "copy", tmp_path / "restored")
+    again = open_store(tmp_path / "restored")
+    assert [each.digest for each in again.collections()] == [other_plan.digest]
+    assert again.sketch(other_plan.digest, 0) == aggregate(other_plan, others)
+
+
+def damage(path, how):
+    if how == "missing":
+        path.unlink()
+    else:
+        data = bytearray(path.read_bytes())
+        data[-30] ^= 1
+        path.write_bytes(data)
+
+
+@pytest.mark.parametrize("how", ["missing", "changed"])
+@pytest.mark.parametrize("where", ["data", "copy"])
+def test_a_sketch_that_is_not_needed_does_not_matter(
+    open_store, tmp_path, plan, batches, body_of, fresh, how, where
+):
+    store = open_store()
+    store.create(plan)
+    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    store.close()
+    if where == "data":
+        damage(*store.folder.glob("sketches/*/*"), how)
+    backup.backup(store.folder, tmp_path / "copy")
+    if where == "data":
+        assert fsck.check(tmp_path / "copy").findings == []
+    else:
+        damage(*(tmp_path / "copy").glob("sketches/*/*"), how)
+        (tmp_path / "copy" / "segments" / "stray").write_bytes(b"x")
+    backup.restore(tmp_path / "copy", tmp_path / "restored")
+    assert fsck.check(tmp_path / "restored").findings == []
+    assert open_store(tmp_path / "restored").sketch(plan.digest, 0) == aggregate(plan, batches[:1])
+
+
 def test_only_an_empty_folder_is_written_to(store, tmp_path):
     full = tmp_path / "full"
     full.mkdir()
