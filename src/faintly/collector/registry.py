@@ -235,6 +235,24 @@ class Registry:
 
         A closed epoch is returned while its request ids are there, for a retry may find its own.
         """
+        epoch = self._taking(collection, number)
+        if epoch is None and collection.tokens:
+            # Nothing is stored for a token that nobody issued: issuing would have opened it.
+            raise Problem(problems.TOKEN_UNKNOWN, f"no token of epoch {number} was issued")
+        return epoch or self._open_by_clock(collection, number)
+
+    def issuing(self, collection: Collection, number: int) -> Epoch:
+        """Return the epoch that tokens are wanted for, or raise why it has none.
+
+        Where epochs follow the clock, the present one and its neighbours are opened.
+        """
+        epoch = self._taking(collection, number) or self._open_by_clock(collection, number)
+        if epoch.state == CLOSING:
+            raise Problem(problems.CLOSED, f"epoch {number} is closed")
+        return epoch
+
+    def _taking(self, collection: Collection, number: int) -> Epoch | None:
+        """Return an epoch that takes reports, or None where the clock lets it be opened."""
         epoch = collection.epochs.get(number)
         if epoch is not None and epoch.state in {OPEN, CLOSING}:
             return epoch
@@ -245,7 +263,7 @@ class Registry:
         if collection.period_s is not None:
             now = int(time.time() // collection.period_s)
             if abs(number - now) <= 1 and number >= 0:
-                return epoch or self._open_by_clock(collection, number)
+                return epoch
             if epoch is not None and number < now:
                 raise Problem(problems.CLOSED, f"epoch {number} is over")
         raise Problem(problems.UNKNOWN_EPOCH, f"epoch {number} does not take reports")

@@ -231,7 +231,6 @@ class Store:
         if len(request) != REQUEST_BYTES:
             raise Problem(problems.NO_REQUEST_ID, f"a request id has {REQUEST_BYTES} bytes")
         collection = self._registry.collection(digest)
-        found = self._registry.accepting(collection, epoch)
         try:
             reports = report_v1.count_batch(body, digest, collection.mechanism.layout)
         except Rejected as error:
@@ -239,13 +238,15 @@ class Store:
         if not reports:
             raise Problem(problems.BAD_REPORTS, "the batch is empty")
         hashed = self._check_token(collection, reports, token)
+        # Last, since it may open an epoch, and what is refused leaves nothing behind.
+        found = self._registry.accepting(collection, epoch)
         self._inbox.submit(Submission(found, request, body, reports, hashed, waiter, answer))
         return reports
 
     def opens(self, digest: bytes, epoch: int) -> bool:
         """Return whether taking reports of this epoch may open it, which waits for the disk."""
         collection = self._registry.collections.get(digest)
-        if collection is None or collection.period_s is None:
+        if collection is None or collection.period_s is None or collection.tokens:
             return False
         return epoch not in collection.epochs
 
@@ -379,13 +380,12 @@ class Store:
 
     def issue_tokens(self, digest: bytes, epoch: int, count: int) -> list[str]:
         """Return fresh single-use tokens of an epoch."""
-        if not self.collection(digest).tokens:
+        collection = self.collection(digest)
+        if not collection.tokens:
             raise Problem(problems.CONFLICT, "the collection was created without tokens")
         if not 1 <= count <= token_store.MOST:
             raise Problem(problems.BAD_REQUEST, f"issue 1 to {token_store.MOST} tokens at a time")
-        found = self._registry.epoch(digest, epoch)
-        if found.state in {CLOSING, CLOSED}:
-            raise Problem(problems.CLOSED, f"epoch {epoch} is closed")
+        found = self._registry.issuing(collection, epoch)
         return token_store.issue(self._database, found, count)
 
     def add_credential(self, role: str, label: str) -> str:

@@ -208,6 +208,39 @@ def test_epochs_open_by_the_clock(open_store, plan, bodies, fresh, monkeypatch):
     assert store.status(plan.digest).counted == 60
 
 
+def test_what_is_refused_opens_no_epoch(
+    store, plan, other_plan, batches_of, body_of, bodies, fresh, monkeypatch
+):
+    monkeypatch.setattr("faintly.collector.registry.time.time", lambda: 1000.0 * 60)
+    store.create(plan, period_s=60, epochs=())
+    store.create(other_plan, period_s=60, epochs=(), tokens=True)
+    one, two = (body_of(other_plan, batch) for batch in batches_of(other_plan, 3, 2)[::-1])
+    submit, other = store.submit, other_plan.digest
+    assert refused(submit, plan.digest, 1000, fresh(), b"7 bytes") == "BAD_REPORTS"
+    assert refused(submit, plan.digest, 1000, b"short", bodies[0]) == "NO_REQUEST_ID"
+    assert refused(submit, other, 1000, fresh(), one) == "TOKEN_MISSING"
+    assert refused(submit, other, 1000, fresh(), two, bytes(16)) == "BAD_REPORTS"
+    assert refused(submit, other, 1000, fresh(), one, bytes(16)) == "TOKEN_UNKNOWN"
+    assert store._database.rows("SELECT * FROM epochs") == []
+
+
+def test_issuing_tokens_opens_the_epochs_of_the_clock(store, plan, ones, fresh, monkeypatch):
+    now = [1000.0 * 60]
+    monkeypatch.setattr("faintly.collector.registry.time.time", lambda: now[0])
+    store.create(plan, period_s=60, epochs=(), tokens=True)
+    for epoch in (998, 1002):
+        assert refused(store.issue_tokens, plan.digest, epoch, 1) == "UNKNOWN_EPOCH"
+    for epoch, one in zip((999, 1000, 1001), ones, strict=False):
+        (token,) = map(bytes.fromhex, store.issue_tokens(plan.digest, epoch, 1))
+        assert store.submit(plan.digest, epoch, fresh(), one, token) == "counted"
+    now[0] += 180  # they were opened by the clock, so it shuts them
+    (token,) = map(bytes.fromhex, store.issue_tokens(plan.digest, 1003, 1))
+    assert refused(store.issue_tokens, plan.digest, 1000, 1) == "CLOSED"
+    assert refused(store.submit, plan.digest, 1000, fresh(), ones[3], token) == "CLOSED"
+    store.close_epoch(plan.digest, 1003)
+    assert refused(store.issue_tokens, plan.digest, 1003, 1) == "CLOSED"
+
+
 def test_a_token_counts_once(open_store, plan, ones, bodies, fresh):
     store = open_store()
     store.create(plan, tokens=True, epochs=(0, 1))
