@@ -174,9 +174,10 @@ class Database:
         ] is not None:
             last = found[0][0]
             if not kept(last):
-                self._purge_epoch(table, last)
+                self.purge_epoch(table, last)
 
-    def _purge_epoch(self, table: str, epoch: int) -> None:
+    def purge_epoch(self, table: str, epoch: int) -> None:
+        """Delete the rows of an epoch, a few at a time."""
         chosen = f"SELECT id FROM {table} WHERE epoch = ?1 LIMIT {PURGED_ROWS}"  # noqa: S608
         deleted = PURGED_ROWS
         while deleted == PURGED_ROWS:

@@ -5,6 +5,7 @@ Both are deleted. A file that is named and not there is damage, and nothing star
 """
 
 import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from faintly.collector.database import Database
 from faintly.collector.disk import Stored
 from faintly.collector.registry import CLOSED, Collection, Epoch, Registry
 from faintly.errors import FolderDamaged
+
+TABLES = ("requests", "tokens")  # of what is kept only while an epoch takes reports
 
 
 def recover(folder: Path, database: Database, registry: Registry) -> None:
@@ -35,7 +38,7 @@ def recover(folder: Path, database: Database, registry: Registry) -> None:
     for path in stray_files(folder, set(named)):
         path.unlink()
     delete_empty(folder)
-    purge(database, registry)
+    purge_all(database, registry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +98,19 @@ def delete_files(folder: Path, collection: Collection) -> None:
         shutil.rmtree(folder / name / collection.folder, ignore_errors=True)
 
 
-def purge(database: Database, registry: Registry) -> None:
+def purge(database: Database, epochs: Iterable[Epoch]) -> None:
     """Delete request ids and tokens of epochs that take nothing more."""
+    for epoch in epochs:
+        for table in TABLES:
+            database.purge_epoch(table, epoch.id)
+
+
+def purge_all(database: Database, registry: Registry) -> None:
+    """Delete request ids and tokens of every epoch that takes nothing more, or is not there."""
 
     def is_kept(key: int) -> bool:
         epoch = registry.by_id.get(key)
         return epoch is not None and epoch.state != CLOSED
 
-    for table in ("requests", "tokens"):
+    for table in TABLES:
         database.purge(table, is_kept)

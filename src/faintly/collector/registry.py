@@ -22,6 +22,7 @@ OPEN, CLOSED = "open", "closed"
 TIMED = "timed"  # opened by the clock, and shut by it
 CLOSING = "closing"  # closed on the disk; its request ids are still there
 TAKING = {OPEN, TIMED}
+NEAR = 1  # epochs before and after the present one that take reports, for clocks differ
 MAX_EPOCH = 2**53 - 1  # what every JSON reader keeps of an integer
 
 
@@ -261,8 +262,8 @@ class Registry:
         if collection.closed:
             raise Problem(problems.CLOSED, "the collection is closed")
         if collection.period_s is not None:
-            now = int(time.time() // collection.period_s)
-            if abs(number - now) <= 1 and number >= 0:
+            now = _present(collection)
+            if abs(number - now) <= NEAR and number >= 0:
                 return epoch
             if epoch is not None and number < now:
                 raise Problem(problems.CLOSED, f"epoch {number} is over")
@@ -333,6 +334,24 @@ class Registry:
         """Refuse what waited while another deleted the collection, or created it anew."""
         if self.collections.get(collection.digest) is not collection:
             raise Problem(problems.UNKNOWN_COLLECTION, "the collection was deleted")
+
+
+def takes(epoch: Epoch) -> bool:
+    """Return whether an epoch takes reports now."""
+    if epoch.state == TIMED:
+        return abs(epoch.number - _present(epoch.collection)) <= NEAR
+    return epoch.state == OPEN
+
+
+def is_past(epoch: Epoch) -> bool:
+    """Return whether the clock opened an epoch, and has shut it a while ago."""
+    return epoch.state == TIMED and epoch.number < _present(epoch.collection) - 2 * NEAR
+
+
+def _present(collection: Collection) -> int:
+    """Return the epoch that the clock says it is, where epochs follow it."""
+    assert collection.period_s is not None
+    return int(time.time() // collection.period_s)
 
 
 def _insert(

@@ -90,14 +90,14 @@ def verify(folder: Path, sent: int, acknowledged: int) -> None:
     assert fsck_is_harmless(folder)
     store = Store.open(folder, QUIET)
     status = store.status(PLAN.digest)
-    total = status.counted + status.pending
+    total = status.sealed + status.pending
     assert 10 * acknowledged <= total <= 10 * sent, (total, acknowledged, sent)
     for number in range(acknowledged):
         assert store.submit(PLAN.digest, 0, REQUESTS[number], BODIES[number]) == "replayed"
     for number in range(acknowledged, len(BODIES)):
         store.submit(PLAN.digest, 0, REQUESTS[number], BODIES[number])
     store.seal()
-    assert store.status(PLAN.digest).counted == 40
+    assert store.status(PLAN.digest).sealed == 40
     assert store.sketch(PLAN.digest, 0) == SKETCH
     store.close()
     assert fsck.check(folder).findings == []

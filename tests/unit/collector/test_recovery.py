@@ -265,7 +265,7 @@ try:
 except Exception as error:
     print("seal failed:", type(error).__name__)
 status = store.status(plan.digest)
-assert status.pending + status.counted == reports * len(counted), status
+assert status.pending + status.sealed == reports * len(counted), status
 make_room()
 for request in refused:
     assert store.submit(plan.digest, 0, request, body) == "counted"
@@ -332,11 +332,10 @@ def test_a_failing_answer_does_not_stop_the_inbox(store, plan, batches, body_of,
 def test_the_sealer_tries_again(open_store, plan, batches, body_of, fresh, monkeypatch):
     import time
 
-    from faintly.collector import segments
-    from faintly.collector import store as module
+    from faintly.collector import keeper, segments
     from faintly.collector.store import Limits
 
-    monkeypatch.setattr(module, "RETRY_S", 0.01)
+    monkeypatch.setattr(keeper, "RETRY_S", 0.01)
     failures, write = [], segments.write
 
     def failing(*arguments):
@@ -350,7 +349,7 @@ def test_the_sealer_tries_again(open_store, plan, batches, body_of, fresh, monke
     store.create(plan)
     store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
     deadline = time.monotonic() + 10
-    while store.status(plan.digest).counted < 10:
+    while store.status(plan.digest).sealed < 10:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert store.counters.failed_seals == 2
