@@ -12,7 +12,7 @@ from pathlib import Path
 
 from faintly.collector import segments, sketches
 from faintly.collector.database import Database
-from faintly.collector.disk import Stored
+from faintly.collector.disk import Stored, discard
 from faintly.collector.registry import CLOSED, Collection, Epoch, Registry
 from faintly.errors import FolderDamaged
 
@@ -36,7 +36,7 @@ def recover(folder: Path, database: Database, registry: Registry) -> None:
         )
     # Last, for what has no name may be wanted by whoever looks into the damage.
     for path in stray_files(folder, set(named)):
-        path.unlink()
+        discard(folder, path)
     delete_empty(folder)
     purge_all(database, registry)
 

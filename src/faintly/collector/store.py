@@ -21,6 +21,7 @@ from faintly.collector.disk import lock_folder, make_folder
 from faintly.collector.inbox import Answer, Inbox, Outcome, Submission
 from faintly.collector.keeper import Keeper
 from faintly.collector.limits import Limits
+from faintly.collector.merge import Merger
 from faintly.collector.problems import Problem
 from faintly.collector.registry import CLOSED, Collection, Epoch, Registry
 from faintly.collector.seal import Sealer
@@ -45,6 +46,7 @@ class Store:
         self._access = Credentials(database)
         self._sketches = Sketches(folder, database, limits.sketches)
         self._sealer = Sealer(folder, database, self._registry, self._sketches, self.counters)
+        self._merger = Merger(folder, database, self._sketches)
         self._stopping = False
         self._keeper = Keeper(
             database=database,
@@ -142,9 +144,11 @@ class Store:
     def _close_epoch(self, epoch: Epoch) -> None:
         self._registry.close_epoch(epoch)
         self._sealer.seal(epoch)
-        self._sketches.snapshot(epoch, tail=1)
         epoch.state = CLOSED
         recovery.purge(self._database, [epoch])
+        # The epoch is closed even if its files cannot be made fewer, on a full disk for example.
+        self._keeper.attempt(self._merger.merge, epoch)
+        self._keeper.attempt(self._sketches.snapshot, epoch, tail=1)
 
     def delete(self, digest: bytes) -> None:
         """Forget a collection, and then delete its files."""

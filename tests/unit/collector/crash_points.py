@@ -1,4 +1,4 @@
-"""Die at each step of storing and sealing in turn, and recover: a program, run by a test.
+"""Die at each step of storing, sealing and merging in turn, and recover: a program, run by a test.
 
 A step is whatever reaches the disk: the beginning and end of a transaction, a file that is
 synced, renamed or deleted. Each child dies at the next one, until a child gets through.
@@ -69,7 +69,7 @@ class Steps:
 
 
 def act(folder: Path, acknowledged: int, retention: str, last: int) -> None:
-    """Store and seal, die at a step, and write down what was acknowledged."""
+    """Store, seal and merge, die at a step, and write down what was acknowledged."""
     store = Store.open(folder, QUIET)
     store.create(PLAN, retention=retention)
     for number in range(2):
@@ -82,6 +82,7 @@ def act(folder: Path, acknowledged: int, retention: str, last: int) -> None:
         os.write(acknowledged, b"a")
         if number % 2:
             store.seal()
+    store._merger.merge(store.collection(PLAN.digest).epochs[0])
     store.close()
 
 
