@@ -61,9 +61,9 @@ def compare(store, model):
     status = store.status(PLAN.digest)
     for row in status.epochs:
         mine = model.counted[row.epoch]
-        assert row.counted + row.pending == sum(len(BATCHES[body]) for body in mine)
+        assert row.sealed + row.pending == sum(len(BATCHES[body]) for body in mine)
         assert row.state == ("closed" if row.epoch in model.closed else "open")
-        if not row.pending and row.counted:
+        if not row.pending and row.sealed:
             assert store.sketch(PLAN.digest, row.epoch) == aggregate(
                 PLAN, [BATCHES[body] for body in mine]
             )

@@ -339,7 +339,7 @@ def test_a_clock_that_jumps_neither_loses_nor_counts_twice(tmp_path, monkeypatch
         assert submit(0, 20_000) == "replayed"
         assert submit(3, 20_000) == "counted"
         store.seal()
-        found = {row.epoch: row.counted for row in store.status(KEPT.digest).epochs}
+        found = {row.epoch: row.sealed for row in store.status(KEPT.digest).epochs}
     assert found == {19_995: 10, 20_000: 20, 20_005: 10}
 
 

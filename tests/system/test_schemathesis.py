@@ -129,7 +129,7 @@ def test_open_to_this_machine(tmp_path: Path) -> None:
 def test_with_credentials(tmp_path: Path) -> None:
     plan = samples.open_plan(1000)  # any text is a key of it
     with Store.open(tmp_path / "data") as store:
-        secrets = {role: store.add_credential(role, role) for role in ("read", "admin")}
+        secrets = {role: store._access.add(role, role) for role in ("read", "admin")}
     with serving(tmp_path / "data") as url:
         fill(url, plan, {"authorization": f"Bearer {secrets['admin']}"})
         finds_nothing(tmp_path, url, plan, "-H", f"Authorization: Bearer {secrets['admin']}")

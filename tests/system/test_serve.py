@@ -180,7 +180,7 @@ def test_a_request_under_way_is_finished_before_the_end(start, plan, bodies):
     assert answer.startswith(b"HTTP/1.1 200 ") or b"STOPPING" in answer
     assert server.process.wait(60) == 0
     with Store.open(server.folder) as store:
-        counted = store.status(plan.digest).counted
+        counted = store.status(plan.digest).sealed
     assert counted == (1 if b"counted" in answer else 0), answer
 
 
@@ -207,8 +207,8 @@ def test_it_does_not_listen_to_the_world_without_credentials(start, tmp_path):
     assert server.ask("GET", "/v1/collections", headers={"host": "example.org"})[0] == 200
     assert server.stop() == 0
     with Store.open(folder) as store:
-        secret = store.add_credential("read", "r")
-        store.add_credential("admin", "a")
+        secret = store._access.add("read", "r")
+        store._access.add("admin", "a")
     server = start("--host", "0.0.0.0")
     assert server.ask("GET", "/v1/collections")[0] == 401
     header = {"authorization": f"Bearer {secret}"}

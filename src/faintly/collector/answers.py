@@ -197,7 +197,7 @@ class Answers:
     def _with_answers(self, digest: bytes) -> list[int]:
         """Return the epochs that have sealed reports, in order."""
         status = self._store.status(digest)
-        return sorted(each.epoch for each in status.epochs if each.counted)
+        return sorted(each.epoch for each in status.epochs if each.sealed)
 
 
 def refused(error: InvalidInput) -> Problem:

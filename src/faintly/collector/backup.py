@@ -21,7 +21,13 @@ from faintly.collector.disk import (
     sync_folder,
     write_file,
 )
-from faintly.collector.recovery import named_files
+from faintly.collector.recovery import (
+    Named,
+    delete_empty,
+    forget_sketch,
+    named_files,
+    stray_files,
+)
 from faintly.collector.registry import Registry
 from faintly.errors import FolderDamaged, InvalidInput
 
@@ -55,9 +61,9 @@ def _copy(folder: Path, target: Path) -> int:
 
 def restore(source: Path, folder: Path) -> int:
     """Copy a backup into an empty folder, having checked all of it; return the bytes."""
-    checked = fsck.check(source)
-    if not checked.sound:
-        first = checked.findings[0]
+    damage = [found for found in fsck.check(source).findings if not found.harmless]
+    if damage:
+        first = damage[0]
         raise FolderDamaged(f"the backup is damaged, first at {first.where}: {first.what}")
     return backup(source, folder)
 
@@ -81,18 +87,38 @@ def _copy_database(folder: Path, target: Path) -> Path:
 
 
 def _copy_files(folder: Path, target: Path, copied: Path) -> int:
-    """Copy the files that a copied database names, and return their bytes."""
-    size = 0
+    """Copy the files that a copied database names, and return their bytes.
+
+    What an earlier attempt copied and this database does not name is deleted: it may be of a
+    collection that was deleted meanwhile. A sketch that can be built again is left out, in the
+    copied database as well, where its file is missing or changed.
+    """
     with Database(target, copied.name) as database:
-        named = named_files(folder, database, Registry(database))
-    for path, file in named.items():
-        wanted = target / path.relative_to(folder)
-        if _copy_file(path, wanted) != file.stored:
-            wanted.unlink()
-            if file.needed:
-                raise FolderDamaged(f"{path} was changed; run faintly fsck")
-        size += file.stored.size
-    return size
+        named = named_files(target, database, Registry(database))
+        copies = set()
+        for path, file in named.items():
+            source = folder / path.relative_to(target)
+            if _copy_whole(source, path, file):
+                copies.add(path)
+            else:
+                forget_sketch(database, file.epoch, path)
+    for path in stray_files(target, copies):
+        path.unlink()
+    delete_empty(target)
+    return sum(named[path].stored.size for path in copies)
+
+
+def _copy_whole(path: Path, target: Path, file: Named) -> bool:
+    """Copy a file, and return whether it is what its manifest says; it must be if it is needed."""
+    try:
+        whole = _copy_file(path, target) == file.stored
+    except FileNotFoundError:
+        if file.needed:
+            raise
+        return False
+    if file.needed and not whole:
+        raise FolderDamaged(f"{path} was changed; run faintly fsck")
+    return whole
 
 
 def _copy_file(path: Path, target: Path) -> Stored:

@@ -19,7 +19,7 @@ from faintly.collector.problems import Problem
 from faintly.errors import FolderDamaged
 
 NAME = "collector.sqlite"
-VERSION = 1
+VERSION = 2
 BUSY_S = 10.0  # how long to wait for another process, such as one that adds a credential
 MOST_ROWS = 256  # rows of one statement: more would not be faster, only larger to prepare
 DISK_CODES = {  # of SQLite: what another disk or another moment would cure
@@ -35,11 +35,13 @@ DISK_CODES = {  # of SQLite: what another disk or another moment would cure
 PURGED_ROWS = 20_000  # rows deleted in one transaction: some ten milliseconds
 
 # Tables of 16-byte names are clustered by epoch and then by name: nothing in them tells the order
-# of arrival, and what belongs to an epoch is deleted as one range.
+# of arrival, and what belongs to an epoch is deleted as one range. Files are named by the id of
+# their collection, which is therefore never given to another.
 SCHEMA = f"""
 CREATE TABLE collections (
-    id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, plan BLOB NOT NULL, name TEXT NOT NULL,
-    retention TEXT NOT NULL, tokens INTEGER NOT NULL, period_s REAL, closed INTEGER NOT NULL);
+    id INTEGER PRIMARY KEY AUTOINCREMENT, digest BLOB NOT NULL UNIQUE, plan BLOB NOT NULL,
+    name TEXT NOT NULL, retention TEXT NOT NULL, tokens INTEGER NOT NULL, period_s REAL,
+    closed INTEGER NOT NULL);
 CREATE TABLE epochs (
     id INTEGER PRIMARY KEY AUTOINCREMENT, collection INTEGER NOT NULL, number INTEGER NOT NULL,
     state TEXT NOT NULL, UNIQUE (collection, number));
@@ -172,9 +174,10 @@ class Database:
         ] is not None:
             last = found[0][0]
             if not kept(last):
-                self._purge_epoch(table, last)
+                self.purge_epoch(table, last)
 
-    def _purge_epoch(self, table: str, epoch: int) -> None:
+    def purge_epoch(self, table: str, epoch: int) -> None:
+        """Delete the rows of an epoch, a few at a time."""
         chosen = f"SELECT id FROM {table} WHERE epoch = ?1 LIMIT {PURGED_ROWS}"  # noqa: S608
         deleted = PURGED_ROWS
         while deleted == PURGED_ROWS:

@@ -14,10 +14,12 @@ from faintly.collector.problems import Problem
 from faintly.errors import FolderInUse
 
 LOCK = "collector.lock"
-COPYING = "copying.lock"
 PART = ".part"  # what a file is called until it is complete
 PIECE = 1 << 20  # bytes read at a time
 CHECKSUM_BYTES = 16
+# When every file says that it was changed, the year 2000: a lone report is sealed within seconds,
+# and the time of its file would be its own.
+CHANGED_S = 946_684_800
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ def write_file(path: Path, write: Callable[[Hashing], object]) -> Stored:
             hashing = Hashing(stream)
             write(hashing)
             stream.flush()
+            os.utime(stream.fileno(), (CHANGED_S, CHANGED_S))
             os.fsync(stream.fileno())
         part.rename(path)
         sync_folder(path.parent)
@@ -111,7 +114,9 @@ def sync_folder(folder: Path) -> None:
 @contextmanager
 def copying(folder: Path) -> Iterator[None]:
     """Keep files that the manifest forgets meanwhile, for a copy may still name them."""
-    handle = os.open(folder / COPYING, os.O_RDWR | os.O_CREAT, 0o600)
+    # The folder itself is locked: a file made for this might belong to another user, such as the
+    # root who makes backups, and the collector could not open it.
+    handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_SH)
         yield
@@ -125,7 +130,7 @@ def discard(folder: Path, path: Path) -> None:
     It is left during a copy, and where it cannot be deleted: what was committed stays committed.
     """
     with suppress(OSError):
-        handle = os.open(folder / COPYING, os.O_RDWR | os.O_CREAT, 0o600)
+        handle = os.open(folder, os.O_RDONLY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink(missing_ok=True)

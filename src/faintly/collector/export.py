@@ -10,7 +10,7 @@ import numpy as np
 
 from faintly.collector import segments
 from faintly.collector.database import NAME, Database
-from faintly.collector.disk import Stored
+from faintly.collector.disk import Stored, copying
 from faintly.collector.registry import Collection, Epoch, Registry
 from faintly.core import AnyArray
 from faintly.engine.files import atomic_write
@@ -23,7 +23,7 @@ def export_parquet(folder: Path, digest: bytes, epoch: int | None, path: Path) -
     import pyarrow as pa
 
     written = 0
-    with _opened(folder) as database, atomic_write(path) as stream:
+    with _opened(folder) as database, copying(folder), atomic_write(path, private=True) as stream:
         collection = _collection(database, folder, digest)
         about = {b"faintly.plan": digest.hex().encode(), b"faintly.version": segments.FORMAT}
         record = pa.field("record", pa.binary(collection.record_bytes), nullable=False)
@@ -41,7 +41,7 @@ def export_parquet(folder: Path, digest: bytes, epoch: int | None, path: Path) -
 def export_reports(folder: Path, digest: bytes, epoch: int | None, path: Path) -> int:
     """Write sealed reports as a file that `faintly aggregate` reads, and return how many."""
     written = 0
-    with _opened(folder) as database, atomic_write(path) as stream:
+    with _opened(folder) as database, copying(folder), atomic_write(path, private=True) as stream:
         collection = _collection(database, folder, digest)
         layout = collection.mechanism.layout
         for _, records in _records(database, folder, collection, epoch):

@@ -35,6 +35,11 @@ class Finding:
     advice: str
     repaired: bool = False
 
+    @property
+    def harmless(self) -> bool:
+        """Return whether nothing is lost by it: a repair would do, or was done."""
+        return self.repaired or self.advice == REPAIR
+
 
 @dataclass(slots=True, kw_only=True)
 class Checked:

@@ -37,14 +37,14 @@ def status_document(store: Store, collection: Collection) -> dict[str, Any]:
         "protects": str(plan.unit),
         "guarantee": collection.mechanism.guarantee().words(),
         "record_bytes": collection.record_bytes,
-        "reports": status.counted,
+        "reports": status.sealed,
         "pending": status.pending,
         "bytes": status.bytes,
         "epochs": [
             {
                 "epoch": each.epoch,
                 "state": each.state,
-                "reports": each.counted,
+                "reports": each.sealed,
                 "pending": each.pending,
                 "segments": each.segments,
                 "bytes": each.bytes,

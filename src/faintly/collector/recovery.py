@@ -5,14 +5,18 @@ Both are deleted. A file that is named and not there is damage, and nothing star
 """
 
 import shutil
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from faintly.collector import segments, sketches
 from faintly.collector.database import Database
-from faintly.collector.disk import Stored
+from faintly.collector.disk import Stored, discard
 from faintly.collector.registry import CLOSED, Collection, Epoch, Registry
 from faintly.errors import FolderDamaged
+
+TABLES = ("requests", "tokens")  # of what is kept only while an epoch takes reports
 
 
 def recover(folder: Path, database: Database, registry: Registry) -> None:
@@ -32,8 +36,9 @@ def recover(folder: Path, database: Database, registry: Registry) -> None:
         )
     # Last, for what has no name may be wanted by whoever looks into the damage.
     for path in stray_files(folder, set(named)):
-        path.unlink()
-    purge(database, registry)
+        discard(folder, path)
+    delete_empty(folder)
+    purge_all(database, registry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +84,33 @@ def stray_files(folder: Path, named: set[Path]) -> list[Path]:
     return [path for path in found if not path.is_dir() and path not in named]
 
 
+def delete_empty(folder: Path) -> None:
+    """Delete the folders of collections that have no files."""
+    for name in (segments.FOLDER, sketches.FOLDER):
+        for path in list((folder / name).glob("*/")):
+            with suppress(OSError):  # it is not empty
+                path.rmdir()
+
+
 def delete_files(folder: Path, collection: Collection) -> None:
     """Delete the files of a collection that the manifest has forgotten."""
     for name in (segments.FOLDER, sketches.FOLDER):
-        shutil.rmtree(folder / name / collection.digest.hex(), ignore_errors=True)
+        shutil.rmtree(folder / name / collection.folder, ignore_errors=True)
 
 
-def purge(database: Database, registry: Registry) -> None:
+def purge(database: Database, epochs: Iterable[Epoch]) -> None:
     """Delete request ids and tokens of epochs that take nothing more."""
+    for epoch in epochs:
+        for table in TABLES:
+            database.purge_epoch(table, epoch.id)
+
+
+def purge_all(database: Database, registry: Registry) -> None:
+    """Delete request ids and tokens of every epoch that takes nothing more, or is not there."""
 
     def is_kept(key: int) -> bool:
         epoch = registry.by_id.get(key)
         return epoch is not None and epoch.state != CLOSED
 
-    for table in ("requests", "tokens"):
+    for table in TABLES:
         database.purge(table, is_kept)

@@ -22,6 +22,7 @@ OPEN, CLOSED = "open", "closed"
 TIMED = "timed"  # opened by the clock, and shut by it
 CLOSING = "closing"  # closed on the disk; its request ids are still there
 TAKING = {OPEN, TIMED}
+NEAR = 1  # epochs before and after the present one that take reports, for clocks differ
 MAX_EPOCH = 2**53 - 1  # what every JSON reader keeps of an integer
 
 
@@ -69,6 +70,11 @@ class Collection:
     def digest(self) -> bytes:
         """Return the 16 bytes that name the plan."""
         return self.plan.digest
+
+    @property
+    def folder(self) -> str:
+        """Return the name of the folder that its files are in, which no other ever has."""
+        return f"{self.digest.hex()}-{self.id}"
 
     @property
     def record_bytes(self) -> int:
@@ -230,6 +236,24 @@ class Registry:
 
         A closed epoch is returned while its request ids are there, for a retry may find its own.
         """
+        epoch = self._taking(collection, number)
+        if epoch is None and collection.tokens:
+            # Nothing is stored for a token that nobody issued: issuing would have opened it.
+            raise Problem(problems.TOKEN_UNKNOWN, f"no token of epoch {number} was issued")
+        return epoch or self._open_by_clock(collection, number)
+
+    def issuing(self, collection: Collection, number: int) -> Epoch:
+        """Return the epoch that tokens are wanted for, or raise why it has none.
+
+        Where epochs follow the clock, the present one and its neighbours are opened.
+        """
+        epoch = self._taking(collection, number) or self._open_by_clock(collection, number)
+        if epoch.state == CLOSING:
+            raise Problem(problems.CLOSED, f"epoch {number} is closed")
+        return epoch
+
+    def _taking(self, collection: Collection, number: int) -> Epoch | None:
+        """Return an epoch that takes reports, or None where the clock lets it be opened."""
         epoch = collection.epochs.get(number)
         if epoch is not None and epoch.state in {OPEN, CLOSING}:
             return epoch
@@ -238,9 +262,9 @@ class Registry:
         if collection.closed:
             raise Problem(problems.CLOSED, "the collection is closed")
         if collection.period_s is not None:
-            now = int(time.time() // collection.period_s)
-            if abs(number - now) <= 1 and number >= 0:
-                return epoch or self._open_by_clock(collection, number)
+            now = _present(collection)
+            if abs(number - now) <= NEAR and number >= 0:
+                return epoch
             if epoch is not None and number < now:
                 raise Problem(problems.CLOSED, f"epoch {number} is over")
         raise Problem(problems.UNKNOWN_EPOCH, f"epoch {number} does not take reports")
@@ -280,11 +304,16 @@ class Registry:
                 if epoch.state in TAKING:
                     epoch.state = CLOSING
 
-    def forget(self, collection: Collection) -> None:
-        """Delete a collection from the database and from memory; its files have no name then."""
+    def forget(self, collection: Collection, held: Sequence[Epoch]) -> bool:
+        """Delete a collection from the database and from memory; its files have no name then.
+
+        Does nothing, and returns False, unless the caller holds the locks of all its epochs.
+        """
         with self._lock, self._database.turn:
             self._check_there(collection)
             epochs = list(collection.epochs.values())
+            if len(held) < len(epochs):
+                return False
             with self._database.transaction() as connection:
                 for epoch in epochs:
                     for table in ("inbox", "segments", "sketches"):
@@ -299,11 +328,30 @@ class Registry:
             for epoch in epochs:
                 epoch.state, epoch.sealed = CLOSED, 0  # for whoever already waits
                 del self.by_id[epoch.id]
+        return True
 
     def _check_there(self, collection: Collection) -> None:
         """Refuse what waited while another deleted the collection, or created it anew."""
         if self.collections.get(collection.digest) is not collection:
             raise Problem(problems.UNKNOWN_COLLECTION, "the collection was deleted")
+
+
+def takes(epoch: Epoch) -> bool:
+    """Return whether an epoch takes reports now."""
+    if epoch.state == TIMED:
+        return abs(epoch.number - _present(epoch.collection)) <= NEAR
+    return epoch.state == OPEN
+
+
+def is_past(epoch: Epoch) -> bool:
+    """Return whether the clock opened an epoch, and has shut it a while ago."""
+    return epoch.state == TIMED and epoch.number < _present(epoch.collection) - 2 * NEAR
+
+
+def _present(collection: Collection) -> int:
+    """Return the epoch that the clock says it is, where epochs follow it."""
+    assert collection.period_s is not None
+    return int(time.time() // collection.period_s)
 
 
 def _insert(

@@ -18,7 +18,7 @@ from faintly.collector.counters import Counters
 from faintly.collector.database import Database
 from faintly.collector.disk import discard
 from faintly.collector.problems import Problem
-from faintly.collector.registry import Epoch, Registry
+from faintly.collector.registry import Collection, Epoch, Registry
 from faintly.collector.sketches import Sketches
 from faintly.core import AnyArray
 from faintly.errors import FolderDamaged
@@ -26,6 +26,11 @@ from faintly.errors import FolderDamaged
 MOST_BYTES = 64 << 20  # of one segment, so that memory does not grow with what is pending
 MOST_REPORTS = 1 << 20  # likewise; and shuffling more would leave the cache
 POINTS = ("read", "written", "committed", "done")  # between the steps of a seal, for tests
+
+
+def most_reports(collection: Collection) -> int:
+    """Return how many reports a segment holds at most."""
+    return min(MOST_REPORTS, MOST_BYTES // collection.record_bytes)
 
 
 class Sealer:
@@ -78,7 +83,7 @@ class Sealer:
         """Return the oldest rows that fit into one segment; at least one, if there is any."""
         chosen: list[int] = []
         total = 0
-        most = min(MOST_REPORTS, MOST_BYTES // epoch.collection.record_bytes)
+        most = most_reports(epoch.collection)
         for key, reports in self._database.rows(
             "SELECT id, reports FROM inbox WHERE epoch = ? AND id <= ? ORDER BY id LIMIT ?",
             (epoch.id, last, most),

@@ -25,7 +25,7 @@ FORMAT = b"1"
 
 def path_of(folder: Path, epoch: Epoch, number: int) -> Path:
     """Return where a segment is."""
-    return folder / FOLDER / epoch.collection.digest.hex() / (epoch.stem(number) + SUFFIX)
+    return folder / FOLDER / epoch.collection.folder / (epoch.stem(number) + SUFFIX)
 
 
 def shuffle(records: AnyArray) -> AnyArray:

@@ -15,9 +15,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from faintly.collector import logs
 from faintly.collector.answers import encode
 from faintly.collector.app import Collector, build
+from faintly.collector.limits import Limits
 from faintly.collector.problems import BAD_REQUEST, Problem
 from faintly.collector.settings import Settings
-from faintly.collector.store import Limits, Store
+from faintly.collector.store import Store
 from faintly.errors import InvalidInput
 
 HEAD_BYTES = 65_536  # of a request's line and headers, or of what follows its body

@@ -27,7 +27,7 @@ TAIL = 16  # segments behind a snapshot from which on a new one is worth writing
 
 def path_of(folder: Path, epoch: Epoch, number: int) -> Path:
     """Return where a sketch is."""
-    return folder / FOLDER / epoch.collection.digest.hex() / (epoch.stem(number) + SUFFIX)
+    return folder / FOLDER / epoch.collection.folder / (epoch.stem(number) + SUFFIX)
 
 
 class Loaded:

@@ -6,83 +6,33 @@ whenever the process dies.
 
 import os
 import sqlite3
-import threading
-import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from faintly.collector import problems, recovery, segments
+from faintly.collector import problems, recovery
 from faintly.collector import tokens as token_store
 from faintly.collector.counters import Counters
 from faintly.collector.credentials import Credentials
 from faintly.collector.database import Database, damaged
 from faintly.collector.disk import lock_folder, make_folder
 from faintly.collector.inbox import Answer, Inbox, Outcome, Submission
+from faintly.collector.keeper import Keeper
+from faintly.collector.limits import Limits
+from faintly.collector.merge import Merger
 from faintly.collector.problems import Problem
-from faintly.collector.registry import CLOSED, CLOSING, Collection, Epoch, Registry
+from faintly.collector.registry import CLOSED, Collection, Epoch, Registry
 from faintly.collector.seal import Sealer
 from faintly.collector.sketches import Sketches
+from faintly.collector.status import Segment, Status, segments_of, status_of
 from faintly.core import Plan, Sketch
 from faintly.engine import Reader
 from faintly.errors import Rejected
 from faintly.wire import report_v1
 
 REQUEST_BYTES = 16
-TICK_S = 0.25  # how often the keeper looks whether anything is old enough to be sealed
-RETRY_S = 1.0  # how long the keeper waits after a seal failed
-WAL_BYTES = 16 << 20  # size from which on the write-ahead log is moved into the file
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """How much a store takes at a time, and when it seals."""
-
-    body_bytes: int = 8 << 20  # largest request body
-    inbox_bytes: int = 512 << 20  # pending bytes above which submissions are put off
-    waiting: int = 4096  # submissions waiting for a commit above which they are put off
-    seal_reports: int = 1_000_000  # pending reports at which an epoch is sealed
-    seal_bytes: int = 32 << 20  # pending bytes at which it is
-    seal_s: float = 30.0  # or how long its oldest pending report may wait
-    sketches: int = 8  # kept in memory
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """A sealed file, as the manifest names it."""
-
-    epoch: int
-    number: int
-    file: str  # below the data folder
-    reports: int
-    bytes: int
-    checksum: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochStatus:
-    """What an epoch has."""
-
-    epoch: int
-    state: str
-    counted: int
-    pending: int
-    segments: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """What a collection has."""
-
-    state: str
-    counted: int
-    pending: int
-    segments: int
-    bytes: int
-    epochs: tuple[EpochStatus, ...]
 
 
 class Store:
@@ -96,9 +46,18 @@ class Store:
         self._access = Credentials(database)
         self._sketches = Sketches(folder, database, limits.sketches)
         self._sealer = Sealer(folder, database, self._registry, self._sketches, self.counters)
-        self._stopping, self._wake = False, threading.Event()
-        self._inbox = Inbox(database, self._registry, self.counters, self._committed)
-        self._keeper = threading.Thread(target=self._keep, name="keeper", daemon=True)
+        self._merger = Merger(folder, database, self._sketches)
+        self._stopping = False
+        self._keeper = Keeper(
+            database=database,
+            registry=self._registry,
+            sealer=self._sealer,
+            access=self._access,
+            counters=self.counters,
+            limits=limits,
+            close=self._close_epoch,
+        )
+        self._inbox = Inbox(database, self._registry, self.counters, self._keeper.committed)
         self._keeper.start()
 
     @classmethod
@@ -129,12 +88,11 @@ class Store:
             return
         self._stopping = True
         self._inbox.close()
-        self._wake.set()
-        self._keeper.join()
+        self._keeper.stop()
         try:
             for epoch in list(self._registry.by_id.values()):
-                self._try(self._sealer.seal, epoch)
-                self._try(self._sketches.snapshot, epoch, tail=1)
+                self._keeper.attempt(self._sealer.seal, epoch)
+                self._keeper.attempt(self._sketches.snapshot, epoch, tail=1)
         finally:
             self._database.close()
             os.close(self._lock)
@@ -144,8 +102,6 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    # Collections
 
     def create(
         self,
@@ -176,38 +132,37 @@ class Store:
 
     def close_epoch(self, digest: bytes, epoch: int) -> None:
         """Let an epoch take nothing more, seal it, and forget its request ids and tokens."""
-        self._close_epochs([self._registry.epoch(digest, epoch)])
+        self._close_epoch(self._registry.epoch(digest, epoch))
 
     def close_collection(self, digest: bytes) -> None:
         """Let a collection take nothing more, and seal it."""
         collection = self.collection(digest)
         self._registry.close_collection(collection)
-        self._close_epochs(list(collection.epochs.values()))
+        for epoch in list(collection.epochs.values()):
+            self._close_epoch(epoch)
 
-    def _close_epochs(self, epochs: list[Epoch]) -> None:
-        for epoch in epochs:
-            self._registry.close_epoch(epoch)
-            self._sealer.seal(epoch)
-            self._sketches.snapshot(epoch, tail=1)
-            epoch.state = CLOSED
-        recovery.purge(self._database, self._registry)
+    def _close_epoch(self, epoch: Epoch) -> None:
+        self._registry.close_epoch(epoch)
+        self._sealer.seal(epoch)
+        epoch.state = CLOSED
+        recovery.purge(self._database, [epoch])
+        # The epoch is closed even if its files cannot be made fewer, on a full disk for example.
+        self._keeper.attempt(self._merger.merge, epoch)
+        self._keeper.attempt(self._sketches.snapshot, epoch, tail=1)
 
     def delete(self, digest: bytes) -> None:
         """Forget a collection, and then delete its files."""
         collection = self.collection(digest)
-        epochs = list(collection.epochs.values())
-        for epoch in epochs:
-            epoch.lock.acquire()
-        try:
-            self._registry.forget(collection)
+        with ExitStack() as locks:
+            held: list[Epoch] = []
+            # The clock may open another epoch while we wait for those that are being sealed.
+            while not self._registry.forget(collection, held):
+                for epoch in list(collection.epochs.values())[len(held) :]:
+                    locks.enter_context(epoch.lock)
+                    held.append(epoch)
             self._sketches.forget(collection)
             recovery.delete_files(self.folder, collection)
-        finally:
-            for epoch in epochs:
-                epoch.lock.release()
-        recovery.purge(self._database, self._registry)
-
-    # Reports
+        recovery.purge(self._database, held)
 
     def take(
         self,
@@ -231,7 +186,6 @@ class Store:
         if len(request) != REQUEST_BYTES:
             raise Problem(problems.NO_REQUEST_ID, f"a request id has {REQUEST_BYTES} bytes")
         collection = self._registry.collection(digest)
-        found = self._registry.accepting(collection, epoch)
         try:
             reports = report_v1.count_batch(body, digest, collection.mechanism.layout)
         except Rejected as error:
@@ -239,13 +193,15 @@ class Store:
         if not reports:
             raise Problem(problems.BAD_REPORTS, "the batch is empty")
         hashed = self._check_token(collection, reports, token)
+        # Last, since it may open an epoch, and what is refused leaves nothing behind.
+        found = self._registry.accepting(collection, epoch)
         self._inbox.submit(Submission(found, request, body, reports, hashed, waiter, answer))
         return reports
 
     def opens(self, digest: bytes, epoch: int) -> bool:
         """Return whether taking reports of this epoch may open it, which waits for the disk."""
         collection = self._registry.collections.get(digest)
-        if collection is None or collection.period_s is None:
+        if collection is None or collection.period_s is None or collection.tokens:
             return False
         return epoch not in collection.epochs
 
@@ -301,8 +257,6 @@ class Store:
         """Return about how many submissions wait for a commit."""
         return self._inbox.waiting
 
-    # Answers
-
     def seal(self, digest: bytes | None = None) -> int:
         """Seal what is pending, of one collection or of all, and return the reports."""
         if digest is None:
@@ -342,59 +296,21 @@ class Store:
 
     def segments(self, digest: bytes) -> list[Segment]:
         """Return the sealed files of a collection."""
-        found = []
-        for epoch in list(self.collection(digest).epochs.values()):
-            for number, reports, size, checksum in self._database.rows(
-                "SELECT number, reports, bytes, checksum FROM segments WHERE epoch = ? "
-                "ORDER BY number",
-                (epoch.id,),
-            ):
-                path = segments.path_of(self.folder, epoch, number).relative_to(self.folder)
-                found.append(
-                    Segment(
-                        epoch=epoch.number,
-                        number=number,
-                        file=path.as_posix(),
-                        reports=reports,
-                        bytes=size,
-                        checksum=checksum.hex(),
-                    )
-                )
-        return found
+        return segments_of(self.folder, self._database, self.collection(digest))
 
     def status(self, digest: bytes) -> Status:
         """Return what a collection has, epoch by epoch."""
-        collection = self.collection(digest)
-        rows = tuple(_epoch_status(each) for _, each in sorted(collection.epochs.items()))
-        return Status(
-            state="closed" if collection.closed else "open",
-            counted=sum(row.counted for row in rows),
-            pending=sum(row.pending for row in rows),
-            segments=sum(row.segments for row in rows),
-            bytes=sum(row.bytes for row in rows),
-            epochs=rows,
-        )
-
-    # Who may do what
+        return status_of(self.collection(digest))
 
     def issue_tokens(self, digest: bytes, epoch: int, count: int) -> list[str]:
         """Return fresh single-use tokens of an epoch."""
-        if not self.collection(digest).tokens:
+        collection = self.collection(digest)
+        if not collection.tokens:
             raise Problem(problems.CONFLICT, "the collection was created without tokens")
         if not 1 <= count <= token_store.MOST:
             raise Problem(problems.BAD_REQUEST, f"issue 1 to {token_store.MOST} tokens at a time")
-        found = self._registry.epoch(digest, epoch)
-        if found.state in {CLOSING, CLOSED}:
-            raise Problem(problems.CLOSED, f"epoch {epoch} is closed")
+        found = self._registry.issuing(collection, epoch)
         return token_store.issue(self._database, found, count)
-
-    def add_credential(self, role: str, label: str) -> str:
-        """Return a fresh secret of a role."""
-        return self._access.add(role, label)
-
-    def remove_credential(self, label: str) -> None:
-        """Let a credential open nothing any more."""
-        self._access.remove(label)
 
     def credentials(self) -> list[tuple[str, str]]:
         """Return label and role of each credential."""
@@ -404,70 +320,8 @@ class Store:
         """Return the role of a secret, or None."""
         return self._access.role_of(secret)
 
-    # The keeper: a thread that seals, moves the log, and looks for new credentials
-
-    def _committed(self, epochs: Set[Epoch]) -> None:
-        if any(self._is_full(epoch) for epoch in epochs):
-            self._wake.set()
-
-    def _is_full(self, epoch: Epoch) -> bool:
-        limits = self.limits
-        return epoch.pending >= limits.seal_reports or epoch.pending_bytes >= limits.seal_bytes
-
-    def _is_due(self, epoch: Epoch) -> bool:
-        old = epoch.pending and time.monotonic() - epoch.since >= self.limits.seal_s
-        return bool(old) or self._is_full(epoch)
-
-    def _keep(self) -> None:
-        while not self._stopping:
-            self._wake.wait(TICK_S)
-            self._wake.clear()
-            if not self._work() and not self._stopping:
-                time.sleep(RETRY_S)
-
-    def _work(self) -> bool:
-        """Do what is due, and return whether all of it went well."""
-        well = self._try(self._access.reload)
-        for epoch in list(self._registry.by_id.values()):
-            if self._is_due(epoch):
-                well &= self._try(self._sealer.seal, epoch)
-                well &= self._try(self._access.reload)  # a seal takes a while
-        return self._try(self._tidy) and well
-
-    def _try(self, work: Callable[..., object], *arguments: Any, **named: Any) -> bool:
-        """Do something, and return whether it went well.
-
-        The thread must live on, and what fails here must not keep the rest from being done.
-        """
-        try:
-            work(*arguments, **named)
-        except Exception as error:
-            self.counters.failed_seals += 1
-            self.counters.failed("sealing failed", error)
-            return False
-        return True
-
-    def _tidy(self) -> None:
-        """Keep the write-ahead log short, and free of reports where none is pending."""
-        size = self._database.wal_bytes()
-        if size and not self._registry.pending:
-            self._database.empty_log()
-        elif size >= WAL_BYTES:
-            self._database.checkpoint()
-
 
 def _resolve(pairs: Sequence[tuple[object, Outcome]]) -> None:
     for future, outcome in pairs:
         assert isinstance(future, Future)
         future.set_result(outcome)
-
-
-def _epoch_status(epoch: Epoch) -> EpochStatus:
-    return EpochStatus(
-        epoch=epoch.number,
-        state=CLOSED if epoch.state in {CLOSING, CLOSED} else "open",
-        counted=epoch.sealed,
-        pending=epoch.pending,
-        segments=epoch.segments,
-        bytes=epoch.bytes,
-    )

@@ -1,4 +1,4 @@
-"""Die at each step of storing and sealing in turn, and recover: a program, run by a test.
+"""Die at each step of storing, sealing and merging in turn, and recover: a program, run by a test.
 
 A step is whatever reaches the disk: the beginning and end of a transaction, a file that is
 synced, renamed or deleted. Each child dies at the next one, until a child gets through.
@@ -69,7 +69,7 @@ class Steps:
 
 
 def act(folder: Path, acknowledged: int, retention: str, last: int) -> None:
-    """Store and seal, die at a step, and write down what was acknowledged."""
+    """Store, seal and merge, die at a step, and write down what was acknowledged."""
     store = Store.open(folder, QUIET)
     store.create(PLAN, retention=retention)
     for number in range(2):
@@ -82,6 +82,7 @@ def act(folder: Path, acknowledged: int, retention: str, last: int) -> None:
         os.write(acknowledged, b"a")
         if number % 2:
             store.seal()
+    store._merger.merge(store.collection(PLAN.digest).epochs[0])
     store.close()
 
 
@@ -90,14 +91,14 @@ def verify(folder: Path, sent: int, acknowledged: int) -> None:
     assert fsck_is_harmless(folder)
     store = Store.open(folder, QUIET)
     status = store.status(PLAN.digest)
-    total = status.counted + status.pending
+    total = status.sealed + status.pending
     assert 10 * acknowledged <= total <= 10 * sent, (total, acknowledged, sent)
     for number in range(acknowledged):
         assert store.submit(PLAN.digest, 0, REQUESTS[number], BODIES[number]) == "replayed"
     for number in range(acknowledged, len(BODIES)):
         store.submit(PLAN.digest, 0, REQUESTS[number], BODIES[number])
     store.seal()
-    assert store.status(PLAN.digest).counted == 40
+    assert store.status(PLAN.digest).sealed == 40
     assert store.sketch(PLAN.digest, 0) == SKETCH
     store.close()
     assert fsck.check(folder).findings == []

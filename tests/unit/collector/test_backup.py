@@ -1,12 +1,15 @@
 """Backups of a store that goes on meanwhile, restores, and exports."""
 
+import os
 import stat
+import subprocess
+import sys
 import threading
 
 import pyarrow.parquet as pq
 import pytest
 
-from faintly.collector import backup, fsck
+from faintly.collector import backup, disk, fsck
 from faintly.collector.export import export_parquet, export_reports
 from faintly.collector.store import Store
 from faintly.engine import aggregate
@@ -34,6 +37,8 @@ def test_a_backup_of_a_running_store(
     store.submit(plan.digest, 0, fresh(), body_of(plan, batches[2]))  # after the backup
     assert fsck.check(tmp_path / "copy").findings == []
     backup.restore(tmp_path / "copy", tmp_path / "restored")
+    for path in (tmp_path / "restored").rglob("s*s/*/*"):
+        assert path.stat().st_mtime == disk.CHANGED_S
     for path in (tmp_path / "restored").rglob("*"):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
     again = open_store(tmp_path / "restored")
@@ -66,7 +71,7 @@ def test_backups_while_reports_come_and_are_sealed(
             with Store.open(copy) as again:
                 status = again.status(plan.digest)
                 again.seal()
-                total = status.counted + status.pending
+                total = status.sealed + status.pending
                 expected = aggregate(plan, [batches[0]] * (total // 10))
                 if total:
                     assert again.sketch(plan.digest, 0) == expected
@@ -87,6 +92,108 @@ def test_a_damaged_backup_is_not_restored(store, tmp_path, plan, batches, body_o
     with pytest.raises(FolderDamaged, match=r"0-1\.parquet"):
         backup.restore(tmp_path / "copy", tmp_path / "restored")
     assert not (tmp_path / "restored").exists()
+
+
+def test_a_backup_during_a_deletion_holds_nothing_of_what_was_deleted(
+    open_store, tmp_path, plan, other_plan, batches, batches_of, body_of, fresh, monkeypatch
+):
+    store, others = open_store(), batches_of(other_plan, 10, 10)
+    for each, batch in ((plan, batches[0]), (plan, batches[1]), (other_plan, others[0])):
+        store.create(each)
+        store.submit(each.digest, 0, fresh(), body_of(each, batch))
+        store.seal()
+    copy_file, copied = backup._copy_file, []
+
+    def slow(path, target):
+        copied.append(copy_file(path, target))
+        if len(copied) == 1:
+            store.delete(plan.digest)
+        return copied[-1]
+
+    monkeypatch.setattr(backup, "_copy_file", slow)
+    backup.backup(store.folder, tmp_path / "copy")
+    assert len(copied) == 2  # one of two files, before there was only the other collection's
+    assert fsck.check(tmp_path / "copy").findings == []
+    left = [path for path in (tmp_path / "copy").rglob("*") if plan.digest.hex() in path.name]
+    assert left == []
+    monkeypatch.undo()
+    backup.restore(tmp_path / "copy", tmp_path / "restored")
+    again = open_store(tmp_path / "restored")
+    assert [each.digest for each in again.collections()] == [other_plan.digest]
+    assert again.sketch(other_plan.digest, 0) == aggregate(other_plan, others)
+
+
+def damage(path, how):
+    if how == "missing":
+        path.unlink()
+    else:
+        data = bytearray(path.read_bytes())
+        data[-30] ^= 1
+        path.write_bytes(data)
+
+
+@pytest.mark.parametrize("how", ["missing", "changed"])
+@pytest.mark.parametrize("where", ["data", "copy"])
+def test_a_sketch_that_is_not_needed_does_not_matter(
+    open_store, tmp_path, plan, batches, body_of, fresh, how, where
+):
+    store = open_store()
+    store.create(plan)
+    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    store.close()
+    if where == "data":
+        damage(*store.folder.glob("sketches/*/*"), how)
+    backup.backup(store.folder, tmp_path / "copy")
+    if where == "data":
+        assert fsck.check(tmp_path / "copy").findings == []
+    else:
+        damage(*(tmp_path / "copy").glob("sketches/*/*"), how)
+        (tmp_path / "copy" / "segments" / "stray").write_bytes(b"x")
+    backup.restore(tmp_path / "copy", tmp_path / "restored")
+    assert fsck.check(tmp_path / "restored").findings == []
+    assert open_store(tmp_path / "restored").sketch(plan.digest, 0) == aggregate(plan, batches[:1])
+
+
+def test_a_backup_leaves_nothing_that_a_collector_of_another_user_would_stumble_over(
+    store, tmp_path, plan, batches, body_of, fresh
+):
+    store.create(plan, retention="drop")
+    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    store.seal()
+    before = set(store.folder.iterdir())
+    with disk.copying(store.folder):
+        store.submit(plan.digest, 0, fresh(), body_of(plan, batches[1]))
+        store.seal()
+        assert len(list(store.folder.glob("sketches/*/*"))) == 2  # what the copy may name stays
+    assert set(store.folder.iterdir()) == before
+    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[2]))
+    store.seal()
+    assert len(list(store.folder.glob("sketches/*/*"))) == 2  # the first is left to the next start
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_a_backup_by_root_does_not_stop_the_clean_up(open_store, tmp_path, plan, batches, body_of):
+    """The collector of a service's user, whose folder root has copied, still deletes sketches."""
+    open_store().close()
+    folder = tmp_path / "data"
+    backup.backup(folder, tmp_path / "copy")
+    program = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from faintly.collector import disk\n"
+        "handle = os.open(sys.argv[1], os.O_RDONLY)\n"
+        "os.fchdir(handle)\n"  # the folders above are root's
+        "os.setuid(65534)\n"
+        "disk.discard(Path(), Path('sketches/old'))\n"
+    )
+    (folder / "sketches" / "old").touch()
+    for path in [folder, *folder.rglob("*")]:
+        if path.name != "copying.lock":  # what a backup by root makes is root's
+            os.chown(path, 65534, 65534)
+    command = [sys.executable, "-c", program, folder]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    subprocess.run(command, check=True, env=environment)
+    assert not (folder / "sketches" / "old").exists()
 
 
 def test_only_an_empty_folder_is_written_to(store, tmp_path):
@@ -110,6 +217,8 @@ def test_exports_hold_every_sealed_report(store, tmp_path, plan, batches, body_o
     assert aggregate(plan, read_reports(plan, tmp_path / "all.fnt")) == aggregate(plan, batches[:3])
     assert export_reports(store.folder, plan.digest, 7, tmp_path / "seven.fnt") == 10
     assert export_parquet(store.folder, plan.digest, None, tmp_path / "all.parquet") == 30
+    for name in ("all.fnt", "all.parquet"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
     table = pq.ParquetFile(tmp_path / "all.parquet").read()
     layout = mechanism_of(plan).layout
     expected = sorted(

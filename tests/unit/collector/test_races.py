@@ -11,8 +11,8 @@ import time
 import pytest
 
 from faintly.collector import inbox as inboxes
-from faintly.collector import segments
-from faintly.collector import store as stores
+from faintly.collector import keeper, recovery, segments
+from faintly.collector.credentials import Credentials
 from faintly.collector.database import Database
 from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.collector.store import Limits, Store
@@ -49,7 +49,7 @@ def test_an_epoch_opened_while_another_is_purged_keeps_its_request_ids(
 ):
     store.create(plan)
     store.submit(plan.digest, 0, fresh(), bodies[0])
-    request, purge = fresh(), Database._purge_epoch
+    request, purge = fresh(), Database.purge_epoch
 
     def slow(database, table, epoch):
         if 1 not in store.collection(plan.digest).epochs:
@@ -57,7 +57,7 @@ def test_an_epoch_opened_while_another_is_purged_keeps_its_request_ids(
             assert store.submit(plan.digest, 1, request, bodies[1]) == "counted"
         purge(database, table, epoch)
 
-    monkeypatch.setattr(Database, "_purge_epoch", slow)
+    monkeypatch.setattr(Database, "purge_epoch", slow)
     store.close_epoch(plan.digest, 0)
     assert store.submit(plan.digest, 1, request, bodies[1]) == "replayed"
 
@@ -66,7 +66,7 @@ def test_an_epoch_opened_while_another_is_purged_keeps_its_request_ids(
 def test_an_epoch_that_cannot_be_sealed_keeps_no_other_waiting(
     open_store, plan, bodies, batches, fresh, monkeypatch, error
 ):
-    monkeypatch.setattr(stores, "RETRY_S", 0.01)
+    monkeypatch.setattr(keeper, "RETRY_S", 0.01)
     store = open_store(limits=Limits(seal_s=0.0))
     write = segments.write
 
@@ -80,10 +80,10 @@ def test_an_epoch_that_cannot_be_sealed_keeps_no_other_waiting(
     store.submit(plan.digest, 0, fresh(), bodies[0])
     wait_for(lambda: store.counters.failed_seals > 2)
     with Database(store.folder) as database:  # as another process would
-        secret = stores.Credentials(database).add("read", "page")
+        secret = Credentials(database).add("read", "page")
     wait_for(lambda: store.role_of(secret) == "read")
     store.submit(plan.digest, 1, fresh(), bodies[1])
-    wait_for(lambda: store.status(plan.digest).counted == 10)
+    wait_for(lambda: store.status(plan.digest).sealed == 10)
     store.close()
     monkeypatch.setattr(segments, "write", write)
     store = open_store()
@@ -110,8 +110,8 @@ def test_a_collection_is_closed_even_if_it_cannot_be_sealed(
     store.close()
     store = open_store()
     assert refused(store.submit, plan.digest, 1, fresh(), bodies[2]) == "CLOSED"
-    assert store.seal() + store.status(plan.digest).counted >= 20
-    assert store.status(plan.digest).counted == 20
+    assert store.seal() + store.status(plan.digest).sealed >= 20
+    assert store.status(plan.digest).sealed == 20
 
 
 def test_what_waited_for_a_deleted_collection_leaves_nothing(open_store, plan, bodies, fresh):
@@ -119,7 +119,7 @@ def test_what_waited_for_a_deleted_collection_leaves_nothing(open_store, plan, b
     old = store.create(plan, period_s=3600.0, epochs=())
     store.delete(plan.digest)
     new = store.create(plan, period_s=3600.0, epochs=(7,))
-    assert refused(store._registry.forget, old) == "UNKNOWN_COLLECTION"
+    assert refused(store._registry.forget, old, []) == "UNKNOWN_COLLECTION"
     assert refused(store._registry.close_collection, old) == "UNKNOWN_COLLECTION"
     now = int(time.time() // 3600)
     assert refused(store._registry.accepting, old, now) == "UNKNOWN_COLLECTION"
@@ -128,6 +128,56 @@ def test_what_waited_for_a_deleted_collection_leaves_nothing(open_store, plan, b
     assert store.submit(plan.digest, 7, fresh(), bodies[0]) == "counted"
     store.close()
     assert list(open_store().collection(plan.digest).epochs) == [7]
+
+
+@pytest.mark.parametrize("retention", ["keep", "drop"])
+def test_a_collection_created_while_its_predecessor_is_deleted_keeps_its_files(
+    open_store, plan, batches, bodies, fresh, monkeypatch, retention
+):
+    store = open_store()
+    store.create(plan, retention=retention)
+    store.submit(plan.digest, 0, fresh(), bodies[0])
+    store.seal()
+    delete = recovery.delete_files
+
+    def slow(folder, collection):
+        store.create(plan, retention=retention)
+        store.submit(plan.digest, 0, fresh(), bodies[1])
+        store.seal()
+        delete(folder, collection)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(recovery, "delete_files", slow)
+        store.delete(plan.digest)
+    assert len([path for path in store.folder.glob("s*s/*/*") if path.is_file()]) == 1
+    store.close()
+    assert open_store().sketch(plan.digest, 0) == aggregate(plan, batches[1:2])
+
+
+def test_an_epoch_that_the_clock_opens_during_a_deletion_is_deleted(
+    open_store, plan, bodies, fresh, monkeypatch
+):
+    store = open_store()
+    now = int(time.time() // 3600)
+    collection = store.create(plan, period_s=3600.0, epochs=(7,))
+    store.submit(plan.digest, 7, fresh(), bodies[0])
+    forget = store._registry.forget
+
+    def late(collection, held):
+        if now not in collection.epochs:
+            store._registry.accepting(collection, now)
+        return forget(collection, held)
+
+    monkeypatch.setattr(store._registry, "forget", late)
+    store.delete(plan.digest)
+    assert [epoch.state for epoch in collection.epochs.values()] == ["closed", "closed"]
+    assert not store._registry.by_id
+    assert store._database.rows("SELECT * FROM epochs") == []
+    for epoch in collection.epochs.values():  # nobody keeps a lock
+        thread = threading.Thread(target=epoch.lock.acquire, daemon=True)
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def test_an_epoch_deleted_while_it_is_sealed_is_not_named(
@@ -139,7 +189,7 @@ def test_an_epoch_deleted_while_it_is_sealed_is_not_named(
 
     def reached(point):
         if point == "written":
-            store._registry.forget(collection)
+            store._registry.forget(collection, list(collection.epochs.values()))
 
     monkeypatch.setattr(store._sealer, "reached", reached)
     assert refused(store.seal) == "CONFLICT"
@@ -185,7 +235,7 @@ def test_many_that_come_while_the_store_closes_are_answered(open_store, plan, bo
     assert codes <= {"STOPPING", "BUSY"}
     assert len(answered) == sent
     counted = sum(outcome == inboxes.COUNTED for _, outcome in answered)
-    assert open_store().status(plan.digest).counted == 10 * counted
+    assert open_store().status(plan.digest).sealed == 10 * counted
 
 
 def test_a_missing_database_does_not_cost_the_sealed_files(open_store, plan, bodies, fresh):
@@ -201,7 +251,7 @@ def test_a_missing_database_does_not_cost_the_sealed_files(open_store, plan, bod
             open_store()
     assert len(list(store.folder.glob("segments/*/*"))) == 1
     database.write_bytes(kept)
-    assert open_store().status(plan.digest).counted == 10
+    assert open_store().status(plan.digest).sealed == 10
 
 
 def test_damage_stops_a_start_before_anything_is_deleted(open_store, plan, bodies, fresh):
@@ -264,7 +314,7 @@ def test_control_calls_on_a_full_disk_raise_problems(store, plan, other_plan, bo
 
     def label():
         for number in range(1, 10_000):
-            store.add_credential("read", f"{number:0100}")
+            store._access.add("read", f"{number:0100}")
 
     assert refused(fill) == "CANNOT_STORE"
     assert refused(label) == "CANNOT_STORE"
@@ -299,7 +349,7 @@ def test_a_file_that_cannot_be_deleted_does_not_undo_a_seal(
     with monkeypatch.context() as patched:
         patched.setattr(fcntl, "flock", fail)
         assert store.seal() == 10
-    assert store.status(plan.digest).counted == 30
+    assert store.status(plan.digest).sealed == 30
 
 
 def test_a_restored_folder_has_other_versions(open_store, tmp_path, plan, bodies, fresh):

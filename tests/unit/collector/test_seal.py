@@ -39,12 +39,12 @@ def test_a_seal_that_fails_at_any_point_counts_once(
         with pytest.raises(Crash):
             store.seal()
     status = store.status(plan.digest)
-    assert status.counted + status.pending == 30
+    assert status.sealed + status.pending == 30
     assert store.inbox_reports == status.pending
     store.submit(plan.digest, 0, fresh(), body_of(plan, batches[3]))
     store.seal()
     assert store.sketch(plan.digest, 0) == aggregate(plan, batches)
-    assert (store.status(plan.digest).counted, store.inbox_bytes) == (40, 0)
+    assert (store.status(plan.digest).sealed, store.inbox_bytes) == (40, 0)
 
 
 def test_a_failed_commit_of_a_seal_leaves_the_counts(store, plan, batches, body_of, fresh):
@@ -57,7 +57,7 @@ def test_a_failed_commit_of_a_seal_leaves_the_counts(store, plan, batches, body_
     with pytest.raises(Exception, match="no"):
         store.seal()
     status = store.status(plan.digest)
-    assert (status.counted, status.pending) == (0, 10)
+    assert (status.sealed, status.pending) == (0, 10)
     with store._database.transaction() as connection:
         connection.execute("DROP TRIGGER refuse")
     assert store.seal() == 10

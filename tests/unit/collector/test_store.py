@@ -38,7 +38,7 @@ def test_a_retry_is_answered_and_not_counted(store, plan, bodies, fresh):
     assert store.status(plan.digest).pending == 10
     assert store.seal() == 10
     assert store.submit(plan.digest, 0, request, bodies[0]) == "replayed"
-    assert store.status(plan.digest).counted == 10
+    assert store.status(plan.digest).sealed == 10
 
 
 def test_retries_that_share_a_commit_count_once(store, plan, bodies, fresh):
@@ -82,7 +82,7 @@ def test_the_sketch_is_that_of_the_reports(open_store, plan, batches_of, body_of
     store.close()
     again = open_store()
     assert again.sketch(plan.digest, None) == aggregate(plan, batches)
-    assert again.status(plan.digest).counted == 95
+    assert again.status(plan.digest).sealed == 95
     assert bool(again.segments(plan.digest)) == (retention == "keep")
 
 
@@ -163,7 +163,7 @@ def test_a_closed_epoch_forgets_its_request_ids(open_store, plan, bodies, fresh)
     assert store._database.rows("SELECT id FROM requests") == [(second,)]
     assert refused(store.open_epoch, plan.digest, 0) == "CONFLICT"
     assert [epoch.state for epoch in store.status(plan.digest).epochs] == ["closed", "open"]
-    assert store.status(plan.digest).counted == 10
+    assert store.status(plan.digest).sealed == 10
     store.open_epoch(plan.digest, 2)
     assert store.submit(plan.digest, 2, fresh(), bodies[2]) == "counted"
     store.close_collection(plan.digest)
@@ -187,7 +187,7 @@ def test_a_retry_is_answered_while_its_epoch_closes(store, plan, bodies, fresh, 
     monkeypatch.setattr(store._sealer, "reached", reached)
     store.close_epoch(plan.digest, 0)
     assert seen[:2] == ["replayed", "CLOSED"]
-    assert store.status(plan.digest).counted == 10
+    assert store.status(plan.digest).sealed == 10
 
 
 def test_epochs_open_by_the_clock(open_store, plan, bodies, fresh, monkeypatch):
@@ -205,7 +205,40 @@ def test_epochs_open_by_the_clock(open_store, plan, bodies, fresh, monkeypatch):
     now[0] -= 180
     assert store.submit(plan.digest, 1000, fresh(), bodies[0]) == "counted"
     store.seal()
-    assert store.status(plan.digest).counted == 60
+    assert store.status(plan.digest).sealed == 60
+
+
+def test_what_is_refused_opens_no_epoch(
+    store, plan, other_plan, batches_of, body_of, bodies, fresh, monkeypatch
+):
+    monkeypatch.setattr("faintly.collector.registry.time.time", lambda: 1000.0 * 60)
+    store.create(plan, period_s=60, epochs=())
+    store.create(other_plan, period_s=60, epochs=(), tokens=True)
+    one, two = (body_of(other_plan, batch) for batch in batches_of(other_plan, 3, 2)[::-1])
+    submit, other = store.submit, other_plan.digest
+    assert refused(submit, plan.digest, 1000, fresh(), b"7 bytes") == "BAD_REPORTS"
+    assert refused(submit, plan.digest, 1000, b"short", bodies[0]) == "NO_REQUEST_ID"
+    assert refused(submit, other, 1000, fresh(), one) == "TOKEN_MISSING"
+    assert refused(submit, other, 1000, fresh(), two, bytes(16)) == "BAD_REPORTS"
+    assert refused(submit, other, 1000, fresh(), one, bytes(16)) == "TOKEN_UNKNOWN"
+    assert store._database.rows("SELECT * FROM epochs") == []
+
+
+def test_issuing_tokens_opens_the_epochs_of_the_clock(store, plan, ones, fresh, monkeypatch):
+    now = [1000.0 * 60]
+    monkeypatch.setattr("faintly.collector.registry.time.time", lambda: now[0])
+    store.create(plan, period_s=60, epochs=(), tokens=True)
+    for epoch in (998, 1002):
+        assert refused(store.issue_tokens, plan.digest, epoch, 1) == "UNKNOWN_EPOCH"
+    for epoch, one in zip((999, 1000, 1001), ones, strict=False):
+        (token,) = map(bytes.fromhex, store.issue_tokens(plan.digest, epoch, 1))
+        assert store.submit(plan.digest, epoch, fresh(), one, token) == "counted"
+    now[0] += 180  # they were opened by the clock, so it shuts them
+    (token,) = map(bytes.fromhex, store.issue_tokens(plan.digest, 1003, 1))
+    assert refused(store.issue_tokens, plan.digest, 1000, 1) == "CLOSED"
+    assert refused(store.submit, plan.digest, 1000, fresh(), ones[3], token) == "CLOSED"
+    store.close_epoch(plan.digest, 1003)
+    assert refused(store.issue_tokens, plan.digest, 1003, 1) == "CLOSED"
 
 
 def test_a_token_counts_once(open_store, plan, ones, bodies, fresh):
@@ -291,18 +324,18 @@ def test_closing_stores_what_waits_and_seals_it(open_store, plan, bodies, fresh)
     assert [outcome for _, outcome in seen] == ["counted"] * 5
     assert refused(store.submit, plan.digest, 0, fresh(), bodies[0]) == "STOPPING"
     again = open_store()
-    assert (again.status(plan.digest).counted, again.status(plan.digest).pending) == (50, 0)
+    assert (again.status(plan.digest).sealed, again.status(plan.digest).pending) == (50, 0)
 
 
 def test_it_seals_by_itself_when_there_is_enough_or_it_is_old(open_store, plan, bodies, fresh):
     for limits in (Limits(seal_s=1e9, seal_reports=20), Limits(seal_s=0.0)):
         store = open_store(limits=limits)
         store.create(plan)
-        before = store.status(plan.digest).counted
+        before = store.status(plan.digest).sealed
         for body in bodies[:2]:
             store.submit(plan.digest, 0, fresh(), body)
         deadline = time.monotonic() + 10
-        while store.status(plan.digest).counted < before + 20:
+        while store.status(plan.digest).sealed < before + 20:
             assert time.monotonic() < deadline
             time.sleep(0.005)
         store.close()
@@ -331,7 +364,7 @@ def test_two_stores_cannot_have_one_folder(open_store, plan):
     store.create(plan)
     with pytest.raises(FolderInUse, match="another collector"):
         open_store()
-    assert store.status(plan.digest).counted == 0
+    assert store.status(plan.digest).sealed == 0
     store.close()
     open_store()
 
@@ -349,14 +382,14 @@ def test_everything_is_private(store, plan, bodies, fresh):
 
 def test_credentials_are_hashed_and_have_a_role(open_store):
     store = open_store()
-    secret = store.add_credential("read", "dashboard")
+    secret = store._access.add("read", "dashboard")
     assert store.role_of(secret) == "read"
     assert store.role_of(secret + "x") is None
     assert store.role_of("\ud800") is None
-    assert refused(store.add_credential, "read", "dashboard") == "CONFLICT"
-    assert refused(store.add_credential, "owner", "x") == "BAD_REQUEST"
-    assert refused(store.add_credential, "read", "two\nlines") == "BAD_REQUEST"
-    admin = store.add_credential("admin", "me")
+    assert refused(store._access.add, "read", "dashboard") == "CONFLICT"
+    assert refused(store._access.add, "owner", "x") == "BAD_REQUEST"
+    assert refused(store._access.add, "read", "two\nlines") == "BAD_REQUEST"
+    admin = store._access.add("admin", "me")
     assert store.credentials() == [("dashboard", "read"), ("me", "admin")]
     store.close()
     raw = (store.folder / "collector.sqlite").read_bytes()
@@ -364,9 +397,9 @@ def test_credentials_are_hashed_and_have_a_role(open_store):
     assert secret.encode() not in raw
     again = open_store()
     assert (again.role_of(secret), again.role_of(admin)) == ("read", "admin")
-    again.remove_credential("dashboard")
+    again._access.remove("dashboard")
     assert again.role_of(secret) is None
-    assert refused(again.remove_credential, "dashboard") == "NOT_FOUND"
+    assert refused(again._access.remove, "dashboard") == "NOT_FOUND"
 
 
 def test_a_credential_added_from_outside_is_seen(store):

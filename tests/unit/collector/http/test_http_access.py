@@ -63,7 +63,7 @@ def test_without_credentials_everything_is_open(filled, asked):
 
 @pytest.mark.parametrize("role", [*ROLES, None])
 def test_each_role_opens_its_own(filled, asked, refused, role):
-    secrets = {each: filled.store.add_credential(each, each) for each in ROLES}
+    secrets = {each: filled.store._access.add(each, each) for each in ROLES}
     headers = {} if role is None else bearer(secrets[role])
     opened = {"read": {"plan", "read"}, "submit": {"plan", "submit"}, None: set()}
     opens = opened.get(role, {"plan", "read", "admin"})
@@ -80,7 +80,7 @@ def test_each_role_opens_its_own(filled, asked, refused, role):
 
 
 def test_submitting_is_open_until_a_credential_to_submit_exists(filled, asked):
-    filled.store.add_credential("admin", "a")
+    filled.store._access.add("admin", "a")
     for needed in ("submit", "plan"):
         ((method, path, options),) = asked[needed]
         assert filled(method, path, **options).status_code == 200
@@ -92,7 +92,7 @@ def test_submitting_is_open_until_a_credential_to_submit_exists(filled, asked):
     "header", ["", "Bearer", "Bearer ", "Basic {}", "{}", "Bearer x{}", "Bearer {}x", "Bearer é{}"]
 )
 def test_anything_but_the_secret_is_unknown(filled, refused, header):
-    secret = filled.store.add_credential("read", "r")
+    secret = filled.store._access.add("read", "r")
     told = filled(
         "GET",
         "/v1/collections",
@@ -207,6 +207,6 @@ def test_a_name_pointed_here_is_refused_while_all_is_open(web, plan, body_of, re
 
 
 def test_with_credentials_any_name_will_do(filled):
-    secret = filled.store.add_credential("read", "r")
+    secret = filled.store._access.add("read", "r")
     headers = bearer(secret) | {"host": "example.org"}
     assert filled("GET", "/v1/collections", headers=headers).status_code == 200

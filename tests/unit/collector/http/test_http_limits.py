@@ -65,8 +65,8 @@ def test_a_full_disk_is_told_to_who_administers(web, plan, body_of, refused, mon
 
 
 def test_a_strangers_body_is_not_read(web, address, refused):
-    web.store.add_credential("admin", "me")
-    web.store.add_credential("read", "page")
+    web.store._access.add("admin", "me")
+    web.store._access.add("read", "page")
     kind = {"content-type": "application/json"}
     for path in ("/v1/collections", f"{address}/estimates", f"{address}/tokens"):
         sent = web("POST", path, content=b"{" * 1000, headers=kind)

@@ -78,7 +78,7 @@ def test_a_log_line_has_the_route_and_nothing_of_the_request(
     lines, make_web, plan, body_of, monkeypatch
 ):
     web = make_web()
-    secret = web.store.add_credential("admin", "someone")
+    secret = web.store._access.add("admin", "someone")
     headers = {"authorization": f"Bearer {secret}", "faintly-token": "tok" * 9}
     body = {"plan": plan.document(), "name": "hidden-name"}
     web("POST", "/v1/collections?q=hidden-query", json=body, headers=headers)

@@ -1,0 +1,124 @@
+"""Epochs that follow the clock are closed when they are over, and by no clock that jumps."""
+
+import time
+
+import pytest
+
+from faintly.collector import keeper, segments
+from faintly.collector.problems import CANNOT_STORE, Problem
+from faintly.engine import aggregate
+
+PERIOD = 1800.0
+
+
+@pytest.fixture
+def batches(plan, batches_of):
+    return batches_of(plan, 50, 10)
+
+
+@pytest.fixture
+def bodies(plan, batches, body_of):
+    return [body_of(plan, batch) for batch in batches]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Return a list of the epoch that the clock says it is."""
+    now = [1000]
+    monkeypatch.setattr("faintly.collector.registry.time.time", lambda: (now[0] + 0.5) * PERIOD)
+    return now
+
+
+def code_of(call, *arguments):
+    try:
+        return call(*arguments)
+    except Problem as problem:
+        return problem.kind.code
+
+
+def states(store, plan):
+    return {each.epoch: each.state for each in store.status(plan.digest).epochs}
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_an_epoch_is_open_while_it_takes_reports(store, plan, bodies, fresh, clock):
+    store.create(plan, period_s=PERIOD, epochs=(5,))
+    store.submit(plan.digest, 1000, fresh(), bodies[0])
+    for now, state in ((999, "open"), (1001, "open"), (1002, "closed"), (998, "closed")):
+        clock[0] = now
+        assert states(store, plan) == {5: "open", 1000: state}
+        taken = code_of(store.submit, plan.digest, 1000, fresh(), bodies[1])
+        assert (taken == "counted") == (state == "open")
+
+
+@pytest.mark.parametrize(
+    ("period_s", "patience_s"), [(1.0, 3600.0), (1800.0, 5400.0), (1e6, 86_400.0)]
+)
+def test_an_epoch_ends_only_when_the_clock_has_long_said_so(
+    store, plan, bodies, fresh, clock, monkeypatch, period_s, patience_s
+):
+    monkeypatch.setattr("faintly.collector.registry.time.time", lambda: (clock[0] + 0.5) * period_s)
+    store._keeper.stop()  # this test looks at the clocks in its place
+    store.create(plan, period_s=period_s, epochs=(5,))
+    store.submit(plan.digest, 1000, fresh(), bodies[0])
+    ended = store._keeper.ended
+    clock[0] = 1002
+    assert ended(0.0) == ended(1e9) == []  # over, and not yet past
+    clock[0] = 2000
+    assert ended(1e9) == ended(1e9 + patience_s - 1) == []
+    clock[0] = 1000  # the clock was wrong; had it been for longer, it would have to be again
+    assert ended(1e9 + patience_s - 0.5) == []
+    assert store.submit(plan.digest, 1000, fresh(), bodies[1]) == "counted"
+    clock[0] = 2000
+    assert ended(1e9 + patience_s) == ended(1e9 + 2 * patience_s - 1) == []
+    assert [epoch.number for epoch in ended(1e9 + 2 * patience_s)] == [1000]
+
+
+def test_a_past_epoch_is_sealed_and_forgets_its_request_ids(
+    open_store, plan, batches, bodies, fresh, clock, monkeypatch
+):
+    monkeypatch.setattr(keeper, "LEAST_S", 0.0)
+    monkeypatch.setattr(keeper, "PERIODS", 0)
+    store, old, new, kept = open_store(), fresh(), fresh(), fresh()
+    store.create(plan, period_s=PERIOD, epochs=(5,))
+    store.submit(plan.digest, 1000, old, bodies[0])
+    store.submit(plan.digest, 5, kept, bodies[1])  # opened by hand: the clock has no say
+    clock[0] = 1003
+    store.submit(plan.digest, 1003, new, bodies[2])
+    wait_for(lambda: len(store._database.rows("SELECT id FROM requests")) == 2)
+    assert states(store, plan) == {5: "open", 1000: "closed", 1003: "open"}
+    assert store.sketch(plan.digest, 1000) == aggregate(plan, batches[:1])
+    assert store.submit(plan.digest, 5, kept, bodies[1]) == "replayed"
+    assert store.submit(plan.digest, 1003, new, bodies[2]) == "replayed"
+    clock[0] = 1000  # it is too late for the clock to say otherwise: the ids are gone
+    assert code_of(store.submit, plan.digest, 1000, old, bodies[0]) == "CLOSED"
+    store.close()
+    again = open_store()
+    assert code_of(again.submit, plan.digest, 1000, old, bodies[0]) == "CLOSED"
+
+
+def test_a_closing_that_failed_is_tried_again(store, plan, bodies, fresh, clock, monkeypatch):
+    monkeypatch.setattr(keeper, "LEAST_S", 0.0)
+    monkeypatch.setattr(keeper, "PERIODS", 0)
+    monkeypatch.setattr(keeper, "RETRY_S", 0.01)
+    failures, write = [], segments.write
+
+    def failing(*arguments):
+        if len(failures) < 2:
+            failures.append(1)
+            raise Problem(CANNOT_STORE, "the disk is full")
+        return write(*arguments)
+
+    monkeypatch.setattr(segments, "write", failing)
+    store.create(plan, period_s=PERIOD, epochs=())
+    store.submit(plan.digest, 1000, fresh(), bodies[0])
+    clock[0] = 1003
+    wait_for(lambda: not store._database.rows("SELECT id FROM requests"))
+    assert len(failures) == 2
+    assert store.status(plan.digest).sealed == 10
