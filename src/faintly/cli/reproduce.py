@@ -11,7 +11,7 @@ import typer
 from faintly.cli.output import Json, emit, note, say, table
 
 if TYPE_CHECKING:
-    from faintly.evaluation.experiments import Grid
+    from faintly.evaluation.grids import Grid
     from faintly.evaluation.reproduce import Reproduction
     from faintly.evaluation.runner import Progress
 
@@ -75,7 +75,7 @@ def reproduce(
     errors are not as large as the methods predict.
     """
     from faintly.errors import InvalidInput
-    from faintly.evaluation.experiments import DEFAULT, FULL, QUICK
+    from faintly.evaluation.grids import DEFAULT, FULL, QUICK
     from faintly.evaluation.reproduce import reproduce as run_experiments
 
     if quick and full:
@@ -149,19 +149,12 @@ def _list(grid: "Grid", as_json: bool) -> None:
                     {"name": e.name, "title": e.title, "methods": e.methods, "paper": e.paper}
                     for e in known.values()
                 ],
-                "methods": [
-                    {"name": m.name, "label": m.label, "available": m.available}
-                    for m in METHODS.values()
-                ],
+                "methods": [{"name": m.name, "label": m.label} for m in METHODS.values()],
             }
         )
         return
     table(["experiment", ""], [(e.name, e.title) for e in known.values()])
-    missing = {True: "", False: "not available"}
-    table(
-        ["method", "", ""],
-        [(m.name, m.label, missing[m.available]) for m in METHODS.values()],
-    )
+    table(["method", ""], [(m.name, m.label) for m in METHODS.values()])
 
 
 def _tell(done: "Reproduction", out: Path, as_json: bool) -> None:

@@ -5,12 +5,12 @@ write nothing: this process logs every record as it comes.
 """
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from faintly.evaluation.datasets import Stored
-from faintly.evaluation.experiments import Experiment, Point
+from faintly.evaluation.experiments import Experiment
 from faintly.evaluation.log import Log, Record
 from faintly.evaluation.measure import Task
 from faintly.evaluation.methods import METHODS
@@ -24,7 +24,7 @@ class Plan:
     """What is to be run, what cannot be, and why."""
 
     tasks: list[Task]
-    left_out: dict[str, str]  # method or dataset, and the reason
+    left_out: dict[str, str]  # dataset, and the reason
 
 
 @dataclass
@@ -57,22 +57,12 @@ def plan_tasks(
             if missing:
                 left_out[f"data {point.data.name}"] = missing
                 continue
-            for name in _present(point, wanted, left_out):
+            for name in [name for name in point.methods if name in wanted]:
                 for number in range(runs):
                     task = Task(point, name, number)
                     tasks[task.name] = task
     # One run of everything comes first: from then on it is known how long the others take.
     return Plan(sorted(tasks.values(), key=lambda task: task.run), left_out)
-
-
-def _present(point: Point, wanted: set[str], left_out: dict[str, str]) -> Iterator[str]:
-    for name in point.methods:
-        if name not in wanted:
-            continue
-        if METHODS[name].available:
-            yield name
-        else:
-            left_out[f"method {name}"] = "not available: no such mechanism is registered"
 
 
 def run_all(

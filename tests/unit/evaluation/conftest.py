@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from faintly.evaluation.experiments import QUICK, Experiment, experiments
+from faintly.evaluation.experiments import Experiment, experiments
+from faintly.evaluation.grids import QUICK
 from faintly.evaluation.log import Record
 from faintly.evaluation.measure import Measured, Task, setting
 from faintly.evaluation.results import Results

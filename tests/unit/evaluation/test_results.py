@@ -11,8 +11,8 @@ import pytest
 
 from faintly.evaluation import claims, figures, report, results
 from faintly.evaluation.claims import CLAIMS, Growth, Near, Ratio, Unbent
-from faintly.evaluation.experiments import QUICK
 from faintly.evaluation.figures import spread
+from faintly.evaluation.grids import QUICK
 from faintly.evaluation.methods import METHODS, ZERO
 
 EVIL = "<script>alert(1)</script>&\"'"
