@@ -18,12 +18,12 @@ import numpy as np
 from faintly import __version__
 from faintly.evaluation import agreement
 from faintly.evaluation.agreement import FAR, chance
-from faintly.evaluation.claims import Verdict
 from faintly.evaluation.experiments import Experiment, Point
 from faintly.evaluation.glance import Table, side_by_side, winners
 from faintly.evaluation.grids import Grid
 from faintly.evaluation.methods import METHODS, ZERO
 from faintly.evaluation.results import UNBIASED, Cell, Results
+from faintly.evaluation.verdict import Verdict
 from faintly.evaluation.words import ASKED, number, plus_minus, times
 
 STYLE = """

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from faintly.errors import InvalidInput
 from faintly.evaluation import claims, figures, report, results
-from faintly.evaluation.claims import Verdict, verdicts
+from faintly.evaluation.claims import verdicts
 from faintly.evaluation.experiments import Experiment, experiments
 from faintly.evaluation.grids import Grid
 from faintly.evaluation.methods import METHODS
 from faintly.evaluation.results import Results
 from faintly.evaluation.runner import Progress, plan_tasks, run_all
+from faintly.evaluation.verdict import Verdict
 
 ALL = "all"
 REPORT = "report.html"

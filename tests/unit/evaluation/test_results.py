@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from faintly.evaluation import claims, figures, report, results
-from faintly.evaluation.claims import CLAIMS, Growth, Near, Ratio, Unbent
+from faintly.evaluation.claims import CLAIMS
 from faintly.evaluation.figures import spread
 from faintly.evaluation.grids import QUICK
 from faintly.evaluation.methods import METHODS, ZERO
+from faintly.evaluation.verdict import Growth, Near, Ratio, Unbent
 
 EVIL = "<script>alert(1)</script>&\"'"
 
@@ -97,7 +98,11 @@ def test_a_verdict_says_where_it_was_measured_and_why_it_fails(made_up):
     assert (good.why, good.measured) == ("", "40.00 ± 0.32×")  # √2 · 0.57 % of it
     assert good.where.startswith("holds at 2 of 2 points; smallest at k = ")
     assert good.where.endswith("against paper")
-    assert ratio(least=50, why="because").verdict(made_up("user-k")).why == "because"
+    bad = ratio(least=50, why="because").verdict(made_up("user-k"))
+    assert bad.why == "because"
+    assert bad.where.endswith("; 30.9 standard errors below what is wanted, p < 0.0001")
+    near = ratio(least=40.1).verdict(made_up("user-k"))
+    assert near.where.endswith("; 0.3 standard errors below what is wanted, p = 0.38")
 
 
 def test_a_claim_may_leave_biased_rivals_out(made_up):
