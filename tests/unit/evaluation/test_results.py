@@ -233,7 +233,9 @@ def test_the_report_shows_reported_measured_and_ours_side_by_side(made_up, tmp_p
     assert "0.098" in row
     assert "9.5·10⁻⁴" in row
     assert "40×" in row  # over ours, as measured here
-    again = text.split("<td>clothing</td><td>user</td>")[2].split("</tr>")[0]
+    again = text.split("""<td class="text">clothing</td><td class="text">user</td>""")[2].split(
+        "</tr>"
+    )[0]
     assert re.findall("<td>(.*?)</td>", again) == [
         "9.5·10⁻⁴",
         "0.04040 ± 0.00023",
@@ -243,7 +245,7 @@ def test_the_report_shows_reported_measured_and_ours_side_by_side(made_up, tmp_p
         "40×",
         "0.01",
     ]
-    assert text.count("all-zero answer") == 2
+    assert text.count("<td>all-zero answer</td>") == 2
     assert "not run" in text.split("<td>Harmony</td>")[1].split("</tr>")[0]
 
 
@@ -265,3 +267,38 @@ def test_the_report_says_what_was_not_run(made_up, tmp_path):
     text = page_of(made_up("movies", methods=()), tmp_path, {"data movies": reason})
     assert f"Not run. {reason}" in text
     assert "2.1·10⁻³" in text  # the paper's own number is still shown
+
+
+def test_the_report_speaks_of_randomized_response_only_where_it_was_run_and_errs_less(
+    made_up, tmp_path
+):
+    names = ("ours", "naive-response", "retrieval-polynomial")
+    assert "randomized response on every key" not in page_of(made_up("bias"), tmp_path)
+    worse = made_up("pareto", methods=names)
+    assert "randomized response on every key" not in page_of(worse, tmp_path)
+    for record in worse.records.values():
+        if record["method"] != "ours" and record["unit"] == "event":
+            record.update(mse=record["mse"] / 2000, bytes=1024)
+    text = page_of(worse, tmp_path)
+    assert "In pareto, event level, randomized response on every key has 0.5× the MSE of" in text
+    assert "in reports of 1,024 bytes" in text
+    assert "The polynomial form of retrieval-gf has 0.5× in 1,024 bytes" in text
+
+
+def test_the_report_says_how_exactly_sums_were_drawn(made_up, tmp_path):
+    assert "Every report was made and decoded." in page_of(made_up("bias"), tmp_path)
+    drawn = ("naive", "naive-laplace", "naive-response", "alp", "pckv-ue")
+    text = page_of(made_up("pareto", methods=drawn, aggregate=True), tmp_path)
+    exact, rounded, keys = (
+        next(part for part in text.split(". ") if words in part)
+        for words in ("by its exact law:", "rounded to the grid", "slow to read")
+    )
+    assert exact.endswith("naive, Laplace, naive, randomized response, PCKV-UE")
+    assert rounded.endswith("naive, Gaussian (δ = 1e-5)")
+    assert "Reports of ALP are short" in keys
+    assert "its L∞ is not exact in law" in keys
+
+
+def test_columns_of_words_begin_at_the_left(made_up, tmp_path):
+    text = page_of(made_up("user-k"), tmp_path)
+    assert '<td class="text">user</td><td>40×</td>' in text
