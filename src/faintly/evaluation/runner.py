@@ -83,7 +83,7 @@ def run_all(
         on_progress: called after each task, and once before the first.
     """
     with Log(out / LOG) as log:
-        todo = [task for task in tasks if task.name not in log.records]
+        todo = [task for task in tasks if not _is_done(log.records.get(task.name), task, folder)]
         names = {task.name for task in tasks}
         clock = _Clock(log.records.values())
         progress = Progress(len(tasks), len(tasks) - len(todo))
@@ -100,6 +100,11 @@ def run_all(
             progress.left = clock.left(waiting, jobs)
             on_progress(progress)
         return {name: record for name, record in log.records.items() if name in names} | failures
+
+
+def _is_done(record: Record | None, task: Task, folder: str | None) -> bool:
+    """Return whether the log has the task, and of the same data."""
+    return record is not None and record.get("data_digest", "") == task.point.data.digest(folder)
 
 
 class _Clock:

@@ -43,7 +43,11 @@ def record_of(task: Task, **changes: Any) -> Record:
         epsilon_proven=1.0,
         delta_proven=0.0,
     )
-    return setting(task) | {"status": "done", **asdict(measured), "seconds": 0.1} | changes
+    return (
+        setting(task)
+        | {"status": "done", **asdict(measured), "seconds": 0.1, "cpu_seconds": 0.1}
+        | changes
+    )
 
 
 @pytest.fixture

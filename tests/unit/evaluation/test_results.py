@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import pyarrow.parquet as pq
 import pytest
 
+from faintly.errors import MissingDependency
 from faintly.evaluation import claims, figures, report, results
 from faintly.evaluation.claims import CLAIMS
 from faintly.evaluation.figures import spread
@@ -52,6 +53,16 @@ def test_files_hold_every_run_and_agree(made_up, tmp_path):
     summary = results.read_summary(tmp_path / "summary.csv")
     assert summary == found.summary()
     assert {row["method"] for row in summary} >= {"ours", "zero"}
+
+
+def test_without_pyarrow_there_is_no_parquet(made_up, tmp_path, monkeypatch):
+    def absent(name: str, purpose: str):
+        raise MissingDependency(f"{purpose} needs {name}")
+
+    monkeypatch.setattr(results, "load", absent)
+    written = results.write(made_up("user-k"), tmp_path)
+    assert [path.name for path in written] == ["results.csv", "summary.csv"]
+    assert all(path.is_file() for path in written)
 
 
 def test_surprise_is_for_unbiased_methods_with_enough_keys(made_up):
