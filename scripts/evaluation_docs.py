@@ -27,6 +27,7 @@ from faintly.evaluation.glance import (
 )
 from faintly.evaluation.report import paper_numbers
 from faintly.evaluation.results import read_summary
+from faintly.evaluation.timing import RUN, read, words
 from faintly.evaluation.words import is_words
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,7 +35,7 @@ RESULTS = ROOT / "evaluation" / "results"
 FIGURES = ROOT / "docs" / "explanation" / "figures"  # the pages can only show what is beside them
 README = ROOT / "README.md"
 PAGE = ROOT / "docs" / "explanation" / "evaluation.md"
-TABLES = ("summary.csv", "claims.csv")
+TABLES = ("summary.csv", "claims.csv", RUN)
 SHOWN = ("user-k", "event-k", "pareto", "recall")
 MOST_BYTES = 300_000  # of the tables together: they are kept in the repository
 OF = {"paper": "the paper", "ours": "this library", "order": "theory"}
@@ -70,8 +71,10 @@ def size_of(rows: list[Row]) -> str:
     runs = sorted({int(row["runs"]) for row in rows})
     points = {(row["data"], row["unit"], row["epsilon"], row["keys"]) for row in rows}
     methods = {row["method"] for row in rows} - {"zero"}
+    took = words(read(RESULTS / RUN))
     many = " to ".join(str(number) for number in dict.fromkeys((runs[0], runs[-1])))
-    return f"{len(methods)} methods at {len(points)} points, {many} independent runs of each"
+    size = f"{len(methods)} methods at {len(points)} points, {many} independent runs of each"
+    return f"{size}; {took}" if took else size
 
 
 def readme_lines(rows: list[Row]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from faintly.evaluation.reproduce import Reproduction
     from faintly.evaluation.runner import Progress
 
+QUICK_SECONDS = 180  # that a quick run takes at most on two cores; said, not enforced
 LINE_SECONDS = 10  # between two lines about progress, where nobody watches
 
 
@@ -111,7 +113,8 @@ def reproduce(
 def _progress() -> Iterator[Callable[["Progress"], None]]:
     """Yield a function that shows progress: a bar on terminals, a line now and then elsewhere."""
     from faintly.cli.output import progress
-    from faintly.evaluation.runner import Pace, plain_time
+    from faintly.evaluation.runner import Pace
+    from faintly.evaluation.words import plain_time
 
     with progress() as bar:
         if not bar.disable:
@@ -168,6 +171,7 @@ def _tell(done: "Reproduction", out: Path, as_json: bool) -> None:
                 "left_out": done.left_out,
                 "failures": {r["task"]: r["error"] for r in done.results.failures},
                 "seconds": done.seconds,
+                "sessions": [asdict(one) for one in done.sessions],
                 "files": [str(path) for path in done.files],
             }
         )
@@ -181,6 +185,8 @@ def _tell(done: "Reproduction", out: Path, as_json: bool) -> None:
         note(f"failed: {record['task']}: {record['error']}")
     for one in done.contradicted:
         note(f"against theory: {one.text}: measured {one.measured}, wanted {one.wanted}")
+    if done.grid.name == "quick" and done.seconds > QUICK_SECONDS:
+        note(f"{done.seconds:.0f} s are more than the {QUICK_SECONDS} that a quick run should take")
     say(
         f"{counts['done']} tasks done, {counts['refused']} refused by their method, "
         f"{counts['failed']} failed, in {done.seconds:.0f} s. See {out / 'report.html'}"

@@ -19,7 +19,7 @@ where every key of a large universe is asked about."""
 RESPONSE, POLYNOMIAL = "naive-response", "retrieval-polynomial"
 
 
-def how(results: Results, left_out: dict[str, str]) -> str:
+def how(results: Results, left_out: dict[str, str], took: str) -> str:
     """Return the section in HTML."""
     refused = _unique(
         f"{METHODS[r['method']].label} at {r['unit']}, ε = {r['epsilon']:g}, k = {r['sparsity']}, "
@@ -29,6 +29,7 @@ def how(results: Results, left_out: dict[str, str]) -> str:
     failed = _unique(f"{r['task']}: {r['error']}" for r in results.failures)
     absent = [f"{name}: {text}" for name, text in left_out.items()]
     said = [DATA, *_response(results), OURS, " ".join(_drawn(results))]
+    said += [f"{took}."] if took else []
     return (
         "<h2>How it was run</h2>\n"
         + "".join(f"<p>{escape(one)}</p>\n" for one in said)

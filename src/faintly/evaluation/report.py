@@ -62,6 +62,7 @@ class Scene:
     grid: Grid
     left_out: dict[str, str]
     figures: Path
+    took: str = ""  # how long the run took, in words
 
 
 def paper_numbers() -> dict[str, Any]:
@@ -80,7 +81,7 @@ def html(results: Results, judged: list[Verdict], scene: Scene) -> str:
             _claims(judged),
             *(_section(experiment, results, scene) for experiment in results.experiments),
             _agreement(results),
-            how(results, scene.left_out),
+            how(results, scene.left_out, scene.took),
         ]
     )
     return (

@@ -72,6 +72,7 @@ def run_all(
     jobs: int,
     folder: str | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
+    on_record: Callable[[Record], None] = lambda _: None,
 ) -> dict[str, Record]:
     """Return the record of every task by name, running those that the log does not have.
 
@@ -81,6 +82,7 @@ def run_all(
         jobs: processes.
         folder: where stored datasets are; None: what FAINTLY_DATA says.
         on_progress: called after each task, and once before the first.
+        on_record: called with each record once it is on disk.
     """
     with Log(out / LOG) as log:
         todo = [task for task in tasks if not _is_done(log.records.get(task.name), task, folder)]
@@ -92,6 +94,7 @@ def run_all(
         failures: dict[str, Record] = {}
         for record, waiting in records_of(todo, jobs, folder):
             log.add(record)
+            on_record(record)
             clock.add(record)
             progress.done += 1
             if record["status"] == "failed":
@@ -133,18 +136,6 @@ class _Clock:
         own = data.name, point.unit, point.epsilon, point.keys, task.method
         known = next(kind for kind in (own, task.method, None) if kind in self.work)
         return data.clients * data.sparsity * self.seconds[known] / self.work[known]
-
-
-def plain_time(seconds: float) -> str:
-    """Return a duration for people.
-
-    >>> plain_time(42), plain_time(200), plain_time(7300)
-    ('42 s', '3 min', '2 h 2 min')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 class Pace:

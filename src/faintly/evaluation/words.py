@@ -63,6 +63,18 @@ def span(values: list[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def plain_time(seconds: float) -> str:
+    """Return a duration for people.
+
+    >>> plain_time(42), plain_time(200), plain_time(7300)
+    ('42 s', '3 min', '2 h 2 min')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
 def is_words(column: Iterable[str]) -> bool:
     """Return whether a column of a table is to be read, and not compared as numbers.
 
