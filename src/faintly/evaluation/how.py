@@ -78,8 +78,8 @@ def _drawn(results: Results) -> Iterator[str]:
         )
     if "normal" in kinds:
         yield (
-            "Likewise not made, the sum drawn as a normal variable rounded to the grid, whose law "
-            f"that of many rounded ones is close to: {', '.join(kinds['normal'])}."
+            "Likewise not made, the sum drawn as a rounded normal variable, which is close to its "
+            f"law: {', '.join(kinds['normal'])}."
         )
     if "keys" in kinds:
         yield (

@@ -302,7 +302,7 @@ def test_the_report_says_how_exactly_sums_were_drawn(made_up, tmp_path):
     text = page_of(made_up("pareto", methods=drawn, aggregate=True), tmp_path)
     exact, rounded, keys = (
         next(part for part in text.split(". ") if words in part)
-        for words in ("by its exact law:", "rounded to the grid", "slow to read")
+        for words in ("by its exact law:", "a rounded normal", "slow to read")
     )
     assert exact.endswith("naive, Laplace, naive, randomized response, PCKV-UE")
     assert rounded.endswith("naive, Gaussian (δ = 1e-5)")
