@@ -267,7 +267,7 @@ def _recall(grid: Grid) -> Experiment:
         title="True top 20 found, and signal to noise, on real sets",
         question="Are the most frequent items found? “Ours” allows for negative values, which sets "
         "do not have. At user level methods made for sets err less, as collision (sets) shows on "
-        "kosarak100k; “sets” compares ours without negative values with them.",
+        "kosarak100k (but for quick runs); “sets” compares ours without negative values with them.",
         axis="epsilon",
         measures=("recall", "signal"),
         points=tuple(points),

@@ -22,7 +22,7 @@ NOTES = (
     "go over the points of an experiment; the closest rival is the one with the smallest ratio at "
     "any point. Pure means δ = 0; “any kind” adds biased methods and those with a δ. In sets, ours "
     "is its form without negative values; in recall, which has the same data, it is not, and "
-    "collision (sets), run on kosarak100k at user level, shows what that costs."
+    "collision (sets) shows what that costs (on kosarak100k at user level, and not in quick runs)."
 )
 
 

@@ -42,7 +42,8 @@ def how(results: Results, left_out: dict[str, str], took: str) -> str:
 def _response(results: Results) -> Iterator[str]:
     """Yield where randomized response on every key errs less than ours, and what that costs."""
     for experiment in results.experiments:
-        for point in experiment.points:
+        # Another experiment may have the point, and not show the method.
+        for point in [one for one in experiment.points if RESPONSE in one.methods]:
             ours, other = (results.cell(point, name) for name in ("ours", RESPONSE))
             if ours is None or other is None or other.mean("mse") >= ours.mean("mse"):
                 continue
