@@ -14,19 +14,30 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import fill
 
 from faintly.evaluation.experiments import experiments
 from faintly.evaluation.figures import svg
-from faintly.evaluation.glance import Row, Table, headline, side_by_side, winners
+from faintly.evaluation.glance import (
+    NOTES,
+    Row,
+    Table,
+    headline,
+    same_as_paper,
+    side_by_side,
+    winners,
+)
 from faintly.evaluation.report import paper_numbers
 from faintly.evaluation.results import read_summary
+from faintly.evaluation.timing import RUN, read, words
+from faintly.evaluation.words import is_words
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "evaluation" / "results"
 FIGURES = ROOT / "docs" / "explanation" / "figures"  # the pages can only show what is beside them
 README = ROOT / "README.md"
 PAGE = ROOT / "docs" / "explanation" / "evaluation.md"
-TABLES = ("summary.csv", "claims.csv")
+TABLES = ("summary.csv", "claims.csv", RUN)
 SHOWN = ("user-k", "event-k", "pareto", "recall")
 MOST_BYTES = 300_000  # of the tables together: they are kept in the repository
 OF = {"paper": "the paper", "ours": "this library", "order": "theory"}
@@ -48,7 +59,8 @@ def lines_of(table: Table) -> Iterator[str]:
     """Yield a table in Markdown, words at the left and numbers at the right."""
     head, *rows = table
     yield f"| {' | '.join(head)} |"
-    yield f"|{'|'.join(['---'] + ['---:'] * (len(head) - 1))}|"
+    columns = zip(*rows, strict=True)
+    yield f"|{'|'.join('---' if is_words(column) else '---:' for column in columns)}|"
     yield from (f"| {' | '.join(row)} |" for row in rows)
     yield ""
 
@@ -58,8 +70,10 @@ def size_of(rows: list[Row]) -> str:
     runs = sorted({int(row["runs"]) for row in rows})
     points = {(row["data"], row["unit"], row["epsilon"], row["keys"]) for row in rows}
     methods = {row["method"] for row in rows} - {"zero"}
+    took = words(read(RESULTS / RUN))
     many = " to ".join(str(number) for number in dict.fromkeys((runs[0], runs[-1])))
-    return f"{len(methods)} methods at {len(points)} points, {many} independent runs of each"
+    size = f"{len(methods)} methods at {len(points)} points, {many} independent runs of each"
+    return f"{size}; {took}" if took else size
 
 
 def readme_lines(rows: list[Row]) -> Iterator[str]:
@@ -74,12 +88,11 @@ def page_lines(rows: list[Row]) -> Iterator[str]:
     yield ""
     yield "### Who errs less, where, and by how much"
     yield ""
-    yield "Mean squared errors of others over that of ours: above 1×, ours errs less. Ranges go"
-    yield "over the points of an experiment; the closest rival has the smallest ratio at any point."
-    yield "“Any kind” adds biased methods and those with a δ. In `sets` ours is its form without"
-    yield "negative values."
+    yield from fill(NOTES, 100).splitlines()
     yield ""
     yield from lines_of(winners(rows))
+    yield from fill(same_as_paper(rows), 100).splitlines()
+    yield ""
     yield "### Ours at the paper's own parameters"
     yield ""
     yield from lines_of(headline(rows))

@@ -87,8 +87,6 @@ def test_more_budget_than_promised_is_noticed(name):
     mutant = bolder(mechanism)
     verdict = checks.check_privacy(mutant, grid_of(name), 4)
     assert not verdict.holds, verdict
-    parameters = bolder(mechanism).plan.parameters
-    assert parameters == mechanism.plan.parameters
     lying = small(name, epsilon=1.1).plan
     with pytest.raises(InvalidPlan, match="only keep"):
         mechanism_of(replace(lying, budget=mechanism.plan.budget))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,10 +12,11 @@ import typer
 from faintly.cli.output import Json, emit, note, say, table
 
 if TYPE_CHECKING:
-    from faintly.evaluation.experiments import Grid
+    from faintly.evaluation.grids import Grid
     from faintly.evaluation.reproduce import Reproduction
     from faintly.evaluation.runner import Progress
 
+QUICK_SECONDS = 180  # that a quick run takes at most on two cores; said, not enforced
 LINE_SECONDS = 10  # between two lines about progress, where nobody watches
 
 
@@ -75,7 +77,7 @@ def reproduce(
     errors are not as large as the methods predict.
     """
     from faintly.errors import InvalidInput
-    from faintly.evaluation.experiments import DEFAULT, FULL, QUICK
+    from faintly.evaluation.grids import DEFAULT, FULL, QUICK
     from faintly.evaluation.reproduce import reproduce as run_experiments
 
     if quick and full:
@@ -111,7 +113,8 @@ def reproduce(
 def _progress() -> Iterator[Callable[["Progress"], None]]:
     """Yield a function that shows progress: a bar on terminals, a line now and then elsewhere."""
     from faintly.cli.output import progress
-    from faintly.evaluation.runner import Pace, plain_time
+    from faintly.evaluation.runner import Pace
+    from faintly.evaluation.words import plain_time
 
     with progress() as bar:
         if not bar.disable:
@@ -149,19 +152,12 @@ def _list(grid: "Grid", as_json: bool) -> None:
                     {"name": e.name, "title": e.title, "methods": e.methods, "paper": e.paper}
                     for e in known.values()
                 ],
-                "methods": [
-                    {"name": m.name, "label": m.label, "available": m.available}
-                    for m in METHODS.values()
-                ],
+                "methods": [{"name": m.name, "label": m.label} for m in METHODS.values()],
             }
         )
         return
     table(["experiment", ""], [(e.name, e.title) for e in known.values()])
-    missing = {True: "", False: "not available"}
-    table(
-        ["method", "", ""],
-        [(m.name, m.label, missing[m.available]) for m in METHODS.values()],
-    )
+    table(["method", ""], [(m.name, m.label) for m in METHODS.values()])
 
 
 def _tell(done: "Reproduction", out: Path, as_json: bool) -> None:
@@ -175,6 +171,7 @@ def _tell(done: "Reproduction", out: Path, as_json: bool) -> None:
                 "left_out": done.left_out,
                 "failures": {r["task"]: r["error"] for r in done.results.failures},
                 "seconds": done.seconds,
+                "sessions": [asdict(one) for one in done.sessions],
                 "files": [str(path) for path in done.files],
             }
         )
@@ -188,6 +185,8 @@ def _tell(done: "Reproduction", out: Path, as_json: bool) -> None:
         note(f"failed: {record['task']}: {record['error']}")
     for one in done.contradicted:
         note(f"against theory: {one.text}: measured {one.measured}, wanted {one.wanted}")
+    if done.grid.name == "quick" and done.seconds > QUICK_SECONDS:
+        note(f"{done.seconds:.0f} s are more than the {QUICK_SECONDS} that a quick run should take")
     say(
         f"{counts['done']} tasks done, {counts['refused']} refused by their method, "
         f"{counts['failed']} failed, in {done.seconds:.0f} s. See {out / 'report.html'}"

@@ -113,8 +113,9 @@ def setting(task: Task) -> dict[str, Any]:
 def run(task: Task, folder: str | None) -> dict[str, Any]:
     """Return the record of a task: what was measured, or why it could not be."""
     record = setting(task)
-    began = time.perf_counter()
+    began, worked = time.perf_counter(), time.process_time()
     try:
+        record["data_digest"] = task.point.data.digest(folder)
         measured = measure(task, load(task.point.data, task.run, folder))
         record |= {"status": "done", **asdict(measured)}
     except (BoundDoesNotApply, InvalidPlan, UnsupportedUnit) as error:
@@ -122,7 +123,8 @@ def run(task: Task, folder: str | None) -> dict[str, Any]:
         record |= {"status": "refused", "error": f"{type(error).__name__}: {error}"}
     except Exception as error:  # one broken task must not end the others
         record |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
-    return record | {"seconds": time.perf_counter() - began}
+    spent = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - worked}
+    return record | spent
 
 
 def measure(task: Task, sample: Sample) -> Measured:

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from faintly.core import Plan
-from faintly.mechanisms import mechanism_names
+from faintly.errors import UnsupportedUnit
+from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan, survey, wish_for
 
 SWEEP_GROUPS = 64  # of projection-choice: 256 would be within 1 % in n·Var, and four times slower
-NAIVE_DELTA = 1e-5  # the paper's, for Gaussian noise
+DELTA = 1e-5  # the paper's, for Gaussian noise and for its squeezed bound
 EVENT, USER, L1 = "event", "user", "l1"
 
 
@@ -39,13 +40,8 @@ class Method:
     options: Mapping[str, Any] = field(default_factory=dict)
     delta: float = 0.0
     hard_sparsity: bool = False
-    stronger: bool = False  # at l1, the user-level form runs: it hides any change at all
+    stronger: bool = False  # at l1, the user-level form may run: it hides any change at all
     decode: str | None = None  # where few keys are asked; None: tables where that can be
-
-    @property
-    def available(self) -> bool:
-        """Return whether the mechanism is registered."""
-        return self.mechanism is None or self.mechanism in mechanism_names()
 
     def protects(self, unit: str) -> bool:
         """Return whether the method claims to protect the unit."""
@@ -63,9 +59,8 @@ class Method:
         salt: bytes,
     ) -> Plan:
         """Return the method's plan, or raise the mechanism's own refusal."""
-        protect = USER if self.stronger and unit.startswith(L1) else unit
         wanted: dict[str, Any] = {
-            "protect": protect,
+            "protect": unit,
             "epsilon": epsilon,
             "sparsity": sparsity,
             "clients": clients,
@@ -76,8 +71,7 @@ class Method:
         if self.mechanism is not None:
             # Without a word about it, tables come first and direct decoding where there are none.
             own = self.decode if decode is None else None
-            named = {**wanted, "decode": own, **self.options}
-            return make_plan(mechanism=self.mechanism, salt=salt, **named)
+            return self._named({**wanted, "decode": own, **self.options, "salt": salt})
         ranking = survey(wish_for(decode=decode, **wanted))
         fast = [
             one
@@ -85,6 +79,25 @@ class Method:
             if one.options.get("groups", 0) <= SWEEP_GROUPS and not one.drawbacks
         ]
         return replace((fast or [ranking.pick])[0].plan, salt=salt)
+
+    def _named(self, wanted: dict[str, Any]) -> Plan:
+        """Return the plan of the named mechanism, in the form with the smallest variance."""
+        if not (self.stronger and wanted["protect"].startswith(L1)):
+            return make_plan(mechanism=self.mechanism, **wanted)
+        found = []
+        for protect in (USER, wanted["protect"]):  # of equals, the one that hides more
+            try:
+                found.append(make_plan(mechanism=self.mechanism, **{**wanted, "protect": protect}))
+            except UnsupportedUnit:  # most have no form of their own for a distance
+                continue
+        if not found:
+            raise UnsupportedUnit(f"{self.mechanism} protects neither {wanted['protect']} nor user")
+        return min(found, key=lambda plan: predicted(plan, wanted["sparsity"]))
+
+
+def predicted(plan: Plan, sparsity: int) -> float:
+    """Return n·Var for clients whose k values are all ±1, by which forms are chosen."""
+    return mechanism_of(plan).predicted_variance(float(sparsity))
 
 
 # Okabe and Ito's palette, without its yellow, which white paper swallows.
@@ -133,7 +146,18 @@ METHODS = {
             mechanism="signed-binning",
             decode="direct",  # with the paper's own hashing and number of bins
             units=(EVENT, USER, L1),
+            stronger=True,
             look=Look(colour=VERMILLION, marker="s", width=2.0),
+        ),
+        Method(
+            name="paper-squeeze",
+            label="paper, squeeze (δ = 1e-5)",
+            mechanism="signed-binning",
+            options={"row": "squeeze", "decode": "direct"},  # its hash has no tables
+            delta=DELTA,
+            hard_sparsity=True,  # a condition of its theorem
+            units=(L1,),
+            look=Look(colour=VERMILLION, marker="^", line=DOTTED),
         ),
         Method(
             name="published",
@@ -180,7 +204,7 @@ METHODS = {
             label="naive, Gaussian (δ = 1e-5)",
             mechanism="naive",
             options={"noise": "gaussian"},
-            delta=NAIVE_DELTA,
+            delta=DELTA,
             units=(EVENT, USER, L1),
             look=Look(colour=PURPLE, marker="P"),
         ),
@@ -242,9 +266,10 @@ METHODS = {
         ),
         Method(
             name="collision-signed",
-            label="collision",
+            label="collision, signed",
             mechanism="collision-signed",
-            units=(USER,),
+            units=(USER, L1),
+            stronger=True,
             look=Look(colour=BLACK, marker="D", line=DASHED),
         ),
         Method(

@@ -6,7 +6,6 @@ Every text that comes from data, records or errors is escaped. Figures are inlin
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -18,12 +17,14 @@ import numpy as np
 from faintly import __version__
 from faintly.evaluation import agreement
 from faintly.evaluation.agreement import FAR, chance
-from faintly.evaluation.claims import Verdict
-from faintly.evaluation.experiments import Experiment, Grid, Point
-from faintly.evaluation.glance import Table, side_by_side, winners
+from faintly.evaluation.experiments import Experiment, Point
+from faintly.evaluation.glance import NOTES, Table, same_as_paper, side_by_side, winners
+from faintly.evaluation.grids import Grid
+from faintly.evaluation.how import how
 from faintly.evaluation.methods import METHODS, ZERO
 from faintly.evaluation.results import UNBIASED, Cell, Results
-from faintly.evaluation.words import ASKED, number, plus_minus, times
+from faintly.evaluation.verdict import Verdict
+from faintly.evaluation.words import ASKED, is_words, number, plus_minus, times
 
 STYLE = """
 :root { color-scheme: light; }
@@ -46,15 +47,12 @@ details { margin: .6rem 0; } summary { cursor: pointer; } small { color: #555; }
   figure, tr { break-inside: avoid; } }
 """
 
-GLANCE = """<h2>At a glance</h2>
-<p>Mean squared errors of others over that of ours, at equal ε: above 1×, ours errs less. Ranges go
-over the points of an experiment; the closest rival is the one with the smallest ratio at any point.
-Pure means δ = 0. “Any kind” adds biased methods and those with a δ.</p>"""
+GLANCE = f"<h2>At a glance</h2>\n<p>{NOTES}</p>"
 AGAIN = """<h2>Reported, re-run, ours</h2>
 <p>The paper's tables at ε = 1: MSE of its method as it reports it, re-run here with its proven
-constants and with its authors' settings, and of ours, ± one standard error. Where the all-zero
-answer errs less than all of them, the clients are too few for ε = 1 and the table shows noise, not
-use.</p>"""
+constants (its clip no larger than k, which helps it) and with its authors' settings, and of ours,
+± one standard error. Where the all-zero answer errs less than all of them, the clients are too few
+for ε = 1 and the table shows noise, not use.</p>"""
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,7 @@ class Scene:
     grid: Grid
     left_out: dict[str, str]
     figures: Path
+    took: str = ""  # how long the run took, in words
 
 
 def paper_numbers() -> dict[str, Any]:
@@ -82,7 +81,7 @@ def html(results: Results, judged: list[Verdict], scene: Scene) -> str:
             _claims(judged),
             *(_section(experiment, results, scene) for experiment in results.experiments),
             _agreement(results),
-            _how(results, scene),
+            how(results, scene.left_out, scene.took),
         ]
     )
     return (
@@ -102,8 +101,9 @@ def _opening(results: Results, scene: Scene) -> str:
         f"<p>faintly {escape(__version__)}, grid “{escape(scene.grid.name)}”, {results.runs} "
         "independent runs of each cell, ± one standard error. A cell compares the estimated "
         "with the true mean of the same clients. “Paper” is the method of Zhou et al. "
-        "(arXiv:2112.03449) with its proven constants, “authors' settings” the constants of its "
-        "published code, “ours” what this library's planner picks.</p>\n"
+        "(arXiv:2112.03449) with its proven constants, its clip at user level no larger than k, "
+        "which helps it; “authors' settings” are the constants of its published code, “ours” is "
+        "what this library's planner picks.</p>\n"
         f"<nav>{links}</nav>"
     )
 
@@ -112,7 +112,9 @@ def _glance(results: Results) -> str:
     """Return who errs less, where and by how much, before any detail."""
     rows = results.summary()
     best, again = winners(rows), side_by_side(rows, paper_numbers())
-    return (_titled(GLANCE, best) + "\n" + _titled(AGAIN, again)).strip()
+    same = same_as_paper(rows)
+    said = f"\n<p>{escape(same)}</p>" if same else ""
+    return (_titled(GLANCE, best) + said + "\n" + _titled(AGAIN, again)).strip()
 
 
 def _titled(words: str, table: Table) -> str:
@@ -121,9 +123,11 @@ def _titled(words: str, table: Table) -> str:
 
 def _plain_table(table: Table) -> str:
     head, *rows = table
-    heads = "".join(f"<th>{escape(text)}</th>" for text in head)
+    style = [' class="text"' if is_words(column) else "" for column in zip(*rows, strict=True)]
+    heads = "".join(f"<th{one}>{escape(text)}</th>" for one, text in zip(style, head, strict=True))
     body = "".join(
-        f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows
+        f"<tr>{''.join(f'<td{o}>{escape(t)}</td>' for o, t in zip(style, row, strict=True))}</tr>"
+        for row in rows
     )
     return f'<div class="wide"><table><tr>{heads}</tr>{body}</table></div>'
 
@@ -335,52 +339,6 @@ def _by_method(cells: list[Cell]) -> str:
             (_label(name), str(len(found)), number(ratio, 4), signed[0], str(off), signed[1])
         )
     return _plain_table(table)
-
-
-def _how(results: Results, scene: Scene) -> str:
-    """Return how things were run, and what was not."""
-    drawn = sorted({r["method"] for r in results.records.values() if r.get("aggregate")})
-    labels = ", ".join(METHODS[name].label for name in drawn) or "no method"
-    refused = _unique(
-        f"{METHODS[r['method']].label} at {r['unit']}, ε = {r['epsilon']:g}, k = {r['sparsity']}, "
-        f"d = {r['universe']:,}: {r['error']}"
-        for r in results.refusals
-    )
-    failed = _unique(f"{r['task']}: {r['error']}" for r in results.failures)
-    absent = [f"{name}: {text}" for name, text in scene.left_out.items()]
-    return (
-        "<h2>How it was run</h2>\n"
-        "<p>Synthetic data follow the paper: distinct items by Zipf's law with exponent 1.4, "
-        "values Normal(1, 0.3) cut off at ±1, a fresh crowd in every run. Stored data are cut to "
-        "k items a client, uniformly at random and once, before any method sees them. Every seed "
-        "is hashed from the name of its task and stands in results.csv with every parameter. "
-        "Estimates are not cut to [−1, 1]; entries of 1.0 in the paper's tables suggest that "
-        "its were. Compare the paper's user-level entries with both of its rows: its "
-        "proven constants, and its authors' settings.</p>\n"
-        "<p>Randomized response on every key errs less than ours at event level (see error against "
-        "bytes): a report of two bits for each key of the universe buys that. The polynomial form "
-        "of retrieval-gf has the same variance in bytes that grow with k instead, where no vector "
-        "holds more than k items.</p>\n"
-        "<p>Ours is the planner's choice among its variants with 64 groups at most, decoded by "
-        "tables where every key of a large universe is asked about.</p>\n"
-        f"<p>Drawn as an exact-in-law sum of all reports, since each report is as long as the "
-        f"universe: {escape(labels)}. Their rows say “sum drawn”. All other methods made and "
-        "decoded every report.</p>\n"
-        + _list("Not run", absent)
-        + _list("Refused by the method itself", refused)
-        + _list("Failed", failed)
-    )
-
-
-def _list(title: str, lines: Sequence[str]) -> str:
-    if not lines:
-        return ""
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f"<details open><summary>{escape(title)}</summary><ul>{items}</ul></details>\n"
-
-
-def _unique(lines: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(lines))
 
 
 def _with_error(cell: Cell, measure: str) -> str:

@@ -7,11 +7,14 @@ from pathlib import Path
 
 from faintly.errors import InvalidInput
 from faintly.evaluation import claims, figures, report, results
-from faintly.evaluation.claims import Verdict, verdicts
-from faintly.evaluation.experiments import Experiment, Grid, experiments
+from faintly.evaluation.claims import verdicts
+from faintly.evaluation.experiments import Experiment, experiments
+from faintly.evaluation.grids import Grid
 from faintly.evaluation.methods import METHODS
 from faintly.evaluation.results import Results
 from faintly.evaluation.runner import Progress, plan_tasks, run_all
+from faintly.evaluation.timing import Session, Stopwatch, words
+from faintly.evaluation.verdict import Verdict
 
 ALL = "all"
 REPORT = "report.html"
@@ -25,7 +28,9 @@ class Reproduction:
     verdicts: list[Verdict]
     left_out: dict[str, str]
     files: list[Path]
-    seconds: float
+    seconds: float  # of this session alone
+    sessions: list[Session]  # those of an earlier start in the same folder first
+    grid: Grid
 
     @property
     def contradicted(self) -> list[Verdict]:
@@ -78,16 +83,22 @@ def reproduce(
         raise InvalidInput(f"no method {unknown[0]!r}; there are {', '.join(METHODS)}")
     count = grid.runs if runs is None else runs
     plan = plan_tasks(chosen, count, folder, only)
-    records = run_all(plan.tasks, out, jobs=jobs, folder=folder, on_progress=on_progress)
+    out.mkdir(parents=True, exist_ok=True)
+    watch = Stopwatch(out, jobs)
+    records = run_all(
+        plan.tasks, out, jobs=jobs, folder=folder, on_progress=on_progress, on_record=watch.add
+    )
     found = Results(chosen, records, count)
     written = results.write(found, out)
     summary = found.summary()
     for experiment in chosen:
         if not experiment.table:
             written += figures.draw(experiment, summary, out / "figures")
-    scene = report.Scene(grid, plan.left_out, out / "figures")
+    sessions = watch.stop()
+    scene = report.Scene(grid, plan.left_out, out / "figures", words(sessions))
     judged = verdicts(found, quick=grid.name == "quick")
     written.append(claims.write(judged, out))
     (out / REPORT).write_text(report.html(found, judged, scene), encoding="utf-8")
     seconds = time.monotonic() - began
-    return Reproduction(found, judged, plan.left_out, [*written, out / REPORT], seconds)
+    written.append(out / REPORT)
+    return Reproduction(found, judged, plan.left_out, written, seconds, sessions, grid)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from faintly.data.tables import load
+from faintly.errors import MissingDependency
 from faintly.evaluation.experiments import Experiment, Point
 from faintly.evaluation.log import Record
 from faintly.evaluation.measure import Measured, Task
@@ -25,7 +26,10 @@ DIGITS = 6  # of a mean over runs; results.csv has them all
 UNBIASED = 0.01  # claimed relative bias up to which predicted and measured errors must agree
 ENOUGH_KEYS = 50  # that a comparison with the predicted variance needs
 SETTING = ("experiment", "task", "data", "clients", "universe", "sparsity", "unit", "epsilon")
-RUN = ("keys", "method", "run", "seed", "version", "numpy", "status", "error", "seconds")
+RUN = (
+    *("keys", "method", "run", "seed", "version", "numpy", "data_digest"),
+    *("status", "error", "seconds", "cpu_seconds"),
+)
 COLUMNS = (*SETTING, *RUN, *(field.name for field in fields(Measured)))
 WORDS = ("experiment", "data", "unit", "keys", "method", "mechanism")  # of a summary
 TEXT = (
@@ -37,6 +41,7 @@ TEXT = (
     "method",
     "version",
     "numpy",
+    "data_digest",
     "status",
     "error",
     "mechanism",
@@ -174,7 +179,10 @@ def write(results: Results, out: Path) -> list[Path]:
     paths = [out / "results.csv", out / "summary.csv"]
     write_csv(paths[0], rows, COLUMNS)
     write_csv(paths[1], summary, tuple(summary[0]) if summary else ())
-    arrow, parquet = load("pyarrow", "Parquet"), load("pyarrow.parquet", "Parquet")
+    try:
+        arrow, parquet = load("pyarrow", "Parquet"), load("pyarrow.parquet", "Parquet")
+    except MissingDependency:
+        return paths  # results.csv has the same rows
     columns = {name: [row[name] for row in rows] for name in COLUMNS}
     kinds = {name: arrow.string() for name in TEXT}
     table = {name: arrow.array(column, kinds.get(name)) for name, column in columns.items()}

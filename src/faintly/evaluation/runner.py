@@ -5,12 +5,12 @@ write nothing: this process logs every record as it comes.
 """
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from faintly.evaluation.datasets import Stored
-from faintly.evaluation.experiments import Experiment, Point
+from faintly.evaluation.experiments import Experiment
 from faintly.evaluation.log import Log, Record
 from faintly.evaluation.measure import Task
 from faintly.evaluation.methods import METHODS
@@ -24,7 +24,7 @@ class Plan:
     """What is to be run, what cannot be, and why."""
 
     tasks: list[Task]
-    left_out: dict[str, str]  # method or dataset, and the reason
+    left_out: dict[str, str]  # dataset, and the reason
 
 
 @dataclass
@@ -57,22 +57,12 @@ def plan_tasks(
             if missing:
                 left_out[f"data {point.data.name}"] = missing
                 continue
-            for name in _present(point, wanted, left_out):
+            for name in [name for name in point.methods if name in wanted]:
                 for number in range(runs):
                     task = Task(point, name, number)
                     tasks[task.name] = task
     # One run of everything comes first: from then on it is known how long the others take.
     return Plan(sorted(tasks.values(), key=lambda task: task.run), left_out)
-
-
-def _present(point: Point, wanted: set[str], left_out: dict[str, str]) -> Iterator[str]:
-    for name in point.methods:
-        if name not in wanted:
-            continue
-        if METHODS[name].available:
-            yield name
-        else:
-            left_out[f"method {name}"] = "not available: no such mechanism is registered"
 
 
 def run_all(
@@ -82,6 +72,7 @@ def run_all(
     jobs: int,
     folder: str | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
+    on_record: Callable[[Record], None] = lambda _: None,
 ) -> dict[str, Record]:
     """Return the record of every task by name, running those that the log does not have.
 
@@ -91,9 +82,10 @@ def run_all(
         jobs: processes.
         folder: where stored datasets are; None: what FAINTLY_DATA says.
         on_progress: called after each task, and once before the first.
+        on_record: called with each record once it is on disk.
     """
     with Log(out / LOG) as log:
-        todo = [task for task in tasks if task.name not in log.records]
+        todo = [task for task in tasks if not _is_done(log.records.get(task.name), task, folder)]
         names = {task.name for task in tasks}
         clock = _Clock(log.records.values())
         progress = Progress(len(tasks), len(tasks) - len(todo))
@@ -102,6 +94,7 @@ def run_all(
         failures: dict[str, Record] = {}
         for record, waiting in records_of(todo, jobs, folder):
             log.add(record)
+            on_record(record)
             clock.add(record)
             progress.done += 1
             if record["status"] == "failed":
@@ -110,6 +103,11 @@ def run_all(
             progress.left = clock.left(waiting, jobs)
             on_progress(progress)
         return {name: record for name, record in log.records.items() if name in names} | failures
+
+
+def _is_done(record: Record | None, task: Task, folder: str | None) -> bool:
+    """Return whether the log has the task, and of the same data."""
+    return record is not None and record.get("data_digest", "") == task.point.data.digest(folder)
 
 
 class _Clock:
@@ -138,18 +136,6 @@ class _Clock:
         own = data.name, point.unit, point.epsilon, point.keys, task.method
         known = next(kind for kind in (own, task.method, None) if kind in self.work)
         return data.clients * data.sparsity * self.seconds[known] / self.work[known]
-
-
-def plain_time(seconds: float) -> str:
-    """Return a duration for people.
-
-    >>> plain_time(42), plain_time(200), plain_time(7300)
-    ('42 s', '3 min', '2 h 2 min')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 class Pace:

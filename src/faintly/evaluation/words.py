@@ -1,9 +1,11 @@
 """Words and numbers as people read them: rounded by their error, with powers of ten as such."""
 
 import math
+from collections.abc import Iterable
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 ASKED = {"all": "all keys", "each": "all keys", "top": "top 100 keys", "some": "1,000 keys"}
+NUMERIC = frozenset("0123456789(+−≤≥")  # a cell that begins so is a number
 PLAIN = range(-2, 6)  # powers of ten of numbers that are written out
 
 
@@ -59,6 +61,28 @@ def span(values: list[float]) -> str:
         return ""
     low, high = times(min(values)), times(max(values))
     return low if low == high else f"{low} to {high}"
+
+
+def plain_time(seconds: float) -> str:
+    """Return a duration for people.
+
+    >>> plain_time(42), plain_time(200), plain_time(7300)
+    ('42 s', '3 min', '2 h 2 min')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def is_words(column: Iterable[str]) -> bool:
+    """Return whether a column of a table is to be read, and not compared as numbers.
+
+    >>> is_words(["user", "event"]), is_words(["1.9×", "", "not run"]), is_words(["yes", "not run"])
+    (True, False, True)
+    """
+    told = [text for text in column if text not in ("", "not run")]
+    return not all(text[0] in NUMERIC for text in told) or any(" (" in text for text in told)
 
 
 def _power(value: float) -> int:

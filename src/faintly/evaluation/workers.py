@@ -110,7 +110,12 @@ class _Crew:
             self._add(task)
             return None
         error = "the process died twice; it may need more memory, or fewer jobs"
-        return setting(task) | {"status": "failed", "error": error, "seconds": 0.0}
+        return setting(task) | {
+            "status": "failed",
+            "error": error,
+            "seconds": 0.0,
+            "cpu_seconds": 0.0,
+        }
 
     def _give(self, worker: _Worker) -> None:
         own = _key(worker.task) if worker.task else None

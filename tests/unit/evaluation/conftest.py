@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from faintly.evaluation.experiments import QUICK, Experiment, experiments
+from faintly.evaluation.experiments import Experiment, experiments
+from faintly.evaluation.grids import QUICK
 from faintly.evaluation.log import Record
 from faintly.evaluation.measure import Measured, Task, setting
 from faintly.evaluation.results import Results
@@ -42,7 +43,11 @@ def record_of(task: Task, **changes: Any) -> Record:
         epsilon_proven=1.0,
         delta_proven=0.0,
     )
-    return setting(task) | {"status": "done", **asdict(measured), "seconds": 0.1} | changes
+    return (
+        setting(task)
+        | {"status": "done", **asdict(measured), "seconds": 0.1, "cpu_seconds": 0.1}
+        | changes
+    )
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from faintly.evaluation import agreement
-from faintly.evaluation.claims import Near, Unbent
+from faintly.evaluation.verdict import Near, Unbent
 
 
 @pytest.mark.parametrize("runs", [2, 3, 10])

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -110,35 +111,55 @@ def test_truth_and_squares_are_means_over_all_clients():
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder of one dataset: four clients of up to three items."""
-    (tmp_path / "tiny.dat").write_text("0 1 2\n1\n\n2 3\n")
+    """A folder of one dataset: a hundred clients of up to three items."""
+    (tmp_path / "tiny.dat").write_text("0 1 2\n1\n\n2 3\n" + 96 * "1\n")
     datasets.load.cache_clear()
     datasets._stored.cache_clear()
     return str(tmp_path)
 
 
 def test_stored_data_are_cut_and_padded(folder):
-    vectors: VectorBatch = Stored("tiny.dat", 6, 4, 2).vectors(0, folder)
-    assert vectors.lengths.tolist() == [2, 1, 0, 2, 0, 0]
-    again = Stored("tiny.dat", 6, 4, 2).vectors(1, folder)
+    vectors: VectorBatch = Stored("tiny.dat", 101, 4, 2).vectors(0, folder)
+    assert vectors.lengths.tolist() == [2, 1, 0, 2, *96 * [1], 0]
+    again = Stored("tiny.dat", 101, 4, 2).vectors(1, folder)
     assert np.array_equal(vectors.indices, again.indices)  # one cut for all runs
 
 
 def test_what_is_wrong_with_stored_data_is_said(folder):
-    with pytest.raises(InvalidData, match="4 clients where 3 are expected"):
-        Stored("tiny.dat", 3, 4, 2).vectors(0, folder)
+    for expected in (99, 102):  # one too many, and two of a hundred missing
+        with pytest.raises(InvalidData, match=f"100 clients where {expected} are expected"):
+            Stored("tiny.dat", expected, 4, 2).vectors(0, folder)
     with pytest.raises(InvalidData, match=r"line 4 of tiny\.dat: item is not an index in 0\.\.2"):
-        Stored("tiny.dat", 4, 3, 2).vectors(0, folder)
+        Stored("tiny.dat", 100, 3, 2).vectors(0, folder)
     assert "the data folder has tiny.dat" in str(Stored("huge", 4, 3, 2).missing(folder))
     assert Stored("tiny.dat", 4, 4, 2).missing(folder) is None
 
 
 def test_movielens_is_found_in_the_folder_or_asked_for(tmp_path):
-    movies = Stored("movies", 3, 2, 1)
+    movies = Stored("movies", 2, 2, 1)
     assert "ratings.csv of MovieLens-20M" in str(movies.missing(str(tmp_path)))
     (tmp_path / "ml-20m").mkdir()
     rows = ["userId,movieId,rating,timestamp", "1,10,5,0", "1,20,4,0", "2,20,1,0"]
     (tmp_path / "ml-20m" / "ratings.csv").write_text("\n".join(rows) + "\n")
     assert movies.missing(str(tmp_path)) is None
     datasets._stored.cache_clear()
-    assert movies.vectors(0, str(tmp_path)).lengths.tolist() == [1, 1, 0]
+    assert movies.vectors(0, str(tmp_path)).lengths.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["movies", "tiny.dat"])
+def test_nothing_is_picked_up_from_where_the_command_is_run(folder, monkeypatch, name):
+    (Path(folder) / "ratings.csv").write_text("userId,movieId,rating,timestamp\n1,10,5,0\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("FAINTLY_DATA", raising=False)
+    assert "set FAINTLY_DATA" in str(Stored(name, 100, 4, 2).missing(None))
+    monkeypatch.setenv("FAINTLY_DATA", folder)
+    assert Stored(name, 100, 4, 2).missing(None) is None
+
+
+def test_other_data_have_another_digest(folder):
+    data, file = Stored("tiny.dat", 100, 4, 2), Path(folder) / "tiny.dat"
+    first = data.digest(folder)
+    assert data.digest(folder) == first
+    file.write_text(file.read_text().replace("2 3", "1 3"))
+    assert data.digest(folder) != first
+    assert Synthetic(10, 4, 2).digest(folder) == ""

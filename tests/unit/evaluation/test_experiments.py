@@ -1,16 +1,28 @@
 """The registry holds what the paper has and what we promise, at the sizes that they name."""
 
+from dataclasses import replace
+
 import pytest
 
-from faintly.errors import InvalidInput
-from faintly.evaluation.experiments import DEFAULT, FULL, GRIDS, KEYS, QUICK, experiments
+from faintly.errors import BoundDoesNotApply, InvalidInput, UnsupportedUnit
+from faintly.evaluation.experiments import experiments
+from faintly.evaluation.grids import DEFAULT, FULL, QUICK
 from faintly.evaluation.measure import Task
-from faintly.evaluation.methods import METHODS, ZERO
+from faintly.evaluation.methods import METHODS, ZERO, predicted
 from faintly.evaluation.report import paper_numbers
 from faintly.evaluation.reproduce import choose
+from faintly.evaluation.words import ASKED
 
 PANELS = {f"{unit}-{axis}" for unit in ("user", "event") for axis in ("k", "eps", "d")}
 PAPER = PANELS | {"neighbouring", "clothing", "renting", "movies"}
+CROWD = {
+    "epsilon": 1.0,
+    "sparsity": 64,
+    "clients": 100_000,
+    "universe": 4096,
+    "decode": None,
+    "salt": bytes(16),
+}
 OURS = {"headline", "pareto", "error-n", "recall", "sets", "bounds", "bias"}
 
 
@@ -20,11 +32,11 @@ def test_every_panel_and_table_is_there():
     assert {name for name, one in known.items() if one.paper} == PAPER
 
 
-@pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS)
+@pytest.mark.parametrize("grid", [QUICK, DEFAULT, FULL], ids=lambda grid: grid.name)
 def test_every_point_can_be_asked(grid):
     for experiment in experiments(grid).values():
         for point in experiment.points:
-            assert point.keys in KEYS
+            assert point.keys in ASKED
             assert 1 <= point.data.sparsity <= point.data.universe
             assert point.methods[0] == "ours"
             for name in point.methods:
@@ -87,3 +99,37 @@ def test_names_are_chosen_or_the_error_lists_them():
     assert len(choose([], QUICK)) == len(choose(["all"], QUICK)) == len(PAPER | OURS)
     with pytest.raises(InvalidInput, match=r"no experiment 'user-q'; there are user-k, user-eps"):
         choose(["user-q"], QUICK)
+
+
+def test_at_a_distance_the_better_row_of_the_paper_runs():
+    """k = 64, ε = 1: noise of 2·L² for the distance, of 8·45² for any change: equal at L = 90."""
+    rows = {}
+    for distance in (16, 64, 128):
+        plan = METHODS["paper"].plan(unit=f"l1:{distance}", **CROWD)
+        rows[distance] = plan.parameters["row"]
+    assert rows == {16: "l1", 64: "l1", 128: "user"}
+    held = METHODS["paper"]
+    alone = replace(held, stronger=False).plan(unit="l1:128", **CROWD)  # what it is spared
+    better = held.plan(unit="l1:128", **CROWD)
+    assert predicted(alone, 64) > 1.9 * predicted(better, 64)
+
+
+def test_the_squeezed_row_runs_where_its_theorem_holds():
+    squeezed = METHODS["paper-squeeze"]
+    plan = squeezed.plan(unit="l1:16", **CROWD)
+    assert (plan.parameters["row"], plan.budget.delta) == ("squeeze", 1e-5)
+    with pytest.raises(BoundDoesNotApply, match="distance/bins"):
+        squeezed.plan(unit="l1:4", **CROWD)
+    points = experiments(FULL)["neighbouring"].points
+    shown = [point.at("distance") for point in points if "paper-squeeze" in point.methods]
+    assert shown == [16, 32, 64, 128]
+
+
+@pytest.mark.parametrize("name", ["sampling", "harmony", "pckv", "collision-signed"])
+def test_of_equal_forms_the_one_that_hides_more_runs(name):
+    assert str(METHODS[name].plan(unit="l1:4", **CROWD).unit) == "user"
+
+
+def test_a_form_for_a_distance_that_is_not_there_is_refused():
+    with pytest.raises(UnsupportedUnit):
+        replace(METHODS["sampling"], stronger=False).plan(unit="l1:4", **CROWD)

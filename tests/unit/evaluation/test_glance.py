@@ -1,6 +1,6 @@
 """The tables at a glance say what the rows say."""
 
-from faintly.evaluation.glance import headline, side_by_side, winners
+from faintly.evaluation.glance import headline, same_as_paper, side_by_side, winners
 from faintly.evaluation.report import paper_numbers
 
 
@@ -74,3 +74,23 @@ def test_what_was_not_run_is_said(made_up):
     assert found[1][2:4] == ("1.9·10⁻⁴", "not run")
     assert found[2][7] == ""  # no ratio without a re-run
     assert found[-1] == ("movies", "user", "2.1·10⁻³", *["not run"] * 3, "", "", "not run")
+
+
+def test_where_ours_is_the_papers_own_mechanism_is_said(made_up):
+    rows = made_up("neighbouring", "event-k").summary()
+    assert same_as_paper(rows) == ""
+    for row in rows:
+        if row["method"] == "ours" and row["unit"] in ("l1:4", "event"):
+            row["mechanism"] = "signed-binning"
+    assert same_as_paper(rows).endswith(": neighbouring (l1:4); event-k (event, ε = 1).")
+
+
+def test_ours_has_no_negative_values_in_sets_alone(made_up):
+    """In recall, what is made for sets errs less than ours, and the row must say so."""
+    rows = made_up("sets", methods=("ours", "ours-sets", "collision")).summary()
+    for row in rows:
+        row["mse"] = {"ours": 4.0, "ours-sets": 1.0, "collision": 1.5}.get(row["method"], 9.0)
+    assert winners(rows)[1][4] == "1.5× (collision (sets))"
+    for row in rows:
+        row["experiment"] = "recall"
+    assert winners(rows)[1][4] == "0.375× (collision (sets))"

@@ -85,6 +85,7 @@ def test_a_record_has_every_column_and_repeats_itself(method, unit):
     assert "[" not in first["parameters"]
     for record in (first, again):
         assert record.pop("seconds") > 0
+        assert record.pop("cpu_seconds") > 0
     assert first == again
 
 

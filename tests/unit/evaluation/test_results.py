@@ -8,12 +8,14 @@ from html.parser import HTMLParser
 import pyarrow.parquet as pq
 import pytest
 
+from faintly.errors import MissingDependency
 from faintly.evaluation import claims, figures, report, results
-from faintly.evaluation.claims import CLAIMS, Growth, Near, Ratio, Unbent
+from faintly.evaluation.claims import CLAIMS
 from faintly.evaluation.curves import panels, sizes
-from faintly.evaluation.experiments import QUICK
+from faintly.evaluation.grids import QUICK
 from faintly.evaluation.methods import METHODS, ZERO
 from faintly.evaluation.placing import beside, spread
+from faintly.evaluation.verdict import Growth, Near, Ratio, Unbent
 
 EVIL = "<script>alert(1)</script>&\"'"
 
@@ -51,6 +53,16 @@ def test_files_hold_every_run_and_agree(made_up, tmp_path):
     summary = results.read_summary(tmp_path / "summary.csv")
     assert summary == found.summary()
     assert {row["method"] for row in summary} >= {"ours", "zero"}
+
+
+def test_without_pyarrow_there_is_no_parquet(made_up, tmp_path, monkeypatch):
+    def absent(name: str, purpose: str):
+        raise MissingDependency(f"{purpose} needs {name}")
+
+    monkeypatch.setattr(results, "load", absent)
+    written = results.write(made_up("user-k"), tmp_path)
+    assert [path.name for path in written] == ["results.csv", "summary.csv"]
+    assert all(path.is_file() for path in written)
 
 
 def test_surprise_is_for_unbiased_methods_with_enough_keys(made_up):
@@ -97,7 +109,11 @@ def test_a_verdict_says_where_it_was_measured_and_why_it_fails(made_up):
     assert (good.why, good.measured) == ("", "40.00 ± 0.32×")  # √2 · 0.57 % of it
     assert good.where.startswith("holds at 2 of 2 points; smallest at k = ")
     assert good.where.endswith("against paper")
-    assert ratio(least=50, why="because").verdict(made_up("user-k")).why == "because"
+    bad = ratio(least=50, why="because").verdict(made_up("user-k"))
+    assert bad.why == "because"
+    assert bad.where.endswith("; 30.9 standard errors below what is wanted, p < 0.0001")
+    near = ratio(least=40.1).verdict(made_up("user-k"))
+    assert near.where.endswith("; 0.3 standard errors below what is wanted, p = 0.38")
 
 
 def test_a_claim_may_leave_biased_rivals_out(made_up):
@@ -289,7 +305,9 @@ def test_the_report_shows_reported_measured_and_ours_side_by_side(made_up, tmp_p
     assert "0.098" in row
     assert "9.5·10⁻⁴" in row
     assert "40×" in row  # over ours, as measured here
-    again = text.split("<td>clothing</td><td>user</td>")[2].split("</tr>")[0]
+    again = text.split("""<td class="text">clothing</td><td class="text">user</td>""")[2].split(
+        "</tr>"
+    )[0]
     assert re.findall("<td>(.*?)</td>", again) == [
         "9.5·10⁻⁴",
         "0.04040 ± 0.00023",
@@ -299,7 +317,7 @@ def test_the_report_shows_reported_measured_and_ours_side_by_side(made_up, tmp_p
         "40×",
         "0.01",
     ]
-    assert text.count("all-zero answer") == 2
+    assert text.count("<td>all-zero answer</td>") == 2
     assert "not run" in text.split("<td>Harmony</td>")[1].split("</tr>")[0]
 
 
@@ -321,3 +339,38 @@ def test_the_report_says_what_was_not_run(made_up, tmp_path):
     text = page_of(made_up("movies", methods=()), tmp_path, {"data movies": reason})
     assert f"Not run. {reason}" in text
     assert "2.1·10⁻³" in text  # the paper's own number is still shown
+
+
+def test_the_report_speaks_of_randomized_response_only_where_it_was_run_and_errs_less(
+    made_up, tmp_path
+):
+    names = ("ours", "naive-response", "retrieval-polynomial")
+    assert "randomized response on every key" not in page_of(made_up("bias"), tmp_path)
+    worse = made_up("pareto", "headline", "error-n", methods=names)  # which share points
+    assert "randomized response on every key" not in page_of(worse, tmp_path)
+    for record in worse.records.values():
+        if record["method"] != "ours" and record["unit"] == "event":
+            record.update(mse=record["mse"] / 2000, bytes=1024)
+    text = page_of(worse, tmp_path)
+    assert "In pareto, event level, randomized response on every key has 0.5× the MSE of" in text
+    assert text.count("in reports of 1,024 bytes") == 1
+    assert "The polynomial form of retrieval-gf has 0.5× in 1,024 bytes" in text
+
+
+def test_the_report_says_how_exactly_sums_were_drawn(made_up, tmp_path):
+    assert "Every report was made and decoded." in page_of(made_up("bias"), tmp_path)
+    drawn = ("naive", "naive-laplace", "naive-response", "alp", "pckv-ue")
+    text = page_of(made_up("pareto", methods=drawn, aggregate=True), tmp_path)
+    exact, rounded, keys = (
+        next(part for part in text.split(". ") if words in part)
+        for words in ("by its exact law:", "a rounded normal", "slow to read")
+    )
+    assert exact.endswith("naive, Laplace, naive, randomized response, PCKV-UE")
+    assert rounded.endswith("naive, Gaussian (δ = 1e-5)")
+    assert "Reports of ALP are short" in keys
+    assert "its L∞ is not exact in law" in keys
+
+
+def test_columns_of_words_begin_at_the_left(made_up, tmp_path):
+    text = page_of(made_up("user-k"), tmp_path)
+    assert '<td class="text">user</td><td>40×</td>' in text
