@@ -24,6 +24,10 @@ TOP = """\
 # Command line
 
 This page is what `--help` prints. After a change of the help texts, run `make cli-reference`.
+
+A command ends with status 0 if it did what was asked, with 1 if that was refused or a check failed,
+and with 2 if its words could not be understood. What went wrong is said on standard error; with
+`--json`, a refusal is a JSON object on standard output as well.
 """
 
 
@@ -37,7 +41,6 @@ def words(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
 
 def page() -> str:
     """Return the whole page."""
-    app.rich_markup_mode = None  # plain text instead of boxes
     parts = [TOP]
     for path in words(typer.main.get_command(app)):
         result = CliRunner().invoke(app, [*path, "--help"], prog_name="faintly")

@@ -114,6 +114,7 @@ def test_a_lying_plan_is_caught(faintly, tmp_path):
     lying = replace(PLAN, budget=Budget(1.0))
     (tmp_path / "lie.json").write_text(lying.to_json())
     done = faintly("audit", "--plan", "lie.json", "--samples", 2000, "--json", status=1)
+    assert done.json["digest"] == lying.digest.hex()
     verdicts = {row["check"]: row["holds"] for row in done.json["findings"]}
     assert verdicts["statement"] is False
     with pytest.raises(Exception, match="only keep"):

@@ -60,7 +60,7 @@ def test_people_see_a_table_with_targets(faintly):
 
 
 def test_an_unknown_benchmark_is_named(faintly):
-    refused = faintly("bench", "--only", "nonsense", status=1)
+    refused = faintly("bench", "--only", "nonsense", status=2)
     assert "there is no nonsense" in refused.err
     assert "transform" in refused.err
 

@@ -1,5 +1,9 @@
 """From a file of data to answers, through the command line and real files."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,15 +73,18 @@ def test_merge_equals_aggregating_together(faintly, flow, tmp_path):
     assert (tmp_path / "merged.fns").read_bytes() == (tmp_path / "both.fns").read_bytes()
 
 
-def test_inspect_tells_what_a_file_is(faintly, flow):
+def test_inspect_tells_what_a_file_is(faintly, flow, tmp_path):
     flow("open")
     plan = faintly("inspect", "plan.json", "--json").json
     reports = faintly("inspect", "reports.fnt", "--json").json
     sketch = faintly("inspect", "sketch.fns", "--json").json
     assert [plan["kind"], reports["kind"], sketch["kind"]] == ["plan", "reports", "sketch"]
-    assert plan["plan"] == reports["plan"] == sketch["plan"]
+    assert plan["digest"] == reports["digest"] == sketch["digest"]
+    assert plan["plan"] == sketch["plan"] == json.loads((tmp_path / "plan.json").read_text())
     assert reports["reports"] == sketch["reports"] == 2_500
     assert faintly("inspect", "plan.json").out.startswith("kind")
+    neither = "data.csv is neither a plan, a file of reports nor a sketch"
+    assert neither in faintly("inspect", "data.csv", status=1).err
 
 
 def test_simulate_prints_the_promised_keys(faintly, flow):
@@ -105,7 +112,6 @@ def test_simulate_prints_the_promised_keys(faintly, flow):
         (["--universe", "0"], "universe size must be between 1"),
         (["--delta", "1"], "delta must be at least 0 and below 1"),
         (["--protect", "l1:9"], "no two vectors of 2 items are further apart than 4"),
-        (["--protect", "everything"], "protect must be event, user or l1:DISTANCE"),
         (["--failure", "0"], "failure must be above 0"),
         (["--universe", "missing.txt"], "cannot read missing.txt"),
     ],
@@ -179,6 +185,17 @@ def test_unknown_keys_and_missing_files_are_named(faintly, flow):
     assert "give at least one key" in faintly("query", "sketch.fns", status=1).err
 
 
+def test_a_top_list_of_an_open_universe_asks_for_keys(faintly, flow):
+    flow("open")
+    assert "--keys-from FILE" in faintly("top", "sketch.fns", status=1).err
+
+
+def test_a_mistaken_role_leaves_nothing_behind(faintly, tmp_path):
+    command = ["credential", "add", "me", "--data", "collected", "--role"]
+    assert "'admin'" in faintly(*command, "amdin", status=2).err
+    assert not (tmp_path / "collected").exists()
+
+
 def test_hostile_keys_are_shown_escaped(faintly, flow):
     flow("open")
     out = faintly("query", "sketch.fns", "\x1b[31mred", "[bold]x[/bold]").out
@@ -191,6 +208,61 @@ def test_version_says_which_kernel_is_active(faintly):
     answer = faintly("version", "--json").json
     assert answer["kernel"] in {"c", "numpy"}
     assert faintly("version").out.startswith("faintly ")
+    assert faintly("--version").out == faintly("version").out
+
+
+@pytest.mark.parametrize("command", ["--version", "version", "plan"])
+def test_an_unknown_kernel_is_refused_in_one_line(faintly, monkeypatch, command):
+    monkeypatch.setenv("FAINTLY_KERNEL", "foo")
+    done = faintly(command, status=1)
+    assert done.err.count("\n") == 1
+    assert "FAINTLY_KERNEL must be c or numpy, got 'foo'; unset it" in done.err
+    assert done.out == ""
+
+
+def test_an_unknown_kernel_serves_no_program_either(monkeypatch):
+    monkeypatch.setenv("FAINTLY_KERNEL", "foo")
+    code = (
+        "from faintly import Client, kernels, make_plan; assert kernels.active == 'none'; "
+        "sizes = {'sparsity': 2, 'clients': 9, 'universe': 9, 'mechanism': 'signed-binning'}; "
+        "Client(make_plan(protect='event', epsilon=1, **sizes)).report([1])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "InvalidInput: FAINTLY_KERNEL must be c or numpy" in done.stderr
+
+
+def without_reader(*arguments: str, cwd: Path) -> tuple[int, str]:
+    """Return status and errors of a command whose reader left before it began, as `head` may."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-c", "from faintly.cli import main; main()", *arguments],
+        cwd=cwd,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    os.close(writing)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("how", [(), ("--candidates",), ("--json",)])
+def test_a_reader_that_leaves_is_no_error(tmp_path, how):
+    made = without_reader(*EVENT, "--universe", "5", "-o", "plan.json", *how, cwd=tmp_path)
+    assert made == (0, "")
+    assert (tmp_path / "plan.json").stat().st_size > 0
+
+
+def test_a_reader_that_leaves_hides_no_error(tmp_path):
+    status, said = without_reader("inspect", "nowhere", "--json", cwd=tmp_path)
+    assert status == 1
+    assert said.count("\n") == 1
+    assert "cannot read nowhere" in said
 
 
 def test_every_command_explains_itself(faintly):
@@ -210,6 +282,13 @@ def test_every_command_explains_itself(faintly):
     for command in commands:
         assert command in out
         assert faintly(command, "--help").out.count("--") > 1
+
+
+def test_help_shows_words_in_brackets(faintly):
+    assert "Privacy budget of one report [or solved for]." in faintly("plan", "--help").out
+    assert "[default: 8790]" in faintly("serve", "--help").out
+    for group in ("collection", "credential"):
+        assert faintly(group, "--help").out.startswith("Usage: "), "no box, no markup"
 
 
 def test_demo_finds_the_top_of_the_list(faintly, tmp_path):

@@ -165,6 +165,19 @@ def test_a_push_that_is_killed_counts_nothing_twice(server, tmp_path, faintly):
     assert (status["reports"], status["pending"]) == (3000, 0)
 
 
+def test_a_file_of_tokens_is_its_owners_alone(server, tmp_path, faintly):
+    digest, _ = created(server, tokens=True)
+    file = tmp_path / "tokens.txt"
+    file.write_text("left from before\n")
+    file.chmod(0o644)
+    command = ["token", "--server", server, "--digest", digest, "--count", 3, "-o"]
+    assert "3 tokens in" in faintly(*command, file).out
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert len(set(file.read_text().splitlines())) == 3
+    assert "before" not in file.read_text()
+    assert "there is no folder" in faintly(*command, tmp_path / "none" / "tokens.txt", status=1).err
+
+
 def test_the_commands_of_a_folder(server, tmp_path, faintly):
     """Tokens, load, export, backup, restore and fsck, one after another on one folder."""
     digest, collection = created(server, tokens=True)

@@ -81,10 +81,10 @@ def test_the_list_and_the_errors_help(faintly):
     assert "neighbouring" in listed.out
     known = faintly("reproduce", "--list", "--json").json
     assert {one["name"] for one in known["methods"]} >= {"ours", "paper", "harmony"}
-    wrong = faintly("reproduce", "user-q", status=1)
-    assert "no experiment 'user-q'; there are user-k" in wrong.err
-    wrong = faintly("reproduce", "user-k", "--quick", "--method", "magic", status=1)
-    assert "no method 'magic'" in wrong.err
+    wrong = faintly("reproduce", "user-q", status=2)
+    assert "there is no user-q; there are user-k" in wrong.err
+    wrong = faintly("reproduce", "user-k", "--quick", "--method", "magic", status=2)
+    assert "there is no magic; there are ours" in wrong.err
     assert "exclude" in faintly("reproduce", "--quick", "--full", status=1).err
     assert "is none" in faintly("reproduce", "--data", "nowhere", status=1).err
 
@@ -101,11 +101,3 @@ def test_a_failed_task_is_reported_and_sets_the_status(faintly, tmp_path):
     assert done["tasks"]["failed"] == 2
     assert done["tasks"]["done"] == 2
     assert "not a readable Parquet file; write it again" in str(done["failures"])
-
-
-def test_names_are_completed():
-    from faintly.cli.reproduce import complete_methods, complete_names
-
-    assert complete_names("user-") == ["user-k", "user-eps", "user-d"]
-    assert complete_names("al") == ["all"]
-    assert "pckv-ue" in complete_methods("pck")

@@ -50,7 +50,7 @@ class Finding:
 class Audit:
     """All findings about one plan."""
 
-    plan: str
+    digest: str
     findings: tuple[Finding, ...]
 
     @property
@@ -61,7 +61,7 @@ class Audit:
     def document(self) -> dict[str, Any]:
         """Return the audit as JSON."""
         return {
-            "plan": self.plan,
+            "digest": self.digest,
             "passed": self.passed,
             "findings": [_finite(asdict(finding)) for finding in self.findings],
         }
@@ -199,7 +199,7 @@ def _sampler(mechanism: Mechanism, samples: int) -> Iterator[Finding]:
                 score, count = _misfit(case.mechanism, values, seed, samples)
                 cells += count
                 if score > worst:
-                    worst, where = score, f"{len(values)} item(s), seed {seed}"
+                    worst, where = score, f"k = {len(values)}, seed {seed}"
     limit = -NormalDist().inv_cdf(FALSE_ALARM / max(1, cells) / 2)
     evidence = f"{cells} frequencies compared, worst {worst:.2f} standard deviations at {where}"
     yield Finding("sampler", worst <= limit, worst, limit, evidence)

@@ -4,10 +4,11 @@ Heavy imports stay inside the commands, so that help and completion answer at on
 """
 
 import sys
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
+from faintly import kernels
 from faintly.cli import (
     aggregate,
     audit,
@@ -34,14 +35,36 @@ from faintly.cli import simulate as simulate_command
 from faintly.cli import token as token_command
 from faintly.cli import version as version_command
 from faintly.cli.output import emit
-from faintly.errors import FaintlyError
+from faintly.errors import FaintlyError, InvalidInput
 
 app = typer.Typer(
     name="faintly",
     help="Private collection of sparse vectors: plan it, encode, aggregate, ask.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    # Plain help: rich would take [words in brackets] for its own markup, and drop them.
+    rich_markup_mode=None,
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        version_command.version()
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _asked: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Say which version this is.", callback=_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Take the options that need no command."""
+
+
 app.command()(plan.plan)
 app.command()(encode.encode)
 app.command()(aggregate.aggregate)
@@ -71,12 +94,11 @@ app.command()(version_command.version)
 def main() -> None:
     """Run the command line; errors that a user can mend become one line and status 1."""
     try:
+        if kernels.trouble():
+            raise InvalidInput(kernels.trouble())
         app()
     except FaintlyError as error:
         _fail(error, str(error))
-    except BrokenPipeError:
-        # The reader of our output has seen enough, as `head` does.
-        sys.exit(0)
     except OSError as error:
         if error.filename is None:
             raise  # not about a file that somebody named

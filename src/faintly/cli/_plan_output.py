@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from faintly.cli.output import emit, note, say, table
+from faintly.cli.output import counted, emit, note, say, table
 from faintly.core import Plan
 from faintly.errors import BoundDoesNotApply
 from faintly.mechanisms import mechanism_of
@@ -106,11 +106,12 @@ def describe(shown: Shown) -> None:
     made = pick.plan
     mechanism, model = mechanism_of(made), predict(made, ranking.wish.mean_square)
     hashing = made.hashing
-    maps = f", {hashing.bits} bits, {hashing.maps} map(s)" if hashing.family == "linear" else ""
+    linear = f", {hashing.bits} bits, {counted(hashing.maps, 'map')}"
+    maps = linear if hashing.family == "linear" else ""
     visible = smallest_visible(model.stderr, ranking.wish.keys)
     if shown.solution is not None:
         say(f"solved           {shown.solution.words}")
-    say(f"plan             {made.digest.hex()}")
+    say(f"digest           {made.digest.hex()}")
     say(f"mechanism        {made.mechanism} ({_parameters(made)})")
     say(f"decoding         {made.decode}, {hashing.family} hash{maps}; {pick.decoding}")
     say(f"report           {pick.bytes} bytes")

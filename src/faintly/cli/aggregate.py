@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from faintly.cli.output import Json, Output, PlanFile, emit, note, progress, say
+from faintly.cli.output import Json, Output, PlanFile, counted, emit, note, progress, say
 
 
 def aggregate(
@@ -41,6 +41,6 @@ def aggregate(
     if sketch.count > loaded.clients:
         note(f"{sketch.count:,} reports, where the plan expects {loaded.clients:,}")
     if as_json:
-        emit({"reports": sketch.count, "files": len(reports), "plan": loaded.digest.hex()})
+        emit({"reports": sketch.count, "files": len(reports), "digest": loaded.digest.hex()})
     else:
-        say(f"{sketch.count:,} reports of {len(reports)} file(s) counted in {output}")
+        say(f"{sketch.count:,} reports of {counted(len(reports), 'file')} are in {output}")

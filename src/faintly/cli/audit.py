@@ -41,7 +41,7 @@ def audit(
                 )
                 for finding in result.findings
             ),
-            title=f"plan {result.plan}",
+            title=f"plan {result.digest}",
         )
         for finding in result.findings:
             say(f"{finding.check}: {finding.evidence}")

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from faintly.cli.choices import one_of
 from faintly.cli.output import Json, emit, note, progress, say, table
 
 
@@ -16,10 +17,10 @@ def _names() -> list[str]:
 Only = Annotated[
     list[str] | None,
     typer.Option(
-        help="Measure this one alone; may be repeated.",
+        help="Measure this one alone; repeatable.",
         metavar="NAME",
-        autocompletion=_names,
         show_default=False,
+        **one_of(_names),
     ),
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="The main ratios, in less than a minute.")]
@@ -34,12 +35,8 @@ def bench(quick: Quick = False, only: Only = None, as_json: Json = False) -> Non
     from faintly.bench import BENCHMARKS, QUICK_BENCHMARKS, document, run
     from faintly.bench.machine import words
     from faintly.bench.result import HEADINGS
-    from faintly.errors import InvalidInput
 
     names = only or list(QUICK_BENCHMARKS if quick else BENCHMARKS)
-    for name in names:
-        if name not in BENCHMARKS:
-            raise InvalidInput(f"benchmarks are {', '.join(BENCHMARKS)}; there is no {name}")
     with progress() as bar:
         task = bar.add_task("measuring", total=len(names))
 

@@ -5,20 +5,25 @@ from typing import Annotated, Any
 
 import typer
 
+from faintly.cli import choices
 from faintly.cli.output import Json, emit, say, shown, table
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect
 
 app = typer.Typer(
     help="Create, look at, close and delete the collections of a collector.",
     no_args_is_help=True,
+    rich_markup_mode=None,
 )
 Digest = Annotated[str, typer.Argument(help="The plan's digest, which names the collection.")]
 Retention = Annotated[
-    str, typer.Option(help="keep the raw reports, or drop them once they are counted.")
+    choices.Retention,
+    typer.Option(help="Keep the raw reports, or drop them once they are counted."),
 ]
 Epochs = Annotated[
     list[int] | None,
-    typer.Option("--epoch", min=0, help="Epoch to open; repeatable.", show_default="0"),
+    typer.Option(
+        "--epoch", min=0, help="Epoch to open; repeatable.", metavar="NUMBER", show_default="0"
+    ),
 ]
 Period = Annotated[
     float | None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from faintly.cli import choices
 from faintly.cli.output import Json, emit, note, say, shown, table
 from faintly.cli.remote import Data
 
@@ -14,11 +15,13 @@ if TYPE_CHECKING:
     from faintly.collector.credentials import Credentials
 
 app = typer.Typer(
-    help="Who may send to, read from and administer a collector.", no_args_is_help=True
+    help="Who may send to, read from and administer a collector.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 Label = Annotated[str, typer.Argument(help="A name to remove it by, such as dashboard.")]
 Role = Annotated[
-    str, typer.Option(help="submit, read or admin; admin may read.", show_default=False)
+    choices.Role, typer.Option(help="What it allows; admin may read.", show_default=False)
 ]
 
 

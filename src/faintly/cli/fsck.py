@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from faintly.cli.output import Json, emit, say
+from faintly.cli.output import Json, counted, emit, say
 from faintly.cli.remote import Folder, server_extra
 
 
@@ -35,7 +35,7 @@ def fsck(
             done = "repaired" if finding.repaired else finding.advice
             say(f"{finding.where}: {finding.what} ({done})")
         say(
-            f"{checked.collections} collection(s), {checked.sealed:,} sealed reports, "
+            f"{counted(checked.collections, 'collection')}, {checked.sealed:,} sealed reports, "
             f"{checked.pending:,} pending: {'sound' if checked.sound else 'DAMAGED'}"
         )
     if not checked.sound:

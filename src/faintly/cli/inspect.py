@@ -7,6 +7,8 @@ import typer
 
 from faintly.cli.output import Json, emit, say
 
+HEAD = 64  # bytes that tell: a magic number, or the space before the brace of a plan
+
 
 def inspect(
     file: Annotated[Path, typer.Argument(help="A plan, a file of reports or a sketch.")],
@@ -14,20 +16,23 @@ def inspect(
 ) -> None:
     """Say what a file is and whether it is whole."""
     from faintly.engine.files import read_head
+    from faintly.errors import InvalidInput
     from faintly.wire import report_v1, sketch_v1
 
-    head = read_head(file, 4)
-    if head == report_v1.MAGIC:
+    head = read_head(file, HEAD)
+    if head.startswith(report_v1.MAGIC):
         document = _reports(file)
-    elif head == sketch_v1.MAGIC:
+    elif head.startswith(sketch_v1.MAGIC):
         document = _sketch(file)
-    else:
+    elif head.lstrip().startswith(b"{"):
         document = _plan(file)
+    else:
+        raise InvalidInput(f"{file} is neither a plan, a file of reports nor a sketch")
     if as_json:
         emit(document)
         return
     for name, value in document.items():
-        if name != "plan_document":
+        if name != "plan":  # a whole document
             say(f"{name:<16} {value}")
 
 
@@ -39,7 +44,7 @@ def _plan(file: Path) -> dict[str, Any]:
     mechanism = mechanism_of(plan)
     return {
         "kind": "plan",
-        "plan": plan.digest.hex(),
+        "digest": plan.digest.hex(),
         "protect": str(plan.unit),
         "epsilon": plan.budget.epsilon,
         "delta": plan.budget.delta,
@@ -50,7 +55,7 @@ def _plan(file: Path) -> dict[str, Any]:
         "sparsity": plan.sparsity,
         "bytes": mechanism.layout.record_bytes,
         "guarantee": mechanism.guarantee().words(),
-        "plan_document": plan.document(),
+        "plan": plan.document(),
     }
 
 
@@ -60,13 +65,13 @@ def _sketch(file: Path) -> dict[str, Any]:
     sketch = load_sketch(file)
     return {
         "kind": "sketch",
-        "plan": sketch.plan.digest.hex(),
+        "digest": sketch.plan.digest.hex(),
         "reports": sketch.count,
         "reports_per_map": sketch.reports.tolist(),
         "mass": str(sketch.mass),
         "decode": sketch.plan.decode,
         "file_bytes": file.stat().st_size,
-        "plan_document": sketch.plan.document(),
+        "plan": sketch.plan.document(),
     }
 
 
@@ -82,7 +87,7 @@ def _reports(file: Path) -> dict[str, Any]:
             digest, record_bytes = head.plan_digest, head.record_bytes
     return {
         "kind": "reports",
-        "plan": digest.hex(),
+        "digest": digest.hex(),
         "reports": reports,
         "batches": batches,
         "bytes": record_bytes,

@@ -26,7 +26,7 @@ def ledger(
     book = read_book(file)
     accounts = [_account(book, unit) for unit in _units(book)]
     plans: list[dict[str, Any]] = [
-        {"plan": digest.hex(), "last_epoch": epoch, "report_kept": (digest, epoch) in book.kept}
+        {"digest": digest.hex(), "last_epoch": epoch, "report_kept": (digest, epoch) in book.kept}
         for digest, epoch in sorted(book.last.items())
     ]
     charges = sum(book.spending.counts.values())
@@ -42,7 +42,7 @@ def ledger(
         table(
             ["plan", "last epoch", "report"],
             [
-                [row["plan"], str(row["last_epoch"]), "kept" if row["report_kept"] else "none"]
+                [row["digest"], str(row["last_epoch"]), "kept" if row["report_kept"] else "none"]
                 for row in plans
             ],
         )

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from faintly.cli.output import Json, Output, emit, say
+from faintly.cli.output import Json, Output, counted, emit, say
 
 
 def merge(
@@ -27,6 +27,7 @@ def merge(
     merged = merge_all(sketches, threads, spool=output.resolve().parent)
     save_sketch(merged, output)
     if as_json:
-        emit({"reports": merged.count, "files": len(sketches), "plan": merged.plan.digest.hex()})
+        emit({"reports": merged.count, "files": len(sketches), "digest": merged.plan.digest.hex()})
     else:
-        say(f"{merged.count:,} reports of {len(sketches)} sketch(es) merged in {output}")
+        files = counted(len(sketches), "sketch", "sketches")
+        say(f"{merged.count:,} reports of {files} are in {output}")

@@ -1,6 +1,7 @@
 """What commands share: options, tables, notes, progress. JSON to stdout, the rest to people."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,17 +29,34 @@ Level = Annotated[float, typer.Option(help="Confidence level of the intervals.")
 
 def emit(document: dict[str, Any]) -> None:
     """Print one JSON object to standard output."""
-    sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+    say(json.dumps(document, ensure_ascii=False, allow_nan=False))
 
 
 def say(text: str = "") -> None:
     """Print a line for people to standard output."""
-    typer.echo(text)
+    _write(text, err=False)
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return a number and its noun: 1 file, 2 files."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def note(text: str) -> None:
     """Print a remark for people to standard error, so that it never mixes with results."""
-    typer.secho(f"note: {text}", fg="yellow", err=True)
+    _write(typer.style(f"note: {text}", fg="yellow"), err=True)
+
+
+def _write(text: str, err: bool) -> None:
+    """Print a line at once, as somebody may be waiting for it, or have left."""
+    try:
+        typer.echo(text, err=err)
+    except BrokenPipeError:
+        # The reader has seen enough, as `head` does. The rest goes nowhere, also what Python
+        # flushes at its end; the command goes on, and ends with the status of its work.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, (sys.stderr if err else sys.stdout).fileno())
+        os.close(nowhere)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> None:
@@ -55,7 +73,10 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], title: str = "
     for row in rows:
         made.add_row(*(escape(cell) for cell in row))
     # A pipe has no width; 100 columns keep every number in sight.
-    Console(width=None if sys.stdout.isatty() else 100).print(made)
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    with console.capture() as lines:
+        console.print(made)
+    say(lines.get().removesuffix("\n"))
 
 
 @contextmanager

@@ -1,13 +1,13 @@
 """faintly plan: choose every public parameter of a collection."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from faintly.cli import _plan_options as given
 from faintly.cli.output import Json, note, say
 
 if TYPE_CHECKING:
+    from faintly.cli._plan_output import Shown
     from faintly.core import Universe
     from faintly.planner import Ranking, Solution
 
@@ -15,90 +15,35 @@ BINNING = "signed-binning"  # the mechanism that --bins, --row, --steps and --ca
 
 
 def plan(
-    protect: Annotated[str, typer.Option(help="What is hidden: event, user or l1:DISTANCE.")],
-    universe: Annotated[
-        str, typer.Option(help="SIZE for keys 0..SIZE-1, open for any text, or a file of names.")
-    ],
-    epsilon: Annotated[
-        float | None, typer.Option(help="Privacy budget of one report [or solved for].")
-    ] = None,
-    sparsity: Annotated[
-        int | None, typer.Option(help="Items a client usually holds at most [or solved for].")
-    ] = None,
-    clients: Annotated[
-        int | None, typer.Option(help="Expected number of clients [or solved for].")
-    ] = None,
-    target_error: Annotated[
-        float | None,
-        typer.Option(
-            help="Worst-case standard error wanted; then one of --epsilon, --clients and "
-            "--sparsity may be left out."
-        ),
-    ] = None,
-    max_bytes: Annotated[int | None, typer.Option(help="Largest report, in bytes.")] = None,
-    hard_sparsity: Annotated[
-        bool,
-        typer.Option(
-            "--hard-sparsity",
-            help="No vector holds more than --sparsity items; admits mechanisms that refuse one.",
-        ),
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the plan to this file.")
-    ] = None,
-    delta: Annotated[float, typer.Option(help="Above 0 only where a theorem needs it.")] = 0.0,
-    mechanism: Annotated[
-        str | None, typer.Option(help="Only this one [default: the best of all].")
-    ] = None,
-    decode: Annotated[
-        str | None,
-        typer.Option(
-            help="table: all keys at once; direct: any key, O(reports) each [default: the best]."
-        ),
-    ] = None,
-    family: Annotated[
-        str | None, typer.Option(help="Hash family: linear, prf or blake2s [default: by decode].")
-    ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE of the named mechanism; repeatable.")
-    ] = None,
-    bins: Annotated[
-        str | None, typer.Option(help="signed-binning: paper, best, or a number [paper].")
-    ] = None,
-    row: Annotated[
-        str | None, typer.Option(help="signed-binning: event, l1, squeeze or user [default: best].")
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option(help="signed-binning: grid steps per unit, a power of two.")
-    ] = None,
-    cap: Annotated[
-        str | None, typer.Option(help="signed-binning, user: largest clip, or none [sparsity].")
-    ] = None,
-    failure: Annotated[
-        float, typer.Option(help="Chance that clipping or truncation touches any report.")
-    ] = 0.05,
-    maps: Annotated[int | None, typer.Option(help="Public maps of the linear family.")] = None,
-    bits: Annotated[int | None, typer.Option(help="Code bits of the linear family.")] = None,
-    rank: Annotated[str, typer.Option(help="Rank by worst or typical error.")] = "worst",
-    mean_square: Annotated[
-        float | None, typer.Option(help="Sum of squares of a typical vector [sparsity / 4].")
-    ] = None,
-    expected_mean: Annotated[
-        float | None, typer.Option(help="How large the interesting means are, to be warned.")
-    ] = None,
-    candidates: Annotated[
-        bool, typer.Option("--candidates", help="Show the whole ranking, and what was refused.")
-    ] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Explain the plan in words, for people who decide.")
-    ] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw error against bytes and epsilon (.png, .svg).")
-    ] = None,
-    shuffle: Annotated[
-        bool, typer.Option("--shuffle", help="Add what a trusted shuffler would give.")
-    ] = False,
-    shuffle_delta: Annotated[float, typer.Option(help="Delta of that bound.")] = 1e-6,
+    protect: given.Protect,
+    universe: given.UniverseText,
+    epsilon: given.Epsilon = None,
+    sparsity: given.Sparsity = None,
+    clients: given.Clients = None,
+    target_error: given.TargetError = None,
+    max_bytes: given.MaxBytes = None,
+    hard_sparsity: given.HardSparsity = False,
+    output: given.PlanOutput = None,
+    delta: given.Delta = 0.0,
+    mechanism: given.Mechanism = None,
+    decode: given.Decode = None,
+    family: given.Family = None,
+    option: given.Options = None,
+    bins: given.Bins = None,
+    row: given.Row = None,
+    steps: given.Steps = None,
+    cap: given.Cap = None,
+    failure: given.Failure = 0.05,
+    maps: given.Maps = None,
+    bits: given.Bits = None,
+    rank: given.Rank = "worst",
+    mean_square: given.MeanSquare = None,
+    expected_mean: given.ExpectedMean = None,
+    candidates: given.Everything = False,
+    explain: given.Explain = False,
+    plot: given.Plot = None,
+    shuffle: given.Shuffle = False,
+    shuffle_delta: given.ShuffleDelta = 1e-6,
     as_json: Json = False,
 ) -> None:
     """Choose every public parameter of a collection, and say what to expect of it.
@@ -108,8 +53,7 @@ def plan(
     Example: faintly plan --protect event --epsilon 1 --sparsity 16 --clients 100000
     --universe open -o plan.json
     """
-    from faintly.cli._plan_output import Shown, describe, document
-    from faintly.engine.files import save_plan
+    from faintly.cli._plan_output import Shown
 
     named, options = _options(mechanism, option, bins, max_bytes, row, steps, cap)
     ranking, solution = _ranked(
@@ -132,13 +76,7 @@ def plan(
         measure=rank,
         hard_sparsity=hard_sparsity,
     )
-    made = ranking.pick.plan
-    if output is not None:
-        save_plan(made, output)
-    if plot is not None:
-        from faintly.planner.plots import draw
-
-        draw(ranking, plot)
+    _keep(ranking, output, plot)
     shown = Shown(
         ranking=ranking,
         solution=solution,
@@ -147,6 +85,23 @@ def plan(
         everything=candidates,
         explain=explain,
     )
+    _show(shown, output, plot, as_json)
+
+
+def _keep(ranking: "Ranking", output: Path | None, plot: Path | None) -> None:
+    if output is not None:
+        from faintly.engine.files import save_plan
+
+        save_plan(ranking.pick.plan, output)
+    if plot is not None:
+        from faintly.planner.plots import draw
+
+        draw(ranking, plot)
+
+
+def _show(shown: "Shown", output: Path | None, plot: Path | None, as_json: bool) -> None:
+    from faintly.cli._plan_output import describe, document
+
     if as_json:
         document(shown)
         return
@@ -193,8 +148,8 @@ def _options(
         if not equals:
             raise InvalidPlan(f"an option is given as NAME=VALUE, got {pair!r}")
         options[name] = _value(value)
-    given = {"bins": None if bins is None else _value(bins), "row": row, "steps": steps}
-    own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    asked = {"bins": None if bins is None else _value(bins), "row": row, "steps": steps}
+    own: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if bins == "best" and max_bytes is not None:
         own["max_bytes"] = max_bytes
     if cap is not None:

@@ -45,7 +45,7 @@ def push(
     if as_json:
         emit(
             {
-                "plan": parcel.plan,
+                "digest": parcel.plan,
                 "epoch": parcel.epoch,
                 "reports": parcel.reports,
                 "sent": done.sent,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from faintly.cli.choices import one_of
 from faintly.cli.output import Json, emit, note, say, table
 
 if TYPE_CHECKING:
@@ -20,19 +21,17 @@ QUICK_SECONDS = 180  # that a quick run takes at most on two cores; said, not en
 LINE_SECONDS = 10  # between two lines about progress, where nobody watches
 
 
-def complete_names(typed: str) -> list[str]:
-    """Return the experiments whose names begin as typed, for the shell's completion."""
+def _experiments() -> list[str]:
     from faintly.evaluation.experiments import experiments
     from faintly.evaluation.reproduce import ALL
 
-    return [name for name in (*experiments(), ALL) if name.startswith(typed)]
+    return [*experiments(), ALL]
 
 
-def complete_methods(typed: str) -> list[str]:
-    """Return the methods whose names begin as typed, for the shell's completion."""
+def _methods() -> list[str]:
     from faintly.evaluation.methods import METHODS
 
-    return [name for name in METHODS if name.startswith(typed)]
+    return list(METHODS)
 
 
 def reproduce(
@@ -42,12 +41,13 @@ def reproduce(
             metavar="NAME",
             help="Experiments, or all; --list names them.",
             show_default=False,
-            autocompletion=complete_names,
+            **one_of(_experiments),
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for results, figures and report.")] = Path(
-        "reproduction"
-    ),
+    output: Annotated[
+        Path,
+        typer.Option("--output", "--out", "-o", help="Folder for results, figures and report."),
+    ] = Path("reproduction"),
     runs: Annotated[
         int | None, typer.Option(min=1, help="Independent runs: 10, or 3 with --quick.")
     ] = None,
@@ -61,9 +61,10 @@ def reproduce(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="Run this method only; may be repeated.",
+            help="Run this method only; repeatable.",
+            metavar="NAME",
             show_default=False,
-            autocompletion=complete_methods,
+            **one_of(_methods),
         ),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List experiments and methods.")] = False,
@@ -71,7 +72,7 @@ def reproduce(
 ) -> None:
     """Run experiments: the paper's figures and tables, and ours.
 
-    Results go to OUT as CSV and Parquet, figures as SVG and PNG, and all of it into
+    Results go to the folder as CSV and Parquet, figures as SVG and PNG, and all of it into
     report.html. A run that was stopped goes on where it was: finished tasks are kept.
     The status is 1 if a task failed, if methods came out in an order that theory rules out, or if
     errors are not as large as the methods predict.
@@ -94,7 +95,7 @@ def reproduce(
             done = run_experiments(
                 names or [],
                 grid,
-                out,
+                output,
                 runs=runs,
                 jobs=jobs,
                 folder=folder,
@@ -102,9 +103,9 @@ def reproduce(
                 on_progress=on_progress,
             )
         except KeyboardInterrupt:
-            note(f"stopped; what is done is kept in {out}, and the same command goes on")
+            note(f"stopped; what is done is kept in {output}, and the same command goes on")
             raise typer.Exit(130) from None
-    _tell(done, out, as_json)
+    _tell(done, output, as_json)
     if not done.good:
         raise typer.Exit(1)
 

@@ -1,12 +1,13 @@
 """faintly serve: the collector."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from faintly.cli import choices
 from faintly.cli.output import Json, emit, say
+from faintly.cli.remote import server_extra
 
 
 def serve(
@@ -25,7 +26,10 @@ def serve(
     config: Annotated[Path | None, typer.Option(help="Settings in a TOML file.")] = None,
     cors: Annotated[
         list[str] | None,
-        typer.Option(help="Origin whose pages may call, such as https://example.org; repeatable."),
+        typer.Option(
+            help="Origin whose pages may call, such as https://example.org; repeatable.",
+            metavar="ORIGIN",
+        ),
     ] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
@@ -40,7 +44,7 @@ def serve(
         typer.Option("--allow-anyone", help="Let others reach it even without credentials."),
     ] = None,
     log_level: Annotated[
-        str | None, typer.Option(help="debug, info, warning or error.  [default: info]")
+        choices.LogLevel | None, typer.Option(help="The least that is logged.  [default: info]")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -49,15 +53,9 @@ def serve(
     Flags win over FAINTLY_SERVE_ variables, which win over the file. One folder has one server.
     SIGTERM or Ctrl-C stops taking reports, seals what is there and ends with status 0.
     """
-    from faintly.errors import MissingDependency
-
-    try:
+    with server_extra():
         from faintly.collector.serve import serve as run
         from faintly.collector.settings import read_settings
-    except ImportError as error:
-        raise MissingDependency(
-            f"the collector needs {error.name}: pip install 'faintly[server]'"
-        ) from None
 
     settings = read_settings(
         config,
@@ -77,6 +75,5 @@ def serve(
             emit({"url": address, "port": int(address.rpartition(":")[2])})
         else:
             say(f"Listening on {address}, data in {settings.data}. Documentation: {address}/docs")
-        sys.stdout.flush()  # whoever started this may be waiting for the line
 
     run(settings, ready)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faintly.cli.output import Json, PlanFile, emit, note, progress, say, table
+from faintly.cli.output import Json, PlanFile, counted, emit, note, progress, say, table
 
 if TYPE_CHECKING:
     from faintly.core import IdArray, Plan, VectorBatch
@@ -83,7 +83,7 @@ def _describe(result: "Simulation", dropped: int) -> None:
     ]
     zero: dict[str, Any] = {"linf": result.zero_linf, "mse": result.zero_mse}
     rows += [(f"all-zero answer: {names[name]}", f"{zero[name]:.6g}", "") for name in zero]
-    table([f"{len(result.runs)} run(s)", "mean", "std. error"], rows)
+    table([counted(len(result.runs), "run"), "mean", "std. error"], rows)
     say(
         f"{result.reports:,} reports of {result.bytes} bytes, {result.keys:,} keys; "
         f"{dropped:,} items were cut from clients that held too many."

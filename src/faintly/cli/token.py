@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from faintly.cli.output import Json, emit, say
+from faintly.cli.output import Json, counted, emit, say
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect
 
 if TYPE_CHECKING:
@@ -31,15 +31,20 @@ def token(
     Each is good for one report of one epoch. Hand one to each person, and do not write down who
     got which.
     """
+    from faintly.engine.files import atomic_write
+
     with connect(server, credential_file, ca_file, 0) as connection:
-        made = _issue(connection, digest, epoch, count)
-    if output is not None:
-        output.touch(mode=0o600)
-        output.write_text("".join(f"{each}\n" for each in made), encoding="ascii")
+        if output is None:
+            made = _issue(connection, digest, epoch, count)
+        else:
+            # The file comes first: nobody could use tokens that cannot be written down.
+            with atomic_write(output, private=True) as stream:
+                made = _issue(connection, digest, epoch, count)
+                stream.write("".join(f"{each}\n" for each in made).encode("ascii"))
     if as_json:
         emit({"epoch": epoch, "count": count} | ({} if output else {"tokens": made}))
     elif output is not None:
-        say(f"{count:,} tokens in {output}")
+        say(f"{counted(count, 'token')} in {output}")
     else:
         say("\n".join(made))
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from faintly.cli import choices
 from faintly.cli.output import (
     Integers,
     Json,
@@ -34,7 +35,8 @@ def top(
         typer.Option(help="Choose among the keys in this file (needed for an open universe)."),
     ] = None,
     control: Annotated[
-        str, typer.Option(help="family: chance of any false row; fdr: share of false rows.")
+        choices.Control,
+        typer.Option(help="family: chance of any false row; fdr: share of false rows."),
     ] = "family",
     false_rate: Annotated[float, typer.Option(help="The bound that --control keeps.")] = 0.05,
     integers: Integers = False,
@@ -45,8 +47,11 @@ def top(
     from faintly.engine import Reader
     from faintly.engine.documents import top_document
     from faintly.engine.files import load_sketch
+    from faintly.errors import InvalidInput
 
     loaded = load_sketch(sketch)
+    if keys_from is None and loaded.plan.universe.size is None:
+        raise InvalidInput("an open universe has no list of keys; name some with --keys-from FILE")
     candidates = (
         as_keys(read_keys(keys_from), loaded.plan.universe.kind, integers) if keys_from else None
     )

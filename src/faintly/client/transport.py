@@ -332,4 +332,5 @@ def _strange() -> SendFailed:
 
 def _unreachable(host: str, attempts: int, error: Exception) -> SendFailed:
     reason = getattr(error, "strerror", None) or type(error).__name__
-    return SendFailed("UNREACHABLE", f"{host} did not answer ({reason}) in {attempts} attempt(s)")
+    tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+    return SendFailed("UNREACHABLE", f"{host} did not answer ({reason}) in {tried}")

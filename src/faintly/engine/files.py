@@ -21,7 +21,9 @@ CHECKED = 2**20  # reports of a direct sketch that are looked at together
 def atomic_write(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     """Yield a stream that becomes `path` only if everything was written and reached the disk.
 
-    A file that was there keeps its permissions; a new one is its owner's alone if `private`.
+    Args:
+        path: a file that is there keeps its mode.
+        private: nobody but the owner may read it, whatever the mode of a file that is there.
     """
     path = path.resolve()  # a link keeps pointing where it points
     if not path.parent.is_dir():
@@ -37,8 +39,8 @@ def atomic_write(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        new = 0o600 if private else 0o666 & ~_umask()
-        Path(name).chmod(path.stat().st_mode & 0o777 if path.exists() else new)
+        if not private:  # as the temporary file is
+            Path(name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
         Path(name).replace(path)
     except BaseException as error:
         Path(name).unlink(missing_ok=True)

@@ -1,10 +1,11 @@
 """Loops over plain arrays: one obvious implementation, one compiled, the same integers.
 
 `active` says which one serves. Set FAINTLY_KERNEL=numpy to use the reference on purpose, or
-FAINTLY_KERNEL=c to insist on the other.
+FAINTLY_KERNEL=c to insist on the other. Where it cannot be followed, no kernel serves.
 """
 
 import os
+from collections.abc import Callable
 from types import ModuleType
 
 from faintly.errors import InvalidInput
@@ -18,19 +19,37 @@ from faintly.kernels import (
 )
 
 CHOICE = os.environ.get("FAINTLY_KERNEL", "")
-if CHOICE not in ("", "c", "numpy"):
-    raise InvalidInput(f"FAINTLY_KERNEL must be c or numpy, got {CHOICE!r}")
-if CHOICE == "c" and not compiled.available():
-    raise InvalidInput("FAINTLY_KERNEL=c asks for kernels that were not built; unset it")
-active = "c" if compiled.available() else "numpy"
-_chosen: ModuleType = compiled if active == "c" else reference
-_fields: ModuleType = compiled_fields if active == "c" else reference_fields
-_clients: ModuleType = compiled_clients if active == "c" else reference_clients
+
+
+def trouble() -> str:
+    """Return why FAINTLY_KERNEL cannot be followed, or nothing."""
+    if CHOICE not in ("", "c", "numpy"):
+        return f"FAINTLY_KERNEL must be c or numpy, got {CHOICE!r}; unset it to use what is there"
+    if CHOICE == "c" and not compiled.available():
+        return "FAINTLY_KERNEL=c asks for kernels that were not built; unset it"
+    return ""
+
+
+class _Refused(ModuleType):
+    """Kernels that say what is wrong when they are called; at import nobody could catch it."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def kernel(*_arguments: object) -> None:
+            raise InvalidInput(trouble())
+
+        return kernel
+
+
+active = "none" if trouble() else "c" if compiled.available() else "numpy"
+_none = _Refused("refused")
+_chosen: ModuleType = {"c": compiled, "numpy": reference, "none": _none}[active]
+_fields: ModuleType = {"c": compiled_fields, "numpy": reference_fields, "none": _none}[active]
+_clients: ModuleType = {"c": compiled_clients, "numpy": reference_clients, "none": _none}[active]
 
 
 def instructions() -> str:
-    """Return which code runs: "avx512", "avx2", "baseline", "neon" or "numpy"."""
-    return compiled.instructions() if active == "c" else "numpy"
+    """Return which code runs: "avx512", "avx2", "baseline", "neon", "numpy" or "none"."""
+    return compiled.instructions() if active == "c" else active
 
 
 scatter_add = _chosen.scatter_add
@@ -95,6 +114,7 @@ __all__ = [
     "solve_gf2",
     "sum_squares",
     "total_mass",
+    "trouble",
     "unpack_records",
     "walsh_hadamard",
 ]

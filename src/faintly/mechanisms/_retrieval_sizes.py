@@ -101,7 +101,7 @@ def _check_fit(shape: Shape, request: Request, max_bytes: int | None) -> None:
     if size is not None and shape.maps and 2 ** code_bits(shape, size) < size:
         codes = max(1, (size - 1).bit_length())
         raise InvalidPlan(
-            f"{shape.blocks} cell(s) of {shape.bits} bits cannot tell {size} keys apart; "
+            f"blocks {shape.blocks} and bits {shape.bits} cannot tell {size} keys apart; "
             f"use at least {_naming_bits(codes, shape.blocks)} bits"
         )
 

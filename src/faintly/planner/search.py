@@ -75,8 +75,10 @@ class Candidate:
         if self.decode == "direct":
             return f"reads {self.key_operations:,} reports for each key"
         rows, columns = mechanism_of(self.plan).table_shape
-        tables = "one table" if rows == 1 else f"{rows:,} tables"
-        return f"transforms {tables} of {columns:,} cells, then {rows:,} look-up(s) a key"
+        tables, reads = "one table", "one look-up"
+        if rows > 1:
+            tables, reads = f"{rows:,} tables", f"{rows:,} look-ups"
+        return f"transforms {tables} of {columns:,} cells, then {reads} a key"
 
 
 @dataclass(frozen=True, kw_only=True)

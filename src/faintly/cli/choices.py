@@ -1,0 +1,32 @@
+"""The words that options take, where they take only some: a shell completes them.
+
+Every set belongs to another room. It is spelled again here, so that help imports none of them,
+and a test compares the two.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import typer
+
+Control = Literal["family", "fdr"]
+Decode = Literal["table", "direct"]
+Family = Literal["linear", "prf", "blake2s"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+Rank = Literal["worst", "typical"]
+Retention = Literal["keep", "drop"]
+Role = Literal["submit", "read", "admin"]
+Row = Literal["event", "l1", "squeeze", "user"]
+
+
+def one_of(names: Callable[[], Iterable[str]]) -> dict[str, Any]:
+    """Return what makes an option take these names only, which are read when they are needed."""
+
+    def check(given: Any) -> Any:
+        known = list(names()) if given else []
+        for name in [given] if isinstance(given, str) else given or []:
+            if name not in known:
+                raise typer.BadParameter(f"there is no {name}; there are {', '.join(known)}")
+        return given
+
+    return {"autocompletion": names, "callback": check}

@@ -1,0 +1,100 @@
+"""Options that take some words only: they are the library's, and a shell completes them."""
+
+from typing import get_args
+
+import pytest
+from typer.testing import CliRunner
+
+from faintly.cli import app, choices
+from faintly.core.plan import DECODES, FAMILIES
+from faintly.engine.answers import CONTROLS
+from faintly.mechanisms import mechanism_names
+from faintly.mechanisms._signed_binning_rows import UNITS
+from faintly.planner.wish import MEASURES
+
+RUN = CliRunner()
+PLAN = ("plan", "--protect", "event", "--universe", "open")
+OFFERED = [
+    (("plan", "--decode"), DECODES),
+    (("plan", "--family"), FAMILIES),
+    (("plan", "--rank"), MEASURES),
+    (("plan", "--row"), UNITS),
+    (("plan", "--mechanism"), mechanism_names()),
+    (("top", "s.fns", "--control"), CONTROLS),
+    (("serve", "--log-level"), get_args(choices.LogLevel)),
+    (("collection", "create", "p.json", "--retention"), get_args(choices.Retention)),
+    (("credential", "add", "me", "--role"), get_args(choices.Role)),
+]
+
+
+def offered(*words: str, typed: str = "") -> list[str]:
+    """Return what bash is offered after these words."""
+    line = ["faintly", *words, typed]
+    asked = {"COMP_WORDS": " ".join(line), "COMP_CWORD": str(len(line) - 1)}
+    done = RUN.invoke(
+        app, [], prog_name="faintly", env={"_FAINTLY_COMPLETE": "complete_bash", **asked}
+    )
+    return done.output.split()
+
+
+@pytest.mark.parametrize(("words", "known"), OFFERED)
+def test_a_shell_offers_every_word_and_no_other(words, known):
+    assert sorted(offered(*words)) == sorted(known)
+
+
+def test_what_is_typed_narrows_the_offer():
+    assert offered("plan", "--mechanism", typed="retrieval-") == ["retrieval-gf", "retrieval-l1"]
+    assert offered("plan", "--decode", typed="x") == []
+
+
+def test_names_that_are_read_when_needed_are_offered():
+    assert offered("reproduce", typed="user-") == ["user-k", "user-eps", "user-d"]
+    assert offered("reproduce", typed="al") == ["all"]
+    assert "pckv-ue" in offered("reproduce", "--method", typed="pck")
+    assert "transform" in offered("bench", "--only", typed="tr")
+
+
+def test_an_option_with_more_than_words_offers_the_words():
+    assert offered("plan", "--protect") == ["event", "user", "l1:"]
+    assert offered("plan", "--bins") == ["paper", "best"]
+
+
+def test_the_words_of_the_collector_are_the_collectors():
+    """These rooms need an extra, so the words above could not be compared with them."""
+    credentials = pytest.importorskip("faintly.collector.credentials")
+    registry = pytest.importorskip("faintly.collector.registry")
+    settings = pytest.importorskip("faintly.collector.settings")
+    assert get_args(choices.Role) == credentials.ROLES
+    assert get_args(choices.Retention) == registry.RETENTIONS
+    level = settings.Settings.model_fields["log_level"].annotation
+    assert get_args(choices.LogLevel) == get_args(level)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (*PLAN, "--decode", "foo"),
+        (*PLAN, "--family", "foo"),
+        (*PLAN, "--rank", "foo"),
+        (*PLAN, "--row", "foo"),
+        (*PLAN, "--mechanism", "foo"),
+        ("plan", "--universe", "open", "--protect", "foo"),
+        ("top", "s.fns", "--control", "foo"),
+        ("serve", "--log-level", "foo"),
+        ("collection", "create", "p.json", "--server", "http://x", "--retention", "foo"),
+        ("credential", "add", "me", "--data", "d", "--role", "foo"),
+        ("bench", "--only", "foo"),
+        ("reproduce", "foo"),
+        ("reproduce", "--method", "foo"),
+    ],
+)
+def test_another_word_is_a_mistake_in_the_command(words):
+    done = RUN.invoke(app, words)
+    assert done.exit_code == 2
+    assert "foo" in done.output
+
+
+def test_an_unknown_mechanism_is_named_before_anything_else_is_asked():
+    done = RUN.invoke(app, ["plan", *PLAN[1:], "--mechanism", "foo"])
+    assert "'--mechanism': there is no foo; there are " in done.output
+    assert all(name in done.output for name in mechanism_names())
