@@ -116,7 +116,7 @@ def test_a_lying_plan_is_caught(faintly, tmp_path):
     done = faintly("audit", "--plan", "lie.json", "--samples", 2000, "--json", status=1)
     verdicts = {row["check"]: row["holds"] for row in done.json["findings"]}
     assert verdicts["statement"] is False
-    with pytest.raises(Exception, match="only keep"):
+    with pytest.raises(InvalidPlan, match="only keep"):
         mechanism_of(lying)
 
 
