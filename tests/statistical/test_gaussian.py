@@ -40,7 +40,7 @@ def test_draws_follow_the_law(variance, drawn_for, rng_of):
     broken = drawn_for < 1
     wanted = round(variance * drawn_for)
     drawn = noise.draw(wanted, 100_000, rng_of(f"draws {variance} {drawn_for}"))
-    assert (misfit(drawn, variance) < z_limit(41)) is not broken
+    assert bool(misfit(drawn, variance) < z_limit(41)) is not broken
 
 
 @pytest.mark.parametrize("tampered", [False, True])
@@ -79,8 +79,11 @@ def test_n_mse_is_as_predicted(tampered, generator, rng_of, default_seed):
     square = float(((each - held) ** 2).mean())
     predicted = mechanism.predicted_variance(0.0)
     gap = abs(square - predicted) / (predicted * np.sqrt(2 / each.size))
-    assert (gap < z_limit(1)) is not tampered
+    assert bool(gap < z_limit(1)) is not tampered, gap
     worst = float(np.abs(sums - truth).max()) / np.sqrt(CLIENTS * mechanism.worst_variance())
     assert worst < z_limit(KEYS)
+    # Mutant: a server that forgets what a field has its zero at.
+    raw = sums + CLIENTS * mechanism.range * mechanism.scale
+    assert np.abs(raw - truth).max() / np.sqrt(CLIENTS * mechanism.worst_variance()) > z_limit(KEYS)
     if default_seed and not tampered:
         assert gap < 3

@@ -73,8 +73,11 @@ def test_blake2s_signs_are_uncorrelated_too(odds, generator):
     seeds, keys = seeds_of("sequential", generator, 2_000), keys_of("sequential", generator, 16)
     signs, bins = sign_table(seeds, keys, "blake2s", 4)
     assert pairs_look_independent(signs, odds.false_alarm)
+    assert not pairs_look_independent(xor_signs(seeds, keys), odds.false_alarm)
     joint = np.bincount((2 * bins + (signs > 0)).ravel(), minlength=8)
     assert odds.misfit(joint, np.full(8, 1 / 8)) < 1
+    shared = np.bincount((2 * bins + (bins > 1)).ravel(), minlength=8)
+    assert odds.misfit(shared, np.full(8, 1 / 8)) > 1  # mutant: a bit of the bin is the sign
 
 
 def fourth_moment(signs):
@@ -149,6 +152,7 @@ def test_linear_bins_are_exactly_pairwise_over_all_matrices(bits):
     bit = hashing.parity(codes[:, None] & codes[None, :]).astype(int)  # (rows of A, codes)
     for left, right in itertools.combinations(range(2**bits), 2):
         assert (bit[:, left] == bit[:, right]).sum() == 2 ** (bits - 1)
+        assert (bit[1:, left] == bit[1:, right]).sum() < 2 ** (bits - 1)  # mutant: no row of zeros
 
 
 @pytest.mark.parametrize("seed_kind", ["sequential", "random"])
@@ -169,23 +173,32 @@ def test_rows_matrices_and_maps_of_seeds_are_uniform(seed_kind, odds, generator)
     # Map and row together, since both come from one seed.
     joint = 64 * maps.map_of(seeds) + row
     assert odds.misfit(np.bincount(joint, minlength=256), np.full(256, 1 / 256)) < 1
-    assert odds.misfit(np.bincount(row | 1, minlength=64), even) > 1  # mutant: a stuck bit
+    # Mutants: a stuck bit, and a map that is two bits of the row.
+    assert odds.misfit(np.bincount(row | 1, minlength=64), even) > 1
+    shared = 64 * (row & 3) + row
+    assert odds.misfit(np.bincount(shared, minlength=256), np.full(256, 1 / 256)) > 1
 
 
-def test_masks_and_folds_are_fair(odds, generator):
+def test_masks_and_folds_are_fair(odds, generator, seed):
     keys = keys_of("sequential", generator, SEEDS)
-    maps = maps_of(8, size=0, maps=2)
+    maps = maps_of(8, salt=seed, size=0, maps=2)
     maps.bijective = False
-    for j in (0, 1):
-        chosen = np.full(len(keys), j)
-        assert odds.covers(int((maps.masks(keys, chosen) > 0).sum()), len(keys), 0.5)
-        codes = maps.codes(keys, chosen)
-        assert odds.misfit(np.bincount(codes, minlength=256), np.full(256, 1 / 256)) < 1
-    both = [maps.codes(keys, np.full(len(keys), j)) for j in (0, 1)]
-    assert odds.covers(int((both[0] == both[1]).sum()), len(keys), 1 / 256)
+    even = np.full(256, 1 / 256)
     masks = [maps.masks(keys, np.full(len(keys), j)) for j in (0, 1)]
+    folds = [maps.codes(keys, np.full(len(keys), j)) for j in (0, 1)]
+    for mask, fold in zip(masks, folds, strict=True):
+        assert odds.covers(int((mask > 0).sum()), len(keys), 0.5)
+        assert odds.misfit(np.bincount(fold, minlength=256), even) < 1
+        # Mutants: one mask in ten is forgotten, and a remainder by what is no power of two.
+        forgotten = np.where(keys % 10 == 0, 1, mask)
+        assert not odds.covers(int((forgotten > 0).sum()), len(keys), 0.5)
+        assert odds.misfit(np.bincount(fold % 240, minlength=256), even) > 1
     assert odds.covers(int((masks[0] == masks[1]).sum()), len(keys), 0.5)
+    assert odds.covers(int((folds[0] == folds[1]).sum()), len(keys), 1 / 256)
+    # Mutants: a second map that is the first, and one that is the first for one key in twenty.
     assert not odds.covers(int((masks[0] == masks[0]).sum()), len(keys), 0.5)
+    copied = np.where(keys % 20 == 0, folds[0], folds[1])
+    assert not odds.covers(int((folds[0] == copied).sum()), len(keys), 1 / 256)
 
 
 def ghosts(bits, salt, keys):

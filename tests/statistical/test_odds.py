@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 LAW = np.array([0.4, 0.3, 0.2, 0.05, 0.05])
 
@@ -9,8 +10,10 @@ LAW = np.array([0.4, 0.3, 0.2, 0.05, 0.05])
 def test_goodness_of_fit_keeps_its_false_alarm_rate(odds_at, generator):
     """At a rate of 5 %, at most 5 % of honest samples are refused (FALSE_ALARM 1e-9)."""
     five = odds_at(0.05)
-    alarms = sum(five.misfit(generator.multinomial(1000, LAW), LAW) > 1 for _ in range(2000))
-    assert alarms <= 0.05 * 2000 + 6.1 * np.sqrt(2000 * 0.05 * 0.95)
+    seen = np.array([five.misfit(generator.multinomial(1000, LAW), LAW) for _ in range(2000)])
+    most = stats.binom.isf(1e-9, 2000, 0.05)
+    assert (seen > 1).sum() <= most
+    assert (seen > 0.25).sum() > most  # mutant: a quarter of the limit
 
 
 @pytest.mark.parametrize(

@@ -192,9 +192,16 @@ def test_the_prediction_notices_a_payload_that_is_not_uniform(dataset, seed, mon
     assert result.mean("n_mse") > 3.22 * (1 + LIMIT * math.sqrt(2 / result.keys))
 
 
+def test_intervals_of_half_the_variance_are_noticed(dataset, seed, monkeypatch):
+    plain = RetrievalGf.variance
+    monkeypatch.setattr(RetrievalGf, "variance", lambda *case: plain(*case) / 2)
+    result = simulated(dataset, 1, seed, max_bytes=8)
+    assert result.mean("coverage95") < 0.95 - LIMIT * math.sqrt(0.05 * 0.95 / result.keys)
+
+
 @pytest.mark.parametrize("values", ["sets", "ratings"])
-def test_full_clients_err_as_the_moments_say(values, generator, rng_of):
-    """k = 100 items each, span-safe GF(16), epsilon 3: 57 bytes, about 0.44 to 0.45."""
+def test_full_clients_err_as_the_moments_say(values, generator, seed):
+    """k = 100 items each, span-safe GF(16), epsilon 3: 57 bytes, n·MSE 0.48 and 0.47."""
     clients, keys, k = 1500, 1000, 100
     items = np.argsort(generator.random((clients, keys)), axis=1)[:, :k]
     held = np.ones((clients, k)) if values == "sets" else generator.uniform(-1, 1, (clients, k))
@@ -202,19 +209,36 @@ def test_full_clients_err_as_the_moments_say(values, generator, rng_of):
         np.repeat(np.arange(clients), k), items.ravel().astype(np.uint64), held.ravel()
     )
     plan = plan_of("span-safe", 3.0, sparsity=k, universe=keys, clients=clients, symbol_bits=4)
-    mechanism = mechanism_of(plan)
     ids = np.arange(keys, dtype=np.uint64)
-    result = simulate(
-        plan, vectors, ids, true_means(vectors, ids), runs=1, seed=generator.integers(99)
-    )
-    channel, share = mechanism.channel, k / keys
-    louder = channel.present_moment - channel.absent_moment
-    expected = (
-        channel.absent_moment + share * np.abs(held).mean() * louder - share * (held**2).mean()
-    )
-    spread = expected * math.sqrt(2 / keys)
+    result = simulate(plan, vectors, ids, true_means(vectors, ids), runs=1, seed=seed)
     assert result.bytes == 57
-    assert abs(result.mean("n_mse") - expected) < LIMIT * spread
-    # What is stated errs on the wide side, by no more than what the values leave open.
-    stated = result.mean("predicted_n_var")
-    assert expected < stated < expected + share * (held**2).mean() + 0.02
+    size, square = k / keys * np.abs(held).mean(), k / keys * (held**2).mean()
+
+    def moment(channel):
+        """The mean square of what one report says about a key, over clients and keys."""
+        return channel.absent_moment + size * (channel.present_moment - channel.absent_moment)
+
+    def predicts(channel):
+        expected = moment(channel) - square
+        return abs(result.mean("n_mse") - expected) < LIMIT * expected * math.sqrt(2 / keys)
+
+    channel = mechanism_of(plan).channel
+    assert predicts(channel), result.mean("n_mse")
+    # Mutants: the moments of other budgets.
+    assert not predicts(span_safe_channel(4, 2.0))
+    assert not predicts(span_safe_channel(4, 4.0))
+
+    # What is stated is a mean square read from the reports, less mean². That errs on the wide
+    # side, by no more than mean v². A report says 0 or ±largest, so the mean over all reports
+    # and keys spreads like a share, times largest².
+    share = moment(channel) / channel.largest**2
+    spread = channel.largest**2 * math.sqrt(share * (1 - share) / (clients * keys))
+
+    def allowed(stated):
+        return moment(channel) - square < stated < moment(channel) + LIMIT * spread
+
+    stated, louder = result.mean("predicted_n_var"), moment(channel) - channel.absent_moment
+    assert allowed(stated), stated
+    # Mutants: that held items answer more loudly is forgotten, or counted twice.
+    assert not allowed(stated - louder)
+    assert not allowed(stated + louder)

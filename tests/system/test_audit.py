@@ -117,7 +117,7 @@ def test_a_lying_plan_is_caught(faintly, tmp_path):
     assert done.json["digest"] == lying.digest.hex()
     verdicts = {row["check"]: row["holds"] for row in done.json["findings"]}
     assert verdicts["statement"] is False
-    with pytest.raises(Exception, match="only keep"):
+    with pytest.raises(InvalidPlan, match="only keep"):
         mechanism_of(lying)
 
 

@@ -282,8 +282,11 @@ def test_a_cleared_ledger_starts_at_nothing(plan_of, path):
     """Documented: the ledger cannot know what it was never told."""
     client = Client(plan_of(), ledger=Ledger(path, {"event": 1}), policy=_any())
     client.report([1], epoch=1)
+    with pytest.raises(BudgetSpent):
+        client.report([1], epoch=2)
     path.unlink()
     client.report([1], epoch=2)
+    assert Ledger(path, {"event": 1}).spent("event") == Loss(Fraction(1))
 
 
 def _any():

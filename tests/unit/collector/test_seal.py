@@ -1,5 +1,7 @@
 """Segments, shuffling, snapshots, and a seal that fails half-way."""
 
+import sqlite3
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -54,7 +56,7 @@ def test_a_failed_commit_of_a_seal_leaves_the_counts(store, plan, batches, body_
         connection.execute(
             "CREATE TRIGGER refuse BEFORE DELETE ON inbox BEGIN SELECT RAISE(ABORT, 'no'); END"
         )
-    with pytest.raises(Exception, match="no"):
+    with pytest.raises(sqlite3.IntegrityError, match=r"^no$"):
         store.seal()
     status = store.status(plan.digest)
     assert (status.sealed, status.pending) == (0, 10)

@@ -44,23 +44,23 @@ def test_compiled_projections_equal_the_reference(groups):
 
 
 def test_compiled_kernels_check_before_they_touch_memory():
-    seeds, ids = np.zeros(2, np.uint64), np.zeros(3, np.uint64)
+    seeds, ids, codes = np.zeros(2, np.uint64), np.zeros(3, np.uint64), np.zeros(3, np.uint32)
     none = np.zeros(3, bool)
     offsets = np.array([0, 1, 3])
     for wrong in ([0, 1], [0, 1, 4], [1, 1, 3], [0, 4, 3]):
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match="offsets must"):
             compiled.project_prf(seeds, np.array(wrong), ids, none, 8)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="pair up"):
         compiled.project_prf(seeds, offsets, ids[:2], none, 8)
     for groups in (0, 8193):
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match="groups must"):
             compiled.project_prf(seeds, offsets, ids, none, groups)
     for bits in (0, 33):
-        with pytest.raises(TypeError):
-            compiled.project_linear(seeds, offsets, ids, none, groups=8, bits=bits)
-    with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match="bits must"):
+            compiled.project_linear(seeds, offsets, codes, none, groups=8, bits=bits)
+    with pytest.raises(TypeError, match="slots must have the rows"):
         compiled.read_slots(seeds, np.zeros((3, 2), np.uint32), ids, 1)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="word one byte"):
         compiled.read_slots(seeds, np.full((4, 2), 256, np.uint32), ids, 1)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="bins must fit"):
         compiled.read_slots(seeds, np.zeros((4, 2), np.uint32), ids, 0)

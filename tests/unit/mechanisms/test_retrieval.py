@@ -254,12 +254,13 @@ def test_kernels_refuse_what_does_not_fit():
     for case in bad:
         with pytest.raises(TypeError):
             compiled.solve_gf2(*case)
-    with pytest.raises(TypeError):
-        compiled.hash_words(np.zeros(2, np.uint64), np.zeros(3, np.uint64), 97, 1)
-    with pytest.raises(TypeError):
-        compiled.hash_words(np.zeros(2, np.uint64), np.zeros(2, np.uint64), 97, 257)
-    with pytest.raises(TypeError):
-        compiled.read_parity(np.zeros(2, np.uint64), np.zeros((3, 1), np.uint32), offsets)
+    two, three = np.zeros(2, np.uint64), np.zeros(3, np.uint64)
+    with pytest.raises(TypeError, match="pair up"):
+        compiled.hash_words(two, three, 97, 1)
+    with pytest.raises(TypeError, match="count must"):
+        compiled.hash_words(two, two, 97, 257)
+    with pytest.raises(TypeError, match="pair up"):
+        compiled.read_parity(two, np.zeros((3, 1), np.uint32), three)
 
 
 # The mechanism.

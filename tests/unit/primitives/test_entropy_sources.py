@@ -50,7 +50,10 @@ def test_secure_words_come_in_the_asked_number(count):
 
 @pytest.mark.parametrize("spare", [-1, 0, 1, len(entropy.ZEROS) // 4])
 def test_large_requests_do_not_repeat_themselves(spare):
-    """Parts that encrypted the same zeros under a counter that starts anew would be equal."""
+    """Parts that encrypted the same zeros under a counter that starts anew would be equal.
+
+    By chance one pair of all these words is equal, and ten are not once in 10^50 times.
+    """
     part = len(entropy.ZEROS) // 4
     first = entropy.secure().words(2 * part + spare)
     assert len(first) == 2 * part + spare

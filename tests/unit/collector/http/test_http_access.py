@@ -196,6 +196,8 @@ def test_a_page_of_the_same_address_may_call():
 )
 def test_this_machines_names_are_served(host):
     Pages(()).check("GET", host.encode(), None, local=True)
+    with pytest.raises(Problem, match="this machine's own names"):
+        Pages(()).check("GET", b"not-" + host.encode(), None, local=True)
 
 
 @pytest.mark.parametrize("host", ["", "evil.example", "evil.example:80", "localhost.evil.example"])
