@@ -55,9 +55,7 @@ def serve(
         from faintly.collector.serve import serve as run
         from faintly.collector.settings import read_settings
     except ImportError as error:
-        raise MissingDependency(
-            f"the collector needs {error.name}: pip install 'faintly[server]'"
-        ) from None
+        raise MissingDependency.of(f"the collector needs {error.name}", "server") from None
 
     settings = read_settings(
         config,
