@@ -69,7 +69,7 @@ bench: $(VENV)/dev.stamp peers ## every benchmark beside every peer; results, pl
 		$(BIN)/python benchmarks/$$name.py --json benchmarks/results/$$name.json || exit 1; \
 	done
 	@$(BIN)/python benchmarks/scaling.py --json benchmarks/results/scaling.json \
-		--plot benchmarks/results/cost
+		--plot docs/explanation/cost.svg
 	@$(BIN)/python scripts/bench_readme.py
 
 peers: .venv-peers/peers.stamp ## the environment of the libraries that we compare with

@@ -1,6 +1,6 @@
 """The cost of decoding every key, against reports, keys and items a client; and its plot.
 
-python benchmarks/scaling.py [--json FILE] [--plot STEM]      peers only after `make peers`
+python benchmarks/scaling.py [--json FILE] [--plot FILE]      peers only after `make peers`
 
 Whatever would take too long runs on a subset of the keys (peers: of reports and keys) and is
 scaled linearly; such points are hollow. Local hashing has no vectors: against n and d a client
@@ -126,8 +126,8 @@ def show(measured: list[dict[str, Any]]) -> None:
             print("".join(shown))
 
 
-def draw(made: dict[str, Any], stem: Path) -> None:
-    """Save the plot as STEM.svg and STEM.png."""
+def draw(made: dict[str, Any], path: Path) -> None:
+    """Save the plot as SVG."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -160,14 +160,13 @@ def draw(made: dict[str, Any], stem: Path) -> None:
     ]
     hollow = Line2D([], [], color="0.4", marker="o", mfc="white", ls="", label="hollow: scaled")
     figure.legend(handles=[*handles, hollow], loc="outside right center", frameon=False)
-    figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
-    figure.savefig(stem.with_suffix(".png"), dpi=150)
+    figure.savefig(path, format="svg", metadata={"Date": None})
 
 
 def main() -> int:
     """Measure the points, print them, save and plot them."""
     parser = options("Scaling")
-    parser.add_argument("--plot", type=Path, metavar="STEM", help="save STEM.svg and STEM.png")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="save the plot as SVG")
     given = parser.parse_args()
     with one_core():
         pair, versions = peer_seconds()

@@ -25,6 +25,7 @@ Programming mistakes stay `TypeError` and `AssertionError`.
 """
 
 from enum import StrEnum
+from typing import Self
 
 
 class FaintlyError(Exception):
@@ -102,6 +103,12 @@ class FolderDamaged(FaintlyError):
 
 class MissingDependency(FaintlyError):
     """An optional package is needed; the message says which extra installs it."""
+
+    @classmethod
+    def of(cls, need: str, extra: str) -> Self:
+        """Return the error of a need, such as "plots need matplotlib", that an extra fills."""
+        how = f"in a clone: pip install '.[{extra}]'"
+        return cls(f"{need}; install faintly with the extra {extra} ({how})")
 
 
 class Reject(StrEnum):

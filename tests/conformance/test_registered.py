@@ -2,15 +2,19 @@
 
 For each mechanism, every unit and decoding that it can serve gives a plan, and the plan's
 miniatures are enumerated. A mechanism that serves nothing, or offers no miniature, fails.
+So does one without its proof note, or whose guarantee names a theorem that no note states.
 """
 
+import inspect
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from faintly.errors import FaintlyError
-from faintly.mechanisms import checks, mechanism_names, mechanism_of
+from faintly.mechanisms import checks, mechanism_class, mechanism_names, mechanism_of
 from faintly.planner import make_plan
 
 COMMON = {"clients": 4, "universe": 8, "failure": 0.5, "salt": bytes(range(16))}
@@ -57,6 +61,25 @@ def test_every_mechanism_serves_something_and_passes_the_suite(name):
             # The suite has enumerated every pair; only a pair with a name of its own is left.
             if case.pair is not None:
                 assert checks.check_case(case).holds, (mechanism.plan.unit, case)
+
+
+def states(notes, theorem):
+    """Return whether the note that a guarantee names states that theorem, in bold."""
+    note, number = re.match(r"(\w+\.proof\.md), (Theorem \d+)\b", theorem).groups()
+    return note in notes and re.search(rf"^\*\*{number}\b", notes[note], re.MULTILINE) is not None
+
+
+@pytest.mark.parametrize("name", mechanism_names())
+def test_every_mechanism_has_its_proof_note_beside_it(name):
+    code = Path(inspect.getfile(mechanism_class(name)))
+    assert code.with_suffix(".proof.md").is_file()
+    # A baseline may rest on the theorem of the mechanism that it varies.
+    found = [*code.parent.glob("*.proof.md"), *code.parent.parent.glob("*.proof.md")]
+    notes = {note.name: note.read_text(encoding="utf-8") for note in found}
+    for mechanism in served(name):
+        theorem = mechanism.guarantee().theorem
+        assert states(notes, theorem), theorem
+        assert not states(notes, re.sub(r"Theorem \d+", "Theorem 99", theorem))  # a mutant
 
 
 @pytest.mark.parametrize("case", SMALL, ids=str)

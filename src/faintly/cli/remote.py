@@ -42,9 +42,7 @@ def server_extra() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise MissingDependency(
-            f"the collector needs {error.name}: pip install 'faintly[server]'"
-        ) from None
+        raise MissingDependency.of(f"the collector needs {error.name}", "server") from None
 
 
 def read_secret(path: Path | None) -> str | None:

@@ -157,5 +157,5 @@ class Estimates:
         try:
             import pyarrow
         except ImportError:
-            raise MissingDependency("to_arrow needs pyarrow: pip install 'faintly[eval]'") from None
+            raise MissingDependency.of("to_arrow needs pyarrow", "eval") from None
         return pyarrow.table(self.columns())

@@ -24,7 +24,7 @@ def load(module: str, reason: str) -> Any:
         return import_module(module)
     except ImportError:
         package = module.partition(".")[0]
-        raise MissingDependency(f"{reason} needs {package}: pip install 'faintly[eval]'") from None
+        raise MissingDependency.of(f"{reason} needs {package}", "eval") from None
 
 
 def records_from_columns(clients: Any, keys: Any, values: Any | None, source: Source) -> Records:

@@ -16,7 +16,7 @@ def draw_chart(story: Story, path: Path) -> None:
     try:
         import matplotlib as mpl
     except ImportError:
-        raise MissingDependency("the chart needs matplotlib: pip install 'faintly[eval]'") from None
+        raise MissingDependency.of("the chart needs matplotlib", "eval") from None
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 

@@ -30,7 +30,7 @@ def draw(ranking: Ranking, path: Path) -> None:
     try:
         import matplotlib as mpl
     except ImportError:
-        raise MissingDependency("plots need matplotlib: pip install 'faintly[eval]'") from None
+        raise MissingDependency.of("plots need matplotlib", "eval") from None
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 

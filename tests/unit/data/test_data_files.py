@@ -271,7 +271,7 @@ def test_text_that_is_not_utf8_is_named_by_line(tmp_path, name):
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(MissingDependency, match=r"pip install 'faintly\[eval\]'"):
+    with pytest.raises(MissingDependency, match=r"extra eval .*pip install '\.\[eval\]'"):
         read_records(write(tmp_path / "x.parquet", ""))
 
 
