@@ -109,7 +109,7 @@ def _blank(salt: str, size: tuple[float, float]) -> Any:
     try:
         import matplotlib as mpl
     except ImportError:
-        raise MissingDependency("figures need matplotlib: pip install 'faintly[eval]'") from None
+        raise MissingDependency.of("figures need matplotlib", "eval") from None
     from matplotlib.figure import Figure
 
     # Letters as shapes look the same everywhere, and a salt keeps ids of several figures apart.
