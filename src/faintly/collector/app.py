@@ -58,7 +58,8 @@ class Collector:
 
 def build(store: Store, settings: Settings) -> Collector:
     """Return the collector of an open store."""
-    access, pages, traffic = Access(store), Pages(settings.cors), Traffic()
+    guarded = settings.exposed and not settings.allow_anyone
+    access, pages, traffic = Access(store, guarded=guarded), Pages(settings.cors), Traffic()
     local = not settings.exposed and not settings.allow_anyone
     ingest = Ingest(store, access, pages, traffic, body_bytes=settings.body_bytes, local=local)
     metrics = Metrics(traffic, lambda: store_metrics(store, ingest))
