@@ -34,7 +34,8 @@ JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 MOST_LISTED = 2**24  # keys of a universe that a top list looks through; some half a gigabyte
 COMPUTING = 4  # answers made at a time: more would not be sooner, and each takes memory
-MOST_SHOWN = 200  # characters of a key that an error repeats
+MOST_CELLS = 100_000  # keys times epochs of a history: as many rows as an answer has otherwise
+MOST_HISTORY_BYTES = 32 << 20  # those rows take some 20 MiB, unless their keys are long
 EpochChoice = int | Literal["all"] | None
 
 
@@ -87,12 +88,18 @@ def _finite(value: Any) -> Any:
     return value
 
 
+def compute_slots() -> threading.BoundedSemaphore:
+    """Return what lets so many answers at a time be made."""
+    return threading.BoundedSemaphore(COMPUTING)
+
+
 class Answers:
     """Answers questions from the store's readers."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, slots: threading.BoundedSemaphore | None = None) -> None:
+        """Answer from a store; `slots` are shared with whatever else computes."""
         self._store = store
-        self._slots = threading.BoundedSemaphore(COMPUTING)
+        self._slots = compute_slots() if slots is None else slots
 
     def estimates(self, asked: Asked, keys: Sequence[Key]) -> Answered:
         """Return the estimates of keys."""
@@ -138,19 +145,34 @@ class Answers:
         """Return the estimates of keys in every epoch that has some."""
         asked.media([JSON])
         epochs = self._with_answers(asked.digest)
+        if len(epochs) * len(keys) > MOST_CELLS:
+            raise Problem(
+                INVALID,
+                f"{len(keys):,} keys in {len(epochs):,} epochs are more than {MOST_CELLS:,} rows",
+                "Ask for fewer keys at a time, or for single epochs with estimates.",
+            )
         versions = [self._store.version(asked.digest, epoch) for epoch in epochs]
         pending = [self._pending(asked.digest, epoch) for epoch in epochs]
         etag = _tag("history", asked.level, len(epochs), *epochs, *versions, *pending, *keys)
         if _known(asked, etag):
             return Answered(etag, JSON, None)
-        rows = [self._estimated(asked, epoch, keys) for epoch in epochs]
-        document = {"collection": asked.digest.hex(), "epochs": rows}
-        return Answered(etag, JSON, encode(document))
+        body = bytearray(b'{"collection":"%s","epochs":[' % asked.digest.hex().encode())
+        with self._slots:
+            for number, epoch in enumerate(epochs):
+                body += b"," * (number > 0) + self._estimated(asked, epoch, keys)
+                if len(body) > MOST_HISTORY_BYTES:
+                    raise Problem(
+                        INVALID,
+                        "the answer would be too long, since every epoch repeats the keys",
+                        "Ask for fewer or shorter keys.",
+                    )
+        body += b"]}"
+        return Answered(etag, JSON, bytes(body))
 
-    def _estimated(self, asked: Asked, epoch: int, keys: Sequence[Key]) -> dict[str, Any]:
-        """Return the row of an epoch; its reader is let go, since epochs may be many."""
+    def _estimated(self, asked: Asked, epoch: int, keys: Sequence[Key]) -> bytes:
+        """Return the row of an epoch; all else about it is let go, since epochs may be many."""
         reader, about, _ = self._reader(Asked(asked.digest, epoch, asked.level), [])
-        return estimate_document(_asking(reader, keys)) | about
+        return encode(estimate_document(_asking(reader, keys)) | about)
 
     def _pending(self, digest: bytes, epoch: int | Literal["all"]) -> int:
         epochs = self._store.collection(digest).epochs
@@ -202,12 +224,11 @@ class Answers:
 
 def refused(error: InvalidInput) -> Problem:
     """Return the problem of a question that the engine refuses."""
-    text = str(error)
     if isinstance(error, UnknownKey):
-        # What a key is may be long; where it stands is at the end of the message.
-        short = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]} … {text[-60:]}"
-        return Problem(UNKNOWN_KEY, short)
-    return Problem(INVALID, text)
+        # The engine shows the key, whatever it holds, and says last where it stands.
+        place = str(error).rpartition(" at position ")[2]
+        return Problem(UNKNOWN_KEY, f"the key at position {place}")
+    return Problem(INVALID, str(error))
 
 
 def _asking(reader: Reader, keys: Sequence[Key]) -> Estimates:

@@ -20,6 +20,8 @@ from faintly.collector.store import Store
 from faintly.core import Plan
 from faintly.errors import InvalidPlan
 
+MOST_SHOWN = 300  # characters of what is wrong with a plan, which may quote it
+
 
 def status_document(store: Store, collection: Collection) -> dict[str, Any]:
     """Return a collection and what is stored of it."""
@@ -135,4 +137,4 @@ def _plan_of(document: dict[str, Any]) -> Plan:
     try:
         return Plan.from_json(json.dumps(document))
     except InvalidPlan as error:
-        raise Problem(BAD_PLAN, str(error)) from None
+        raise Problem(BAD_PLAN, str(error)[:MOST_SHOWN]) from None

@@ -1,13 +1,14 @@
 """What the files of routes share: who may call, what may be refused, how answers leave."""
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, Response, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from faintly.collector.access import Access
-from faintly.collector.answers import JSON, Answered, encode
+from faintly.collector.answers import JSON, Answered, compute_slots, encode
 from faintly.collector.ingest import Ingest
 from faintly.collector.metrics import Metrics
 from faintly.collector.models import Refusal
@@ -54,6 +55,7 @@ class Service:
     access: Access
     ingest: Ingest
     metrics: Metrics
+    slots: threading.BoundedSemaphore = field(default_factory=compute_slots)
 
 
 def need(service: Service, role: str) -> Any:

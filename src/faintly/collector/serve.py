@@ -22,6 +22,8 @@ from faintly.errors import InvalidInput
 
 HEAD_BYTES = 65_536  # of a request's line and headers, or of what follows its body
 ARRIVE_S = 60.0  # how long a request may take to arrive, and a connection to send its first
+STALL_S = 60.0  # how often it is looked whether an answer is read
+STALL_BYTES = 1 << 20  # of it that must have left since; a slow line takes ten times as many
 DRAIN_S = 30  # how long requests under way may take once the collector is told to stop
 KEEP_ALIVE_S = 20
 BACKLOG = 2048
@@ -33,6 +35,7 @@ class Protocol(HttpToolsProtocol):
     _head = 0  # bytes since headers were complete or a part of a body came
     _arriving = False  # a request began and is not complete
     _timer: asyncio.TimerHandle | None = None
+    _guard: asyncio.TimerHandle | None = None  # runs while an answer waits to be read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request, but not for ever."""
@@ -42,7 +45,31 @@ class Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
         self._stop_timer()
+        self._stop_guard()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Begin to look whether the answer is read."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Stop looking: it was."""
+        self._stop_guard()
+        super().resume_writing()
+
+    def _watch(self, before: int | None = None) -> None:
+        """Cut off who lets an answer lie in memory, where less than it should has left."""
+        left = self.transport.get_write_buffer_size()
+        if before is not None and left > before - STALL_BYTES:
+            self.transport.abort()
+            return
+        self._guard = self.loop.call_later(STALL_S, self._watch, left)
+
+    def _stop_guard(self) -> None:
+        if self._guard is not None:
+            self._guard.cancel()
+            self._guard = None
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, unless headers never end or the rest of a request does not come."""

@@ -140,16 +140,35 @@ def test_hostile_keys_come_back_escaped(web, open_plan, body_of):
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_hostile_keys_in_errors_are_escaped_and_short(web, address, refused):
-    for key in HOSTILE:
-        told = web("POST", f"{address}/estimates", json={"keys": [1, key]})
-        assert "position 1" in refused(told, 422, "UNKNOWN_KEY")["message"]
-    told = web("POST", f"{address}/estimates", json={"keys": ["k" * 50_000]})
-    assert len(refused(told, 422, "UNKNOWN_KEY")["message"]) < 300
-    raw = b'{"keys": ["\\ud800"]}'
+def test_errors_name_positions_and_never_what_was_asked(web, address, refused):
+    secret = "alice@example.org at position 7"
+    for key in [*HOSTILE, secret, "k" * 50_000]:
+        for path, name in (("estimates", "keys"), ("history", "keys"), ("top", "candidates")):
+            told = web("POST", f"{address}/{path}", json={name: [1, key]})
+            document = refused(told, 422, "UNKNOWN_KEY")
+            assert document["message"].startswith("the key at position 1 is not"), path
+            assert key not in document["message"]
+    outside = refused(web("POST", f"{address}/estimates", json={"keys": [4711]}), 422, "UNKNOWN_KEY")
+    assert outside["message"] == "the key at position 0 is outside 0..63"
+
+
+def test_an_unknown_field_is_not_repeated(web, address, refused):
+    asked = {"keys": [1], "my secret disease": 1}
+    told = refused(web("POST", f"{address}/estimates", json=asked), 422, "INVALID")
+    assert told["message"] == "body: it has a field that is not known here"
+    assert "Content-Type" not in told["hint"]
+    missing = refused(web("POST", f"{address}/estimates", json={"level": 0.5}), 422, "INVALID")
+    assert missing["message"] == "body.keys: Field required"
+
+
+@pytest.mark.parametrize("raw", [b'"\\ud800"', b"1.5", b"-1", b"true", b'"' + b"k" * 65_537 + b'"'])
+def test_what_is_no_key_is_told_the_rule_of_keys(web, address, refused, raw):
     headers = {"content-type": "application/json"}
-    told = web("POST", f"{address}/estimates", content=raw, headers=headers)
-    assert refused(told, 422, "INVALID")
+    for path, name in (("estimates", b"keys"), ("top", b"candidates")):
+        body = b'{"%s": [1, %s]}' % (name, raw)
+        answer = web("POST", f"{address}/{path}", content=body, headers=headers)
+        message = refused(answer, 422, "INVALID")["message"]
+        assert message.startswith(f"body.{name.decode()}.1: a key is an integer")
 
 
 def test_mixed_keys_have_no_arrow_column(web, open_plan, body_of, refused):

@@ -82,6 +82,13 @@ def test_bad_plans_are_refused(web, plan, refused, change):
     assert web.store.collections() == []
 
 
+def test_what_is_wrong_with_a_plan_is_told_briefly(web, plan, refused):
+    document = plan.document() | {"x" * 100_000: 1}
+    told = refused(web("POST", "/v1/collections", json={"plan": document}), 422, "BAD_PLAN")
+    assert told["message"].startswith("plan has an unknown field 'x")
+    assert len(told["message"]) <= 300
+
+
 @pytest.mark.parametrize(
     ("content", "status", "code"),
     [
