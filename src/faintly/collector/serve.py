@@ -1,6 +1,7 @@
 """The process: one folder, one socket, uvicorn; a signal seals everything and ends it with 0."""
 
 import asyncio
+import contextlib
 import errno
 import signal
 import socket
@@ -27,6 +28,7 @@ STALL_BYTES = 1 << 20  # of it that must have left since; a slow line takes ten 
 DRAIN_S = 30  # how long requests under way may take once the collector is told to stop
 KEEP_ALIVE_S = 20
 BACKLOG = 2048
+NOT_HTTP = "Invalid HTTP request received."
 
 
 class Protocol(HttpToolsProtocol):
@@ -74,11 +76,47 @@ class Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Take bytes, unless headers never end or the rest of a request does not come."""
         self._head += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._feed(data)
         if self._head > HEAD_BYTES:
             self.send_400_response("the headers are too large")
         elif self._arriving and self._timer is None:
             self._timer = self.loop.call_later(ARRIVE_S, self.transport.close)
+
+    def _feed(self, data: bytes) -> None:
+        rest = memoryview(data)
+        try:
+            while rest:
+                try:
+                    self.parser.feed_data(rest)
+                    return
+                except httptools.HttpParserUpgrade as wish:
+                    rest = rest[wish.args[0] :]
+                    self._begin_anew()
+        except httptools.HttpParserError:
+            self.logger.warning(NOT_HTTP)
+            self.send_400_response(NOT_HTTP)
+
+    def _begin_anew(self) -> None:
+        """Serve a request that asks for another protocol as if it did not, which HTTP allows.
+
+        Some clients ask for HTTP/2 with every request. The parser takes what follows the headers
+        for the other protocol's, so another parser is given them without the wish.
+        """
+        line = b"%s %s HTTP/%s\r\n" % (
+            self.parser.get_method(),
+            self.url,
+            self.parser.get_http_version().encode("ascii"),
+        )
+        kept = [b"%s: %s\r\n" % each for each in self.headers if each[0] != b"upgrade"]
+        self.parser = httptools.HttpRequestParser(self)
+        with contextlib.suppress(AttributeError):  # before httptools 0.6.3
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+        self.parser.feed_data(b"".join([line, *kept, b"\r\n"]))
+
+    def _wishes(self) -> bool:
+        """Return whether the request asks for another protocol; CONNECT has no other form."""
+        return self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
 
     def on_message_begin(self) -> None:
         """Begin to wait."""
@@ -92,6 +130,8 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Stop waiting."""
+        if self._wishes():
+            return
         self._head, self._arriving = 0, False
         self._stop_timer()
         super().on_message_complete()
@@ -104,6 +144,8 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Stop counting; refuse an address that cannot be read."""
         self._head = 0
+        if self._wishes():
+            return
         try:
             super().on_headers_complete()
         except (httptools.HttpParserInvalidURLError, UnicodeDecodeError, AttributeError):

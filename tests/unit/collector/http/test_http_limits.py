@@ -293,6 +293,49 @@ def test_who_is_quick_is_answered_and_kept(web, address, plan, body_of, monkeypa
     assert got.count(b"HTTP/1.1 200") == 2
 
 
+WISH = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+
+
+@pytest.mark.parametrize(
+    "wish", [WISH, b"Upgrade: websocket\r\nConnection: Upgrade\r\n"], ids=["h2c", "websocket"]
+)
+@pytest.mark.parametrize("cut", [0, 20, 100, -3])
+def test_a_wish_for_another_protocol_costs_no_report(web, address, plan, body_of, wish, cut):
+    body = body_of(plan, 3)
+    one = head_of(address) + wish + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    two = head_of(address) + wish + b"Transfer-Encoding: chunked\r\n\r\n" + chunks
+    last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + wish
+    last += b"Connection: close\r\n\r\n"
+    whole = one + two + last
+    got = asyncio.run(answered_to(web.collector, [whole[:cut], whole[cut:]]))
+    assert got.count(b"HTTP/1.1 200") == 3, got
+    assert got.count(b'{"status":"counted","reports":3}') == 2
+    assert got.count(b'{"status":"alive"}') == 1
+    assert web.store.status(plan.digest).pending == 6
+
+
+def test_many_wishes_at_once_are_all_ignored(web):
+    one = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + WISH + b"\r\n"
+    last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    got = asyncio.run(answered_to(web.collector, [one * 1500 + last]))
+    assert got.count(b'{"status":"alive"}') == 1501
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n",
+        b"CONNECT example.org:443 HTTP/1.1\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ],
+)
+def test_what_is_only_another_protocol_is_refused(web, request_):
+    got = asyncio.run(answered_to(web.collector, [request_]))
+    assert got.startswith(b"HTTP/1.1 400")
+    assert got.count(b"HTTP/1.1 ") == 1
+
+
 def test_trailers_without_end_are_cut_off(web, address):
     begin = head_of(address) + b"Transfer-Encoding: chunked\r\n\r\n3\r\nxxx\r\n0\r\n"
     lines = [b"x: " + b"y" * 40_000 + b"\r\n"] * 2
