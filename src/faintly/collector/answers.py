@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import math
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from faintly.collector.problems import (
     BAD_REQUEST,
     INVALID,
     NOT_ACCEPTABLE,
+    UNKNOWN_EPOCH,
     UNKNOWN_KEY,
     Problem,
 )
@@ -36,6 +38,7 @@ MOST_LISTED = 2**24  # keys of a universe that a top list looks through; some ha
 COMPUTING = 4  # answers made at a time: more would not be sooner, and each takes memory
 MOST_CELLS = 100_000  # keys times epochs of a history: as many rows as an answer has otherwise
 MOST_HISTORY_BYTES = 32 << 20  # those rows take some 20 MiB, unless their keys are long
+WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")  # of a media type, as HTTP writes it
 EpochChoice = int | Literal["all"] | None
 
 
@@ -59,14 +62,27 @@ class Asked:
     known: str = ""  # the header If-None-Match
 
     def media(self, offered: Sequence[str]) -> str:
-        """Return the first of the offered media types that the asker takes."""
-        wanted = [part.partition(";")[0].strip().lower() for part in self.accept.split(",")]
-        for name in wanted:
-            if name in {"*/*", "application/*", ""}:
-                return offered[0]
-            if name in offered:
-                return name
+        """Return the offered media type that the asker likes most, or names first."""
+        wanted = _wanted(self.accept)
+
+        def wish(media: str) -> tuple[float, int]:
+            ranges = (media, media.partition("/")[0] + "/*", "*/*")
+            return next((wanted[each] for each in ranges if each in wanted), (0.0, 0))
+
+        best = max(offered, key=wish)
+        if wish(best)[0] > 0:
+            return best
         raise Problem(NOT_ACCEPTABLE, f"the answer is {' or '.join(offered)}")
+
+
+def _wanted(accept: str) -> dict[str, tuple[float, int]]:
+    """Return how much each media type of a header is wanted: by its weight, then by its place."""
+    made = {}
+    for place, part in enumerate(accept.split(",")):
+        name, *parameters = (each.strip().lower() for each in part.split(";"))
+        weights = [each[2:] for each in parameters if WEIGHT.fullmatch(each)]
+        made[name or "*/*"] = float(weights[0]) if weights else 1.0, -place
+    return made
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
@@ -176,8 +192,11 @@ class Answers:
 
     def _pending(self, digest: bytes, epoch: int | Literal["all"]) -> int:
         epochs = self._store.collection(digest).epochs
-        chosen = list(epochs.values()) if epoch == "all" else [epochs[epoch]]
-        return sum(each.pending for each in chosen)
+        if epoch == "all":
+            return sum(each.pending for each in list(epochs.values()))
+        if epoch not in epochs:  # the collection was deleted and made anew meanwhile
+            raise Problem(UNKNOWN_EPOCH, f"the collection has no epoch {epoch}")
+        return epochs[epoch].pending
 
     def _tabular(
         self, asked: Asked, parameters: Sequence[Any], compute: Callable[[Reader], Any]

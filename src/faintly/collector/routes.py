@@ -41,7 +41,7 @@ EpochQuery = Annotated[
     str | None,
     Query(
         alias="epoch",
-        pattern="^(all|[0-9]{1,15})$",
+        pattern="^(all|[0-9]{1,16})$",
         description="An epoch, or all; without it the latest with answers.",
     ),
 ]

@@ -98,6 +98,54 @@ def test_json_is_what_most_get(web, address, accept):
     assert answer.headers["content-type"] == "application/json"
 
 
+@pytest.mark.parametrize(
+    ("accept", "media"),
+    [
+        (f"{ARROW}, application/json", ARROW),
+        (f"application/json, {ARROW}", "application/json"),
+        (f"application/json;q=0.5, {ARROW}", ARROW),
+        (f"application/json; q=0.5, {ARROW};q=0.4", "application/json"),
+        ("application/json;q=0, */*", ARROW),
+        ("application/json;q=0, application/*;q=0.1", ARROW),
+        (f"*/*, {ARROW};q=0", "application/json"),
+        (f"*/*;q=0.1, {ARROW};Q=0.2", ARROW),
+        ("application/json;q=odd", "application/json"),
+        ("", "application/json"),
+        ("application/json;q=0", None),
+        ("application/json;q=0.000, text/html", None),
+        ("*/*;q=0", None),
+    ],
+)
+def test_a_weight_is_honoured(web, address, refused, accept, media):
+    answer = web("POST", f"{address}/estimates", json={"keys": [1]}, headers={"accept": accept})
+    if media is None:
+        refused(answer, 406, "NOT_ACCEPTABLE")
+    else:
+        assert answer.headers["content-type"] == media
+
+
+def test_an_epoch_that_went_away_meanwhile_is_unknown(web, address, plan, refused, monkeypatch):
+    reader_of = web.store.reader
+
+    def made_anew(*arguments):
+        found = reader_of(*arguments)
+        web.store.delete(plan.digest)
+        web.store.create(plan, epochs=[0])
+        return found
+
+    monkeypatch.setattr(web.store, "reader", made_anew)
+    told = web("POST", f"{address}/estimates", json={"keys": [1], "epoch": 4})
+    refused(told, 404, "UNKNOWN_EPOCH")
+
+
+def test_every_epoch_can_be_asked_about(web, plan, body_of):
+    last = 2**53 - 1
+    address = web.create(plan, epochs=[last])
+    web.send(plan, body_of(plan, 5), params={"epoch": last})
+    web.store.seal()
+    assert web("GET", f"{address}/top?epoch={last}").json()["epoch"] == last
+
+
 def test_other_forms_are_not_acceptable(web, address, refused):
     for path in ("top", "noise-floor"):
         html = web("GET", f"{address}/{path}", headers={"accept": "text/html"})
@@ -148,7 +196,9 @@ def test_errors_name_positions_and_never_what_was_asked(web, address, refused):
             document = refused(told, 422, "UNKNOWN_KEY")
             assert document["message"].startswith("the key at position 1 is not"), path
             assert key not in document["message"]
-    outside = refused(web("POST", f"{address}/estimates", json={"keys": [4711]}), 422, "UNKNOWN_KEY")
+    outside = refused(
+        web("POST", f"{address}/estimates", json={"keys": [4711]}), 422, "UNKNOWN_KEY"
+    )
     assert outside["message"] == "the key at position 0 is outside 0..63"
 
 

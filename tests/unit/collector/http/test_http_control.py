@@ -149,6 +149,30 @@ def test_errors_of_the_framework_have_the_same_shape(web, refused, method, path,
         assert told.headers["allow"]
 
 
+@pytest.mark.parametrize("epoch", ["1.0", "+1", "%201", "1_0", "-1", "1e3", "%D9%A1", "9" * 5000])
+def test_an_epoch_is_written_in_digits(web, plan, refused, epoch):
+    address = web.create(plan)
+    told = web("PUT", f"{address}/epochs/{epoch}", json={"state": "open"})
+    refused(told, 422, "INVALID")
+    assert [each["epoch"] for each in web("GET", address).json()["epochs"]] == [0]
+
+
+def test_head_is_get_without_the_body(web, plan, body_of):
+    address = web.create(plan)
+    web.send(plan, body_of(plan, 5))
+    web.store.seal()
+    for path in ("/healthz", "/readyz", "/docs", address, f"{address}/plan", f"{address}/sketch"):
+        whole, head = web("GET", path), web("HEAD", path)
+        assert (head.status_code, head.content) == (200, b""), path
+        assert head.headers == whole.headers
+    assert web("HEAD", f"{address}/seal").status_code == 405
+    assert web("HEAD", "/nothing").status_code == 404
+    web.store.add_credential("read", "r")
+    assert web("HEAD", address).status_code == 401
+    key = ("/v1/collections/{digest}", "HEAD", 200)
+    assert web.collector.ingest._traffic.requests[key] == 1
+
+
 def test_the_documentation_names_every_address(web):
     document = web("GET", "/openapi.json").json()
     assert "/v1/collections/{digest}/reports" in document["paths"]
