@@ -68,7 +68,7 @@ def build(store: Store, settings: Settings) -> Collector:
     local = not settings.exposed and not settings.allow_anyone
     ingest = Ingest(store, access, pages, traffic, body_bytes=settings.body_bytes, local=local)
     metrics = Metrics(traffic, lambda: store_metrics(store, ingest))
-    control = control_plane(Service(store, access, ingest, metrics))
+    control = control_plane(Service(store, access, ingest, metrics, settings.table_bytes))
     front = Front(
         ingest,
         control,

@@ -55,6 +55,7 @@ class Service:
     access: Access
     ingest: Ingest
     metrics: Metrics
+    table_bytes: int  # of the largest plan that a new collection may have
     slots: threading.BoundedSemaphore = field(default_factory=compute_slots)
 
 

@@ -3,11 +3,14 @@
 import base64
 import hashlib
 import json
+import math
 import re
 
 import pytest
 
+from faintly.bench import samples
 from faintly.core import Plan
+from faintly.mechanisms import mechanism_of
 
 
 def test_a_collection_lives_and_dies(web, plan, body_of, refused):
@@ -80,6 +83,34 @@ def test_bad_plans_are_refused(web, plan, refused, change):
     document = plan.document() | change
     refused(web("POST", "/v1/collections", json={"plan": document}), 422, "BAD_PLAN")
     assert web.store.collections() == []
+
+
+def test_a_plan_larger_than_the_collector_allows_is_refused(make_web, plan, open_plan, refused):
+    cells = math.prod(mechanism_of(plan).table_shape)
+    web = make_web(table_bytes=4 * max(cells, 256))
+    assert 4 * math.prod(mechanism_of(open_plan).table_shape) > 4 * max(cells, 256)
+    told = web("POST", "/v1/collections", json={"plan": open_plan.document()})
+    document = refused(told, 422, "BAD_PLAN")
+    assert "bytes" in document["message"]
+    assert "table_bytes" in document["hint"]
+    direct = samples.retrieval_plan(1000, 64, 8, "direct")
+    web.create(direct)
+    web.create(plan)
+
+
+def test_a_large_plan_that_is_there_already_is_found(make_web, open_plan):
+    web = make_web(table_bytes=1024)
+    web.store.create(open_plan)
+    again = web("POST", "/v1/collections", json={"plan": open_plan.document()})
+    assert again.status_code == 200
+
+
+def test_a_plan_of_gibibytes_is_refused_unless_told(web, plan, refused):
+    document = plan.document()
+    document["hashing"] |= {"bits": 30}
+    document["parameters"] |= {"bits": 31}
+    told = refused(web("POST", "/v1/collections", json={"plan": document}), 422, "BAD_PLAN")
+    assert f"{4 << 30:,}" in told["message"]
 
 
 def test_what_is_wrong_with_a_plan_is_told_briefly(web, plan, refused):
