@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from faintly import make_plan
 from faintly.bench import samples
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
@@ -105,10 +106,18 @@ def test_a_large_plan_that_is_there_already_is_found(make_web, open_plan):
     assert again.status_code == 200
 
 
-def test_a_plan_of_gibibytes_is_refused_unless_told(web, plan, refused):
-    document = plan.document()
-    document["hashing"] |= {"bits": 30}
-    document["parameters"] |= {"bits": 31}
+def test_a_plan_of_gibibytes_is_refused_unless_told(web, refused):
+    large = make_plan(
+        protect="event",
+        epsilon=1.0,
+        sparsity=8,
+        clients=1000,
+        universe=2**30,
+        mechanism="signed-binning",
+        family="linear",
+        decode="table",
+    )
+    document = large.document()
     told = refused(web("POST", "/v1/collections", json={"plan": document}), 422, "BAD_PLAN")
     assert f"{4 << 30:,}" in told["message"]
 
