@@ -36,6 +36,7 @@ class Protocol(HttpToolsProtocol):
 
     _head = 0  # bytes since headers were complete or a part of a body came
     _arriving = False  # a request began and is not complete
+    _wish = False  # it asks for another protocol
     _timer: asyncio.TimerHandle | None = None
     _guard: asyncio.TimerHandle | None = None  # runs while an answer waits to be read
 
@@ -84,14 +85,14 @@ class Protocol(HttpToolsProtocol):
             self._timer = self.loop.call_later(ARRIVE_S, self.transport.close)
 
     def _feed(self, data: bytes) -> None:
-        rest = memoryview(data)
+        rest: bytes | memoryview = data
         try:
             while rest:
                 try:
                     self.parser.feed_data(rest)
                     return
                 except httptools.HttpParserUpgrade as wish:
-                    rest = rest[wish.args[0] :]
+                    rest = memoryview(rest)[wish.args[0] :]
                     self._begin_anew()
         except httptools.HttpParserError:
             self.logger.warning(NOT_HTTP)
@@ -114,10 +115,6 @@ class Protocol(HttpToolsProtocol):
             self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
         self.parser.feed_data(b"".join([line, *kept, b"\r\n"]))
 
-    def _wishes(self) -> bool:
-        """Return whether the request asks for another protocol; CONNECT has no other form."""
-        return self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
-
     def on_message_begin(self) -> None:
         """Begin to wait."""
         self._arriving = True
@@ -130,7 +127,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Stop waiting."""
-        if self._wishes():
+        if self._wish:
             return
         self._head, self._arriving = 0, False
         self._stop_timer()
@@ -144,7 +141,10 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Stop counting; refuse an address that cannot be read."""
         self._head = 0
-        if self._wishes():
+        self._wish = self.parser.should_upgrade()
+        if self._wish:
+            if self.parser.get_method() == b"CONNECT":
+                raise httptools.HttpParserError("a wish that cannot be ignored")
             return
         try:
             super().on_headers_complete()

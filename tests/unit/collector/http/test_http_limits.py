@@ -327,6 +327,8 @@ def test_many_wishes_at_once_are_all_ignored(web):
     [
         b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n",
         b"CONNECT example.org:443 HTTP/1.1\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        b"CONNECT /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"CONNECT http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
 )
@@ -428,10 +430,12 @@ def test_few_answers_are_made_at_a_time(web, address, plan, body_of, monkeypatch
 
 
 def test_the_log_is_measured(web, address, plan, body_of):
-    web.send(plan, body_of(plan, 50))
-    (line,) = [
-        line
-        for line in web("GET", "/metrics").text.splitlines()
-        if line.startswith("faintly_log_bytes ")
-    ]
-    assert float(line.split()[1]) > 0
+    """Whenever nothing is pending the log is emptied, which may just happen beside a report."""
+
+    def measured():
+        web.send(plan, body_of(plan, 50))
+        lines = web("GET", "/metrics").text.splitlines()
+        (line,) = [line for line in lines if line.startswith("faintly_log_bytes ")]
+        return float(line.split()[1])
+
+    assert any(measured() > 0 for _ in range(3))
