@@ -12,6 +12,7 @@ import tempfile
 import zlib
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,12 @@ import numpy as np
 
 from faintly import Plan, aggregate, make_plan
 from faintly.bench.load import empty_reports
+from faintly.client import journal
+from faintly.client.push import READY, Parcel, read_state
 from faintly.client.transport import Answer
 from faintly.collector.ingest import _parse_query as parse_query
-from faintly.core import Universe
+from faintly.core import EventLevel, Universe
+from faintly.core.spending import Charge, Loss, exact
 from faintly.data import read_records, to_vectors
 from faintly.engine import decode
 from faintly.engine.files import sketch_shape
@@ -60,6 +64,30 @@ def batch(data: bytes) -> None:
     made = decode(plan, framed)
     if report_v1.encode_batch(made, layout) != framed:
         raise AssertionError("a batch that was accepted encodes to other bytes")
+
+
+def count(data: bytes) -> None:
+    """Count a batch as the collector does: it must agree with decoding, in what it refuses too.
+
+    The first byte says the plan, the second how a good batch of the rest is spoilt, if at all.
+    """
+    number = data[0] % len(PLANS) if data else 0
+    plan, layout = PLANS[number], LAYOUTS[number]
+    change, records = data[1:2], data[2:]
+    reports = 1 if len(records) <= layout.record_bytes else len(records) // layout.record_bytes
+    body = records.ljust(layout.record_bytes, b"\0")[: reports * layout.record_bytes]
+    head = (report_v1.MAGIC, report_v1.VERSION, plan.digest, layout.record_bytes, reports)
+    framed = bytearray(report_v1.HEADER.pack(*head) + body)
+    if change and change[0] < report_v1.HEADER.size:
+        framed[change[0]] ^= 1
+    whole = bytes(framed) + struct.pack("<I", zlib.crc32(framed))
+    if change and change[0] >= 250:
+        whole = whole[:-1] if change[0] & 1 else whole + b"\0"
+    found = outcome(lambda: report_v1.count_batch(whole, plan.digest, layout))
+    if found != outcome(lambda: len(decode(plan, whole))):
+        raise AssertionError("counting and decoding a batch disagree")
+    if isinstance(found, str):
+        raise FaintlyError(found)
 
 
 def record(data: bytes) -> None:
@@ -130,6 +158,32 @@ def query(data: bytes) -> None:
         raise AssertionError("a query that was accepted says two things")
 
 
+def push(data: bytes) -> None:
+    """Read the state file of a push: as it is, and with parts of a good one replaced."""
+    refused(lambda: read_state(data.decode("ascii", "replace"), PLACE))
+    lines = GOOD_STATE.splitlines(keepends=True)
+    for where, what in zip(data[:CHANGES:2], data[1:CHANGES:2], strict=False):
+        lines[where % len(lines)] = STATE_LINES[what % len(STATE_LINES)]
+    parcel, requests, done = read_state("".join(lines), PLACE)
+    kept = [json.dumps(parcel), *(each.hex() for each in requests), READY]
+    again = "\n".join([*kept, *(f"{each}." for each in done)])
+    if read_state(again, PLACE) != (parcel, requests, done):
+        raise AssertionError("a state that was accepted says two things")
+
+
+def ledger(data: bytes) -> None:
+    """Read a ledger's journal: as it is, and lines of JSON with the checksums put right."""
+    refused(lambda: journal.read(data))
+    text, checksum = b"", 0
+    for line in (FIRST_LINE, *data.split(b"\n")):
+        checksum = zlib.crc32(line, checksum)
+        text += line + b" %08x\n" % checksum
+    found = journal.read(text)
+    again = journal.read(journal.write(list(found.records)))
+    if again.records != found.records:
+        raise AssertionError("a journal that was accepted says two things")
+
+
 def reader(suffix: str) -> Target:
     """Return a target that reads a data file of one kind, up to vectors of a plan."""
     place = Path(tempfile.mkdtemp(prefix="faintly-fuzz-")) / f"data{suffix}"
@@ -173,6 +227,14 @@ def _places(document: Any) -> Any:
             yield from _places(part)
 
 
+def outcome(call: Callable[[], int]) -> int | str:
+    """Return a number, or why there is none."""
+    try:
+        return call()
+    except FaintlyError as error:
+        return str(error)
+
+
 def refused(call: Callable[[], Any]) -> None:
     """Run what may refuse, so that the next way in is tried as well."""
     try:
@@ -191,16 +253,38 @@ def _sketches() -> list[bytes]:
     return made
 
 
+def _journal() -> list[bytes]:
+    """Return the lines of a good journal without their checksums, but for the first."""
+    charge = Charge(EventLevel(), Loss(exact("1"), exact("0")), 3)
+    digest = PLANS[0].digest
+    records: list[journal.Record] = [
+        journal.Charged(digest, 0, charge),
+        journal.Kept(digest, 0, b"report"),
+        journal.Total(charge, 2),
+        journal.Last(digest, 7),
+    ]
+    return [line[:-9] for line in journal.write(records).splitlines()[1:]]
+
+
 SKETCHES = _sketches()
+PLACE = Path("reports.fnt.push")
+FIRST_LINE = b'["%s",%d]' % (journal.FORMAT.encode(), journal.VERSION)
+PARCEL = asdict(Parcel("http://h", "ab" * 16, 0, 10, 15, "cd" * 16))
+GOOD_STATE = "\n".join([json.dumps(PARCEL), "00" * 16, "11" * 16, READY, "0.", "1.", ""])
+STATE_LINES = ["", "\n", "ready\n", "0.\n", "1", "1_0.\n", "-1.\n", "9" * 5000 + ".\n", "x.\n"]
+STATE_LINES += ["[" * 100_000 + "\n", "{}\n", "null\n", "00\n", "0 " * 32 + "\n", "22" * 16 + "\n"]
 FILES = {"csv": ".csv", "jsonl": ".jsonl", "fimi": ".fimi"}
 TARGETS: dict[str, Target] = {
     "batch": batch,
+    "count": count,
     "record": record,
     "file": file,
     "plan": plan,
     "sketch": sketch,
     "answer": answer,
     "query": query,
+    "push": push,
+    "ledger": ledger,
     **{name: reader(suffix) for name, suffix in FILES.items()},
 }
 CHANGED = [bytes([where, what]) for where in range(0, 30, 5) for what in (8, 200)]
@@ -214,6 +298,8 @@ TEXTS = {
     "jsonl": [line + b" " * blanks for line in LINES for blanks in range(4)],
     "fimi": [b"1 2 3\n\n4 5\n"],
     "query": [b"request=00112233445566778899aabbccddeeff&epoch=7", b"epoch=0&request=" + b"a" * 32],
+    "push": [GOOD_STATE.encode(), b"", bytes([4, 3]), bytes([0, 9]), bytes([5, 5])],
+    "ledger": [b"\n".join(_journal()), *_journal()],
     "answer": [b'{"code": "BUSY", "message": "m", "hint": "h"}', b'{"status": "counted"}'],
 }
 
@@ -230,5 +316,13 @@ def examples(name: str) -> list[bytes]:
     whole = [body for each in PLANS for body in empty_reports(each, 1, 3)]
     if name == "file":
         return [*whole, whole[0] + whole[0]]
+    if name == "count":
+        singles = [body for each in PLANS for body in empty_reports(each, 1, 1)]
+        plain = slice(report_v1.HEADER.size, -report_v1.CHECKSUM_BYTES)
+        return [
+            bytes([number % len(PLANS), change]) + body[plain]
+            for number, body in enumerate([*singles, *whole])
+            for change in (100, 0, 250)
+        ]
     cut = slice(report_v1.HEADER.size, -report_v1.CHECKSUM_BYTES)
     return [bytes([number]) + body[cut] for number, body in enumerate(whole)]

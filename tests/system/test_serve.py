@@ -292,3 +292,19 @@ def test_help_stays_quick():
         [sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_removing_the_last_credential_is_remarked(tmp_path):
+    folder = tmp_path / "data"
+    with Store.open(folder) as store:
+        for label, role in (("a", "admin"), ("b", "admin"), ("s", "submit")):
+            store.add_credential(role, label)
+    said = []
+    for label in "abs":
+        command = [*FAINTLY, "credential", "remove", label, "--data", str(folder), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        assert json.loads(done.stdout) == {"removed": label}
+        said.append(done.stderr)
+    assert said[0] == ""
+    assert "administer" in said[1]
+    assert "no credential is left" in said[2]

@@ -60,10 +60,15 @@ def remove(label: Label, data: Data, as_json: Json = False) -> None:
     """Let a credential open nothing any more, from the next second on."""
     with _credentials(data) as credentials:
         credentials.remove(label)
+        left = {role for _, role in credentials.labels()}
     if as_json:
         emit({"removed": label})
     else:
         say(f"removed {label}")
+    if not left:
+        note("no credential is left: everybody on this machine may do everything, others nothing")
+    elif "admin" not in left:
+        note("no credential to administer is left: a collector that others reach will not start")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from faintly.client.store import Disk
 from faintly.client.transport import REQUEST_BYTES, Connection
@@ -140,19 +140,11 @@ class _State:
     """The state file of one push: ids first, acknowledgements as they come."""
 
     def __init__(self, path: Path, parcel: Parcel) -> None:
-        lines = path.read_text("ascii", "replace").splitlines()
-        if READY not in lines:
+        text = path.read_text("ascii", "replace")
+        if READY not in text.splitlines():
             # No id was used before that line was on the disk, so that ids may be drawn anew.
-            lines = _begin(path, parcel)
-        known = lines.index(READY)
-        try:
-            before = json.loads(lines[0])
-            self.requests = [bytes.fromhex(line) for line in lines[1:known]]
-            # A crash may have cut the last line; without its full stop it does not count.
-            ends = (line[:-1] for line in lines[known + 1 :] if line.endswith("."))
-            self.done = {int(number) for number in ends}
-        except ValueError:
-            raise InvalidInput(f"{path} is damaged. {ANEW}") from None
+            text = _begin(path, parcel)
+        before, self.requests, self.done = read_state(text, path)
         if before != asdict(parcel) or len(self.requests) != parcel.batches:
             raise InvalidInput(
                 f"{path} belongs to another push: the file, the server, the epoch or --batch "
@@ -173,12 +165,28 @@ class _State:
         self._file.flush()
 
 
-def _begin(path: Path, parcel: Parcel) -> list[str]:
+def read_state(text: str, path: Path) -> tuple[Any, list[bytes], set[int]]:
+    """Return what a state file says: the parcel, the id of each batch, and those acknowledged."""
+    lines = text.splitlines()
+    try:
+        known = lines.index(READY)
+        parcel = json.loads(lines[0])
+        requests = [bytes.fromhex(line) for line in lines[1:known]]
+        # A crash may have cut the last line; without its full stop it does not count.
+        done = {int(line[:-1]) for line in lines[known + 1 :] if line.endswith(".")}
+    except (ValueError, RecursionError):
+        raise InvalidInput(f"{path} is damaged. {ANEW}") from None
+    if any(len(name) != REQUEST_BYTES for name in requests):
+        raise InvalidInput(f"{path} is damaged: an id has another length. {ANEW}")
+    return parcel, requests, done
+
+
+def _begin(path: Path, parcel: Parcel) -> str:
     ids = [os.urandom(REQUEST_BYTES).hex() for _ in range(parcel.batches)]
-    lines = [json.dumps(asdict(parcel)), *ids, READY]
+    text = "\n".join([json.dumps(asdict(parcel)), *ids, READY]) + "\n"
     with path.open("w", encoding="ascii") as file:
-        file.write("\n".join(lines) + "\n")
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     Disk().sync_folder(path.parent)
-    return lines
+    return text

@@ -284,11 +284,21 @@ def _address(server: str) -> tuple[bool, str, int | None, str]:
     except ValueError:
         parts, port = urlsplit(""), None
     plain = not (parts.query or parts.fragment or parts.username or parts.password)
+    plain = plain and _can_be_named(parts.hostname or "", parts.path)
     if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
         raise InvalidInput(
             "a server is an address such as https://collect.example or http://host:8000"
         )
     return parts.scheme == "https", parts.hostname, port, parts.path.rstrip("/")
+
+
+def _can_be_named(host: str, path: str) -> bool:
+    """Return whether a host can be looked up, and a path be sent, as they are."""
+    try:
+        host.encode("idna")  # each part of a name has 1 to 63 letters
+    except UnicodeError:
+        return False
+    return path.isascii() and (host + path).isprintable() and " " not in host + path
 
 
 def collection_path(digest: str) -> str:

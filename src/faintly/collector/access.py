@@ -1,8 +1,8 @@
 """Who may do what: credentials by role, and which pages may call.
 
-Without any credential in the folder everything is open, and `serve` listens on loopback only.
-Once there is one, reading and administering need theirs; submitting needs one only where a
-credential to submit exists.
+Without any credential in the folder everything is open to this machine; where others can reach
+the collector, nothing can then be read or administered. Once there is one, reading and
+administering need theirs; submitting needs one only where a credential to submit exists.
 """
 
 import hashlib
@@ -27,6 +27,7 @@ PREFLIGHT = [
     (b"access-control-allow-headers", b"authorization, content-type, faintly-token, if-none-match"),
     (b"access-control-max-age", b"3600"),
 ]
+NOBODY = "Whoever runs the collector can add one with faintly credential add."
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -47,8 +48,22 @@ class Access:
     sender could aim at.
     """
 
-    def __init__(self, keyring: Keyring, clock: Callable[[], float] = time.monotonic) -> None:
-        self._keyring, self._clock = keyring, clock
+    def __init__(
+        self,
+        keyring: Keyring,
+        *,
+        guarded: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Check against a keyring.
+
+        Args:
+            keyring: the credentials there are.
+            guarded: True where others than this machine reach the collector: whoever removes
+                the last credential then shuts it, and does not open it to them.
+            clock: seconds that never go back.
+        """
+        self._keyring, self._guarded, self._clock = keyring, guarded, clock
         self._until = 0.0
         self._roles: frozenset[str] = frozenset()
         self._known: dict[bytes, str | None] = {}
@@ -66,7 +81,11 @@ class Access:
     def check(self, authorization: bytes | None, needed: str) -> None:
         """Raise `Problem` unless the header's credential allows what is needed."""
         roles = self.roles
-        if not roles or (needed in {"submit", "plan"} and "submit" not in roles):
+        if needed in {"submit", "plan"} and "submit" not in roles:
+            return
+        if not roles:
+            if self._guarded:
+                raise Problem(NOT_AUTHORISED, "this needs a credential, and there is none", NOBODY)
             return
         words = "read the plan" if needed == "plan" else needed
         role = self._role(authorization)

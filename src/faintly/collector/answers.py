@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import math
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from faintly.collector.problems import (
     BAD_REQUEST,
     INVALID,
     NOT_ACCEPTABLE,
+    UNKNOWN_EPOCH,
     UNKNOWN_KEY,
     Problem,
 )
@@ -34,7 +36,9 @@ JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 MOST_LISTED = 2**24  # keys of a universe that a top list looks through; some half a gigabyte
 COMPUTING = 4  # answers made at a time: more would not be sooner, and each takes memory
-MOST_SHOWN = 200  # characters of a key that an error repeats
+MOST_CELLS = 100_000  # keys times epochs of a history: as many rows as an answer has otherwise
+MOST_HISTORY_BYTES = 32 << 20  # those rows take some 20 MiB, unless their keys are long
+WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")  # of a media type, as HTTP writes it
 EpochChoice = int | Literal["all"] | None
 
 
@@ -58,14 +62,27 @@ class Asked:
     known: str = ""  # the header If-None-Match
 
     def media(self, offered: Sequence[str]) -> str:
-        """Return the first of the offered media types that the asker takes."""
-        wanted = [part.partition(";")[0].strip().lower() for part in self.accept.split(",")]
-        for name in wanted:
-            if name in {"*/*", "application/*", ""}:
-                return offered[0]
-            if name in offered:
-                return name
+        """Return the offered media type that the asker likes most, or names first."""
+        wanted = _wanted(self.accept)
+
+        def wish(media: str) -> tuple[float, int]:
+            ranges = (media, media.partition("/")[0] + "/*", "*/*")
+            return next((wanted[each] for each in ranges if each in wanted), (0.0, 0))
+
+        best = max(offered, key=wish)
+        if wish(best)[0] > 0:
+            return best
         raise Problem(NOT_ACCEPTABLE, f"the answer is {' or '.join(offered)}")
+
+
+def _wanted(accept: str) -> dict[str, tuple[float, int]]:
+    """Return how much each media type of a header is wanted: by its weight, then by its place."""
+    made = {}
+    for place, part in enumerate(accept.split(",")):
+        name, *parameters = (each.strip().lower() for each in part.split(";"))
+        weights = [each[2:] for each in parameters if WEIGHT.fullmatch(each)]
+        made[name or "*/*"] = float(weights[0]) if weights else 1.0, -place
+    return made
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
@@ -87,12 +104,18 @@ def _finite(value: Any) -> Any:
     return value
 
 
+def compute_slots() -> threading.BoundedSemaphore:
+    """Return what lets so many answers at a time be made."""
+    return threading.BoundedSemaphore(COMPUTING)
+
+
 class Answers:
     """Answers questions from the store's readers."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, slots: threading.BoundedSemaphore | None = None) -> None:
+        """Answer from a store; `slots` are shared with whatever else computes."""
         self._store = store
-        self._slots = threading.BoundedSemaphore(COMPUTING)
+        self._slots = compute_slots() if slots is None else slots
 
     def estimates(self, asked: Asked, keys: Sequence[Key]) -> Answered:
         """Return the estimates of keys."""
@@ -138,24 +161,42 @@ class Answers:
         """Return the estimates of keys in every epoch that has some."""
         asked.media([JSON])
         epochs = self._with_answers(asked.digest)
+        if len(epochs) * len(keys) > MOST_CELLS:
+            raise Problem(
+                INVALID,
+                f"{len(keys):,} keys in {len(epochs):,} epochs are more than {MOST_CELLS:,} rows",
+                "Ask for fewer keys at a time, or for single epochs with estimates.",
+            )
         versions = [self._store.version(asked.digest, epoch) for epoch in epochs]
         pending = [self._pending(asked.digest, epoch) for epoch in epochs]
         etag = _tag("history", asked.level, len(epochs), *epochs, *versions, *pending, *keys)
         if _known(asked, etag):
             return Answered(etag, JSON, None)
-        rows = [self._estimated(asked, epoch, keys) for epoch in epochs]
-        document = {"collection": asked.digest.hex(), "epochs": rows}
-        return Answered(etag, JSON, encode(document))
+        body = bytearray(b'{"collection":"%s","epochs":[' % asked.digest.hex().encode())
+        with self._slots:
+            for number, epoch in enumerate(epochs):
+                body += b"," * (number > 0) + self._estimated(asked, epoch, keys)
+                if len(body) > MOST_HISTORY_BYTES:
+                    raise Problem(
+                        INVALID,
+                        "the answer would be too long, since every epoch repeats the keys",
+                        "Ask for fewer or shorter keys.",
+                    )
+        body += b"]}"
+        return Answered(etag, JSON, bytes(body))
 
-    def _estimated(self, asked: Asked, epoch: int, keys: Sequence[Key]) -> dict[str, Any]:
-        """Return the row of an epoch; its reader is let go, since epochs may be many."""
+    def _estimated(self, asked: Asked, epoch: int, keys: Sequence[Key]) -> bytes:
+        """Return the row of an epoch; all else about it is let go, since epochs may be many."""
         reader, about, _ = self._reader(Asked(asked.digest, epoch, asked.level), [])
-        return estimate_document(_asking(reader, keys)) | about
+        return encode(estimate_document(_asking(reader, keys)) | about)
 
     def _pending(self, digest: bytes, epoch: int | Literal["all"]) -> int:
         epochs = self._store.collection(digest).epochs
-        chosen = list(epochs.values()) if epoch == "all" else [epochs[epoch]]
-        return sum(each.pending for each in chosen)
+        if epoch == "all":
+            return sum(each.pending for each in list(epochs.values()))
+        if epoch not in epochs:  # the collection was deleted and made anew meanwhile
+            raise Problem(UNKNOWN_EPOCH, f"the collection has no epoch {epoch}")
+        return epochs[epoch].pending
 
     def _tabular(
         self, asked: Asked, parameters: Sequence[Any], compute: Callable[[Reader], Any]
@@ -202,12 +243,11 @@ class Answers:
 
 def refused(error: InvalidInput) -> Problem:
     """Return the problem of a question that the engine refuses."""
-    text = str(error)
     if isinstance(error, UnknownKey):
-        # What a key is may be long; where it stands is at the end of the message.
-        short = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]} … {text[-60:]}"
-        return Problem(UNKNOWN_KEY, short)
-    return Problem(INVALID, text)
+        # The engine shows the key, whatever it holds, and says last where it stands.
+        place = str(error).rpartition(" at position ")[2]
+        return Problem(UNKNOWN_KEY, f"the key at position {place}")
+    return Problem(INVALID, str(error))
 
 
 def _asking(reader: Reader, keys: Sequence[Key]) -> Estimates:

@@ -40,7 +40,12 @@ KINDS: Mapping[int, Kind] = {
     413: problems.TOO_LARGE,
 }
 WORDS = {404: "there is nothing at this address", 405: "this address has no such method"}
-MOST_SHOWN = 200  # characters of a field's name that an error repeats
+KEY_RULE = (
+    "a key is an integer from 0 to 2^64 - 1, or text of at most 65,536 characters "
+    "without half of a surrogate pair"
+)
+UNKNOWN_FIELD = "extra_forbidden"  # as pydantic calls it
+RULES = {"keys": KEY_RULE, "candidates": KEY_RULE}  # of lists whose members may be two things
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +63,12 @@ class Collector:
 
 def build(store: Store, settings: Settings) -> Collector:
     """Return the collector of an open store."""
-    access, pages, traffic = Access(store), Pages(settings.cors), Traffic()
+    guarded = settings.exposed and not settings.allow_anyone
+    access, pages, traffic = Access(store, guarded=guarded), Pages(settings.cors), Traffic()
     local = not settings.exposed and not settings.allow_anyone
     ingest = Ingest(store, access, pages, traffic, body_bytes=settings.body_bytes, local=local)
     metrics = Metrics(traffic, lambda: store_metrics(store, ingest))
-    control = control_plane(Service(store, access, ingest, metrics))
+    control = control_plane(Service(store, access, ingest, metrics, settings.table_bytes))
     front = Front(
         ingest,
         control,
@@ -121,11 +127,23 @@ async def _invalid(_: Request, error: Any) -> Response:
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return _reply(Problem(problems.BAD_REQUEST, "the body is not JSON"))
-    place = ".".join(map(str, first["loc"]))[:MOST_SHOWN]
+    place, rule = _place(first)
     hint = None
-    if place == "body":
+    if place == "body" and first["type"] != UNKNOWN_FIELD:
         hint = "Send a JSON object with the header Content-Type: application/json."
-    return _reply(Problem(problems.INVALID, f"{place}: {first['msg']}", hint))
+    return _reply(Problem(problems.INVALID, f"{place}: {rule}", hint))
+
+
+def _place(error: Mapping[str, Any]) -> tuple[str, str]:
+    """Return where an error is and which rule it breaks, in no words of the request's."""
+    names = list(error["loc"])
+    rule = error["msg"]
+    if error["type"] == UNKNOWN_FIELD:
+        names.pop()  # the name of a field is as much a part of the body as its value
+        rule = "it has a field that is not known here"
+    elif len(names) > 3 and names[1] in RULES:
+        names, rule = names[:3], RULES[names[1]]  # else it would name the first thing it is not
+    return ".".join(map(str, names)), rule
 
 
 async def _damaged(_: Request, error: Any) -> Response:

@@ -1,10 +1,17 @@
 """Routes that hand out what is stored: the plan, the list of sealed files, the sketch."""
 
-from typing import Annotated
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Annotated
 
 from fastapi import APIRouter, Header, Response
+from fastapi.responses import StreamingResponse
 
 from faintly.collector import models
+from faintly.collector.problems import BUSY, CANNOT_STORE, Problem
 from faintly.collector.routes import (
     OCTETS,
     TEMPLATE,
@@ -16,15 +23,19 @@ from faintly.collector.routes import (
     need,
     refusals,
 )
-from faintly.wire.sketch_v1 import encode_sketch
+from faintly.core import Sketch
+from faintly.wire.sketch_v1 import write_sketch
 
 FOREVER = "public, max-age=31536000, immutable"
+PIECE = 1 << 20  # bytes of a file in memory at a time
+DOWNLOADS = 16  # sketches on their way at a time: each takes its size on the disk
 
 
 def file_routes(service: Service) -> APIRouter:
     """Return the routes."""
     router = APIRouter(tags=["files"])
     store = service.store
+    spool = Spool(store.folder / "spool")
 
     @router.get(
         TEMPLATE + "/plan",
@@ -73,7 +84,7 @@ def file_routes(service: Service) -> APIRouter:
     @router.get(
         TEMPLATE + "/sketch",
         dependencies=[need(service, "read")],
-        responses=refusals(404, 409, 503)
+        responses=refusals(404, 409, 429, 503)
         | {
             200: {
                 "description": "A sketch file, as faintly query and faintly merge read it.",
@@ -89,7 +100,51 @@ def file_routes(service: Service) -> APIRouter:
         chosen = epoch_of(epoch)
         if chosen is None:
             chosen = store.latest(name)
-        sketch = store.sketch(name, None if chosen == "all" else chosen)
-        return Response(encode_sketch(sketch), media_type=OCTETS)
+        with service.slots:
+            file = spool.put(store.sketch(name, None if chosen == "all" else chosen))
+        headers = {"content-length": str(file.seek(0, 2))}
+        return StreamingResponse(_pieces(file), media_type=OCTETS, headers=headers)
 
     return router
+
+
+class Spool:
+    """Files without a name that are on their way to somebody, so that memory is not."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._lock = folder, threading.Lock()
+        self._files: weakref.WeakSet[IO[bytes]] = weakref.WeakSet()
+
+    def put(self, sketch: Sketch) -> IO[bytes]:
+        """Return an open file of a sketch; its place is free again once it is closed or let go."""
+        with self._lock:
+            if sum(not each.closed for each in self._files) >= DOWNLOADS:
+                raise Problem(BUSY, "too many sketches are on their way")
+            file = self._open()
+            self._files.add(file)
+        try:
+            write_sketch(sketch, file)  # type: ignore[arg-type]  # typeshed asks for BinaryIO
+            file.flush()
+        except BaseException as error:
+            file.close()
+            if isinstance(error, OSError):
+                raise _full() from None
+            raise
+        return file
+
+    def _open(self) -> IO[bytes]:
+        try:
+            return tempfile.TemporaryFile(dir=self._folder)
+        except OSError:
+            raise _full() from None
+
+
+def _full() -> Problem:
+    return Problem(CANNOT_STORE, "the data folder cannot be written to", "Make room on the disk.")
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        file.seek(0)
+        while piece := file.read(PIECE):
+            yield piece

@@ -125,20 +125,24 @@ class Front:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         origin = header(scope, b"origin")
+        asked = scope
         exchange = Exchange(receive, send, self._limit, self._pages.headers(origin))
+        if scope["method"] == "HEAD":
+            asked, exchange.bare = {**scope, "method": "GET"}, True
         try:
             early = self._early(scope, origin)
             if early is not None:
                 await reply(exchange.send, *early)
             else:
-                await self._control(scope, exchange.receive, exchange.send)
+                await self._control(asked, exchange.receive, exchange.send)
         except Problem as problem:
             await reply(exchange.send, *refusal(problem, close=True))
         except Exception as error:
             self._log.error("unexpected", **logs.place_of(error))
             if not exchange.status:
                 await reply(exchange.send, *refusal(unexpected()))
-        self._account(scope, exchange, time.perf_counter() - started)
+        route = getattr(asked.get("route"), "path", "unmatched")
+        self._account(scope["method"], route, exchange, time.perf_counter() - started)
 
     def _early(self, scope: Scope, origin: bytes | None) -> tuple[int, Headers, bytes] | None:
         """Return an answer that needs no application, or raise a refusal."""
@@ -156,9 +160,8 @@ class Front:
             raise too_large(self._limit)
         return None
 
-    def _account(self, scope: Scope, exchange: "Exchange", seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "unmatched")
-        method = scope["method"] if scope["method"] in METHODS else "other"
+    def _account(self, method: str, route: str, exchange: "Exchange", seconds: float) -> None:
+        method = method if method in METHODS else "other"
         status, size = exchange.status, exchange.read
         self._traffic.add(route, method, status, seconds, size)
         self._log.info(
@@ -179,6 +182,7 @@ class Exchange:
         self._limit, self._headers = limit, headers
         self.status = 0  # none sent yet
         self.read = 0
+        self.bare = False  # True where headers alone are asked for
 
     async def receive(self) -> Message:
         """Return the next part of the body, as long as it is within the limit."""
@@ -196,6 +200,8 @@ class Exchange:
             present = {name for name, _ in message["headers"]}
             common = [(name, value) for name, value in COMMON[1:] if name not in present]
             message["headers"] = [*message["headers"], *common, *self._own(present)]
+        elif self.bare:
+            message["body"] = b""
         await self._send(message)
 
     def _own(self, present: set[bytes]) -> Headers:

@@ -24,12 +24,13 @@ from faintly.collector.front import (
     too_large,
     unexpected,
 )
-from faintly.collector.inbox import Outcome
+from faintly.collector.inbox import COUNTED, Outcome
 from faintly.collector.metrics import Durations, Traffic
 from faintly.collector.models import MAX_EPOCH
 from faintly.collector.problems import (
     BAD_REQUEST,
     BUSY,
+    CANNOT_STORE,
     NO_REQUEST_ID,
     STOPPING,
     TOO_LARGE,
@@ -79,6 +80,7 @@ class Ingest:
         self.stopping = False
         self._held, self._most_held = 0, max(HELD_BYTES, body_bytes)
         self.waits = Durations()  # from a checked body to its commit
+        self.failed_at: float | None = None  # when the last commit failed, unless one passed since
         self._short = {
             status: self._counted(status, 1) for status in ("counted", "replayed")
         }  # most requests carry one report
@@ -191,7 +193,11 @@ class Ingest:
         outcome = await waiter
         self.waits.add(time.perf_counter() - offered)
         if isinstance(outcome, Problem):
+            if outcome.kind is CANNOT_STORE:
+                self.failed_at = time.monotonic()
             return outcome
+        if outcome is COUNTED:  # a replay stores nothing, and passes on a full disk as well
+            self.failed_at = None
         return self._short[outcome] if reports == 1 else self._counted(outcome, reports)
 
     @staticmethod

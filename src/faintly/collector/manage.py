@@ -1,6 +1,7 @@
 """Routes of whole collections: create, list, look at, delete, fetch the plan."""
 
 import json
+import math
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
@@ -18,7 +19,11 @@ from faintly.collector.routes import (
 )
 from faintly.collector.store import Store
 from faintly.core import Plan
-from faintly.errors import InvalidPlan
+from faintly.errors import FaintlyError, InvalidPlan
+from faintly.mechanisms import mechanism_of
+
+CELL_BYTES = 4  # of a table until its reports are so many that a cell takes eight
+MOST_SHOWN = 300  # characters of what is wrong with a plan, which may quote it
 
 
 def status_document(store: Store, collection: Collection) -> dict[str, Any]:
@@ -87,6 +92,8 @@ def collection_routes(service: Service) -> APIRouter:
     def create_collection(wanted: models.NewCollection) -> Response:
         plan = _plan_of(wanted.plan)
         known = {each.digest for each in store.collections()}
+        if plan.digest not in known:
+            _check_size(plan, service.table_bytes)
         made = store.create(
             plan,
             name=wanted.name,
@@ -135,4 +142,19 @@ def _plan_of(document: dict[str, Any]) -> Plan:
     try:
         return Plan.from_json(json.dumps(document))
     except InvalidPlan as error:
-        raise Problem(BAD_PLAN, str(error)) from None
+        raise Problem(BAD_PLAN, str(error)[:MOST_SHOWN]) from None
+
+
+def _check_size(plan: Plan, table_bytes: int) -> None:
+    """Refuse a plan whose tables would take more memory than the collector was given for one."""
+    try:
+        tables = mechanism_of(plan).sketch_shape.tables
+    except FaintlyError as error:
+        raise Problem(BAD_PLAN, str(error)[:MOST_SHOWN]) from None
+    size = 0 if tables is None else CELL_BYTES * math.prod(tables)
+    if size > table_bytes:
+        raise Problem(
+            BAD_PLAN,
+            f"the tables of this plan take {size:,} bytes, and here at most {table_bytes:,}",
+            "Make a plan with smaller tables, or start the collector with a larger table_bytes.",
+        )

@@ -3,14 +3,23 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import Path
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 
 MAX_EPOCH = 2**53 - 1  # the largest integer that every JSON reader keeps
 MAX_KEYS = 100_000  # asked at once
 MAX_HISTORY_KEYS = 1_000  # asked of every epoch at once
 
+
+def _only_digits(text: object) -> object:
+    """Refuse what reads as an integer and is written otherwise, such as 1.0 and +1."""
+    if isinstance(text, str) and not (text.isascii() and text.isdigit()):
+        raise PydanticCustomError("epoch", "an epoch is written in digits")
+    return text
+
+
 Epoch = Annotated[int, Field(strict=True, ge=0, le=MAX_EPOCH)]
-EpochPath = Annotated[int, Path(alias="epoch", ge=0, le=MAX_EPOCH)]
+EpochPath = Annotated[int, BeforeValidator(_only_digits), Path(alias="epoch", ge=0, le=MAX_EPOCH)]
 EpochChoice = Annotated[
     Epoch | Literal["all"] | None,
     Field(description="An epoch, or all of them merged; without it the latest with answers."),

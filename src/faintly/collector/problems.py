@@ -1,7 +1,8 @@
 """What the collector refuses, as one stable answer: a code, a message and a hint.
 
 Codes are part of the interface: programs compare them, people read the rest. No message
-repeats a request's body, a credential, a token or an address.
+repeats a report, a key, an unknown field, a credential, a token or an address: it names a
+position. Of a plan, which is public, it may show what breaks a rule.
 """
 
 from dataclasses import dataclass

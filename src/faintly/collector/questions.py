@@ -42,7 +42,7 @@ Wanted = Annotated[Form, Depends()]
 def question_routes(service: Service) -> APIRouter:
     """Return the routes."""
     router = APIRouter(tags=["answers"], dependencies=[need(service, "read")])
-    answers = Answers(service.store)
+    answers = Answers(service.store, service.slots)
     tabular = refusals(404, 406, 409, 503) | SAME | {200: {"content": TABLE}}
     plain = refusals(404, 406, 409, 503) | SAME
 

@@ -1,13 +1,14 @@
 """What the files of routes share: who may call, what may be refused, how answers leave."""
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, Response, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from faintly.collector.access import Access
-from faintly.collector.answers import JSON, Answered, encode
+from faintly.collector.answers import JSON, Answered, compute_slots, encode
 from faintly.collector.ingest import Ingest
 from faintly.collector.metrics import Metrics
 from faintly.collector.models import Refusal
@@ -40,7 +41,7 @@ EpochQuery = Annotated[
     str | None,
     Query(
         alias="epoch",
-        pattern="^(all|[0-9]{1,15})$",
+        pattern="^(all|[0-9]{1,16})$",
         description="An epoch, or all; without it the latest with answers.",
     ),
 ]
@@ -54,6 +55,8 @@ class Service:
     access: Access
     ingest: Ingest
     metrics: Metrics
+    table_bytes: int  # of the largest plan that a new collection may have
+    slots: threading.BoundedSemaphore = field(default_factory=compute_slots)
 
 
 def need(service: Service, role: str) -> Any:

@@ -39,6 +39,7 @@ class Settings(BaseSettings):
     seal_reports: int = Field(1_000_000, ge=1)
     seal_s: float = Field(30.0, gt=0, allow_inf_nan=False)
     sketches: int = Field(8, ge=1)
+    table_bytes: int = Field(1 << 30, ge=1024)  # of the tables of one sketch
 
     @field_validator("cors", mode="before")
     @classmethod

@@ -1,6 +1,8 @@
 """Routes for whoever operates the collector: does it live, is it ready, what does it count."""
 
+import os
 import tempfile
+import time
 from collections.abc import Sequence
 
 from fastapi import APIRouter, Response
@@ -14,6 +16,8 @@ from faintly.collector.routes import Service, json_reply, need, refusals
 from faintly.collector.store import Store
 
 PROBE = bytes(4096)  # what a folder must take to count as writable
+LONG_PROBE = bytes(1 << 20)  # and what its disk must, once a commit has failed
+FAILED_S = 10.0  # for so long a failed commit says more than any probe
 TEXT = "text/plain; version=0.0.4"
 
 
@@ -37,14 +41,7 @@ def watch_routes(service: Service) -> APIRouter:
         summary="Can reports be stored?",
     )
     def readyz() -> Response:
-        if service.ingest.stopping:
-            raise Problem(STOPPING, "the collector is stopping")
-        try:
-            with tempfile.TemporaryFile(dir=service.store.folder / "spool") as probe:
-                probe.write(PROBE)
-                probe.flush()
-        except OSError:
-            raise Problem(CANNOT_STORE, "the data folder cannot be written to") from None
+        check_ready(service.store, service.ingest)
         return json_reply({"status": "ready"})
 
     @router.get(
@@ -65,6 +62,30 @@ def watch_routes(service: Service) -> APIRouter:
         return Response(service.metrics.page(), headers={"content-type": TEXT})
 
     return router
+
+
+def check_ready(store: Store, ingest: Ingest) -> None:
+    """Raise `Problem` unless a report that came now could be stored.
+
+    A collector that is not ready may be sent nothing, and then no commit would ever pass and say
+    that the disk is well again. So a while after the last failure a probe decides.
+    """
+    if ingest.stopping:
+        raise Problem(STOPPING, "the collector is stopping")
+    limits = store.limits
+    if store.inbox_bytes >= limits.inbox_bytes or store.waiting >= limits.waiting:
+        raise Problem(CANNOT_STORE, "the inbox is full, and senders are asked to wait")
+    failed_at = ingest.failed_at
+    if failed_at is not None and time.monotonic() - failed_at < FAILED_S:
+        raise Problem(CANNOT_STORE, "the last reports could not be stored")
+    try:
+        with tempfile.TemporaryFile(dir=store.folder / "spool") as probe:
+            probe.write(PROBE if failed_at is None else LONG_PROBE)
+            probe.flush()
+            if failed_at is not None:
+                os.fsync(probe.fileno())
+    except OSError:
+        raise Problem(CANNOT_STORE, "the data folder cannot be written to") from None
 
 
 def store_metrics(store: Store, ingest: Ingest) -> Sequence[Metric]:

@@ -116,10 +116,23 @@ def test_the_state_of_another_push_is_refused(file, collector, change):
     assert collector.counted == before
 
 
-def test_a_damaged_state_is_refused(file, collector):
+@pytest.mark.parametrize(
+    ("number", "line"),
+    [
+        (1, "zz" * 16),
+        (1, "00" * 15),
+        (0, "{"),
+        (0, "[" * 100_000),
+        (-1, "x."),
+        (-1, "9" * 5000 + "."),
+    ],
+    ids=["no digits", "short id", "no JSON", "deep JSON", "no number", "long number"],
+)
+def test_a_damaged_state_is_refused(file, collector, number, line):
     push(file, URL, collector)
     lines = collector.state.read_text().splitlines()
-    collector.state.write_text("\n".join([lines[0], "zz" * 16, *lines[2:]]))
+    lines[number] = line
+    collector.state.write_text("\n".join(lines))
     with pytest.raises(InvalidInput, match="damaged"):
         push(file, URL, collector)
 

@@ -208,6 +208,22 @@ def test_an_address_that_is_none_is_refused(server):
         Connection(server)
 
 
+@pytest.mark.parametrize(
+    "server",
+    [f"http://{'a' * 70}.example", "http://a..b", "http://a b", "http://h/\u00e9", "http://h/a b"],
+)
+def test_a_name_that_cannot_be_sent_is_refused(server):
+    with pytest.raises(InvalidInput, match="a server is an address"):
+        send(server, PLAN.digest, BODY, retries=0)
+
+
+@pytest.mark.parametrize(
+    "server", ["http://[::1]:80", "https://b\u00fccher.example/x", "http://a."]
+)
+def test_a_name_that_can_is_not(server):
+    Connection(server).close()
+
+
 def test_a_path_in_front_is_kept():
     with Server(KEPT) as server, Connection(server.url + "/faintly/") as made:
         made.send(PLAN.digest, BODY)

@@ -88,6 +88,32 @@ def test_submitting_is_open_until_a_credential_to_submit_exists(filled, asked):
     assert filled("GET", "/healthz").status_code == filled("GET", "/readyz").status_code == 200
 
 
+@pytest.mark.parametrize("settings", [{"host": "0.0.0.0"}, {"proxy": True}])
+def test_removing_the_last_credential_opens_nothing_to_others(
+    make_web, plan, asked, refused, settings
+):
+    web = make_web(**settings)
+    secret = web.store.add_credential("admin", "a")
+    body = {"plan": plan.document()}
+    assert web("POST", "/v1/collections", json=body, headers=bearer(secret)).status_code == 201
+    web.store.remove_credential("a")
+    for needed in ("read", "admin"):
+        for method, path, options in asked[needed]:
+            for headers in ({}, bearer(secret)):
+                refused(web(method, path, headers=headers, **options), 401, "NOT_AUTHORISED")
+    for needed in ("submit", "plan"):
+        ((method, path, options),) = asked[needed]
+        assert web(method, path, **options).status_code == 200
+    assert web("GET", "/readyz").status_code == 200
+    again = web.store.add_credential("admin", "b")
+    assert web("GET", "/v1/collections", headers=bearer(again)).status_code == 200
+
+
+def test_anyone_may_where_that_was_said(make_web):
+    web = make_web(host="0.0.0.0", allow_anyone=True)
+    assert web("GET", "/v1/collections").status_code == 200
+
+
 @pytest.mark.parametrize(
     "header", ["", "Bearer", "Bearer ", "Basic {}", "{}", "Bearer x{}", "Bearer {}x", "Bearer é{}"]
 )

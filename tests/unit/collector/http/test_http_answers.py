@@ -98,6 +98,54 @@ def test_json_is_what_most_get(web, address, accept):
     assert answer.headers["content-type"] == "application/json"
 
 
+@pytest.mark.parametrize(
+    ("accept", "media"),
+    [
+        (f"{ARROW}, application/json", ARROW),
+        (f"application/json, {ARROW}", "application/json"),
+        (f"application/json;q=0.5, {ARROW}", ARROW),
+        (f"application/json; q=0.5, {ARROW};q=0.4", "application/json"),
+        ("application/json;q=0, */*", ARROW),
+        ("application/json;q=0, application/*;q=0.1", ARROW),
+        (f"*/*, {ARROW};q=0", "application/json"),
+        (f"*/*;q=0.1, {ARROW};Q=0.2", ARROW),
+        ("application/json;q=odd", "application/json"),
+        ("", "application/json"),
+        ("application/json;q=0", None),
+        ("application/json;q=0.000, text/html", None),
+        ("*/*;q=0", None),
+    ],
+)
+def test_a_weight_is_honoured(web, address, refused, accept, media):
+    answer = web("POST", f"{address}/estimates", json={"keys": [1]}, headers={"accept": accept})
+    if media is None:
+        refused(answer, 406, "NOT_ACCEPTABLE")
+    else:
+        assert answer.headers["content-type"] == media
+
+
+def test_an_epoch_that_went_away_meanwhile_is_unknown(web, address, plan, refused, monkeypatch):
+    reader_of = web.store.reader
+
+    def made_anew(*arguments):
+        found = reader_of(*arguments)
+        web.store.delete(plan.digest)
+        web.store.create(plan, epochs=[0])
+        return found
+
+    monkeypatch.setattr(web.store, "reader", made_anew)
+    told = web("POST", f"{address}/estimates", json={"keys": [1], "epoch": 4})
+    refused(told, 404, "UNKNOWN_EPOCH")
+
+
+def test_every_epoch_can_be_asked_about(web, plan, body_of):
+    last = 2**53 - 1
+    address = web.create(plan, epochs=[last])
+    web.send(plan, body_of(plan, 5), params={"epoch": last})
+    web.store.seal()
+    assert web("GET", f"{address}/top?epoch={last}").json()["epoch"] == last
+
+
 def test_other_forms_are_not_acceptable(web, address, refused):
     for path in ("top", "noise-floor"):
         html = web("GET", f"{address}/{path}", headers={"accept": "text/html"})
@@ -140,16 +188,37 @@ def test_hostile_keys_come_back_escaped(web, open_plan, body_of):
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_hostile_keys_in_errors_are_escaped_and_short(web, address, refused):
-    for key in HOSTILE:
-        told = web("POST", f"{address}/estimates", json={"keys": [1, key]})
-        assert "position 1" in refused(told, 422, "UNKNOWN_KEY")["message"]
-    told = web("POST", f"{address}/estimates", json={"keys": ["k" * 50_000]})
-    assert len(refused(told, 422, "UNKNOWN_KEY")["message"]) < 300
-    raw = b'{"keys": ["\\ud800"]}'
+def test_errors_name_positions_and_never_what_was_asked(web, address, refused):
+    secret = "alice@example.org at position 7"
+    for key in [*HOSTILE, secret, "k" * 50_000]:
+        for path, name in (("estimates", "keys"), ("history", "keys"), ("top", "candidates")):
+            told = web("POST", f"{address}/{path}", json={name: [1, key]})
+            document = refused(told, 422, "UNKNOWN_KEY")
+            assert document["message"].startswith("the key at position 1 is not"), path
+            assert key not in document["message"]
+    outside = refused(
+        web("POST", f"{address}/estimates", json={"keys": [4711]}), 422, "UNKNOWN_KEY"
+    )
+    assert outside["message"] == "the key at position 0 is outside 0..63"
+
+
+def test_an_unknown_field_is_not_repeated(web, address, refused):
+    asked = {"keys": [1], "my secret disease": 1}
+    told = refused(web("POST", f"{address}/estimates", json=asked), 422, "INVALID")
+    assert told["message"] == "body: it has a field that is not known here"
+    assert "Content-Type" not in told["hint"]
+    missing = refused(web("POST", f"{address}/estimates", json={"level": 0.5}), 422, "INVALID")
+    assert missing["message"] == "body.keys: Field required"
+
+
+@pytest.mark.parametrize("raw", [b'"\\ud800"', b"1.5", b"-1", b"true", b'"' + b"k" * 65_537 + b'"'])
+def test_what_is_no_key_is_told_the_rule_of_keys(web, address, refused, raw):
     headers = {"content-type": "application/json"}
-    told = web("POST", f"{address}/estimates", content=raw, headers=headers)
-    assert refused(told, 422, "INVALID")
+    for path, name in (("estimates", b"keys"), ("top", b"candidates")):
+        body = b'{"%s": [1, %s]}' % (name, raw)
+        answer = web("POST", f"{address}/{path}", content=body, headers=headers)
+        message = refused(answer, 422, "INVALID")["message"]
+        assert message.startswith(f"body.{name.decode()}.1: a key is an integer")
 
 
 def test_mixed_keys_have_no_arrow_column(web, open_plan, body_of, refused):

@@ -3,11 +3,15 @@
 import base64
 import hashlib
 import json
+import math
 import re
 
 import pytest
 
+from faintly import make_plan
+from faintly.bench import samples
 from faintly.core import Plan
+from faintly.mechanisms import mechanism_of
 
 
 def test_a_collection_lives_and_dies(web, plan, body_of, refused):
@@ -82,6 +86,49 @@ def test_bad_plans_are_refused(web, plan, refused, change):
     assert web.store.collections() == []
 
 
+def test_a_plan_larger_than_the_collector_allows_is_refused(make_web, plan, open_plan, refused):
+    cells = math.prod(mechanism_of(plan).table_shape)
+    web = make_web(table_bytes=4 * max(cells, 256))
+    assert 4 * math.prod(mechanism_of(open_plan).table_shape) > 4 * max(cells, 256)
+    told = web("POST", "/v1/collections", json={"plan": open_plan.document()})
+    document = refused(told, 422, "BAD_PLAN")
+    assert "bytes" in document["message"]
+    assert "table_bytes" in document["hint"]
+    direct = samples.retrieval_plan(1000, 64, 8, "direct")
+    web.create(direct)
+    web.create(plan)
+
+
+def test_a_large_plan_that_is_there_already_is_found(make_web, open_plan):
+    web = make_web(table_bytes=1024)
+    web.store.create(open_plan)
+    again = web("POST", "/v1/collections", json={"plan": open_plan.document()})
+    assert again.status_code == 200
+
+
+def test_a_plan_of_gibibytes_is_refused_unless_told(web, refused):
+    large = make_plan(
+        protect="event",
+        epsilon=1.0,
+        sparsity=8,
+        clients=1000,
+        universe=2**30,
+        mechanism="signed-binning",
+        family="linear",
+        decode="table",
+    )
+    document = large.document()
+    told = refused(web("POST", "/v1/collections", json={"plan": document}), 422, "BAD_PLAN")
+    assert f"{4 << 30:,}" in told["message"]
+
+
+def test_what_is_wrong_with_a_plan_is_told_briefly(web, plan, refused):
+    document = plan.document() | {"x" * 100_000: 1}
+    told = refused(web("POST", "/v1/collections", json={"plan": document}), 422, "BAD_PLAN")
+    assert told["message"].startswith("plan has an unknown field 'x")
+    assert len(told["message"]) <= 300
+
+
 @pytest.mark.parametrize(
     ("content", "status", "code"),
     [
@@ -140,6 +187,30 @@ def test_errors_of_the_framework_have_the_same_shape(web, refused, method, path,
     refused(told, status, code)
     if status == 405:
         assert told.headers["allow"]
+
+
+@pytest.mark.parametrize("epoch", ["1.0", "+1", "%201", "1_0", "-1", "1e3", "%D9%A1", "9" * 5000])
+def test_an_epoch_is_written_in_digits(web, plan, refused, epoch):
+    address = web.create(plan)
+    told = web("PUT", f"{address}/epochs/{epoch}", json={"state": "open"})
+    refused(told, 422, "INVALID")
+    assert [each["epoch"] for each in web("GET", address).json()["epochs"]] == [0]
+
+
+def test_head_is_get_without_the_body(web, plan, body_of):
+    address = web.create(plan)
+    web.send(plan, body_of(plan, 5))
+    web.store.seal()
+    for path in ("/healthz", "/readyz", "/docs", address, f"{address}/plan", f"{address}/sketch"):
+        whole, head = web("GET", path), web("HEAD", path)
+        assert (head.status_code, head.content) == (200, b""), path
+        assert head.headers == whole.headers
+    assert web("HEAD", f"{address}/seal").status_code == 405
+    assert web("HEAD", "/nothing").status_code == 404
+    web.store.add_credential("read", "r")
+    assert web("HEAD", address).status_code == 401
+    key = ("/v1/collections/{digest}", "HEAD", 200)
+    assert web.collector.ingest._traffic.requests[key] == 1
 
 
 def test_the_documentation_names_every_address(web):

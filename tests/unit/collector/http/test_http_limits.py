@@ -10,7 +10,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from faintly.collector import answers, serve
+from faintly.collector import answers, files, serve
+from faintly.collector.problems import Problem
 from faintly.collector.store import Limits
 
 
@@ -131,6 +132,111 @@ def test_history_keeps_one_reader_at_a_time(make_web, plan, body_of, monkeypatch
     assert more.status_code == 200
 
 
+def test_a_history_has_a_bound(web, address, plan, body_of, refused, monkeypatch):
+    for epoch in range(3):
+        web.send(plan, body_of(plan, 50), params={"epoch": epoch})
+    web.store.seal()
+    monkeypatch.setattr(answers, "MOST_CELLS", 12)
+    whole = web("POST", f"{address}/history", json={"keys": [1, 2, 3, 4]})
+    assert [len(row["estimates"]) for row in whole.json()["epochs"]] == [4, 4, 4]
+    told = refused(
+        web("POST", f"{address}/history", json={"keys": [1, 2, 3, 4, 5]}), 422, "INVALID"
+    )
+    assert "5 keys in 3 epochs" in told["message"]
+    monkeypatch.setattr(answers, "MOST_HISTORY_BYTES", len(whole.content) - 100)
+    told = refused(web("POST", f"{address}/history", json={"keys": [1, 2, 3, 4]}), 422, "INVALID")
+    assert "too long" in told["message"]
+
+
+def test_a_history_waits_its_turn(web, address, plan, body_of):
+    web.send(plan, body_of(plan, 50))
+    web.store.seal()
+    slots = answers.compute_slots()
+    made = answers.Answers(web.store, slots)
+    for _ in range(answers.COMPUTING):
+        assert slots.acquire(blocking=False)
+    asked = answers.Asked(plan.digest, None, 0.95)
+    thread = threading.Thread(target=made.history, args=(asked, [1]))
+    thread.start()
+    thread.join(0.2)
+    assert thread.is_alive()
+    slots.release()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_a_sketch_leaves_in_pieces_and_by_the_disk(web, address, plan, body_of, monkeypatch):
+    web.send(plan, body_of(plan, 50))
+    web.store.seal()
+    whole = web("GET", f"{address}/sketch")
+    assert int(whole.headers["content-length"]) == len(whole.content)
+    monkeypatch.setattr(files, "PIECE", 100)
+    pieces, scope = [], {"type": "http", "method": "GET", "path": f"{address}/sketch"}
+    scope |= {"headers": [(b"host", b"localhost")], "query_string": b"", "root_path": ""}
+    waiting = asyncio.Event()
+
+    async def receive():
+        await waiting.wait()
+
+    async def send(message):
+        pieces.append(message.get("body", b""))
+
+    asyncio.run(web.collector.front(scope, receive, send))
+    assert b"".join(pieces) == whole.content
+    assert max(map(len, pieces)) == 100
+    assert list((web.store.folder / "spool").iterdir()) == []
+
+
+def test_few_sketches_are_written_at_a_time(web, address, plan, body_of, monkeypatch):
+    web.send(plan, body_of(plan, 50))
+    web.store.seal()
+    at_once, seen, lock = 0, [], threading.Lock()
+
+    def slow(sketch, file):
+        nonlocal at_once
+        with lock:
+            at_once += 1
+            seen.append(at_once)
+        time.sleep(0.02)
+        with lock:
+            at_once -= 1
+
+    monkeypatch.setattr(files, "write_sketch", slow)
+    asks = [threading.Thread(target=web, args=("GET", f"{address}/sketch")) for _ in range(12)]
+    for thread in asks:
+        thread.start()
+    for thread in asks:
+        thread.join()
+    assert len(seen) == 12
+    assert max(seen) <= answers.COMPUTING
+
+
+def test_few_sketches_are_on_their_way_at_a_time(web, address, plan, body_of, refused):
+    web.send(plan, body_of(plan, 50))
+    web.store.seal()
+    sketch = web.store.sketch(plan.digest, 0)
+    spool = files.Spool(web.store.folder / "spool")
+    held = [spool.put(sketch) for _ in range(files.DOWNLOADS)]
+    with pytest.raises(Problem, match="on their way"):
+        spool.put(sketch)
+    held.pop()  # somebody hung up
+    held[0].close()  # somebody has all of it
+    held += [spool.put(sketch) for _ in range(2)]
+    with pytest.raises(Problem, match="on their way"):
+        spool.put(sketch)
+
+
+def test_a_full_disk_is_told_to_who_downloads(web, address, plan, body_of, refused, monkeypatch):
+    web.send(plan, body_of(plan, 50))
+    web.store.seal()
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "write_sketch", fail)
+    refused(web("GET", f"{address}/sketch"), 503, "CANNOT_STORE")
+
+
 async def answered_to(collector, pieces):
     """Return what a connection that sends pieces gets until it is closed."""
     loop = asyncio.get_running_loop()
@@ -187,6 +293,51 @@ def test_who_is_quick_is_answered_and_kept(web, address, plan, body_of, monkeypa
     assert got.count(b"HTTP/1.1 200") == 2
 
 
+WISH = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+
+
+@pytest.mark.parametrize(
+    "wish", [WISH, b"Upgrade: websocket\r\nConnection: Upgrade\r\n"], ids=["h2c", "websocket"]
+)
+@pytest.mark.parametrize("cut", [0, 20, 100, -3])
+def test_a_wish_for_another_protocol_costs_no_report(web, address, plan, body_of, wish, cut):
+    body = body_of(plan, 3)
+    one = head_of(address) + wish + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    two = head_of(address) + wish + b"Transfer-Encoding: chunked\r\n\r\n" + chunks
+    last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + wish
+    last += b"Connection: close\r\n\r\n"
+    whole = one + two + last
+    got = asyncio.run(answered_to(web.collector, [whole[:cut], whole[cut:]]))
+    assert got.count(b"HTTP/1.1 200") == 3, got
+    assert got.count(b'{"status":"counted","reports":3}') == 2
+    assert got.count(b'{"status":"alive"}') == 1
+    assert web.store.status(plan.digest).pending == 6
+
+
+def test_many_wishes_at_once_are_all_ignored(web):
+    one = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + WISH + b"\r\n"
+    last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    got = asyncio.run(answered_to(web.collector, [one * 1500 + last]))
+    assert got.count(b'{"status":"alive"}') == 1501
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n",
+        b"CONNECT example.org:443 HTTP/1.1\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        b"CONNECT /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"CONNECT http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ],
+)
+def test_what_is_only_another_protocol_is_refused(web, request_):
+    got = asyncio.run(answered_to(web.collector, [request_]))
+    assert got.startswith(b"HTTP/1.1 400")
+    assert got.count(b"HTTP/1.1 ") == 1
+
+
 def test_trailers_without_end_are_cut_off(web, address):
     begin = head_of(address) + b"Transfer-Encoding: chunked\r\n\r\n3\r\nxxx\r\n0\r\n"
     lines = [b"x: " + b"y" * 40_000 + b"\r\n"] * 2
@@ -207,6 +358,49 @@ def test_a_body_of_two_lengths_is_refused(web, address, lengths):
     got = asyncio.run(answered_to(web.collector, [head_of(address) + lengths + b"\r\nxxx"]))
     assert got.startswith(b"HTTP/1.1 400")
     assert got.count(b"HTTP/1.1 ") == 1
+
+
+LONG = 64 << 20  # bytes that no socket holds for a reader
+
+
+async def reads_slowly(pause, rounds):
+    """Ask for a long answer, read little by little, and return what was had in all."""
+
+    async def app(scope, receive, send):
+        head = [(b"content-length", b"%d" % LONG)]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await send({"type": "http.response.body", "body": bytes(LONG)})
+
+    loop = asyncio.get_running_loop()
+    config = uvicorn.Config(app, http=serve.Protocol, ws="none", lifespan="off", log_config=None)
+    config.load()
+    state = ServerState()
+    server = await loop.create_server(lambda: serve.Protocol(config, state, {}), "127.0.0.1", 0)
+    async with server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        had = 0
+        try:
+            for _ in range(rounds):
+                await asyncio.sleep(pause)
+                had += len(await reader.readexactly(4 << 20))
+            async with asyncio.timeout(20):
+                had += len(await reader.read())
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+    return had
+
+
+def test_who_does_not_read_an_answer_is_cut_off(monkeypatch):
+    monkeypatch.setattr(serve, "STALL_S", 0.3)
+    assert asyncio.run(reads_slowly(2.0, 16)) < LONG
+
+
+def test_who_reads_slowly_gets_all(monkeypatch):
+    monkeypatch.setattr(serve, "STALL_S", 0.6)
+    assert asyncio.run(reads_slowly(0.1, 15)) > LONG
 
 
 def test_few_answers_are_made_at_a_time(web, address, plan, body_of, monkeypatch):
@@ -236,10 +430,12 @@ def test_few_answers_are_made_at_a_time(web, address, plan, body_of, monkeypatch
 
 
 def test_the_log_is_measured(web, address, plan, body_of):
-    web.send(plan, body_of(plan, 50))
-    (line,) = [
-        line
-        for line in web("GET", "/metrics").text.splitlines()
-        if line.startswith("faintly_log_bytes ")
-    ]
-    assert float(line.split()[1]) > 0
+    """Whenever nothing is pending the log is emptied, which may just happen beside a report."""
+
+    def measured():
+        web.send(plan, body_of(plan, 50))
+        lines = web("GET", "/metrics").text.splitlines()
+        (line,) = [line for line in lines if line.startswith("faintly_log_bytes ")]
+        return float(line.split()[1])
+
+    assert any(measured() > 0 for _ in range(3))

@@ -9,9 +9,10 @@ import pytest
 import structlog
 from prometheus_client.parser import text_string_to_metric_families
 
-from faintly.collector import logs
+from faintly.collector import logs, watch
 from faintly.collector.metrics import BUCKETS, Durations
 from faintly.collector.settings import Settings, read_settings
+from faintly.collector.store import Limits
 from faintly.errors import InvalidInput
 
 
@@ -50,6 +51,50 @@ def test_metrics_count_what_happened(web, plan, body_of):
     page = web("GET", "/metrics").text
     assert plan.digest.hex() not in page
     assert "secret-address" not in page
+
+
+def no_space(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_it_is_not_ready_from_a_failed_commit_to_one_that_passes(
+    web, plan, body_of, refused, monkeypatch
+):
+    web.create(plan)
+    assert web("GET", "/readyz").status_code == 200
+    body = body_of(plan, 1)
+    assert web.send(plan, body, "ab" * 16).status_code == 200
+    with monkeypatch.context() as patched:
+        patched.setattr(web.store._database, "transaction", no_space)
+        assert web.send(plan, body_of(plan, 1)).status_code == 503
+    refused(web("GET", "/readyz"), 503, "CANNOT_STORE")
+    assert web.send(plan, body, "ab" * 16).json()["status"] == "replayed"
+    refused(web("GET", "/readyz"), 503, "CANNOT_STORE")
+    assert web.send(plan, body_of(plan, 1)).status_code == 200
+    assert web("GET", "/readyz").status_code == 200
+
+
+def test_without_senders_the_disk_says_that_it_is_well(web, plan, body_of, refused, monkeypatch):
+    web.create(plan)
+    with monkeypatch.context() as patched:
+        patched.setattr(web.store._database, "transaction", no_space)
+        assert web.send(plan, body_of(plan, 1)).status_code == 503
+    monkeypatch.setattr(watch, "FAILED_S", 0.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(watch.os, "fsync", no_space)
+        refused(web("GET", "/readyz"), 503, "CANNOT_STORE")
+    assert web("GET", "/readyz").status_code == 200
+
+
+def test_it_is_not_ready_while_the_inbox_is_full(make_web, plan, body_of, refused):
+    body = body_of(plan, 100)
+    web = make_web(Limits(seal_s=1e9, inbox_bytes=len(body) - 40))
+    web.create(plan)
+    assert web("GET", "/readyz").status_code == 200
+    assert web.send(plan, body).status_code == 200
+    refused(web("GET", "/readyz"), 503, "CANNOT_STORE")
+    web.store.seal()
+    assert web("GET", "/readyz").status_code == 200
 
 
 def test_durations_fill_the_right_buckets():
