@@ -29,7 +29,8 @@ def solve_field(
     call(
         "faintly_solve_field",
         *(offsets, len(solutions), own, said, size, solutions),
-        *(field.products, field.differences, field.inverses, field.order, kept, pivots),
+        *(field.products, field.differences, field.inverses, field.order, field.prime),
+        *(kept, pivots),
     )
     return solutions
 

@@ -999,12 +999,47 @@ API void faintly_hash_wide(const uint64_t *seeds, const uint64_t *ids, int64_t i
     }
 }
 
-API void faintly_solve_field(const int64_t *offsets, int64_t segments, uint8_t *rows,
+/* row += times·known where elements are bits and addition is xor. Multiplying is linear, so the
+ * products of the powers of two are enough: no look-up in the loop, which vectorises. */
+INLINE void add_bits(uint8_t *restrict row, const uint8_t *restrict known, int64_t size,
+                     const uint8_t *times, int bits)
+{
+    uint8_t power[8];
+    for (int b = 0; b < bits; b++)
+        power[b] = times[1 << b];
+    for (int64_t j = 0; j < size; j++) {
+        uint8_t sum = row[j];
+        UNROLL for (int b = 0; b < bits; b++)
+            sum ^= known[j] & 1 << b ? power[b] : 0;
+        row[j] = sum;
+    }
+}
+
+/* row -= times·known; `bits` is 0 where the order of the field is no power of two. */
+INLINE void subtract_row(uint8_t *row, const uint8_t *known, int64_t size, const uint8_t *times,
+                         const uint8_t *differences, int64_t order, int bits)
+{
+    switch (bits) { /* a number known to the compiler in each case */
+    case 1: add_bits(row, known, size, times, 1); return;
+    case 2: add_bits(row, known, size, times, 2); return;
+    case 3: add_bits(row, known, size, times, 3); return;
+    case 4: add_bits(row, known, size, times, 4); return;
+    case 5: add_bits(row, known, size, times, 5); return;
+    case 6: add_bits(row, known, size, times, 6); return;
+    case 7: add_bits(row, known, size, times, 7); return;
+    case 8: add_bits(row, known, size, times, 8); return;
+    }
+    for (int64_t j = 0; j < size; j++)
+        row[j] = differences[row[j] * order + times[known[j]]];
+}
+
+HOT API void faintly_solve_field(const int64_t *offsets, int64_t segments, uint8_t *rows,
                              uint8_t *answers, int64_t size, uint8_t *solutions,
                              const uint8_t *products, const uint8_t *differences,
-                             const uint8_t *inverses, int64_t order, int64_t *kept,
-                             int64_t *pivots)
+                             const uint8_t *inverses, int64_t order, int64_t prime,
+                             int64_t *kept, int64_t *pivots)
 {
+    const int bits = prime == 2 ? __builtin_ctzll((uint64_t)order) : 0;
     for (int64_t s = 0; s < segments; s++) {
         uint8_t *solution = solutions + s * size;
         int64_t rank = 0;
@@ -1015,8 +1050,7 @@ API void faintly_solve_field(const int64_t *offsets, int64_t segments, uint8_t *
                 if (!row[pivots[r]])
                     continue;
                 const uint8_t *times = products + row[pivots[r]] * order;
-                for (int64_t j = pivots[r]; j < size; j++)
-                    row[j] = differences[row[j] * order + times[known[j]]];
+                subtract_row(row, known, size, times, differences, order, bits);
                 answers[item] = differences[answers[item] * order + times[answers[kept[r]]]];
             }
             int64_t pivot = 0;
@@ -1101,17 +1135,15 @@ static const uint32_t *sign_words(struct hasher *hash, const uint64_t *ids, int6
     return hash->words[0];
 }
 
-/* Adds the product of one symbol and the next digit of every id's word, which is used up:
- * the top one in the wide family, the lowest in the others, whose order is a power of two. */
-INLINE void add_products(const uint32_t *products, uint32_t order, int64_t prime, int64_t wide,
-                         int64_t count, uint32_t *words, uint32_t *sums)
+/* Adds the product of one symbol and the next digit, the top one, of every id's word, which is
+ * used up. */
+INLINE void add_products(const uint32_t *products, uint32_t order, int64_t count, uint32_t *words,
+                         uint32_t *sums)
 {
-    const uint32_t bits = (uint32_t)lowest_bit(&order, 1);
     for (int64_t c = 0; c < count; c++) {
         const uint64_t scaled = (uint64_t)words[c] * order;
-        const uint32_t digit = wide ? (uint32_t)(scaled >> 32) : words[c] & (order - 1);
-        words[c] = wide ? (uint32_t)scaled : words[c] >> bits;
-        sums[c] = prime == 2 ? sums[c] ^ products[digit] : sums[c] + products[digit];
+        words[c] = (uint32_t)scaled;
+        sums[c] += products[scaled >> 32];
     }
 }
 
@@ -1121,6 +1153,34 @@ INLINE uint32_t fold_lanes(uint32_t sums, uint32_t prime)
     return (sums & 0xffff) % prime + (sums >> 16) % prime * prime;
 }
 
+/* Over GF(2^bits) each bit of an inner product is the parity of some bits of the hashed words:
+ * masks[bits·w + b] has those of word w that make bit b. Digits lie from the top of a word in the
+ * wide family, from the bottom in the others. */
+INLINE void inner_masks(uint32_t *masks, const uint8_t *symbols, int64_t size, int64_t each,
+                        const uint32_t *lanes, int64_t order, int bits, int wide)
+{
+    memset(masks, 0, (size_t)((size + each - 1) / each * bits) * sizeof *masks);
+    for (int64_t j = 0; j < size; j++) {
+        const int place = (int)(j % each) * bits;
+        for (int u = 0; u < bits; u++) {
+            const uint32_t product = lanes[symbols[j] * order + (1 << u)];
+            for (int b = 0; b < bits; b++)
+                masks[j / each * bits + b] |= (product >> b & 1)
+                                              << ((wide ? 32 - place - bits : place) + u);
+        }
+    }
+}
+
+#define MOST_FIELD_BITS 8 /* symbols are bytes */
+
+/* Writes the element that the id's parities make; `odd` has the bits of bit b at FIELD_BLOCK·b. */
+INLINE void fold_parities(const uint32_t *odd, int bits, int64_t count, uint32_t *sums)
+{
+    for (int b = 0; b < bits; b++)
+        for (int64_t c = 0; c < count; c++)
+            sums[c] |= parity32(odd[FIELD_BLOCK * b + c]) << b;
+}
+
 HOT API void faintly_read_inner(const uint64_t *seeds, const uint8_t *symbols, int64_t size,
                             int64_t reports, const uint64_t *ids, int64_t count,
                             const int64_t *readings, const uint32_t *lanes, int64_t order,
@@ -1128,37 +1188,35 @@ HOT API void faintly_read_inner(const uint64_t *seeds, const uint8_t *symbols, i
                             int64_t *totals)
 {
     const int64_t words = (size + each - 1) / each;
-    const int whole = order == 2 && family == WIDE; /* then words are compared at once */
+    const int bits = prime == 2 ? __builtin_ctzll((uint64_t)order) : 0;
     struct hasher hash = {.family = family};
-    uint32_t sums[FIELD_BLOCK];
+    uint32_t sums[FIELD_BLOCK], odd[MOST_FIELD_BITS * FIELD_BLOCK];
     for (int64_t i = 0; i < reports; i++) {
         const uint8_t *own = symbols + i * size;
         hash.seed = seeds[i];
         if (family != PRF)
             blake2s_keyed(hash.keyed, seeds[i], family == WIDE ? 32 : 8);
-        if (whole)
-            memset(scratch, 0, (size_t)words * sizeof *scratch);
-        for (int64_t j = 0; j < size; j++)
-            if (whole)
-                scratch[j >> 5] |= (uint32_t)own[j] << (31 - (j & 31));
-            else
-                memcpy(scratch + j * order, lanes + own[j] * order,
-                       (size_t)order * sizeof *scratch);
+        if (bits)
+            inner_masks(scratch, own, size, each, lanes, order, bits, family == WIDE);
+        for (int64_t j = 0; !bits && j < size; j++)
+            memcpy(scratch + j * order, lanes + own[j] * order, (size_t)order * sizeof *scratch);
         for (int64_t start = 0; start < count; start += FIELD_BLOCK) {
             const uint64_t *some = ids + start;
             const int64_t many = count - start < FIELD_BLOCK ? count - start : FIELD_BLOCK;
             memset(sums, 0, sizeof sums);
+            memset(odd, 0, (size_t)bits * FIELD_BLOCK * sizeof *odd);
             for (int64_t w = 0; w < words; w++) {
                 uint32_t *hashed = row_words(&hash, some, many, w);
+                for (int b = 0; b < bits; b++)
+                    for (int64_t c = 0; c < many; c++)
+                        odd[FIELD_BLOCK * b + c] ^= hashed[c] & scratch[w * bits + b];
                 const int64_t stop = (w + 1) * each < size ? (w + 1) * each : size;
-                for (int64_t c = 0; whole && c < many; c++)
-                    sums[c] ^= hashed[c] & scratch[w];
-                for (int64_t j = w * each; !whole && j < stop; j++)
-                    add_products(scratch + j * order, (uint32_t)order, prime,
-                                 family == WIDE, many, hashed, sums);
+                for (int64_t j = w * each; !bits && j < stop; j++)
+                    add_products(scratch + j * order, (uint32_t)order, many, hashed, sums);
             }
-            for (int64_t c = 0; (whole || prime > 2) && c < many; c++)
-                sums[c] = whole ? parity32(sums[c]) : fold_lanes(sums[c], (uint32_t)prime);
+            fold_parities(odd, bits, many, sums);
+            for (int64_t c = 0; !bits && c < many; c++)
+                sums[c] = fold_lanes(sums[c], (uint32_t)prime);
             count_block(totals + start, count, many, readings, sums,
                         sign_words(&hash, some, many, words));
         }

@@ -78,6 +78,9 @@ def evaluate(coefficients: AnyArray, points: AnyArray, bits: int) -> WordArray:
     return value
 
 
+ROWS = 256  # polynomials changed together, so that they stay in a cache
+
+
 def add_points(
     coefficients: WordArray, points: AnyArray, values: AnyArray, counts: AnyArray, bits: int
 ) -> WordArray:
@@ -94,17 +97,30 @@ def add_points(
         bits: of the field.
     """
     out = coefficients.copy()
-    # The product of (X - point) over the points so far, one degree at a time.
-    master = np.zeros_like(out)
-    master[:, 0] = 1
     first = np.cumsum(counts) - counts
+    for start in range(0, len(out), ROWS):
+        part = slice(start, start + ROWS)
+        _add_points(out[part], points, values, (first[part], counts[part]), bits)
+    return out
+
+
+def _add_points(
+    out: WordArray,
+    points: AnyArray,
+    values: AnyArray,
+    which: tuple[AnyArray, AnyArray],
+    bits: int,
+) -> None:
+    first, counts = which  # of a row's points
+    # The product of (X - point) over the points so far, one degree at a time.
+    master = np.zeros((len(out), out.shape[1] + 1), dtype=out.dtype)
+    master[:, 0] = 1
     for step in range(int(counts.max(initial=0))):
         rows = np.nonzero(counts > step)[0]
         here = points[first[rows] + step]
+        known = master[rows, : step + 1]
         missing = values[first[rows] + step] ^ evaluate(out[rows], here, bits)
-        factor = divide(missing, evaluate(master[rows], here, bits), bits)
-        out[rows] ^= multiply(factor[:, None], master[rows], bits)
-        grown = multiply(here[:, None], master[rows], bits)
-        grown[:, 1:] ^= master[rows, :-1]
-        master[rows] = grown
-    return out
+        factor = divide(missing, evaluate(known, here, bits), bits)
+        out[rows, : step + 1] ^= multiply(factor[:, None], known, bits)
+        master[rows, : step + 1] = multiply(here[:, None], known, bits)
+        master[rows, 1 : step + 2] ^= known

@@ -47,7 +47,6 @@ from faintly.mechanisms.signed_binning import SignedBinning
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
-from faintly.primitives.rounding import round_unbiased
 
 THEOREM = "signed_binning_published.proof.md, Theorem 1 (one bit, whose odds stay in bounds)"
 DIVISOR = 2.5  # of the clip, as published
@@ -137,11 +136,7 @@ class SignedBinningPublished(SignedBinning):
         if self.response is None:
             return super().randomize(vectors, hash_seeds, rng)
         assert self.clip is not None
-        owners = vectors.owners
-        place = self._places(hash_seeds[owners], vectors.indices)
-        rounded = round_unbiased(vectors.values, self.steps, rng)
-        sums = np.zeros(len(vectors), dtype=np.int64)
-        np.add.at(sums, owners, place.signs * rounded)
+        sums = self._bins(vectors, hash_seeds, self._rounded(vectors.values, rng)).ravel()
         clipped = sums.clip(-self.clip, self.clip)
         drawn = uniform_below(np.full(len(vectors), 2 * self.clip), rng)
         signs = np.where(drawn < self.clip + clipped, 1, -1)
