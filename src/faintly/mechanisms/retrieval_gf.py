@@ -198,7 +198,7 @@ class RetrievalGf(Mechanism):
         return hashing.unpack_symbols(hashed, self.symbols, self.bits).astype(np.uint8)
 
     def _signs(self, seeds: IdArray, ids: IdArray) -> IntArray:
-        return hashing.to_signs(self._hash(seeds, ids, hashing.SIGN, 1)[:, 0])
+        return hashing.places(seeds, ids, 1, self.plan.hashing.family).signs
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ sᵢ(x)·reading(<iᵢ, aᵢ(x)>) for each id."""
