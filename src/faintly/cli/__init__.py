@@ -65,30 +65,33 @@ def _options(
     """Take the options that need no command."""
 
 
-app.command()(plan.plan)
-app.command()(encode.encode)
+# The list of commands has room for one short line each.
+app.command(short_help="Choose every public parameter of a collection.")(plan.plan)
+app.command(short_help="Turn each client of a file into one randomized report.")(encode.encode)
 app.command()(aggregate.aggregate)
-app.command()(merge_command.merge)
-app.command()(query.query)
-app.command()(top.top)
+app.command(short_help="Merge sketches made on different machines.")(merge_command.merge)
+app.command(short_help="Estimate the mean of each key, with error bars.")(query.query)
+app.command(short_help="List the keys with the largest means.")(top.top)
 app.command()(inspect.inspect)
-app.command()(simulate_command.simulate)
+app.command(short_help="Encode data, decode it, and compare with the truth.")(
+    simulate_command.simulate
+)
 app.command()(reproduce_command.reproduce)
-app.command()(audit.audit)
-app.command()(ledger.ledger)
-app.command()(demo_command.demo)
-app.command()(bench_command.bench)
-app.command()(serve_command.serve)
-app.add_typer(collection.app, name="collection")
+app.command(short_help="Check a plan's promise, exactly and by samples.")(audit.audit)
+app.command(short_help="Show what a client's ledger has spent.")(ledger.ledger)
+app.command(short_help="Run the whole flow on real data.")(demo_command.demo)
+app.command(short_help="Measure speed on this machine, as ratios.")(bench_command.bench)
+app.command(short_help="Collect reports over HTTP, and answer.")(serve_command.serve)
+app.add_typer(collection.app, name="collection", short_help="Create, close and delete collections.")
 app.command()(push_command.push)
 app.add_typer(credential.app, name="credential")
-app.command()(token_command.token)
-app.command()(export_command.export)
-app.command()(fsck.fsck)
-app.command()(backup_command.backup)
+app.command(short_help="Issue single-use tokens for a collection.")(token_command.token)
+app.command(short_help="Write the sealed reports of a collection.")(export_command.export)
+app.command(short_help="Check every report, checksum and sketch of a folder.")(fsck.fsck)
+app.command(short_help="Copy a collector's folder while it runs.")(backup_command.backup)
 app.command()(backup_command.restore)
-app.command()(load_command.load)
-app.command()(version_command.version)
+app.command(short_help="Load a collector, to size a machine.")(load_command.load)
+app.command(short_help="Say which version and which kernels run.")(version_command.version)
 
 
 def main() -> None:
