@@ -298,7 +298,7 @@ def test_removing_the_last_credential_is_remarked(tmp_path):
     folder = tmp_path / "data"
     with Store.open(folder) as store:
         for label, role in (("a", "admin"), ("b", "admin"), ("s", "submit")):
-            store.add_credential(role, label)
+            store._access.add(role, label)
     said = []
     for label in "abs":
         command = [*FAINTLY, "credential", "remove", label, "--data", str(folder), "--json"]

@@ -124,10 +124,11 @@ def copying(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def discard(folder: Path, path: Path) -> None:
-    """Delete a file that the manifest has forgotten, or leave it to the next start.
+def discard(folder: Path, path: Path) -> bool:
+    """Delete a file that the manifest has forgotten, or leave it; return whether it is gone.
 
-    It is left during a copy, and where it cannot be deleted: what was committed stays committed.
+    It is left during a copy, and where it cannot be deleted: what was committed stays committed,
+    and the next start deletes what nothing names.
     """
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
@@ -136,6 +137,8 @@ def discard(folder: Path, path: Path) -> None:
             path.unlink(missing_ok=True)
         finally:
             os.close(handle)
+        return True
+    return False
 
 
 @contextmanager

@@ -188,7 +188,12 @@ class Ingest:
             answer=wake,
         )
         slow = len(body) >= THREAD_BYTES or self._store.opens(digest, epoch)
-        reports = await asyncio.to_thread(take) if slow else take()
+        try:
+            reports = await asyncio.to_thread(take) if slow else take()
+        except Problem as problem:  # the first of an epoch has to be told to the disk at once
+            if problem.kind is CANNOT_STORE:
+                self.failed_at = time.monotonic()
+            raise
         offered = time.perf_counter()
         outcome = await waiter
         self.waits.add(time.perf_counter() - offered)

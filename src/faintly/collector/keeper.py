@@ -1,10 +1,11 @@
-"""The keeper: a thread that seals, closes what the clock has shut, and tidies the database.
+"""The keeper: a thread that seals, closes what the clock has shut, merges, and tidies.
 
 It also looks for credentials that another process added.
 """
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Set
 from typing import Any
 
@@ -12,14 +13,15 @@ from faintly.collector.counters import Counters
 from faintly.collector.credentials import Credentials
 from faintly.collector.database import Database
 from faintly.collector.limits import Limits
-from faintly.collector.registry import CLOSING, Epoch, Registry, is_past
+from faintly.collector.merge import Merger
+from faintly.collector.registry import CLOSED, CLOSING, Epoch, Registry, is_past
 from faintly.collector.seal import Sealer
 
 TICK_S = 0.25  # how often it looks whether anything is due
 RETRY_S = 1.0  # how long it waits after something failed
 WAL_BYTES = 16 << 20  # size from which on the write-ahead log is moved into the file
 PERIODS = 3  # for how long the clock must have said that an epoch is past before it is closed,
-LEAST_S, MOST_S = 3600.0, 86_400.0  # but an hour at least, and no more than a day
+LEAST_S, MOST_S = 3600.0, 21_600.0  # but an hour at least, and no more than six
 
 
 class Keeper:
@@ -35,6 +37,7 @@ class Keeper:
         counters: Counters,
         limits: Limits,
         close: Callable[[Epoch], object],
+        merger: Merger,
     ) -> None:
         """Prepare the thread.
 
@@ -45,11 +48,14 @@ class Keeper:
             access: credentials to read again.
             counters: what to count failures in.
             limits: when to seal.
-            close: closes an epoch for good.
+            close: closes an epoch that is still past, for good.
+            merger: makes few files of the many that a closed epoch may have.
         """
         self._database, self._registry, self._sealer = database, registry, sealer
         self._access, self._counters, self._limits = access, counters, limits
-        self._close = close
+        self._close, self._merger = close, merger
+        # Those of an earlier process too: it may have ended before it had merged them.
+        self._unmerged = deque(each for each in registry.by_id.values() if each.state == CLOSED)
         self._past: dict[int, float] = {}  # since when, by a clock that never jumps
         self._stopping, self._wake = False, threading.Event()
         self._thread = threading.Thread(target=self._keep, name="keeper", daemon=True)
@@ -98,7 +104,19 @@ class Keeper:
                 well &= self.attempt(self._access.reload)  # a seal takes a while
         for epoch in self.ended(time.monotonic()):
             well &= self.attempt(self._close, epoch)
+            self._unmerged.append(epoch)
+        well &= self.attempt(self._merge_next)
         return self.attempt(self._tidy) and well
+
+    def _merge_next(self) -> None:
+        """Make one file of some: sealing and credentials must not wait for all of them.
+
+        What fails is tried again by the next process.
+        """
+        if self._unmerged:
+            epoch = self._unmerged.popleft()
+            if self._merger.merge_some(epoch):
+                self._unmerged.append(epoch)
 
     def _is_full(self, epoch: Epoch) -> bool:
         limits = self._limits
@@ -114,7 +132,7 @@ class Keeper:
         An epoch that is closed stays closed, so a clock that jumps must not close one that is
         not over. It has to say so all the time for some periods, by a clock that does not jump:
         an epoch that took reports when the clock jumped is over by then. Where periods are long
-        a day is enough: whoever leaves a clock wrong for longer loses more than this.
+        six hours are enough, or a process that is started anew every day would never close one.
         """
         epochs = list(self._registry.by_id.values())
         past = [epoch for epoch in epochs if is_past(epoch)]
@@ -124,6 +142,7 @@ class Keeper:
 
     def _tidy(self) -> None:
         """Keep the write-ahead log short, and free of reports where none is pending."""
+        self._merger.tidy()
         size = self._database.wal_bytes()
         if size and not self._registry.pending:
             self._database.empty_log()

@@ -29,25 +29,41 @@ class Merger:
 
     def __init__(self, folder: Path, database: Database, kept: Sketches) -> None:
         self._folder, self._database, self._sketches = folder, database, kept
+        self._unnamed: set[Path] = set()  # files that a copy kept from being deleted
         self.reached: Callable[[str], object] = lambda _: None  # tests crash here
 
     def merge(self, epoch: Epoch) -> None:
         """Merge what is small; once merged, nothing is."""
-        if epoch.collection.retention == "drop":
-            return
+        while self.merge_some(epoch):
+            pass
+
+    def merge_some(self, epoch: Epoch) -> bool:
+        """Make one file of some small ones, and return whether there were any.
+
+        Questions about the epoch wait meanwhile, but no longer than for one file. When all are
+        merged, the sketch goes to the disk.
+        """
         with epoch.lock:
-            runs = self._runs(epoch)
-            if not runs:
-                return
-            loaded = self._sketches.load(epoch)  # now it counts all of them
-            try:
-                for run in runs:
-                    self._replace(epoch, run)
-                    loaded.number = epoch.last
-                    self.reached("done")
-            except BaseException:
-                self._sketches.let_go(epoch)  # it may not know which segments it counts
-                raise
+            runs = [] if epoch.collection.retention == "drop" else self._runs(epoch)
+            if runs:
+                self._merge(epoch, runs[0])
+        if not runs:
+            self._sketches.snapshot(epoch, tail=1)
+        return bool(runs)
+
+    def _merge(self, epoch: Epoch, run: dict[int, Stored]) -> None:
+        loaded = self._sketches.load(epoch)  # now it counts all of them
+        try:
+            self._replace(epoch, run)
+            loaded.number = epoch.last
+            self.reached("done")
+        except BaseException:
+            self._sketches.let_go(epoch)  # it may not know which segments it counts
+            raise
+
+    def tidy(self) -> None:
+        """Delete what a copy held when it was merged."""
+        self._unnamed = {path for path in self._unnamed if not discard(self._folder, path)}
 
     def _runs(self, epoch: Epoch) -> list[dict[int, Stored]]:
         """Return which segments to merge with each other: at least two, and no more than fit."""
@@ -80,8 +96,8 @@ class Merger:
         epoch.last, epoch.segments = number, epoch.segments + 1 - len(run)
         epoch.bytes += stored.size - sum(each.size for each in run.values())
         self.reached("committed")
-        for unnamed in [*old, *paths.values()]:
-            discard(self._folder, unnamed)
+        self._unnamed.update(old, paths.values())
+        self.tidy()
 
     def _commit(self, epoch: Epoch, run: dict[int, Stored], row: tuple[object, ...]) -> list[Path]:
         """Name the new file in place of those it holds, and return the sketch that went."""

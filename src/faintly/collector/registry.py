@@ -276,11 +276,18 @@ class Registry:
                 raise Problem(problems.CLOSED, "the collection is closed")
             return collection.epochs.get(number) or self._open(collection, number, TIMED)
 
-    def close_epoch(self, epoch: Epoch) -> None:
-        """Let an epoch take nothing more; commits that began before are finished first."""
+    def close_epoch(self, epoch: Epoch, *, only_past: bool = False) -> bool:
+        """Let an epoch take nothing more; commits that began before are finished first.
+
+        With `only_past` an epoch stays that is not past any more, and False is returned: somebody
+        opened it, or set the clock, since it was looked at.
+        """
         with self._lock:
+            if only_past and epoch.state in TAKING and not is_past(epoch):
+                return False
             if epoch.state in TAKING:
                 self._set_state(epoch, CLOSED, CLOSING)
+            return True
 
     def _set_state(self, epoch: Epoch, stored: str, state: str) -> None:
         with self._database.turn:

@@ -55,7 +55,8 @@ class Store:
             access=self._access,
             counters=self.counters,
             limits=limits,
-            close=self._close_epoch,
+            close=self._close_past,
+            merger=self._merger,
         )
         self._inbox = Inbox(database, self._registry, self.counters, self._keeper.committed)
         self._keeper.start()
@@ -143,12 +144,19 @@ class Store:
 
     def _close_epoch(self, epoch: Epoch) -> None:
         self._registry.close_epoch(epoch)
+        self._seal_closed(epoch)
+        # The epoch is closed even if its files cannot be made fewer, on a full disk for example.
+        self._keeper.attempt(self._merger.merge, epoch)
+
+    def _close_past(self, epoch: Epoch) -> None:
+        """Close an epoch that the clock has shut; the keeper merges it, bit by bit."""
+        if self._registry.close_epoch(epoch, only_past=True):
+            self._seal_closed(epoch)
+
+    def _seal_closed(self, epoch: Epoch) -> None:
         self._sealer.seal(epoch)
         epoch.state = CLOSED
         recovery.purge(self._database, [epoch])
-        # The epoch is closed even if its files cannot be made fewer, on a full disk for example.
-        self._keeper.attempt(self._merger.merge, epoch)
-        self._keeper.attempt(self._sketches.snapshot, epoch, tail=1)
 
     def delete(self, digest: bytes) -> None:
         """Forget a collection, and then delete its files."""

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from faintly.collector import keeper, segments
+from faintly.collector import keeper, seal, segments
 from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.engine import aggregate
 
@@ -58,7 +58,7 @@ def test_an_epoch_is_open_while_it_takes_reports(store, plan, bodies, fresh, clo
 
 
 @pytest.mark.parametrize(
-    ("period_s", "patience_s"), [(1.0, 3600.0), (1800.0, 5400.0), (1e6, 86_400.0)]
+    ("period_s", "patience_s"), [(1.0, 3600.0), (1800.0, 5400.0), (1e6, 21_600.0)]
 )
 def test_an_epoch_ends_only_when_the_clock_has_long_said_so(
     store, plan, bodies, fresh, clock, monkeypatch, period_s, patience_s
@@ -122,3 +122,52 @@ def test_a_closing_that_failed_is_tried_again(store, plan, bodies, fresh, clock,
     wait_for(lambda: not store._database.rows("SELECT id FROM requests"))
     assert len(failures) == 2
     assert store.status(plan.digest).sealed == 10
+
+
+def test_an_epoch_that_was_opened_meanwhile_stays_open(store, plan, bodies, fresh, clock):
+    """Somebody may open it, or set the clock right, between the keeper's look and its closing."""
+    store._keeper.stop()
+    store.create(plan, period_s=PERIOD, epochs=(5,))
+    store.submit(plan.digest, 1000, fresh(), bodies[0])
+    clock[0] = 2000
+    store._keeper.ended(0.0)
+    (epoch,) = store._keeper.ended(1e6)
+    store.open_epoch(plan.digest, 1000)
+    store._close_past(epoch)
+    store.submit(plan.digest, 1000, fresh(), bodies[1])
+    assert store.status(plan.digest).pending == 20
+
+
+def test_the_keeper_merges_one_file_at_a_time(store, plan, batches_of, body_of, fresh, monkeypatch):
+    monkeypatch.setattr(seal, "MOST_REPORTS", 20)
+    store._keeper.stop()
+    store.create(plan)
+    for batch in batches_of(plan, 40, 5):
+        store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+        store.seal()
+    epoch = store.collection(plan.digest).epochs[0]
+    store._registry.close_epoch(epoch)
+    store._seal_closed(epoch)
+    store._keeper._unmerged.append(epoch)
+    counts = []
+    for _ in range(4):
+        store._keeper._merge_next()
+        counts.append(store.status(plan.digest).segments)
+    assert counts == [5, 2, 2, 2]
+    assert not store._keeper._unmerged
+
+
+def test_a_start_merges_what_the_last_process_left(
+    open_store, plan, batches_of, body_of, fresh, monkeypatch
+):
+    store = open_store()
+    store.create(plan)
+    for batch in batches_of(plan, 20, 5):
+        store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+        store.seal()
+    monkeypatch.setattr(store._merger, "merge", lambda _: None)  # it dies before
+    store.close_epoch(plan.digest, 0)
+    assert store.status(plan.digest).segments == 4
+    store.close()
+    again = open_store()
+    wait_for(lambda: again.status(plan.digest).segments == 1)

@@ -4,6 +4,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from faintly.collector import export, fsck, merge, seal, segments
+from faintly.collector.disk import copying
 from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.engine import aggregate
 from faintly.engine.files import read_reports
@@ -115,3 +116,14 @@ def test_an_export_reads_what_is_merged_meanwhile(filled, tmp_path, plan, batche
     assert export.export_reports(store.folder, plan.digest, None, tmp_path / "out.fnt") == 40
     found = aggregate(plan, read_reports(plan, tmp_path / "out.fnt"))
     assert found == aggregate(plan, batches)
+
+
+def test_a_copy_delays_the_deletion_of_what_was_merged(filled, plan):
+    store = filled
+    with copying(store.folder):
+        store.close_epoch(plan.digest, 0)
+        assert len(list(store.folder.glob("segments/*/*"))) == 5
+    store._merger.tidy()
+    assert len(list(store.folder.glob("segments/*/*"))) == 1
+    store.close()
+    assert fsck.check(store.folder).findings == []

@@ -93,10 +93,10 @@ def test_removing_the_last_credential_opens_nothing_to_others(
     make_web, plan, asked, refused, settings
 ):
     web = make_web(**settings)
-    secret = web.store.add_credential("admin", "a")
+    secret = web.store._access.add("admin", "a")
     body = {"plan": plan.document()}
     assert web("POST", "/v1/collections", json=body, headers=bearer(secret)).status_code == 201
-    web.store.remove_credential("a")
+    web.store._access.remove("a")
     for needed in ("read", "admin"):
         for method, path, options in asked[needed]:
             for headers in ({}, bearer(secret)):
@@ -105,7 +105,7 @@ def test_removing_the_last_credential_opens_nothing_to_others(
         ((method, path, options),) = asked[needed]
         assert web(method, path, **options).status_code == 200
     assert web("GET", "/readyz").status_code == 200
-    again = web.store.add_credential("admin", "b")
+    again = web.store._access.add("admin", "b")
     assert web("GET", "/v1/collections", headers=bearer(again)).status_code == 200
 
 

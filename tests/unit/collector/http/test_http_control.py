@@ -207,7 +207,7 @@ def test_head_is_get_without_the_body(web, plan, body_of):
         assert head.headers == whole.headers
     assert web("HEAD", f"{address}/seal").status_code == 405
     assert web("HEAD", "/nothing").status_code == 404
-    web.store.add_credential("read", "r")
+    web.store._access.add("read", "r")
     assert web("HEAD", address).status_code == 401
     key = ("/v1/collections/{digest}", "HEAD", 200)
     assert web.collector.ingest._traffic.requests[key] == 1

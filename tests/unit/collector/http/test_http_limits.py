@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from faintly.collector import answers, files, serve
+from faintly.collector import answers, files, front, serve
 from faintly.collector.problems import Problem
 from faintly.collector.store import Limits
 
@@ -399,8 +399,28 @@ def test_who_does_not_read_an_answer_is_cut_off(monkeypatch):
 
 
 def test_who_reads_slowly_gets_all(monkeypatch):
-    monkeypatch.setattr(serve, "STALL_S", 0.6)
+    monkeypatch.setattr(serve, "STALL_S", 3.0)
     assert asyncio.run(reads_slowly(0.1, 15)) > LONG
+
+
+def test_a_long_answer_goes_out_in_pieces():
+    """TLS takes a piece whole, however long, so the next must wait until it has left."""
+    sent = []
+
+    async def send(message):
+        sent.append(dict(message))
+
+    async def answer():
+        exchange = front.Exchange(None, send, 0, [])
+        await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
+        await exchange.send({"type": "http.response.body", "body": body, "more_body": False})
+
+    for size, pieces in ((0, 1), (front.PIECE_BYTES, 1), (2 * front.PIECE_BYTES + 1, 3)):
+        sent.clear()
+        body = os.urandom(size)
+        asyncio.run(answer())
+        assert b"".join(message["body"] for message in sent[1:]) == body
+        assert [message["more_body"] for message in sent[1:]] == [True] * (pieces - 1) + [False]
 
 
 def test_few_answers_are_made_at_a_time(web, address, plan, body_of, monkeypatch):
