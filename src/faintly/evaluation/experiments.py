@@ -150,7 +150,7 @@ def _within(distance: int, grid: Grid) -> Iterator[str]:
     """Yield the methods at a distance; slow ones at few, but for a full run."""
     ends = grid is FULL or distance in (FAR, max(grid.distances))
     slow = {
-        "ours-limited": distance in LIMITED,
+        "ours-limited": distance in LIMITED and (ends or grid is QUICK),
         "paper-squeeze": distance >= FAR and ends,
         "collision-signed": ends,  # the same at any distance
     }

@@ -78,7 +78,7 @@ def evaluate(coefficients: AnyArray, points: AnyArray, bits: int) -> WordArray:
     return value
 
 
-ROWS = 256  # polynomials changed together, so that they stay in a cache
+ROWS = 1024  # polynomials changed together, so that they stay in a cache
 
 
 def add_points(
