@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from faintly.cli import app, choices
+from faintly.collector import credentials, registry, settings
 from faintly.core.plan import DECODES, FAMILIES
 from faintly.engine.answers import CONTROLS
 from faintly.mechanisms import mechanism_names
@@ -60,10 +61,7 @@ def test_an_option_with_more_than_words_offers_the_words():
 
 
 def test_the_words_of_the_collector_are_the_collectors():
-    """These rooms need an extra, so the words above could not be compared with them."""
-    credentials = pytest.importorskip("faintly.collector.credentials")
-    registry = pytest.importorskip("faintly.collector.registry")
-    settings = pytest.importorskip("faintly.collector.settings")
+    """The words are written twice, since these rooms need an extra that help must not."""
     assert get_args(choices.Role) == credentials.ROLES
     assert get_args(choices.Retention) == registry.RETENTIONS
     level = settings.Settings.model_fields["log_level"].annotation

@@ -69,3 +69,15 @@ def store(open_store: Callable[..., Store]) -> Store:
 @pytest.fixture
 def fresh() -> Callable[[], bytes]:
     return lambda: os.urandom(16)
+
+
+@pytest.fixture
+def batches(plan, batches_of):
+    """Return five batches of ten reports; a file that needs others has its own."""
+    return batches_of(plan, 50, 10)
+
+
+@pytest.fixture
+def bodies(plan, batches, body_of):
+    """Return the batches as clients send them."""
+    return [body_of(plan, batch) for batch in batches]

@@ -12,16 +12,6 @@ PERIOD = 1800.0
 
 
 @pytest.fixture
-def batches(plan, batches_of):
-    return batches_of(plan, 50, 10)
-
-
-@pytest.fixture
-def bodies(plan, batches, body_of):
-    return [body_of(plan, batch) for batch in batches]
-
-
-@pytest.fixture
 def clock(monkeypatch):
     """Return a list of the epoch that the clock says it is."""
     now = [1000]

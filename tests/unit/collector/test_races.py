@@ -21,16 +21,6 @@ from faintly.errors import FolderDamaged
 from faintly.wire import report_v1
 
 
-@pytest.fixture
-def batches(plan, batches_of):
-    return batches_of(plan, 50, 10)
-
-
-@pytest.fixture
-def bodies(plan, batches, body_of):
-    return [body_of(plan, batch) for batch in batches]
-
-
 def refused(call, *arguments, **named):
     with pytest.raises(Problem) as caught:
         call(*arguments, **named)
