@@ -140,6 +140,7 @@ def shared_cases(draw: np.random.Generator) -> Cases:
         "read_cells": ((words, weight, words[:20]), {}),
         "read_prf": ((seeds, values, some), {}),
         "read_blake2s": ((seeds[: 2**11], values[: 2**11], some[:4]), {}),
+        "hash_each": ((seeds, ids, 1), {}),
         "hash_words": ((seeds, ids, 1, 4), {}),
         "hash_wide": ((seeds[: 2**12], ids[: 2**12], 8), {}),
         "solve_gf2": (solve, {}),
@@ -156,8 +157,17 @@ def field_cases(draw: np.random.Generator) -> Cases:
     rows = draw.integers(0, 4, (2**9, 24)).astype(np.uint8)
     seeds, ids = draw.integers(0, 2**40, (2, 2**9), dtype=np.uint64)
     read = (seeds, rows, ids[:20], np.array([3, -1, -1, -1]))
+    words, counts = draw.integers(0, 2**32, (2**9, 2), dtype=np.uint32), np.full(2**5, 2)
     return {
         "solve_field": ((offsets, rows, rows[:, 0], rows[: 2**5], field), {}),
+        "solve_words": (
+            (offsets, words[:, 0].copy(), words, rows[:, 0].copy(), words[: 2**5]),
+            {"field": field, "size": 32},
+        ),
+        "add_points": (
+            (words[: 2**5] % 4, np.tile(np.arange(2), 2**5), rows[: 2**6, 0], counts, 2),
+            {},
+        ),
         "read_inner": (read, {"field": field, "family": "prf"}),
         "read_polynomial": (
             (seeds, rows.astype(np.uint32), *read[2:]),

@@ -61,6 +61,7 @@ hash_ids = _chosen.hash_ids
 read_cells = _chosen.read_cells
 read_prf = _chosen.read_prf
 read_blake2s = _chosen.read_blake2s
+hash_each = _chosen.hash_each
 hash_words = _chosen.hash_words
 hash_wide = _chosen.hash_wide
 solve_gf2 = _chosen.solve_gf2
@@ -69,6 +70,8 @@ read_slots = _chosen.read_slots
 project_prf = _chosen.project_prf
 project_linear = _chosen.project_linear
 solve_field = _fields.solve_field
+solve_words = _fields.solve_words
+add_points = _fields.add_points
 read_inner = _fields.read_inner
 read_polynomial = _fields.read_polynomial
 round_values = _clients.round_values
@@ -85,10 +88,12 @@ unpack_records = _clients.unpack_records
 
 __all__ = [
     "active",
+    "add_points",
     "bin_hashed",
     "bin_linear",
     "code_items",
     "gather",
+    "hash_each",
     "hash_ids",
     "hash_keys",
     "hash_wide",
@@ -112,6 +117,7 @@ __all__ = [
     "scatter_add",
     "solve_field",
     "solve_gf2",
+    "solve_words",
     "sum_squares",
     "total_mass",
     "trouble",

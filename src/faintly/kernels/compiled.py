@@ -237,6 +237,15 @@ def _read_hashed(name: str, seeds: IdArray, values: IntArray, ids: IdArray) -> I
     return read_in_slices(read, len(seeds), len(ids))[0]
 
 
+def hash_each(seeds: IdArray, ids: IdArray, tag: int) -> WordArray:
+    """Return the word that ids[i] ‖ tag hashes to under seeds[i]."""
+    arguments.one_byte(tag, "tag")
+    seeds, ids = arguments.own_keys(seeds, ids, 1, arguments.MOST_WORDS)
+    words = np.empty(len(ids), dtype=np.uint32)
+    call("faintly_hash_each", seeds, ids, len(ids), tag, words)
+    return words
+
+
 def hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
     """Return words (items, count): entry [i, w] hashes ids[i] ‖ tag ‖ w under seeds[i]."""
     arguments.one_byte(tag, "tag")

@@ -3,12 +3,16 @@
 import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
-from faintly.kernels.arguments import ascending, exactly
+from faintly.kernels.arguments import ascending, exactly, same_length
 from faintly.kernels.compiled import call
 from faintly.primitives import galois, hashing
 from faintly.primitives.fields import LANE, Field
 
 FAMILIES = {"prf": 0, "blake2s": 1, "wide": 2}  # kernels.c has the same numbers
+ROW_BLOCK, MULTIPLES = 16, 32  # of solve_words; kernels.c has the same numbers
+POINT_BLOCK = 32  # of read_points, likewise
+POINT_REPORTS = 64  # from which on a table of the points' powers pays
+POINT_LOOKUPS = 2**12  # in that table: 4 MiB
 MOST_WORDS = {"prf": 256, "blake2s": 256, "wide": 2047}  # the number of a block is one byte
 
 
@@ -31,6 +35,41 @@ def solve_field(
         *(offsets, len(solutions), own, said, size, solutions),
         *(field.products, field.differences, field.inverses, field.order, field.prime),
         *(kept, pivots),
+    )
+    return solutions
+
+
+def solve_words(
+    offsets: IntArray,
+    order: WordArray,
+    rows: WordArray,
+    answers: AnyArray,
+    free: WordArray,
+    *,
+    field: Field,
+    size: int,
+) -> WordArray:
+    """Return what `solve_field` does over GF(2^bits), of symbols in words; see reference."""
+    order, rows = exactly(order, np.uint32, 1, "order"), exactly(rows, np.uint32, 2, "rows")
+    answers = exactly(answers, np.uint8, 1, "answers")
+    solutions = exactly(free, np.uint32, 2, "free").copy()
+    offsets, words = ascending(offsets, len(rows)), rows.shape[1]
+    if len(offsets) != len(solutions) + 1 or solutions.shape[1] != words:
+        raise TypeError("free must have one row for each segment, as long as the others")
+    same_length(order=order, rows=rows, answers=answers)
+    bits = field.order.bit_length() - 1
+    if field.prime != 2 or size < 1 or words != hashing.symbol_words(size, bits):
+        raise TypeError("rows are words with symbols of a power of two, as many as fit")
+    _inside(answers, field.order)
+    longest = int(np.diff(offsets).max(initial=0))
+    stride = -(-(words + 1) // ROW_BLOCK) * ROW_BLOCK  # words, with the answer
+    scratch = np.empty((MULTIPLES + longest) * stride + ROW_BLOCK, dtype=np.uint32)
+    kept, pivots = np.empty(size, np.int64), np.empty(size, np.int64)
+    call(
+        "faintly_solve_words",
+        *(offsets, len(solutions), order, rows, answers, size, solutions),
+        *(field.products, field.inverses, bits, stride, scratch, kept, pivots),
+        np.empty(max(1, longest), dtype=np.uint64),
     )
     return solutions
 
@@ -90,6 +129,14 @@ def read_polynomial(
     if not hashed and ids.max(initial=0) >= 2**bits:
         raise IndexError("an id is not a point of the field")
     totals = np.zeros((2, len(ids)), dtype=np.int64)
+    lookups = fields.shape[1] * -(-bits // 4)
+    if not hashed and len(seeds) >= POINT_REPORTS and lookups <= POINT_LOOKUPS:
+        call(
+            "faintly_read_points",
+            *(fields, fields.shape[1], len(seeds), ids, len(ids), readings, bits),
+            *(*galois.tables(bits), np.empty((16 * lookups + 1) * POINT_BLOCK, np.uint16), totals),
+        )
+        return totals
     table = np.empty(2**bits, dtype=np.uint32)
     call(
         "faintly_read_polynomial",
@@ -97,6 +144,30 @@ def read_polynomial(
         *(int(hashed), *galois.tables(bits), table, totals),
     )
     return totals
+
+
+def add_points(
+    coefficients: WordArray, points: AnyArray, values: AnyArray, counts: AnyArray, bits: int
+) -> WordArray:
+    """Return each polynomial changed so that it takes given values; see galois."""
+    if not 1 <= bits <= galois.MAX_BITS:
+        raise IndexError(f"there is no field of {bits} bits")
+    out = exactly(coefficients, np.uint32, 2, "coefficients").copy()
+    rows, size = out.shape
+    for symbols in (out, points, values):
+        _inside(symbols, 2**bits)
+    counts = exactly(counts, np.int64, 1, "counts")
+    if len(counts) != rows or not 0 <= counts.min(initial=0) <= counts.max(initial=0) <= size:
+        raise TypeError("counts must say for each row how many points it has, at most its size")
+    same_length(points=points, values=values)
+    if points.min(initial=0) < 0 or len(points) != counts.sum():
+        raise TypeError("points must be those of all rows")
+    call(
+        "faintly_add_points",
+        *(out, rows, size, counts, points.astype(np.uint32), values.astype(np.uint32), bits),
+        *(*galois.tables(bits), np.empty(3 * size, dtype=np.uint32)),
+    )
+    return out
 
 
 def _reports(

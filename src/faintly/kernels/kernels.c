@@ -2,10 +2,12 @@
  *
  *   tables      measure_cells, scatter_add, weigh, walsh_hadamard, join, map_codes, gather
  *   linear      read_cells
- *   hashing     HalfSipHash: read_prf, hash_ids, hash_words; BLAKE2s: read_blake2s, hash_wide
+ *   hashing     HalfSipHash: read_prf, hash_ids, hash_each, hash_words;
+ *               BLAKE2s: read_blake2s, hash_wide
  *   comparison  bare_add, paper_loop: what `faintly bench` measures the others against
  *   GF(2)       solve_gf2, read_parity
- *   fields      solve_field, read_inner; read_polynomial over GF(2^bits)
+ *   fields      solve_field, read_inner; over GF(2^bits) solve_words, read_polynomial,
+ *               read_points, add_points
  *   projection  read_slots, project_prf, project_linear
  *   clients     round_values, bin_prf, bin_blake2s, bin_linear, code_items, pick_maps,
  *               hash_words_blake2s, hash_keys
@@ -844,6 +846,14 @@ HOT API void faintly_hash_ids(uint64_t key, const uint64_t *ids, int64_t count, 
         words[i] = half_sip(key, ids[i], CLOSING((uint32_t)tag));
 }
 
+/* One word for each item, under its own seed and without a number: what `mix` says. */
+HOT API void faintly_hash_each(const uint64_t *seeds, const uint64_t *ids, int64_t items,
+                               int64_t tag, uint32_t *words)
+{
+    for (int64_t i = 0; i < items; i++)
+        words[i] = half_sip(seeds[i], ids[i], CLOSING((uint32_t)tag));
+}
+
 HOT API void faintly_hash_words(const uint64_t *seeds, const uint64_t *ids, int64_t items,
                             int64_t tag, int64_t count, uint32_t *words)
 {
@@ -1075,6 +1085,192 @@ HOT API void faintly_solve_field(const int64_t *offsets, int64_t segments, uint8
     }
 }
 
+/* Retrieval over GF(2^bits), rows as they are hashed: symbols lie in words, lowest first, and no
+ * symbol in two words. Adding is xor. All multiples of a row are sums of row, x·row, x²·row, ...,
+ * so with those sums in a table for each four powers, subtracting a multiple is a look-up and an
+ * xor of whole words, whatever the symbol; two where symbols have more than four bits. */
+#define ROW_BLOCK 16         /* words: rows are padded to whole blocks, and so have no loose ends */
+#define MULTIPLES 32         /* rows of the table: two parts of 16 */
+#define LINE (4 * ROW_BLOCK) /* bytes: rows begin in line with the cache */
+#define MOST_FIELD_BITS 8    /* symbols fit bytes */
+
+struct packing {
+    const uint8_t *products, *inverses; /* of the field: (order, order) and (order,) */
+    int64_t order, size;                /* elements of the field, symbols of a row */
+    int64_t each, words;                /* symbols of a word, words of a row */
+    int bits;
+    uint32_t low, ones; /* of a word: its first symbol, the lowest bits of all its symbols */
+    uint32_t parities[256 * MOST_FIELD_BITS]; /* [s, b]: whose parity is bit b of a product by s */
+};
+
+static void pack_field(struct packing *like)
+{
+    like->low = ((uint32_t)1 << like->bits) - 1;
+    like->each = 32 / like->bits;
+    like->words = (like->size + like->each - 1) / like->each;
+    like->ones = 0;
+    for (int64_t place = 0; place < like->each; place++)
+        like->ones |= (uint32_t)1 << place * like->bits;
+    for (int64_t s = 0; s < like->order; s++)
+        for (int b = 0; b < like->bits; b++) {
+            uint32_t held = 0;
+            for (int u = 0; u < like->bits; u++)
+                held |= (uint32_t)(like->products[s * like->order + (1 << u)] >> b & 1) << u;
+            like->parities[s * like->bits + b] = held;
+        }
+}
+
+/* As a vector: the compiler would unroll a loop of known length before it saw one. */
+typedef uint32_t row_block __attribute__((vector_size(4 * ROW_BLOCK)));
+typedef row_block row_memory __attribute__((may_alias));
+
+INLINE void add_words(uint32_t *row, const uint32_t *other, int64_t from, int64_t stride)
+{
+    for (int64_t w = from; w < stride; w += ROW_BLOCK)
+        *(row_memory *)(row + w) ^= *(const row_memory *)(other + w);
+}
+
+/* Row 16·p + c of the table becomes c·x^(4p) times the given row. */
+INLINE void tabulate_multiples(const struct packing *like, const uint32_t *row, int64_t stride,
+                               uint32_t *table)
+{
+    const int top = like->bits - 1;
+    const uint32_t ones = like->ones;
+    const uint32_t fold = top ? like->products[like->order / 2 * like->order + 2] : 0; /* x^bits */
+    for (int u = 0; u < like->bits; u++) {
+        uint32_t *part = table + u / 4 * 16 * stride, *power = part + (stride << u % 4);
+        if (u % 4 == 0)
+            memset(part, 0, (size_t)stride * sizeof *part);
+        for (int64_t w = 0; w < stride; w += ROW_BLOCK) {
+            const row_block last = *(const row_memory *)(row + w);
+            const row_block out = last >> top & ones; /* falls out of a symbol times x */
+            const row_block times = (last ^ out << top) << 1 ^ out * fold;
+            *(row_memory *)(power + w) = u ? times : last;
+        }
+        for (int64_t c = 1; c < 1 << u % 4; c++) {
+            memcpy(power + c * stride, power, (size_t)stride * sizeof *power);
+            add_words(power + c * stride, part + c * stride, 0, stride);
+        }
+        row = power;
+    }
+}
+
+/* Writes a symbol of the solution as the masks that read it: bit b of the inner product with a row
+ * is the parity of the row's bits in masks[b]. */
+INLINE void set_symbol(const struct packing *like, uint32_t *masks, int64_t stride, int64_t at,
+                       uint32_t symbol)
+{
+    const int shift = (int)(at % like->each) * like->bits;
+    uint32_t *mask = masks + at / like->each;
+    for (int b = 0; b < like->bits; b++)
+        mask[b * stride] = (mask[b * stride] & ~(like->low << shift)) |
+                           like->parities[symbol * (uint32_t)like->bits + (uint32_t)b] << shift;
+}
+
+INLINE uint32_t inner_product(const struct packing *like, const uint32_t *masks, int64_t stride,
+                              const uint32_t *row)
+{
+    uint32_t product = 0;
+    for (int b = 0; b < like->bits; b++) {
+        row_block some = {0};
+        uint32_t folded = 0;
+        for (int64_t w = 0; w < stride; w += ROW_BLOCK)
+            some ^= *(const row_memory *)(row + w) & *(const row_memory *)(masks + b * stride + w);
+        for (int lane = 0; lane < ROW_BLOCK; lane++)
+            folded ^= some[lane];
+        product |= parity32(folded) << b;
+    }
+    return product;
+}
+
+/* Writes the system in echelon form over `rows`, each with its answer in its last word, and where
+ * its pivots are: the rows that are kept, and the places of symbols. Returns how many. */
+INLINE int64_t eliminate(const struct packing *like, uint32_t *rows, int64_t count, int64_t stride,
+                         uint32_t *table, int64_t *kept, int64_t *pivots)
+{
+    int64_t rank = 0;
+    for (int64_t i = 0; i < count && rank < like->size; i++) {
+        const uint32_t *row = rows + i * stride;
+        int64_t w = 0;
+        while (w < like->words && !row[w])
+            w++;
+        if (w == like->words)
+            continue; /* in the span of those before */
+        const int64_t place = __builtin_ctz(row[w]) / like->bits;
+        const int shift = (int)place * like->bits;
+        const uint8_t *over =
+            like->products + like->inverses[row[w] >> shift & like->low] * like->order;
+        tabulate_multiples(like, row, stride, table);
+        for (int64_t j = i + 1; j < count; j++) {
+            uint32_t *other = rows + j * stride;
+            const uint32_t times = over[other[w] >> shift & like->low];
+            const int64_t from = w / ROW_BLOCK * ROW_BLOCK; /* the row is zero before */
+            add_words(other, table + (times & 15) * stride, from, stride);
+            if (like->bits > 4)
+                add_words(other, table + (16 + (times >> 4)) * stride, from, stride);
+        }
+        kept[rank] = i;
+        pivots[rank++] = w * like->each + place;
+    }
+    return rank;
+}
+
+INLINE void solve_rows(const struct packing *like, uint32_t *rows, int64_t count, int64_t stride,
+                       uint32_t *scratch, int64_t *kept, int64_t *pivots, uint32_t *solution)
+{
+    int64_t rank = eliminate(like, rows, count, stride, scratch, kept, pivots);
+    uint32_t *masks = scratch; /* the table has done its work */
+    memset(masks, 0, (size_t)(like->bits * stride) * sizeof *masks);
+    for (int64_t at = 0; at < like->size; at++)
+        set_symbol(like, masks, stride, at,
+                   solution[at / like->each] >> at % like->each * like->bits & like->low);
+    while (rank-- > 0) { /* a row holds no earlier pivot, so only its own symbol is open */
+        const uint32_t *row = rows + kept[rank] * stride;
+        const int64_t at = pivots[rank], w = at / like->each;
+        const int shift = (int)(at % like->each) * like->bits;
+        set_symbol(like, masks, stride, at, 0);
+        const uint32_t left = row[stride - 1] ^ inner_product(like, masks, stride, row);
+        const uint8_t inverse = like->inverses[row[w] >> shift & like->low];
+        const uint32_t symbol = like->products[inverse * like->order + left];
+        set_symbol(like, masks, stride, at, symbol);
+        solution[w] = (solution[w] & ~(like->low << shift)) | symbol << shift;
+    }
+}
+
+/* scratch: MULTIPLES rows and as many as the longest segment has, and a line to begin in. */
+HOT API void faintly_solve_words(const int64_t *offsets, int64_t segments, const uint32_t *order,
+                                 const uint32_t *rows, const uint8_t *answers, int64_t size,
+                                 uint32_t *solutions, const uint8_t *products,
+                                 const uint8_t *inverses, int64_t bits, int64_t stride,
+                                 uint32_t *scratch, int64_t *kept, int64_t *pivots, uint64_t *keys)
+{
+    struct packing like = {.products = products, .inverses = inverses,
+                           .order = (int64_t)1 << bits, .size = size, .bits = (int)bits};
+    pack_field(&like);
+    const int64_t words = like.words, spare = words * like.each - size;
+    uint32_t *table = scratch + (LINE - (uintptr_t)scratch % LINE) / sizeof *scratch;
+    uint32_t *own = table + MULTIPLES * stride;
+    for (int64_t s = 0; s < segments; s++) {
+        const int64_t first = offsets[s], count = offsets[s + 1] - first;
+        for (int64_t i = 0; i < count; i++)
+            keys[i] = ((uint64_t)order[first + i] << 32) | (uint32_t)i;
+        sort_keys(keys, count);
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t item = first + (int64_t)(uint32_t)keys[i];
+            uint32_t *row = own + i * stride;
+            for (int64_t w = 0; w < words; w++)
+                row[w] = rows[item * words + w] & like.ones * like.low;
+            row[words - 1] &= like.ones * like.low >> spare * bits;
+            memset(row + words, 0, (size_t)(stride - words) * sizeof *row);
+            row[stride - 1] = answers[item];
+        }
+        if (stride == ROW_BLOCK) /* a constant here lets the compiler drop the inner loops */
+            solve_rows(&like, own, count, ROW_BLOCK, table, kept, pivots, solutions + s * words);
+        else
+            solve_rows(&like, own, count, stride, table, kept, pivots, solutions + s * words);
+    }
+}
+
 #define FIELD_BLOCK 128 /* ids taken together, so that hashing is in step and look-ups overlap */
 
 INLINE void half_sip_block(uint64_t key, const uint64_t *ids, int64_t count, uint32_t closing,
@@ -1089,8 +1285,8 @@ INLINE void count_block(int64_t *totals, int64_t count, int64_t size, const int6
                         const uint32_t *symbols, const uint32_t *signs)
 {
     for (int64_t c = 0; c < size; c++) {
-        const int64_t reading = readings[symbols[c]];
-        totals[c] += signs[c] & 1 ? -reading : reading;
+        const int64_t reading = readings[symbols[c]], minus = -(int64_t)(signs[c] & 1);
+        totals[c] += (reading ^ minus) - minus; /* signs are coins: no branch would foresee them */
         totals[count + c] += reading * reading;
     }
 }
@@ -1101,14 +1297,35 @@ struct hasher {
     int64_t family;
     uint64_t seed;
     uint32_t keyed[8];
+    struct { /* of the prf family, after the ids */
+        uint32_t v0[FIELD_BLOCK], v1[FIELD_BLOCK], v2[FIELD_BLOCK], v3[FIELD_BLOCK];
+    } opened;
     uint32_t words[8][FIELD_BLOCK]; /* the wide family makes eight at a time */
 };
+
+/* What all words of the ids' rows share. */
+INLINE void open_rows(struct hasher *hash, const uint64_t *ids, int64_t count)
+{
+    for (int64_t c = 0; hash->family == PRF && c < count; c++) {
+        const struct sip opened = sip_open(hash->seed, ids[c]);
+        hash->opened.v0[c] = opened.v0, hash->opened.v1[c] = opened.v1;
+        hash->opened.v2[c] = opened.v2, hash->opened.v3[c] = opened.v3;
+    }
+}
+
+INLINE void close_rows(struct hasher *hash, int64_t count, uint32_t closing)
+{
+    for (int64_t c = 0; c < count; c++)
+        hash->words[0][c] = sip_close((struct sip){hash->opened.v0[c], hash->opened.v1[c],
+                                                   hash->opened.v2[c], hash->opened.v3[c]},
+                                      closing);
+}
 
 /* Word w of every id's row; in the wide family words are asked for one after another. */
 INLINE uint32_t *row_words(struct hasher *hash, const uint64_t *ids, int64_t count, int64_t w)
 {
     if (hash->family == PRF)
-        half_sip_block(hash->seed, ids, count, CLOSING_WORD(TAG_SYMBOL, w), hash->words[0]);
+        close_rows(hash, count, CLOSING_WORD(TAG_SYMBOL, w));
     for (int64_t c = 0; hash->family == BLAKE2S && c < count; c++)
         hash->words[0][c] = blake2s_first(hash->keyed, ids[c], CLOSING_WORD(TAG_SYMBOL, w));
     if (hash->family != WIDE)
@@ -1123,13 +1340,13 @@ INLINE uint32_t *row_words(struct hasher *hash, const uint64_t *ids, int64_t cou
 }
 
 /* The words whose lowest bits are signs: in the wide family the ones after the row's. */
-static const uint32_t *sign_words(struct hasher *hash, const uint64_t *ids, int64_t count,
+INLINE const uint32_t *sign_words(struct hasher *hash, const uint64_t *ids, int64_t count,
                                   int64_t words)
 {
     if (hash->family == WIDE)
         return row_words(hash, ids, count, words);
     if (hash->family == PRF)
-        half_sip_block(hash->seed, ids, count, CLOSING(TAG_SIGN), hash->words[0]);
+        close_rows(hash, count, CLOSING(TAG_SIGN));
     for (int64_t c = 0; hash->family == BLAKE2S && c < count; c++)
         hash->words[0][c] = blake2s_first(hash->keyed, ids[c], CLOSING(TAG_SIGN));
     return hash->words[0];
@@ -1171,8 +1388,6 @@ INLINE void inner_masks(uint32_t *masks, const uint8_t *symbols, int64_t size, i
     }
 }
 
-#define MOST_FIELD_BITS 8 /* symbols are bytes */
-
 /* Writes the element that the id's parities make; `odd` has the bits of bit b at FIELD_BLOCK·b. */
 INLINE void fold_parities(const uint32_t *odd, int bits, int64_t count, uint32_t *sums)
 {
@@ -1205,6 +1420,7 @@ HOT API void faintly_read_inner(const uint64_t *seeds, const uint8_t *symbols, i
             const int64_t many = count - start < FIELD_BLOCK ? count - start : FIELD_BLOCK;
             memset(sums, 0, sizeof sums);
             memset(odd, 0, (size_t)bits * FIELD_BLOCK * sizeof *odd);
+            open_rows(&hash, some, many);
             for (int64_t w = 0; w < words; w++) {
                 uint32_t *hashed = row_words(&hash, some, many, w);
                 for (int b = 0; b < bits; b++)
@@ -1238,6 +1454,108 @@ INLINE void evaluate_block(const uint32_t *coefficients, int64_t size, uint32_t 
         for (int64_t c = 0; c < count; c++)
             values[c] = powers[points[c] + logs[values[c]]] ^ coefficients[j];
     memcpy(points, values, (size_t)count * sizeof *values);
+}
+
+#define POINT_BLOCK 32 /* points that all reports are read at: a line of 16-bit values */
+typedef uint16_t point_block __attribute__((vector_size(2 * POINT_BLOCK), may_alias));
+
+/* Row 16·(j·parts + p) + c of the table becomes c·x^(4p)·γ^j for every point γ of the block, so
+ * that polynomials are evaluated by look-ups that share nothing but the table. */
+INLINE void tabulate_points(const uint64_t *points, int64_t many, int64_t size, int64_t bits,
+                            const uint32_t *powers, const uint32_t *logs,
+                            uint16_t (*table)[POINT_BLOCK])
+{
+    uint32_t at[POINT_BLOCK];
+    for (int64_t c = 0; c < many; c++)
+        at[c] = 1;
+    for (int64_t j = 0; j < size; j++) {
+        for (int64_t u = 0; u < bits; u++) {
+            uint16_t(*part)[POINT_BLOCK] = table, (*power)[POINT_BLOCK] = table + (1 << u % 4);
+            memset(part, 0, sizeof *part);
+            for (int64_t c = 0; c < many; c++)
+                power[0][c] = (uint16_t)powers[logs[at[c]] + logs[1 << u]];
+            for (int64_t c = many; c < POINT_BLOCK; c++)
+                power[0][c] = 0;
+            for (int64_t sum = 1; sum < 1 << u % 4; sum++)
+                for (int64_t c = 0; c < POINT_BLOCK; c++)
+                    power[sum][c] = power[0][c] ^ part[sum][c];
+            if (u % 4 == 3 || u == bits - 1)
+                table += 16;
+        }
+        for (int64_t c = 0; c < many; c++)
+            at[c] = powers[logs[at[c]] + logs[points[c]]];
+    }
+}
+
+/* What read_polynomial does of many reports where ids are points: their powers are the same for
+ * all. table: 16 rows for each four bits of each coefficient, and a line to begin in. */
+HOT API void faintly_read_points(const uint32_t *fields, int64_t size, int64_t reports,
+                                 const uint64_t *ids, int64_t count, const int64_t *readings,
+                                 int64_t bits, const uint32_t *powers, const uint32_t *logs,
+                                 uint16_t *scratch, int64_t *totals)
+{
+    const int64_t parts = (bits + 3) / 4;
+    const uint32_t plus[POINT_BLOCK] = {0};
+    uint16_t *table = scratch + (LINE - (uintptr_t)scratch % LINE) / sizeof *scratch;
+    for (int64_t start = 0; start < count; start += POINT_BLOCK) {
+        const int64_t many = least(count - start, POINT_BLOCK);
+        tabulate_points(ids + start, many, size, bits, powers, logs,
+                        (uint16_t(*)[POINT_BLOCK])table);
+        for (int64_t i = 0; i < reports; i++) {
+            const point_block *part = (const point_block *)table;
+            point_block values = {0};
+            uint32_t symbols[POINT_BLOCK];
+            for (int64_t j = 0; j < size; j++)
+                for (int64_t p = 0; p < parts; p++, part += 16)
+                    values ^= part[fields[i * size + j] >> 4 * p & 15];
+            for (int64_t c = 0; c < POINT_BLOCK; c++)
+                symbols[c] = values[c];
+            count_block(totals + start, count, many, readings, symbols, plus);
+        }
+    }
+}
+
+/* Changes each polynomial so that it takes given values: adds the polynomial of least degree that
+ * does it, by Newton's divided differences. scratch: three rows of `size`. */
+HOT API void faintly_add_points(uint32_t *coefficients, int64_t rows, int64_t size,
+                                const int64_t *counts, const uint32_t *points,
+                                const uint32_t *values, int64_t bits, const uint32_t *powers,
+                                const uint32_t *logs, uint32_t *scratch)
+{
+    const uint32_t whole = ((uint32_t)1 << bits) - 1;
+    uint32_t *missing = scratch, *made = scratch + size, *next = scratch + 2 * size;
+    for (int64_t row = 0; row < rows; row++) {
+        uint32_t *own = coefficients + row * size;
+        const int64_t count = counts[row];
+        memcpy(missing, points, (size_t)count * sizeof *missing);
+        for (int64_t start = 0; start < count; start += FIELD_BLOCK)
+            evaluate_block(own, size, missing + start, least(count - start, FIELD_BLOCK), powers,
+                           logs);
+        for (int64_t i = 0; i < count; i++)
+            missing[i] ^= values[i];
+        for (int64_t i = 0; i + 1 < count; i++)
+            for (int64_t later = i + 1; later < count; later++) {
+                /* The mask keeps points that are not distinct, which nobody has, in the table. */
+                const uint32_t apart = whole - (logs[points[later] ^ points[i]] & whole);
+                missing[later] = powers[logs[missing[later] ^ missing[i]] + apart];
+            }
+        for (int64_t i = count - 1; i >= 0; i--) { /* times (X - point), plus a difference */
+            const uint32_t point = logs[points[i]];
+            uint32_t *const last = made;
+            const int64_t degree = count - 1 - i;
+            next[0] = missing[i];
+            for (int64_t t = 1; t <= degree; t++)
+                next[t] = last[t - 1];
+            for (int64_t t = 0; t < degree; t++)
+                next[t] ^= powers[logs[last[t]] + point];
+            made = next;
+            next = last;
+        }
+        for (int64_t t = 0; t < count; t++)
+            own[t] ^= made[t];
+        points += count;
+        values += count;
+    }
 }
 
 HOT API void faintly_read_polynomial(const uint64_t *seeds, const uint32_t *fields, int64_t size,

@@ -123,6 +123,13 @@ def _read_hashed(seeds: IdArray, values: IntArray, ids: IdArray, family: str) ->
     return totals
 
 
+def hash_each(seeds: IdArray, ids: IdArray, tag: int) -> WordArray:
+    """Return the word that ids[i] ‖ tag hashes to under seeds[i]."""
+    arguments.one_byte(tag, "tag")
+    seeds, ids = arguments.own_keys(seeds, ids, 1, arguments.MOST_WORDS)
+    return hashing.mix(seeds, ids, tag)
+
+
 def hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
     """Return words (items, count): entry [i, w] hashes ids[i] ‖ tag ‖ w under seeds[i]."""
     arguments.one_byte(tag, "tag")

@@ -6,6 +6,8 @@ from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
 from faintly.primitives import galois, hashing
 from faintly.primitives.fields import Field
 
+add_points = galois.add_points
+
 
 def solve_field(
     offsets: IntArray, rows: AnyArray, answers: AnyArray, free: AnyArray, field: Field
@@ -42,6 +44,44 @@ def solve_field(
         for pivot, row, answer in reversed(basis):
             out[segment, pivot] = 0
             out[segment, pivot] = differences[answer, field.inner(row, out[segment])]
+    return out
+
+
+def solve_words(
+    offsets: IntArray,
+    order: WordArray,
+    rows: WordArray,
+    answers: AnyArray,
+    free: WordArray,
+    *,
+    field: Field,
+    size: int,
+) -> WordArray:
+    """Return what `solve_field` does over GF(2^bits), of symbols that lie in words.
+
+    A word has as many symbols as fit, lowest first; what is left of the last word of `free`
+    stays as it is. Items of a segment are taken by ascending `order`, ties by position.
+
+    Args:
+        offsets: (segments + 1,) ascending.
+        order: (items,) words to sort by.
+        rows: (items, words).
+        answers: (items,) symbols.
+        free: (segments, words) uniform, for a uniform solution.
+        field: of 2^bits elements.
+        size: symbols of a row.
+    """
+    bits = field.order.bit_length() - 1
+    owners = np.repeat(np.arange(len(free)), np.diff(offsets))
+    taken = np.lexsort((order, owners))  # stable: ties by position
+    symbols = hashing.unpack_symbols(rows[taken], size, bits).astype(np.uint8)
+    blank = hashing.unpack_symbols(free, size, bits).astype(np.uint8)
+    solved = solve_field(offsets, symbols, answers[taken], blank, field)
+    each, out = 32 // bits, free.copy()
+    for place in range(size):
+        shift = np.uint32(place % each * bits)
+        changed = (solved[:, place] ^ blank[:, place]).astype(np.uint32)
+        out[:, place // each] ^= changed << shift
     return out
 
 

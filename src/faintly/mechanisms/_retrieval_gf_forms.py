@@ -284,10 +284,9 @@ def conditions(form: str, sparsity: int, epsilon: float) -> tuple[str, ...]:
 
 
 def payload(clients: int, symbols: int, bits: int, rng: Rng) -> WordArray:
-    """Return uniform symbols (clients, symbols), as many from each word as fit."""
+    """Return uniform words (clients, words), each with as many of the symbols as fit."""
     words = hashing.symbol_words(symbols, bits)
-    drawn = rng.words(clients * words).reshape(clients, words)
-    return hashing.unpack_symbols(drawn, symbols, bits)
+    return rng.words(clients * words).reshape(clients, words)
 
 
 assert CHOICES["polynomial"][1] == galois.MAX_BITS

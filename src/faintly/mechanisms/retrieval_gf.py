@@ -18,7 +18,6 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import (
-    AnyArray,
     Budget,
     FloatArray,
     Guarantee,
@@ -38,12 +37,12 @@ from faintly.mechanisms import _retrieval_gf_forms as forms
 from faintly.mechanisms._retrieval_gf_channels import Channel
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
 from faintly.mechanisms.registry import register
-from faintly.primitives import galois, hashing
+from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
 from faintly.primitives.fields import field_of, independent, inner_products, powers_of
 from faintly.primitives.rounding import bernoulli
 
-SOLVE_SYMBOLS = 2**22  # hashed at once when bulk encoding: 16 MiB of rows
+SOLVE_WORDS = 2**18  # hashed at once when bulk encoding: a MiB of rows, which a cache holds
 MOMENT_REPORTS = 2**14  # read again for the second moment: enough for its 1.5 digits
 
 
@@ -141,27 +140,30 @@ class RetrievalGf(Mechanism):
             return self._interpolated(vectors, seeds, held, rng)
         answers = self.channel.draw(self._signs(seeds, vectors.indices) * held, rng)
         free = forms.payload(len(vectors), self.symbols, self.bits, rng)
-        places = self._hash(seeds, vectors.indices, hashing.ORDER, 1)[:, 0]
-        order = np.lexsort((vectors.indices, places, owners))
-        items = seeds[order], vectors.indices[order], answers[order]
-        return self._solved(vectors.offsets, *items, free)
+        solved = self._solved(vectors, seeds, answers, free)
+        return np.ascontiguousarray(hashing.unpack_symbols(solved, self.symbols, self.bits))
 
     def _solved(
-        self, offsets: IntArray, seeds: IdArray, ids: IdArray, answers: WordArray, free: WordArray
+        self, vectors: VectorBatch, seeds: IdArray, answers: WordArray, free: WordArray
     ) -> WordArray:
-        """Return uniform solutions, in parts of few enough clients for their rows to fit."""
-        out = np.empty_like(free)
-        start, room = 0, max(1, SOLVE_SYMBOLS // self.symbols)
+        """Return uniform solutions, in parts of few enough clients for their rows to fit.
+
+        A vector's ids ascend, so items that share a place in the order stand by id.
+        """
+        offsets, ids, out = vectors.offsets, vectors.indices, np.empty_like(free)
+        start, room = 0, max(1, SOLVE_WORDS // free.shape[1])
         while start < len(free):
             fits = int(np.searchsorted(offsets, offsets[start] + room, side="right")) - 1
             stop = min(len(free), max(start + 1, fits))
             part = slice(int(offsets[start]), int(offsets[stop]))
-            out[start:stop] = kernels.solve_field(
+            out[start:stop] = kernels.solve_words(
                 offsets[start : stop + 1] - offsets[start],
-                self._rows(seeds[part], ids[part]),
+                self._hash(seeds[part], ids[part], hashing.ORDER, 1)[:, 0],
+                self._hash(seeds[part], ids[part], hashing.SYMBOL, free.shape[1]),
                 answers[part].astype(np.uint8),
-                free[start:stop].astype(np.uint8),
-                field_of(self.channel.size),
+                free[start:stop],
+                field=field_of(self.channel.size),
+                size=self.symbols,
             )
             start = stop
         return out
@@ -177,9 +179,10 @@ class RetrievalGf(Mechanism):
         content = np.zeros(len(distinct), dtype=np.int64)
         np.add.at(content, bins, signs * held)
         answers = self.channel.draw(content.clip(-1, 1), rng)
-        free = forms.payload(len(vectors), self.symbols, self.bits, rng)
+        drawn = forms.payload(len(vectors), self.symbols, self.bits, rng)
+        free = hashing.unpack_symbols(drawn, self.symbols, self.bits)
         counts = np.bincount(distinct // self.channel.size, minlength=len(vectors))
-        return galois.add_points(free, distinct % self.channel.size, answers, counts, self.bits)
+        return kernels.add_points(free, distinct % self.channel.size, answers, counts, self.bits)
 
     def _points(self, seeds: IdArray, ids: IdArray) -> tuple[IntArray, IntArray]:
         if self.seed_size == 0:
@@ -192,12 +195,9 @@ class RetrievalGf(Mechanism):
             return kernels.hash_words(seeds, ids, tag, count)
         return kernels.hash_words_blake2s(seeds, ids, tag, count)
 
-    def _rows(self, seeds: IdArray, ids: IdArray) -> AnyArray:
-        words = hashing.symbol_words(self.symbols, self.bits)
-        hashed = self._hash(seeds, ids, hashing.SYMBOL, words)
-        return hashing.unpack_symbols(hashed, self.symbols, self.bits).astype(np.uint8)
-
     def _signs(self, seeds: IdArray, ids: IdArray) -> IntArray:
+        if self.plan.hashing.family == "prf":
+            return hashing.to_signs(kernels.hash_each(seeds, ids, hashing.SIGN))
         return hashing.places(seeds, ids, 1, self.plan.hashing.family).signs
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
@@ -323,7 +323,9 @@ class RetrievalGf(Mechanism):
             points, signs = self._points(seeds, ids)
             return tuple(zip(points.tolist(), signs.tolist(), strict=True))
         places = self._hash(seeds, ids, hashing.ORDER, 1)[:, 0].tolist()
-        rows = [tuple(row) for row in self._rows(seeds, ids).tolist()]
+        words = hashing.symbol_words(self.symbols, self.bits)
+        hashed = self._hash(seeds, ids, hashing.SYMBOL, words)
+        rows = map(tuple, hashing.unpack_symbols(hashed, self.symbols, self.bits).tolist())
         return tuple(zip(places, rows, self._signs(seeds, ids).tolist(), strict=True))
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:

@@ -39,7 +39,7 @@ from faintly.mechanisms import _retrieval_l1_forms as forms
 from faintly.mechanisms._retrieval_l1_channel import Channel
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
 from faintly.mechanisms.registry import register
-from faintly.primitives import fields, galois, hashing, noise
+from faintly.primitives import fields, hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
 
@@ -134,7 +134,7 @@ class RetrievalL1(Mechanism):
             free = uniform_below(np.full(len(vectors) * self.symbols, self.order), rng)
             blank = free.reshape(-1, self.symbols).astype(np.uint32)
             points, bits = vectors.indices.astype(np.int64), self._bits
-            return galois.add_points(blank, points, answers, vectors.lengths, bits)
+            return kernels.add_points(blank, points, answers, vectors.lengths, bits)
         seeds = hash_seeds[vectors.owners]
         parts, start = [], 0
         room = max(1, SOLVE_SYMBOLS // self.symbols)

@@ -71,6 +71,87 @@ def test_both_solve_alike(order, generator):
     )
 
 
+def packed_systems(bits, size, generator):
+    """The same of rows in words, many of them tied in their order."""
+    offsets = np.array([0, 3, 3, 33, 53 + size])
+    words = hashing.symbol_words(size, bits)
+    rows = generator.integers(0, 2**32, (offsets[-1], words), dtype=np.uint32)
+    rows[5] = rows[4]
+    rows[7] = 0
+    rows[-9:, :-1] = 0  # few symbols, so that pivots stand late
+    order = generator.integers(0, 9, offsets[-1], dtype=np.uint32)
+    answers = generator.integers(0, 2**bits, offsets[-1]).astype(np.uint8)
+    free = generator.integers(0, 2**32, (4, words), dtype=np.uint32)
+    return (offsets, order, rows, answers, free), {"field": fields.field_of(2**bits), "size": size}
+
+
+@needs_c
+@pytest.mark.parametrize("bits", range(1, 9))
+@pytest.mark.parametrize("size", [1, 20, 68, 135])  # in one block of words, and in more
+def test_both_solve_words_alike(bits, size, generator):
+    case, how = packed_systems(bits, size, generator)
+    solved = compiled_fields.solve_words(*case, **how)
+    np.testing.assert_array_equal(solved, reference_fields.solve_words(*case, **how))
+
+
+def test_solving_words_over_two_elements_is_solving_bits(generator):
+    case, how = packed_systems(1, 96, generator)
+    solved = reference_fields.solve_words(*case, **how)
+    np.testing.assert_array_equal(solved, reference.solve_gf2(*case))
+
+
+@needs_c
+def test_words_that_do_not_fit_are_refused(generator):
+    (offsets, order, rows, answers, free), how = packed_systems(4, 20, generator)
+    solve = compiled_fields.solve_words
+    with pytest.raises(TypeError, match="pair up"):
+        solve(offsets, order[1:], rows, answers, free, **how)
+    with pytest.raises(TypeError, match="one row for each segment"):
+        solve(offsets, order, rows, answers, free[1:], **how)
+    with pytest.raises(TypeError, match="as long as"):
+        solve(offsets, order, rows, answers, free[:, 1:].copy(), **how)
+    with pytest.raises(IndexError, match="outside the field of 16"):
+        solve(offsets, order, rows, answers + np.uint8(16), free, **how)
+    for changed in ({"size": 25}, {"size": 0}, {"field": fields.field_of(9)}):
+        with pytest.raises(TypeError, match="as many as fit"):
+            solve(offsets, order, rows, answers, free, **(how | changed))
+
+
+@needs_c
+@pytest.mark.parametrize("bits", range(1, galois.MAX_BITS + 1))
+@pytest.mark.parametrize("size", [1, 5, 140])  # across a block
+def test_both_add_points_alike(bits, size, generator):
+    coefficients = generator.integers(0, 2**bits, (9, size)).astype(np.uint32)
+    counts = generator.integers(0, min(size, 2**bits) + 1, 9)
+    counts[:2] = 0, min(size, 2**bits)
+    points = np.concatenate([generator.permutation(2**bits)[:count] for count in counts])
+    values = generator.integers(0, 2**bits, len(points)).astype(np.uint32)
+    case = coefficients, points, values, counts, bits
+    np.testing.assert_array_equal(
+        compiled_fields.add_points(*case), reference_fields.add_points(*case)
+    )
+
+
+@needs_c
+def test_points_that_do_not_fit_are_refused():
+    add, none = compiled_fields.add_points, np.zeros(0, dtype=np.int64)
+    start, two = np.zeros((1, 2), dtype=np.uint32), np.arange(2)
+    with pytest.raises(TypeError, match="at most its size"):
+        add(start, np.arange(3), np.arange(3), np.array([3]), 4)
+    with pytest.raises(TypeError, match="for each row"):
+        add(start, none, none, none, 4)
+    with pytest.raises(TypeError, match="pair up"):
+        add(start, two, np.arange(1), np.array([2]), 4)
+    for points, count in ((two, 1), (-two, 2)):
+        with pytest.raises(TypeError, match="of all rows"):
+            add(start, points, two, np.array([count]), 4)
+    with pytest.raises(IndexError, match="outside the field of 16"):
+        add(start, two + 15, two, np.array([2]), 4)
+    with pytest.raises(IndexError, match="no field"):
+        add(start, two, two, np.array([2]), 17)
+    add(start, np.zeros(2, dtype=np.int64), two, np.array([2]), 4)  # wrong, but touches nothing
+
+
 @needs_c
 @pytest.mark.parametrize(("order", "family"), HASHED)
 @pytest.mark.parametrize("size", [1, 15, 16, 75])
@@ -90,9 +171,10 @@ def test_both_read_alike(order, family, size, generator):
 @needs_c
 @pytest.mark.parametrize("bits", range(1, galois.MAX_BITS + 1))
 @pytest.mark.parametrize("hashed", [True, False])
-def test_both_read_polynomials_alike(bits, hashed, generator):
-    seeds = generator.integers(0, 2**64, 30, dtype=np.uint64)
-    coefficients = generator.integers(0, 2**bits, (30, 5)).astype(np.uint32)
+@pytest.mark.parametrize("reports", [30, compiled_fields.POINT_REPORTS])
+def test_both_read_polynomials_alike(bits, hashed, reports, generator):
+    seeds = generator.integers(0, 2**64, reports, dtype=np.uint64)
+    coefficients = generator.integers(0, 2**bits, (reports, 5)).astype(np.uint32)
     readings = generator.integers(-9, 10, 2**bits)
     wide = generator.integers(0, 2**64, 150, dtype=np.uint64)
     for count in (150, 3):  # above and below the number of symbols, and across a block
@@ -111,6 +193,8 @@ def test_both_hash_alike(count, generator):
     seeds[5:9] = seeds[5]
     case = seeds, ids, count
     np.testing.assert_array_equal(compiled.hash_wide(*case), reference.hash_wide(*case))
+    case = seeds, ids, count
+    np.testing.assert_array_equal(compiled.hash_each(*case), reference.hash_each(*case))
 
 
 @needs_c

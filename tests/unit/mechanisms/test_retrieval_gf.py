@@ -233,7 +233,7 @@ def test_span_safe_takes_any_number_of_items_and_parts_do_not_matter(monkeypatch
     vectors = VectorBatch.of([SparseVector(np.arange(length)) for length in lengths])
     seeds = np.arange(7, dtype=np.uint64)
     whole = mechanism.randomize(vectors, seeds, seeded(1, "noise"))
-    monkeypatch.setattr("faintly.mechanisms.retrieval_gf.SOLVE_SYMBOLS", 20)
+    monkeypatch.setattr("faintly.mechanisms.retrieval_gf.SOLVE_WORDS", 3)
     assert np.array_equal(whole, mechanism.randomize(vectors, seeds, seeded(1, "noise")))
 
 
