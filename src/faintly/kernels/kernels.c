@@ -904,9 +904,9 @@ static inline int64_t lowest_bit(const uint32_t *row, int64_t words)
 }
 
 /* One segment: `keys` lists its items in order, `solution` holds the free bits. */
-static inline void solve_segment(const uint64_t *keys, int64_t count, const uint32_t *rows,
-                                 const uint8_t *answers, int64_t words, uint32_t *solution,
-                                 uint32_t *basis, int64_t *pivots, uint8_t *sides)
+INLINE void solve_segment(const uint64_t *keys, int64_t count, const uint32_t *rows,
+                          const uint8_t *answers, int64_t words, uint32_t *solution,
+                          uint32_t *basis, int64_t *pivots, uint8_t *sides)
 {
     int64_t rank = 0;
     for (int64_t i = 0; i < count && rank < 32 * words; i++) {
@@ -948,12 +948,17 @@ API void faintly_solve_gf2(const int64_t *offsets, int64_t segments, const uint3
         for (int64_t i = 0; i < count; i++)
             keys[i] = ((uint64_t)order[first + i] << 32) | (uint32_t)i;
         sort_keys(keys, count);
-        if (words == 1) /* a constant here lets the compiler drop the inner loops */
-            solve_segment(keys, count, rows + first, answers + first, 1, solutions + s,
-                          basis, pivots, sides);
-        else
-            solve_segment(keys, count, rows + first * words, answers + first, words,
-                          solutions + s * words, basis, pivots, sides);
+#define SOLVE(constant)                                                                      \
+    solve_segment(keys, count, rows + first * words, answers + first, constant,              \
+                  solutions + s * words, basis, pivots, sides)
+        switch (words) { /* a number known to the compiler lets it drop the inner loops */
+        case 1: SOLVE(1); break;
+        case 2: SOLVE(2); break;
+        case 3: SOLVE(3); break;
+        case 4: SOLVE(4); break;
+        default: SOLVE(words);
+        }
+#undef SOLVE
     }
 }
 
