@@ -58,9 +58,10 @@ class Synthetic:
         if self.values == "signs":
             values = np.where(items.ravel() % 2, -1.0, 1.0)
         else:
-            values = np.clip(generator.normal(MEAN, SPREAD, items.size), -1.0, 1.0)
+            values = generator.normal(MEAN, SPREAD, items.size)
+            values.clip(-1.0, 1.0, out=values)
         offsets = self.sparsity * np.arange(self.clients + 1, dtype=np.int64)
-        return VectorBatch(offsets, items.ravel().astype(np.uint64), values)
+        return VectorBatch(offsets, items.ravel().view(np.uint64), values)
 
 
 @dataclass(frozen=True, slots=True)

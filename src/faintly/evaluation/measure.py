@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from faintly import __version__
-from faintly.core import FloatArray, IdArray, Plan, parse_unit
+from faintly.core import FloatArray, IdArray, IntArray, Plan, parse_unit
 from faintly.core.plan import SALT_BYTES
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.evaluation.datasets import Sample, load
@@ -197,8 +197,7 @@ def score(means: FloatArray, sample: Sample, keys: Keys) -> dict[str, Any]:
     mse = float((error[keys.scored] ** 2).mean())
     held, off = truth[keys.scored], error[keys.scored]
     square = float((held**2).sum())
-    top = np.argsort(-sample.truth, kind="stable")[:LISTED]
-    found = keys.ids[np.argsort(-means, kind="stable")[:LISTED]]
+    top, found = largest(sample.truth, LISTED), keys.ids[largest(means, LISTED)]
     complete = len(keys.ids) == len(sample.truth)
     return {
         "linf": float(np.abs(off).max()),
@@ -210,6 +209,14 @@ def score(means: FloatArray, sample: Sample, keys: Keys) -> dict[str, Any]:
         "zero_linf": float(np.abs(held).max()),
         "zero_mse": float((held**2).mean()),
     }
+
+
+def largest(values: FloatArray, count: int) -> IntArray:
+    """Return where the largest values are, in descending order, the first of equals first."""
+    some = np.arange(len(values))
+    if count < len(values):
+        some = np.flatnonzero(values >= np.partition(values, -count)[-count])
+    return some[np.argsort(-values[some], kind="stable")][:count]
 
 
 def compare(

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from faintly.core import FloatArray, IntArray
+from faintly.core import FloatArray, IntArray, NarrowArray
 
 BLOCK_TIMES = 2**21  # arrival times held at once: 16 MiB
 
@@ -66,8 +66,9 @@ class DistinctZipf:
         return out
 
     def _block(self, clients: int, generator: np.random.Generator) -> IntArray:
-        times = generator.standard_exponential((clients, self.head)) / self.weights[: self.head]
-        items = np.broadcast_to(np.arange(self.head), times.shape)
+        times = generator.standard_exponential((clients, self.head))
+        times /= self.weights[: self.head]
+        items = np.broadcast_to(np.arange(self.head, dtype=np.int32), times.shape)
         chosen = np.empty((clients, self.count), dtype=np.int64)
         left, begin, end = np.arange(clients), 0.0, self.horizon
         if self.head == self.universe:
@@ -77,10 +78,11 @@ class DistinctZipf:
                 times, items = self._with_tail(times, items, begin, end, generator)
             if times.shape[1] >= self.count:
                 order = np.argpartition(times, self.count - 1, axis=1)[:, : self.count]
-                # What arrives later than the process has run may not be among the first.
-                done = np.take_along_axis(times, order, axis=1).max(axis=1) <= end
-                found = np.take_along_axis(items, order, axis=1)[done]
-                chosen[left[done]] = np.sort(found, axis=1)
+                # What arrives later than the process has run may not be among the first; the
+                # last of these is where the partition has put it.
+                done = times[np.arange(len(times)), order[:, -1]] <= end
+                found = np.take_along_axis(items, order, axis=1)
+                chosen[left[done]] = np.sort(found, axis=1)[done]
                 left, times, items = left[~done], times[~done], items[~done]
             begin, end = end, 2 * end
         return chosen
@@ -88,11 +90,11 @@ class DistinctZipf:
     def _with_tail(
         self,
         times: FloatArray,
-        items: IntArray,
+        items: NarrowArray,
         begin: float,
         end: float,
         generator: np.random.Generator,
-    ) -> tuple[FloatArray, IntArray]:
+    ) -> tuple[FloatArray, NarrowArray]:
         """Return times and items with the tail's first arrivals between two times appended."""
         tail = self.weights[self.head :]
         arrivals = generator.poisson(tail.sum() * (end - begin), len(times))
@@ -111,7 +113,7 @@ class DistinctZipf:
         held = np.bincount(owners, minlength=len(times))
         place = np.arange(len(owners)) - np.repeat(np.cumsum(held) - held, held)
         more = np.full((len(times), int(held.max(initial=0))), np.inf)
-        new = np.zeros(more.shape, dtype=np.int64)
+        new = np.zeros(more.shape, dtype=np.int32)
         more[owners, place], new[owners, place] = first, what
         if begin > 0:
             more[_known(items, new, times)] = np.inf
@@ -121,7 +123,7 @@ class DistinctZipf:
         return float(-np.expm1(-self.weights * time).sum())
 
 
-def _known(items: IntArray, new: IntArray, times: FloatArray) -> np.ndarray:
+def _known(items: NarrowArray, new: NarrowArray, times: FloatArray) -> np.ndarray:
     """Return which new items have arrived before; few clients come here."""
     known = np.zeros(new.shape, dtype=bool)
     for row in range(len(new)):

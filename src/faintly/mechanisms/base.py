@@ -264,7 +264,8 @@ class Mechanism(ABC):
 
         The vectors are one per client, empty ones included, of at most k items each.
         """
-        more = self.louder * np.abs(vectors.values) - vectors.values**2
+        louder = self.louder
+        more = simulation.by_value(lambda v: louder * np.abs(v) - v**2, vectors)
         quiet = self.predicted_variance(simulation.mean_square(vectors))
         return quiet + simulation.means_at(vectors, more, ids)
 

@@ -170,7 +170,7 @@ class Gaussian(Coordinates):
 
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
         """Return noise and rounding."""
-        rounding = simulation.rounding_variance(vectors.values, self.steps)
+        rounding = simulation.rounding_variance(vectors, self.steps)
         return self.predicted_variance(0.0) + simulation.means_at(vectors, rounding, ids)
 
     def worst_variance(self) -> float:

@@ -40,9 +40,9 @@ from faintly.mechanisms import _signed_binning_rows as rows
 from faintly.mechanisms import simulation
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.rounding import round_values
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
-from faintly.primitives.rounding import settle
 
 MOST_FLIPS = 128  # of a miniature of the squeeze row: its law costs their number squared
 
@@ -117,20 +117,14 @@ class SignedBinning(Mechanism):
             raise TooManyItems(
                 f"the squeeze row allows at most {self.plan.sparsity} items; choose which to keep"
             )
-        raw = self._bins(vectors, hash_seeds, self._rounded(vectors.values, rng)).ravel()
+        rounded = round_values(vectors.values, self.steps, rng)
+        raw = self._bins(vectors, hash_seeds, rounded).ravel()
         if self.clip is not None:
             raw = raw.clip(-self.clip, self.clip)
         raw += noise.laplace(list(self.noise), len(raw), rng)
         kept = raw.clip(-self.range, self.range, out=raw)
         kept += self.range
         return kept.reshape(-1, self.bins).astype(np.uint32)
-
-    def _rounded(self, values: FloatArray, rng: Rng) -> NarrowArray:
-        """Return what `round_unbiased` does, by a kernel."""
-        rounded, ties = kernels.round_values(values, self.steps, rng.words(len(values)))
-        if len(ties):
-            rounded[ties] += settle(values[ties], self.steps, rng).astype(np.int32)
-        return rounded
 
     def _bins(self, vectors: VectorBatch, seeds: IdArray, rounded: NarrowArray) -> IntArray:
         """Return the sums of signed values in every client's bins."""
@@ -187,10 +181,10 @@ class SignedBinning(Mechanism):
 
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
         """Return noise, collisions with all other keys, and rounding."""
-        rounding = simulation.rounding_variance(vectors.values, self.steps)
+        rounding = simulation.rounding_variance(vectors, self.steps)
         own = simulation.means_at(vectors, rounding, ids)
         others = simulation.mean_square(vectors) + float(rounding.sum()) / max(1, len(vectors))
-        mine = simulation.means_at(vectors, vectors.values**2, ids) + own
+        mine = simulation.means_at(vectors, simulation.by_value(np.square, vectors), ids) + own
         return self.noise_variance + own + (others - mine) / self.bins
 
     def influence(self) -> float:

@@ -1,6 +1,6 @@
 """What simulations share: sums over made-up clients' reports, and means of what they hold."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from faintly.mechanisms.base import Mechanism
 
 SIMULATED_FIELDS = 2**22  # report fields that a simulation holds at once: 16 MiB
+BLOCK = 2**15  # values that stay in a cache from one step to the next
 COUNTED = 2**24  # keys up to which rows are summed into an array of the universe
 
 
@@ -49,12 +50,21 @@ def _reports(
 def sums_at(keys: AnyArray, weights: AnyArray, ids: IdArray) -> AnyArray:
     """Return, for each id, the sum of the weights beside keys that equal it."""
     asked, places = np.unique(ids, return_inverse=True)
-    sums = np.zeros(len(asked), dtype=weights.dtype)
-    if len(asked):
-        position = np.minimum(np.searchsorted(asked, keys.astype(np.uint64)), len(asked) - 1)
-        met = asked[position] == keys
-        np.add.at(sums, position[met], weights[met])
+    sums = np.zeros(len(asked) + 1, dtype=weights.dtype)
+    np.add.at(sums, positions(asked, keys.astype(np.uint64)), weights)
     return sums[places]
+
+
+def positions(asked: IdArray, keys: IdArray) -> IntArray:
+    """Return where each key is among ids in ascending order; len(asked) where it is not."""
+    most = int(max(keys.max(initial=0), asked.max(initial=0)))
+    if most < len(keys):  # then a table costs less than searching
+        table = np.full(most + 1, len(asked))
+        table[asked] = np.arange(len(asked))
+        return table[keys]
+    place = np.searchsorted(asked, keys)
+    place[np.append(asked, np.uint64(0))[place] != keys] = len(asked)
+    return place
 
 
 def means_at(vectors: VectorBatch, weights: FloatArray, ids: IdArray) -> FloatArray:
@@ -72,10 +82,24 @@ def means_at(vectors: VectorBatch, weights: FloatArray, ids: IdArray) -> FloatAr
 
 def mean_square(vectors: VectorBatch) -> float:
     """Return the mean over all clients of the sum of their squared values."""
-    return float((vectors.values**2).sum()) / max(1, len(vectors))
+    return float(by_value(np.square, vectors).sum()) / max(1, len(vectors))
 
 
-def rounding_variance(values: FloatArray, steps: int) -> FloatArray:
+def by_value(function: Callable[[FloatArray], FloatArray], vectors: VectorBatch) -> FloatArray:
+    """Return the function of every value of the vectors, worked out in a cache."""
+    out = np.empty(len(vectors.values))
+    for start in range(0, len(out), BLOCK):
+        part = slice(start, start + BLOCK)
+        out[part] = function(vectors.values[part])
+    return out
+
+
+def rounding_variance(vectors: VectorBatch, steps: int) -> FloatArray:
     """Return the variance of unbiased rounding of each value to a grid of so many steps."""
-    share = values * steps - np.floor(values * steps)
-    return share * (1 - share) / steps**2
+
+    def variance(values: FloatArray) -> FloatArray:
+        scaled = values * steps
+        share = scaled - np.floor(scaled)
+        return share * (1 - share) / steps**2
+
+    return by_value(variance, vectors)

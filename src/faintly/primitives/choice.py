@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from faintly.core import IntArray
+from faintly.core import AnyArray, IntArray
 from faintly.primitives.entropy import Rng
 from faintly.primitives.noise import FULL
 
@@ -14,12 +14,17 @@ def uniform_below(limits: IntArray, rng: Rng) -> IntArray:
     last block draw again, in order, until none is left.
     """
     limits = np.asarray(limits, dtype=np.int64)
-    accepted = FULL - FULL % limits
-    out = np.zeros(len(limits), dtype=np.int64)
-    open_ = np.arange(len(limits))
+    out, done = _remainders(limits, rng)
+    open_ = np.flatnonzero(~done)
     while len(open_):
-        drawn = rng.words(len(open_)).astype(np.int64)
-        done = drawn < accepted[open_]
-        out[open_[done]] = drawn[done] % limits[open_[done]]
+        out[open_], done = _remainders(limits[open_], rng)
         open_ = open_[~done]
     return out
+
+
+def _remainders(limits: IntArray, rng: Rng) -> tuple[IntArray, AnyArray]:
+    """Return a word modulo each limit, and whether the block of words it fell into is whole."""
+    drawn = rng.words(len(limits)).astype(np.int64)
+    rest = drawn % limits
+    drawn -= rest
+    return rest, drawn <= FULL - limits

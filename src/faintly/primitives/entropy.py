@@ -61,8 +61,10 @@ class SeededRng:
         """Return the next `count` words of the stream, whatever the sizes of the requests."""
         missing = max(0, count - len(self._spare))
         raw: np.ndarray = self._bits.random_raw((missing + 1) // 2)
-        pool = np.concatenate([self._spare, raw.astype("<u8").view("<u4").astype(np.uint32)])
-        self._spare = pool[count:]
+        pool = raw.astype("<u8", copy=False).view("<u4").astype(np.uint32, copy=False)
+        if len(self._spare):
+            pool = np.concatenate([self._spare, pool])
+        self._spare = pool[count:].copy()  # one word at most
         return pool[:count]
 
 

@@ -11,18 +11,22 @@ from faintly.core import AnyArray, FloatArray, IntArray
 from faintly.primitives.entropy import Rng
 
 WORD = 2.0**32
+BLOCK = 2**15  # entries that stay in a cache from one step to the next
 
 
 def bernoulli(probability: FloatArray, rng: Rng) -> AnyArray:
     """Return True with exactly the given probability, for each entry (floats in [0, 1])."""
-    scaled = probability * WORD
-    high = np.floor(scaled)
-    rest = scaled - high
-    drawn = rng.words(len(probability)).astype(np.float64)
-    hit = drawn < high
-    tie = (drawn == high) & (rest > 0)
+    drawn = rng.words(len(probability))
+    hit = np.empty(len(probability), dtype=bool)
+    tie = np.empty(len(probability), dtype=bool)
+    for start in range(0, len(probability), BLOCK):
+        part = slice(start, start + BLOCK)
+        scaled, word = probability[part] * WORD, drawn[part].astype(np.float64)
+        np.less_equal(word + 1, scaled, out=hit[part])
+        # Neither below the first 32 bits nor above all of them: what follows decides.
+        np.greater(word < scaled, hit[part], out=tie[part])
     if tie.any():
-        hit[tie] = bernoulli(rest[tie], rng)
+        hit[tie] = bernoulli(np.modf(probability[tie] * WORD)[0], rng)
     return hit
 
 

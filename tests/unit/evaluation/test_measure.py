@@ -6,7 +6,7 @@ import pytest
 from faintly.core import VectorBatch
 from faintly.evaluation.datasets import Sample, Synthetic
 from faintly.evaluation.experiments import Point
-from faintly.evaluation.measure import Keys, Task, asked, compare, run, score
+from faintly.evaluation.measure import Keys, Task, asked, compare, largest, run, score
 from faintly.evaluation.methods import METHODS
 from faintly.evaluation.results import COLUMNS, Cell
 
@@ -28,6 +28,12 @@ def test_scores_by_hand():
     assert found["bias"] == pytest.approx(-0.1 * 0.5 / (0.25 + 0.0625))
     assert found["zero_linf"] == 0.5
     assert found["zero_mse"] == pytest.approx((0.25 + 0.0625) / 3)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 6, 9])
+def test_the_largest_are_the_first_of_a_stable_order(count):
+    values = np.array([0.5, -1.0, 2.0, 0.5, 2.0, 0.5])
+    assert largest(values, count).tolist() == [2, 4, 0, 3, 5, 1][:count]
 
 
 def test_the_comparison_by_hand():

@@ -38,6 +38,7 @@ from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
 from faintly.mechanisms import _projection_choice_client as client
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.baselines._rings import Rings
 from faintly.mechanisms.baselines._unhashed import growth
 from faintly.mechanisms.simulation import means_at
 from faintly.primitives import hashing, noise
@@ -47,6 +48,7 @@ from faintly.primitives.entropy import Rng
 FAMILY = "prf"
 NAMES = ("slots", "arc", "weight")
 MAX_SLOTS = 2**24
+BLOCK = 2**15  # tokens that stay in a cache from one step to the next
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +120,26 @@ class Coverage(Mechanism):
 
     def _report(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
         kept = client.draw_tokens(vectors, self.plan.sparsity, "independent", rng)
-        starts = self._token_starts(hash_seeds, kept)
-        return self._choose(len(vectors), kept.owners, starts, rng).astype(np.uint32)[:, None]
+        rings = list(self._rings(hash_seeds, kept))
+        reach = np.concatenate([ring.reach() for ring in rings])
+        words = rng.words(len(vectors)).astype(np.int64)
+        hit = words < reach * self.weight
+        rank = uniform_below(self.slots - reach, rng)
+        rank[hit] = words[hit] // self.weight
+        ends = np.cumsum([len(ring.sizes) for ring in rings])[:-1]
+        parts = zip(rings, np.split(hit, ends), np.split(rank, ends), strict=True)
+        slots = np.concatenate([ring.find(covered, place) for ring, covered, place in parts])
+        return (slots % self.slots).astype(np.uint32)[:, None]
+
+    def _rings(self, hash_seeds: IdArray, kept: client.Tokens) -> Iterator[Rings]:
+        """Yield the arcs of the clients, block by block."""
+        offsets = np.concatenate([[0], np.cumsum(kept.counts)])
+        size = max(1, BLOCK // self.plan.sparsity)
+        for start in range(0, max(1, len(kept.counts)), size):
+            counts = kept.counts[start : start + size]
+            rows = slice(offsets[start], offsets[start + len(counts)])
+            part = client.Tokens(kept.owners[rows], kept.ids[rows], kept.negative[rows], counts)
+            yield Rings.of(counts, self._token_starts(hash_seeds, part), self.arc, self.slots)
 
     def _token_starts(self, hash_seeds: IdArray, kept: client.Tokens) -> IntArray:
         return self._starts(hash_seeds[kept.owners], kept.ids)
@@ -127,34 +147,6 @@ class Coverage(Mechanism):
     def _starts(self, seeds: IdArray, ids: IdArray) -> IntArray:
         words = kernels.hash_words(seeds, ids, hashing.PROJECTION, 1)[:, 0]
         return hashing.scale_to(words, self.slots)
-
-    def _choose(self, count: int, owners: IntArray, starts: IntArray, rng: Rng) -> IntArray:
-        """Return one slot per client, whose items' arcs begin at `starts`.
-
-        Sorted around the ring, each arc covers what lies before the next one begins, and what
-        it leaves before that is uncovered: so a rank among either finds its slot.
-        """
-        order = np.lexsort((starts, owners))
-        owners, starts = owners[order], starts[order]
-        sizes = np.bincount(owners, minlength=count)
-        first = np.cumsum(sizes) - sizes
-        following = np.append(starts[1:], 0)
-        following[(first + sizes - 1)[sizes > 0]] = starts[first[sizes > 0]] + self.slots
-        covered = np.minimum(self.arc, following - starts)
-        reach = np.bincount(owners, covered, count).astype(np.int64)
-        words = rng.words(count).astype(np.int64)
-        hit = words < reach * self.weight
-        rank = uniform_below(self.slots - reach, rng)
-        rank[hit] = words[hit] // self.weight
-        lengths = np.where(hit[owners], covered, following - starts - covered)
-        ends = np.cumsum(lengths)
-        before = np.concatenate([[0], ends])[first]
-        some = np.flatnonzero(sizes)
-        place = np.searchsorted(ends, (before + rank)[some], side="right")
-        step = (before + rank)[some] - (ends - lengths)[place]
-        slots = rank.copy()
-        slots[some] = starts[place] + np.where(hit[some], 0, covered[place]) + step
-        return slots % self.slots
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return t times the reports in the arc of each id, less what chance alone gives."""
@@ -191,7 +183,7 @@ class Coverage(Mechanism):
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
         """Return n·Var at items that some hold: the mean of everyone's coin."""
         k, (absent, held) = self.plan.sparsity, self._shares
-        kept = (k / np.maximum(vectors.lengths, k))[vectors.owners]
+        kept = np.repeat(k / np.maximum(vectors.lengths, k), vectors.lengths)
         share = absent + kept * (held - absent)
         more = (share * (1 - share) - absent * (1 - absent)) / self._gain**2
         return self._coins[0] + means_at(vectors, more, ids)

@@ -17,7 +17,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from faintly.core import Budget, EventLevel, FloatArray, IntArray, Unit, UserLevel, WithinL1
+from faintly.core import (
+    Budget,
+    EventLevel,
+    FloatArray,
+    IntArray,
+    NarrowArray,
+    Unit,
+    UserLevel,
+    WithinL1,
+)
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import gaussian as analytic
 from faintly.mechanisms import parameters as need
@@ -74,7 +83,12 @@ class Noise(ABC):
 
     @abstractmethod
     def totals(
-        self, exact: IntArray, place: IntArray, keys: int, clients: int, source: np.random.Generator
+        self,
+        exact: NarrowArray,
+        place: IntArray,
+        keys: int,
+        clients: int,
+        source: np.random.Generator,
     ) -> IntArray:
         """Return the sum over clients of what `add` gives for each key.
 
@@ -119,7 +133,12 @@ class Additive(Noise):
         return (exact + self.draw(len(exact), rng)).clip(-self.range, self.range)
 
     def totals(
-        self, exact: IntArray, place: IntArray, keys: int, clients: int, source: np.random.Generator
+        self,
+        exact: NarrowArray,
+        place: IntArray,
+        keys: int,
+        clients: int,
+        source: np.random.Generator,
     ) -> IntArray:
         """Return the sums without the limits of the range, which calibration makes idle."""
         held = np.bincount(place, exact, keys).astype(np.int64)
@@ -325,7 +344,12 @@ class Response(Noise):
         return law
 
     def totals(
-        self, exact: IntArray, place: IntArray, keys: int, clients: int, source: np.random.Generator
+        self,
+        exact: NarrowArray,
+        place: IntArray,
+        keys: int,
+        clients: int,
+        source: np.random.Generator,
     ) -> IntArray:
         """Return the sums by counting how often each value gives each answer: exact in law."""
         plus, minus = (np.bincount(place[exact == one], minlength=keys) for one in (1, -1))

@@ -187,15 +187,16 @@ class OneSparse(Mechanism):
 
     def _fields(self, part: VectorBatch, seeds: IdArray, rng: Rng) -> WordArray:
         dealt = slotting.deal(part.lengths, self.plan.sparsity, self.slots, rng)
-        owner, slot = np.nonzero(dealt < part.lengths[:, None])
-        row = part.offsets[owner] + dealt[owner, slot]
-        sure = bernoulli(np.abs(part.values[row]), rng)
-        owner, slot, row = owner[sure], slot[sure], row[sure]
-        symbols = self._uniform(dealt.size, rng).reshape(dealt.shape)
+        held = np.flatnonzero(dealt < part.lengths[:, None])  # slots of all clients, in one row
+        row = (part.offsets[:-1, None] + dealt).ravel()[held]
+        values = part.values[row]
+        sure = bernoulli(np.abs(values), rng)
+        held, row, values = held[sure], row[sure], values[sure]
+        symbols = self._uniform(dealt.size, rng)
         rows = self._rows(seeds) if self._table else None
-        places = self._places(seeds, rows, owner, slot, part.indices[row])
-        symbols[owner, slot] = places ^ (part.values[row] < 0)
-        said: WordArray = self._answered(symbols, rng).astype(np.uint32)
+        places = self._places(seeds, rows, held, part.indices[row])
+        symbols[held] = places ^ (values < 0)
+        said = self._answered(symbols, rng).astype(np.uint32, copy=False).reshape(dealt.shape)
         if rows is None:
             return said
         cells: WordArray = rows << np.uint32(1) | said
@@ -203,18 +204,18 @@ class OneSparse(Mechanism):
             return cells
         return np.column_stack([cells, self.maps.map_of(seeds).astype(np.uint32)])
 
-    def _uniform(self, count: int, rng: Rng) -> IntArray:
+    def _uniform(self, count: int, rng: Rng) -> AnyArray:
         if self.bins == 1:
-            return (rng.words(count) & np.uint32(1)).astype(np.int64)
+            return rng.words(count) & np.uint32(1)
         return uniform_below(np.full(count, self._symbols), rng)
 
-    def _answered(self, symbols: IntArray, rng: Rng) -> IntArray:
+    def _answered(self, symbols: AnyArray, rng: Rng) -> AnyArray:
         """Return each symbol, or one of the others: generalized randomized response."""
-        lost = (rng.words(symbols.size) >= self.keep).reshape(symbols.shape)
+        lost = rng.words(len(symbols)) >= self.keep
         if self.bins == 1:
             return symbols ^ lost
-        step = 1 + uniform_below(np.full(symbols.size, self._symbols - 1), rng)
-        return (symbols + np.where(lost, step.reshape(symbols.shape), 0)) % self._symbols
+        step = 1 + uniform_below(np.full(len(symbols), self._symbols - 1), rng)
+        return (symbols + np.where(lost, step, 0)) % self._symbols
 
     def _rows(self, seeds: IdArray) -> WordArray:
         """Return the row of the Hadamard matrix (clients, slots) that each slot uses."""
@@ -231,13 +232,16 @@ class OneSparse(Mechanism):
         return np.concatenate(blocks, axis=1) & np.uint32(2**self.plan.hashing.bits - 1)
 
     def _places(
-        self, seeds: IdArray, rows: WordArray | None, owner: IntArray, slot: IntArray, ids: IdArray
-    ) -> IntArray:
-        """Return the symbol (bin, and the sign as lowest bit) of each id in a slot of its owner."""
+        self, seeds: IdArray, rows: WordArray | None, slots: IntArray, ids: IdArray
+    ) -> AnyArray:
+        """Return the symbol (bin, and the sign as lowest bit) of each id in a slot of its owner.
+
+        The slots of all owners are numbered together.
+        """
         if rows is not None:
-            codes, flips = self._mapped(seeds, owner, ids)
-            odd = hashing.parity(rows[owner, slot] & codes) ^ (flips & np.uint32(1))
-            return odd.astype(np.int64)
+            codes, flips = self._mapped(seeds, slots, ids)
+            return hashing.parity(rows.ravel()[slots] & codes) ^ (flips & np.uint32(1))
+        owner, slot = np.divmod(slots, self.slots)
         word, bit = self._word_of(slot)
         words = kernels.hash_words(
             seeds[owner], ids, hashing.PROJECTION, 1 + int(word.max(initial=0))
@@ -245,11 +249,11 @@ class OneSparse(Mechanism):
         said = words[np.arange(len(ids)), word]
         return 2 * hashing.scale_to(said, self.bins) + (said >> bit & np.uint32(1))
 
-    def _mapped(self, seeds: IdArray, owner: IntArray, ids: IdArray) -> tuple[WordArray, AnyArray]:
+    def _mapped(self, seeds: IdArray, slots: IntArray, ids: IdArray) -> tuple[WordArray, AnyArray]:
         """Return code and sign (as the lowest bit) of each id in the public map of its owner."""
         if self.plan.hashing.maps == 1:
             return self.codes(ids, 0), self.flips(ids, 0)
-        chosen = self.maps.map_of(seeds)[owner]
+        chosen = self.maps.map_of(seeds)[slots // self.slots]
         return self.maps.codes(ids, chosen), self.maps.masks(ids, chosen) < 0
 
     def _word_of(self, slot: IntArray) -> tuple[IntArray, WordArray]:
@@ -339,9 +343,8 @@ class OneSparse(Mechanism):
         """Return the symbol of each id in every slot under a seed."""
         seeds = np.array([seed], dtype=np.uint64)
         rows = self._rows(seeds) if self._table else None
-        slot = np.tile(np.arange(self.slots), len(ids))
-        owner = np.zeros_like(slot)
-        places = self._places(seeds, rows, owner, slot, np.repeat(ids, self.slots))
+        slots = np.tile(np.arange(self.slots), len(ids))
+        places = self._places(seeds, rows, slots, np.repeat(ids, self.slots))
         return tuple(tuple(one) for one in places.reshape(len(ids), self.slots).tolist())
 
     def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002

@@ -30,13 +30,15 @@ def deal(counts: IntArray, sparsity: int, slots: int, rng: Rng) -> IntArray:
     if slots == 1:
         return uniform_below(sizes, rng)[:, None]
     clients = np.arange(len(counts))
-    deck = np.repeat(np.arange(sizes.max(initial=sparsity))[:, None], len(counts), axis=1)
+    cards = np.arange(sizes.max(initial=sparsity), dtype=np.int32)
+    deck = np.repeat(cards[:, None], len(counts), axis=1)
+    flat = deck.ravel()
     for slot in range(slots):
-        drawn = slot + uniform_below(sizes - slot, rng)
+        drawn = (slot + uniform_below(sizes - slot, rng)) * len(counts) + clients
         top = deck[slot].copy()
-        deck[slot] = deck[drawn, clients]
-        deck[drawn, clients] = top
-    return deck[:slots].T
+        deck[slot] = flat[drawn]
+        flat[drawn] = top
+    return deck[:slots].T.copy()  # a client's slots side by side
 
 
 @lru_cache(maxsize=2**14)  # enumeration asks for the same few again and again

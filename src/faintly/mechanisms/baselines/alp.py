@@ -22,6 +22,7 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import (
+    AnyArray,
     Budget,
     EventLevel,
     FloatArray,
@@ -42,16 +43,17 @@ from faintly.mechanisms.baselines import _alp_estimate as estimate
 from faintly.mechanisms.baselines import _alp_simulation as simulation
 from faintly.mechanisms.baselines._unhashed import growth
 from faintly.mechanisms.registry import register
-from faintly.mechanisms.simulation import mean_square, means_at
+from faintly.mechanisms.rounding import round_values
+from faintly.mechanisms.simulation import BLOCK, by_value, mean_square, means_at
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
-from faintly.primitives.rounding import round_unbiased
 
 THEOREM = "alp.proof.md, Theorem 1 (rounded levels in unary, every bit turned at random)"
 NAMES = ("rows", "columns", "level", "flip")
 FAMILY = "prf"
 STEPS = 256  # of the grid on which a value is put first
 ONE = 2**16  # a level of 1
+LEVEL_BITS = (STEPS * ONE - 1).bit_length()
 ALPHA = 3.0
 ROWS_PER_ITEM = 10  # so that other items set at most a tenth of the rows of a column
 MAX_BITS = 2**16  # of a report: 8 KiB
@@ -154,12 +156,20 @@ class Alp(Mechanism):
         bits ^= rng.words(bits.size).reshape(bits.shape) < self.flip
         return self._packed(bits)
 
-    def _levels(self, vectors: VectorBatch, rng: Rng) -> IntArray:
+    def _levels(self, vectors: VectorBatch, rng: Rng) -> AnyArray:
         """Return the level that each row is rounded to, with the sign of its value."""
-        fine = round_unbiased(vectors.values, STEPS, rng)
-        # Both factors are powers of two, so that this adds a uniform fraction and rounds down.
-        drawn = rng.words(len(fine)) >> np.uint32(WORD_BITS - (STEPS * ONE - 1).bit_length())
-        return np.sign(fine) * ((np.abs(fine) * self.level + drawn) // (STEPS * ONE))
+        fine = round_values(vectors.values, STEPS, rng)
+        words = rng.words(len(fine))
+        levels = np.empty(len(fine), dtype=np.int8)  # they are at most MAX_COLUMNS
+        for start in range(0, len(fine), BLOCK):
+            part = slice(start, start + BLOCK)
+            # Both factors are powers of two, so that this adds a uniform fraction and rounds down.
+            drawn = words[part] >> np.uint32(WORD_BITS - LEVEL_BITS)
+            sizes = (np.abs(fine[part]).view(np.uint32) * np.uint32(self.level) + drawn) >> (
+                np.uint32(LEVEL_BITS)
+            )
+            levels[part] = np.sign(fine[part]) * sizes
+        return levels
 
     def _packed(self, bits: np.ndarray) -> WordArray:
         fields = len(self.layout.widths)
@@ -242,7 +252,7 @@ class Alp(Mechanism):
         others = mean_square(vectors)
         quiet = self.predicted_variance(others)
         mean, loud = estimate.moments(self._shape, 1.0, max(0.0, others - 1))
-        more = (loud - quiet) * np.abs(vectors.values) - (mean * vectors.values) ** 2
+        more = by_value(lambda v: (loud - quiet) * np.abs(v) - (mean * v) ** 2, vectors)
         return quiet + means_at(vectors, more, ids)
 
     def worst_variance(self) -> float:

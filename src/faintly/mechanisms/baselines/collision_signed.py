@@ -61,12 +61,12 @@ class CollisionSigned(Collision):
         return self._report(vectors, hash_seeds, rng)
 
     def _token_starts(self, hash_seeds: IdArray, kept: client.Tokens) -> IntArray:
-        both = self._both_slots(hash_seeds[kept.owners], kept.ids)
-        return both[np.arange(len(both)), kept.negative.astype(np.int64)]
+        words = self._words(hash_seeds[kept.owners], kept.ids)
+        return hashing.scale_to(np.where(kept.negative, words[:, 1], words[:, 0]), self.slots)
 
-    def _both_slots(self, seeds: IdArray, ids: IdArray) -> IntArray:
-        """Return the slots of (x, +) and (x, -), one row for each id."""
-        return hashing.scale_to(kernels.hash_words(seeds, ids, hashing.PROJECTION, 2), self.slots)
+    def _words(self, seeds: IdArray, ids: IdArray) -> WordArray:
+        """Return what says the slots of (x, +) and (x, -), one row for each id."""
+        return kernels.hash_words(seeds, ids, hashing.PROJECTION, 2)
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return t times the reports in the slot of (x, +), less those in the slot of (x, -)."""
@@ -131,7 +131,8 @@ class CollisionSigned(Collision):
 
     def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int], ...]:
         """Return both slots of each id under a seed."""
-        both = self._both_slots(np.full(len(ids), seed, dtype=np.uint64), ids)
+        words = self._words(np.full(len(ids), seed, dtype=np.uint64), ids)
+        both = hashing.scale_to(words, self.slots)
         return tuple((plus, minus) for plus, minus in both.tolist())
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:

@@ -21,6 +21,7 @@ from faintly.core import (
     IdArray,
     IntArray,
     Layout,
+    NarrowArray,
     Plan,
     ReportBatch,
     Sketch,
@@ -38,8 +39,8 @@ from faintly.mechanisms.base import Calibrated, Miniature, Request
 from faintly.mechanisms.baselines._naive_noise import KINDS, Noise, Response
 from faintly.mechanisms.coordinates import FAMILY, Coordinates, check_request, joint_law
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.rounding import round_values
 from faintly.primitives.entropy import Rng
-from faintly.primitives.rounding import round_unbiased
 
 NAMES = ("noise", "steps", "range", "spread")
 MAX_KEYS = 2**20
@@ -142,10 +143,10 @@ class Naive(Coordinates):
             out[start : start + size] = said.reshape(-1, self.keys)
         return out
 
-    def _rounded(self, vectors: VectorBatch, rng: Rng) -> IntArray:
+    def _rounded(self, vectors: VectorBatch, rng: Rng) -> NarrowArray:
         if self.enforces_sparsity and vectors.lengths.max(initial=0) > self.plan.sparsity:
             raise TooManyItems(f"the plan allows at most {self.plan.sparsity} items")
-        return round_unbiased(vectors.values, self.noise.steps, rng)
+        return round_values(vectors.values, self.noise.steps, rng)
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ yᵢ[x] for each id."""
@@ -171,7 +172,7 @@ class Naive(Coordinates):
         """
         rounded = self._rounded(vectors, secret)
         source = np.random.Generator(np.random.Philox(secret.words(4).tolist()))
-        place = vectors.indices.astype(np.int64)
+        place = vectors.indices.view(np.int64)  # below the size of the universe
         return self.noise.totals(rounded, place, self.keys, len(vectors), source)[ids]
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
@@ -196,7 +197,7 @@ class Naive(Coordinates):
         """Return noise and rounding; randomized response rounds as it answers."""
         if isinstance(self.noise, Response):
             return super().predicted_variances(vectors, ids)
-        rounding = simulation.rounding_variance(vectors.values, self.noise.steps)
+        rounding = simulation.rounding_variance(vectors, self.noise.steps)
         return self.predicted_variance(0.0) + simulation.means_at(vectors, rounding, ids)
 
     @property

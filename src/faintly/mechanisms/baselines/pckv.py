@@ -251,7 +251,7 @@ class Pckv(Unhashed):
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
         """Return n·Var at keys that some hold, which show more often."""
         padding = self.odds.padding
-        kept = (padding / np.maximum(vectors.lengths, padding))[vectors.owners]
+        kept = np.repeat(padding / np.maximum(vectors.lengths, padding), vectors.lengths)
         absent, held = self.odds.shown
         shown = absent + means_at(vectors, kept * (held - absent), ids)
         return shown * self.scale**2 - means_at(vectors, (kept * vectors.values) ** 2, ids)

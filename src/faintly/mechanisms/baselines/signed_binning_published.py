@@ -43,6 +43,7 @@ from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
 from faintly.mechanisms.baselines import _unhashed as plain
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.rounding import round_values
 from faintly.mechanisms.signed_binning import SignedBinning
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
@@ -136,7 +137,9 @@ class SignedBinningPublished(SignedBinning):
         if self.response is None:
             return super().randomize(vectors, hash_seeds, rng)
         assert self.clip is not None
-        sums = self._bins(vectors, hash_seeds, self._rounded(vectors.values, rng)).ravel()
+        sums = self._bins(
+            vectors, hash_seeds, round_values(vectors.values, self.steps, rng)
+        ).ravel()
         clipped = sums.clip(-self.clip, self.clip)
         drawn = uniform_below(np.full(len(vectors), 2 * self.clip), rng)
         signs = np.where(drawn < self.clip + clipped, 1, -1)

@@ -1,0 +1,16 @@
+"""What `primitives.rounding` does, the first word of every value by a kernel."""
+
+import numpy as np
+
+from faintly import kernels
+from faintly.core import FloatArray, NarrowArray
+from faintly.primitives.entropy import Rng
+from faintly.primitives.rounding import settle
+
+
+def round_values(values: FloatArray, steps: int, rng: Rng) -> NarrowArray:
+    """Return what `round_unbiased` does, of the same words, for values in [-1, 1]."""
+    rounded, ties = kernels.round_values(values, steps, rng.words(len(values)))
+    if len(ties):
+        rounded[ties] += settle(values[ties], steps, rng).astype(np.int32)
+    return rounded
