@@ -33,6 +33,9 @@ def add(label: Label, data: Data, role: Role, as_json: Json = False) -> None:
     The first credential ends the time in which everybody on this machine may do everything; one
     to submit makes senders need one as well.
     """
+    from faintly.collector.credentials import check_label
+
+    check_label(label)  # before a folder is made for it
     with _credentials(data, create=True) as credentials:
         secret = credentials.add(role, label)
     if as_json:

@@ -11,6 +11,7 @@ import secrets
 from faintly.collector import problems
 from faintly.collector.database import Database
 from faintly.collector.problems import Problem
+from faintly.errors import InvalidInput
 
 ROLES = ("submit", "read", "admin")
 SECRET_BYTES = 32
@@ -35,10 +36,7 @@ class Credentials:
         """Return a fresh secret, shown this once; the label is for removing it."""
         if role not in ROLES:
             raise Problem(problems.BAD_REQUEST, "a role is submit, read or admin")
-        if not 1 <= len(label) <= MAX_LABEL or not label.isprintable():
-            raise Problem(
-                problems.BAD_REQUEST, f"a label has 1 to {MAX_LABEL} printable characters"
-            )
+        check_label(label)
         secret = secrets.token_urlsafe(SECRET_BYTES)
         with self._database.transaction() as connection:
             added = connection.execute(
@@ -70,6 +68,12 @@ class Credentials:
             if hmac.compare_digest(stored, given):
                 found = role
         return found
+
+
+def check_label(label: str) -> None:
+    """Refuse what a list of labels could not show."""
+    if not 1 <= len(label) <= MAX_LABEL or not label.isprintable():
+        raise InvalidInput(f"a label has 1 to {MAX_LABEL} printable characters")
 
 
 def _hash(secret: str) -> bytes:

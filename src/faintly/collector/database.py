@@ -10,7 +10,6 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +20,6 @@ from faintly.errors import FolderDamaged
 NAME = "collector.sqlite"
 VERSION = 2
 BUSY_S = 10.0  # how long to wait for another process, such as one that adds a credential
-MOST_ROWS = 256  # rows of one statement: more would not be faster, only larger to prepare
 DISK_CODES = {  # of SQLite: what another disk or another moment would cure
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_CANTOPEN,
@@ -32,6 +30,7 @@ DISK_CODES = {  # of SQLite: what another disk or another moment would cure
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_READONLY,
 }
+NAME_BYTES = 16  # of a request id, and of the hash of a token
 PURGED_ROWS = 20_000  # rows deleted in one transaction: some ten milliseconds
 
 # Tables of 16-byte names are clustered by epoch and then by name: nothing in them tells the order
@@ -169,7 +168,7 @@ class Database:
         Each epoch is asked for when its rows were seen, since more may have been opened by then.
         """
         last = -1
-        while (found := self.rows(f"SELECT min(epoch) FROM {table} WHERE epoch > ?", (last,)))[0][  # noqa: S608
+        while (found := self.rows(f"SELECT min(epoch) FROM {table} WHERE epoch > ?", (last,)))[0][
             0
         ] is not None:
             last = found[0][0]
@@ -178,12 +177,12 @@ class Database:
 
     def purge_epoch(self, table: str, epoch: int) -> None:
         """Delete the rows of an epoch, a few at a time."""
-        chosen = f"SELECT id FROM {table} WHERE epoch = ?1 LIMIT {PURGED_ROWS}"  # noqa: S608
+        chosen = f"SELECT id FROM {table} WHERE epoch = ?1 LIMIT {PURGED_ROWS}"
         deleted = PURGED_ROWS
         while deleted == PURGED_ROWS:
             with self.transaction() as connection:
                 deleted = connection.execute(
-                    f"DELETE FROM {table} WHERE epoch = ?1 AND id IN ({chosen})",  # noqa: S608
+                    f"DELETE FROM {table} WHERE epoch = ?1 AND id IN ({chosen})",
                     (epoch,),
                 ).rowcount
 
@@ -230,21 +229,11 @@ def damaged(path: Path, error: Exception) -> FolderDamaged:
     )
 
 
-def groups(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Yield rows in runs of powers of two, so that few statements serve every number of rows.
+def cut(width: int) -> str:
+    """Return the start of a statement that finds `width` bytes at every `i` of a blob `?2`.
 
-    A statement lets other threads run and then waits for its turn again: some hundred rows in
-    one statement wait once.
+    A statement lets other threads run and then waits for its turn again, so names come in one
+    blob, and are cut apart in the statement: any number of them waits once.
     """
-    start = 0
-    while start < len(rows):
-        size = min(MOST_ROWS, 1 << ((len(rows) - start).bit_length() - 1))
-        yield rows[start : start + size]
-        start += size
-
-
-@lru_cache(maxsize=64)
-def marks(count: int, width: int = 1) -> str:
-    """Return the placeholders of so many values, or of so many rows of values."""
-    row = ",".join("?" * width)
-    return ",".join([f"({row})" if width > 1 else row] * count)
+    step = f"SELECT i + {width} FROM at WHERE i + {width} < length(?2)"
+    return f"WITH RECURSIVE at(i) AS (SELECT 1 UNION ALL {step})"

@@ -19,7 +19,7 @@ from typing import Any
 
 from faintly.collector import problems
 from faintly.collector.counters import Counters
-from faintly.collector.database import Database, groups, marks
+from faintly.collector.database import NAME_BYTES, Database, cut
 from faintly.collector.problems import Problem
 from faintly.collector.registry import TAKING, Epoch, Registry
 from faintly.wire import report_v1
@@ -28,6 +28,14 @@ COUNTED, REPLAYED = "counted", "replayed"
 HASH_BYTES = 8  # tells another body from a retry; nobody gains by making two bodies agree
 GROUP_BYTES = 16 << 20  # bodies that share a commit: larger groups only lengthen the wait
 GROUP = 2048  # submissions that share a commit
+
+NAMED = f"WHERE epoch = ?1 AND id IN (SELECT substr(?2, i, {NAME_BYTES}) FROM at)"
+FIND_REQUESTS = f"{cut(NAME_BYTES)} SELECT id, hash FROM requests {NAMED}"
+FIND_TOKENS = f"{cut(NAME_BYTES)} SELECT id, used FROM tokens {NAMED}"
+SPEND_TOKENS = f"{cut(NAME_BYTES)} UPDATE tokens SET used = 1 {NAMED}"
+ADD_REQUESTS = f"""{cut(NAME_BYTES + HASH_BYTES)} INSERT INTO requests SELECT
+    ?1, substr(?2, i, {NAME_BYTES}), substr(?2, i + {NAME_BYTES}, {HASH_BYTES}) FROM at"""
+ADD_RECORDS = "INSERT INTO inbox (epoch, reports, checksum, records) VALUES (?, ?, ?, ?)"
 
 Outcome = str | Problem
 Answer = Callable[[Sequence[tuple[object, Outcome]]], object]
@@ -171,16 +179,15 @@ class Inbox:
 
 def _decide(connection: sqlite3.Connection, group: Sequence[Submission]) -> list[Outcome]:
     """Return what becomes of each submission, those of the same group before it included."""
-    stored: dict[tuple[int, bytes], bytes] = _find(
-        connection,
-        "SELECT id, hash FROM requests",
-        ((each.epoch.id, each.request) for each in group),
-    )
-    used: dict[tuple[int, bytes], bool] = _find(
-        connection,
-        "SELECT id, used FROM tokens",
-        ((each.epoch.id, each.token) for each in group if each.token is not None),
-    )
+    stored: dict[tuple[int, bytes], bytes] = {}
+    used: dict[tuple[int, bytes], bool] = {}
+    for epoch, mine in _by_epoch(group).items():
+        names = [each.request for each in mine]
+        for name, hashed in _find(connection, FIND_REQUESTS, epoch, names):
+            stored[epoch, name] = hashed
+        names = [each.token for each in mine if each.token is not None]
+        for name, spent in _find(connection, FIND_TOKENS, epoch, names):
+            used[epoch, name] = spent
     outcomes: list[Outcome] = []
     for each in group:
         key = each.epoch.id, each.request
@@ -199,19 +206,19 @@ def _decide(connection: sqlite3.Connection, group: Sequence[Submission]) -> list
     return outcomes
 
 
+def _by_epoch(group: Sequence[Submission]) -> dict[int, list[Submission]]:
+    made: dict[int, list[Submission]] = defaultdict(list)
+    for each in group:
+        made[each.epoch.id].append(each)
+    return made
+
+
 def _find(
-    connection: sqlite3.Connection, select: str, wanted: Iterable[tuple[int, bytes]]
-) -> dict[tuple[int, bytes], Any]:
-    by_epoch: dict[int, list[bytes]] = defaultdict(list)
-    for epoch, name in wanted:
-        by_epoch[epoch].append(name)
-    found = {}
-    for epoch, names in by_epoch.items():
-        for some in groups(names):
-            statement = f"{select} WHERE epoch = ? AND id IN ({marks(len(some))})"
-            for name, value in connection.execute(statement, (epoch, *some)):
-                found[epoch, name] = value
-    return found
+    connection: sqlite3.Connection, statement: str, epoch: int, names: Sequence[bytes]
+) -> Iterable[tuple[bytes, Any]]:
+    if not names:
+        return ()
+    return connection.execute(statement, (epoch, b"".join(names)))
 
 
 def _spend(used: dict[tuple[int, bytes], bool], epoch: int, token: bytes) -> Outcome:
@@ -225,21 +232,13 @@ def _spend(used: dict[tuple[int, bytes], bool], epoch: int, token: bytes) -> Out
 
 
 def _insert(connection: sqlite3.Connection, counted: Sequence[Submission]) -> None:
-    for some in groups(counted):
-        values = [part for each in some for part in (each.epoch.id, each.request, each.hash)]
-        connection.execute(f"INSERT INTO requests VALUES {marks(len(some), 3)}", values)  # noqa: S608
-    by_epoch: dict[int, list[Submission]] = defaultdict(list)
-    for each in counted:
-        by_epoch[each.epoch.id].append(each)
-    for epoch, mine in by_epoch.items():
+    for epoch, mine in _by_epoch(counted).items():
+        # In order, so that a page of the table is visited once, and nothing tells who came first.
+        rows = b"".join(sorted([each.request + each.hash for each in mine]))
+        connection.execute(ADD_REQUESTS, (epoch, rows))
         records = b"".join([report_v1.records_of(each.body) for each in mine])
         reports = sum(each.reports for each in mine)
-        connection.execute(
-            "INSERT INTO inbox (epoch, reports, checksum, records) VALUES (?, ?, ?, ?)",
-            (epoch, reports, zlib.crc32(records), records),
-        )
-        for some in groups([each.token for each in mine if each.token is not None]):
-            connection.execute(
-                f"UPDATE tokens SET used = 1 WHERE epoch = ? AND id IN ({marks(len(some))})",  # noqa: S608
-                (epoch, *some),
-            )
+        connection.execute(ADD_RECORDS, (epoch, reports, zlib.crc32(records), records))
+        spent = b"".join([each.token for each in mine if each.token is not None])
+        if spent:
+            connection.execute(SPEND_TOKENS, (epoch, spent))

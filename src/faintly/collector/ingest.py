@@ -13,6 +13,7 @@ from typing import Any
 
 from faintly.collector import logs
 from faintly.collector.access import Access, Headers, Pages
+from faintly.collector.database import NAME_BYTES
 from faintly.collector.front import (
     COMMON,
     PREFIX,
@@ -40,7 +41,6 @@ from faintly.collector.store import Store
 from faintly.collector.tokens import TOKEN_BYTES
 
 ROUTE = "/v1/collections/{digest}/reports"
-REQUEST_BYTES = 16
 THREAD_BYTES = 1 << 20  # bodies from here on are checked in a thread, so that others go on
 HELD_BYTES = 256 << 20  # of bodies that arrive, are checked or wait for their commit
 
@@ -235,7 +235,7 @@ def _parse_query(query: bytes) -> tuple[bytes, int]:
             raise Problem(BAD_REQUEST, "a query parameter is repeated")
         seen.add(name)
         if name == b"request":
-            request = _parse_hex(value.decode("latin-1"), REQUEST_BYTES)
+            request = _parse_hex(value.decode("latin-1"), NAME_BYTES)
         elif name == b"epoch":
             # 16 digits hold every epoch, and nothing that takes long to read.
             if not value.isdigit() or len(value) > 16 or int(value) > MAX_EPOCH:

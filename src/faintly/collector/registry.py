@@ -303,7 +303,7 @@ class Registry:
                 key = (collection.id,)
                 connection.execute("UPDATE collections SET closed = 1 WHERE id = ?", key)
                 connection.execute(
-                    f"UPDATE epochs SET state = '{CLOSED}' WHERE collection = ?",  # noqa: S608
+                    f"UPDATE epochs SET state = '{CLOSED}' WHERE collection = ?",
                     key,
                 )
             collection.closed = True
@@ -325,7 +325,7 @@ class Registry:
                 for epoch in epochs:
                     for table in ("inbox", "segments", "sketches"):
                         connection.execute(
-                            f"DELETE FROM {table} WHERE epoch = ?",  # noqa: S608
+                            f"DELETE FROM {table} WHERE epoch = ?",
                             (epoch.id,),
                         )
                 connection.execute("DELETE FROM epochs WHERE collection = ?", (collection.id,))

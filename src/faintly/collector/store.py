@@ -16,7 +16,7 @@ from faintly.collector import problems, recovery
 from faintly.collector import tokens as token_store
 from faintly.collector.counters import Counters
 from faintly.collector.credentials import Credentials
-from faintly.collector.database import Database, damaged
+from faintly.collector.database import NAME_BYTES, Database, damaged
 from faintly.collector.disk import lock_folder, make_folder
 from faintly.collector.inbox import Answer, Inbox, Outcome, Submission
 from faintly.collector.keeper import Keeper
@@ -31,8 +31,6 @@ from faintly.core import Plan, Sketch
 from faintly.engine import Reader
 from faintly.errors import Rejected
 from faintly.wire import report_v1
-
-REQUEST_BYTES = 16
 
 
 class Store:
@@ -191,8 +189,8 @@ class Store:
         An outcome is "counted", "replayed", or a `Problem`.
         """
         self._check_room(body)
-        if len(request) != REQUEST_BYTES:
-            raise Problem(problems.NO_REQUEST_ID, f"a request id has {REQUEST_BYTES} bytes")
+        if len(request) != NAME_BYTES:
+            raise Problem(problems.NO_REQUEST_ID, f"a request id has {NAME_BYTES} bytes")
         collection = self._registry.collection(digest)
         try:
             reports = report_v1.count_batch(body, digest, collection.mechanism.layout)

@@ -10,7 +10,7 @@ import pytest
 from faintly.collector.problems import Problem
 from faintly.collector.store import Limits
 from faintly.engine import Reader, aggregate
-from faintly.errors import FolderInUse
+from faintly.errors import FolderInUse, InvalidInput
 
 
 def refused(call, *arguments, **named):
@@ -388,7 +388,8 @@ def test_credentials_are_hashed_and_have_a_role(open_store):
     assert store.role_of("\ud800") is None
     assert refused(store._access.add, "read", "dashboard") == "CONFLICT"
     assert refused(store._access.add, "owner", "x") == "BAD_REQUEST"
-    assert refused(store._access.add, "read", "two\nlines") == "BAD_REQUEST"
+    with pytest.raises(InvalidInput, match="printable"):
+        store._access.add("read", "two\nlines")
     admin = store._access.add("admin", "me")
     assert store.credentials() == [("dashboard", "read"), ("me", "admin")]
     store.close()

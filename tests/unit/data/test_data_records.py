@@ -1,5 +1,7 @@
 """Records become vectors, and every refusal points at a row without showing it."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -166,9 +168,16 @@ def test_cut_is_uniform():
     clients = 20_000
     rows = np.repeat(np.arange(clients), 10)
     whole = VectorBatch.from_rows(rows, np.tile(np.arange(10), clients), np.ones(len(rows)))
-    short, _ = cut(whole, 3, np.random.default_rng(6))
-    kept = np.bincount(short.indices.astype(np.int64), minlength=10)
-    assert np.abs(kept - 0.3 * clients).max() < 5 * np.sqrt(clients * 0.3 * 0.7)
+
+    def off(generator):
+        short, _ = cut(whole, 3, generator)
+        kept = np.bincount(short.indices.astype(np.int64), minlength=10)
+        return np.abs(kept - 0.3 * clients).max() / np.sqrt(clients * 0.3 * 0.7)
+
+    exact = np.random.default_rng(6)
+    assert off(exact) < 5
+    mutant = SimpleNamespace(random=lambda count: exact.random(count).round(1))
+    assert off(mutant) > 5  # among equal draws the first item stays
 
 
 def test_true_means_count_every_client(plan_of):

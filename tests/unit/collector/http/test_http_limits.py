@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from faintly.collector import answers, files, front, serve
+from faintly.collector import answers, files, front, protocol
 from faintly.collector.problems import Problem
 from faintly.collector.store import Limits
 
@@ -241,11 +241,11 @@ async def answered_to(collector, pieces):
     """Return what a connection that sends pieces gets until it is closed."""
     loop = asyncio.get_running_loop()
     config = uvicorn.Config(
-        collector.front, http=serve.Protocol, ws="none", lifespan="off", log_config=None
+        collector.front, http=protocol.Protocol, ws="none", lifespan="off", log_config=None
     )
     config.load()
     state = ServerState()
-    server = await loop.create_server(lambda: serve.Protocol(config, state, {}), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: protocol.Protocol(config, state, {}), "127.0.0.1", 0)
     async with server:
         host, port = server.sockets[0].getsockname()
         reader, writer = await asyncio.open_connection(host, port)
@@ -278,14 +278,14 @@ def head_of(address):
     ],
 )
 def test_who_sends_nothing_more_is_cut_off(web, address, monkeypatch, rest):
-    monkeypatch.setattr(serve, "ARRIVE_S", 0.2)
+    monkeypatch.setattr(protocol, "ARRIVE_S", 0.2)
     pieces = [] if rest is None else [head_of(address) + rest]
     assert asyncio.run(answered_to(web.collector, pieces)) == b""
     assert web.collector.ingest._held == 0
 
 
 def test_who_is_quick_is_answered_and_kept(web, address, plan, body_of, monkeypatch):
-    monkeypatch.setattr(serve, "ARRIVE_S", 0.2)
+    monkeypatch.setattr(protocol, "ARRIVE_S", 0.2)
     body = body_of(plan, 50)
     one = head_of(address) + b"Content-Length: %d\r\n\r\n" % len(body)
     last = head_of(address) + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
@@ -372,10 +372,10 @@ async def reads_slowly(pause, rounds):
         await send({"type": "http.response.body", "body": bytes(LONG)})
 
     loop = asyncio.get_running_loop()
-    config = uvicorn.Config(app, http=serve.Protocol, ws="none", lifespan="off", log_config=None)
+    config = uvicorn.Config(app, http=protocol.Protocol, ws="none", lifespan="off", log_config=None)
     config.load()
     state = ServerState()
-    server = await loop.create_server(lambda: serve.Protocol(config, state, {}), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: protocol.Protocol(config, state, {}), "127.0.0.1", 0)
     async with server:
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -394,12 +394,12 @@ async def reads_slowly(pause, rounds):
 
 
 def test_who_does_not_read_an_answer_is_cut_off(monkeypatch):
-    monkeypatch.setattr(serve, "STALL_S", 0.3)
+    monkeypatch.setattr(protocol, "STALL_S", 0.3)
     assert asyncio.run(reads_slowly(2.0, 16)) < LONG
 
 
 def test_who_reads_slowly_gets_all(monkeypatch):
-    monkeypatch.setattr(serve, "STALL_S", 3.0)
+    monkeypatch.setattr(protocol, "STALL_S", 3.0)
     assert asyncio.run(reads_slowly(0.1, 15)) > LONG
 
 
