@@ -6,7 +6,7 @@ a log line, metrics, and headers that keep browsers from guessing.
 
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.exceptions import HTTPException
 
@@ -29,7 +29,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-PREFIX, SUFFIX = "/v1/collections/", "/reports"
+Done = Callable[[int, Headers, bytes], object]  # called with status, headers and body
+
+PREFIX, SUFFIX = b"/v1/collections/", b"/reports"
 LENGTH = len(PREFIX) + 32 + len(SUFFIX)
 PIECE_BYTES = 256 << 10
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
@@ -38,6 +40,21 @@ COMMON: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
 ]
+
+
+class Hot(Protocol):
+    """What takes reports."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+
+    def quick(self, path: str, query: bytes, headers: Headers, body: bytes, done: Done) -> bool:
+        """Serve one whose body is here, and tell `done`; return False where that might wait."""
+
+
+def is_hot(path: bytes) -> bool:
+    """Return whether reports are sent there."""
+    return len(path) == LENGTH and path.startswith(PREFIX) and path.endswith(SUFFIX)
 
 
 def refusal(problem: Problem, *, close: bool = False) -> tuple[int, Headers, bytes]:
@@ -89,7 +106,7 @@ class Front:
 
     def __init__(
         self,
-        ingest: App,
+        ingest: Hot,
         control: App,
         *,
         access: Access,
@@ -113,12 +130,12 @@ class Front:
         self._access, self._pages, self._traffic = access, pages, traffic
         self._limit, self._local = body_bytes, local
         self._log = logs.logger()
+        self.quick = ingest.quick
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         path = scope.get("path", "")
-        hot = len(path) == LENGTH and path.startswith(PREFIX) and path.endswith(SUFFIX)
-        if hot and scope["method"] == "POST":
+        if scope.get("method") == "POST" and is_hot(path.encode()):
             await self._ingest(scope, receive, send)
         elif scope["type"] == "http":
             await self._serve(scope, receive, send)
