@@ -104,7 +104,10 @@ class Ingest:
         return status, headers, body
 
     def quick(self, path: str, query: bytes, headers: Headers, body: bytes, done: Done) -> bool:
-        """Serve a request whose body is here, and tell `done`; return False where it might wait.
+        """Serve a request whose body is here, and tell `done`.
+
+        Returns False, having done nothing, where the disk might have to be waited for or nothing
+        may follow the answer: the other way is for those.
 
         Args:
             path: of the address.
@@ -117,21 +120,35 @@ class Ingest:
         waiting = Waiting(self, len(body), found.get(b"origin"), done)
         try:
             if len(body) > self._limit:
-                raise too_large(self._limit)
+                return False
             self._admit(found, waiting.origin)
             request, epoch = _parse_query(query)
             digest = _parse_digest(path)
-            if self._store.opens(digest, epoch):
+            if self._store.opens(digest, epoch):  # which waits for the disk
                 return False
             token = _parse_token(found.get(b"faintly-token"))
             self._hold(len(body))
-            waiting.held = len(body)
+            waiting.held = True
             waiting.reports = self._store.take(
                 digest, epoch, request, body, token=token, waiter=waiting, answer=wake
             )
         except Exception as error:
-            waiting.finish(self._problem(error))
+            self.finish(waiting, self._problem(error))
         return True
+
+    def settle(self, waiting: "Waiting", outcome: Outcome) -> None:
+        """Answer what became of a submission."""
+        self.waits.add(time.perf_counter() - waiting.started)
+        self.finish(waiting, self._settled(outcome, waiting.reports))
+
+    def finish(self, waiting: "Waiting", outcome: Reply | Problem) -> None:
+        """Answer a request, and count it."""
+        if waiting.held:
+            self._held -= waiting.size
+        status, headers, body = self._replied(outcome, waiting.origin)
+        waiting.tell(status, headers, body)
+        seconds = time.perf_counter() - waiting.started
+        self._traffic.add(ROUTE, "POST", status, seconds, waiting.size)
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, Headers, bytes, int]:
         found: dict[bytes, bytes] = dict(scope["headers"])
@@ -159,7 +176,7 @@ class Ingest:
         if isinstance(error, Problem):
             if error.kind is CANNOT_STORE:
                 self.failed_at = time.monotonic()
-            return error
+            return error.with_traceback(None)  # which would keep this request in a circle
         self._log.error("unexpected", route=ROUTE, **logs.place_of(error))
         return unexpected()
 
@@ -252,12 +269,12 @@ class Ingest:
 class Waiting:
     """A future that is acted on at once, without a task to await it."""
 
-    __slots__ = ("_done", "_ingest", "_loop", "_size", "_started", "held", "origin", "reports")
+    __slots__ = ("_ingest", "_loop", "held", "origin", "reports", "size", "started", "tell")
 
-    def __init__(self, ingest: Ingest, size: int, origin: bytes | None, done: Done) -> None:
-        self._ingest, self._size, self._done, self.origin = ingest, size, done, origin
-        self._loop, self._started = asyncio.get_running_loop(), time.perf_counter()
-        self.held = self.reports = 0
+    def __init__(self, ingest: Ingest, size: int, origin: bytes | None, tell: Done) -> None:
+        self._ingest, self._loop = ingest, asyncio.get_running_loop()
+        self.size, self.origin, self.tell = size, origin, tell
+        self.started, self.held, self.reports = time.perf_counter(), False, 0
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         """Return the loop that is to be woken."""
@@ -268,17 +285,8 @@ class Waiting:
         return False
 
     def set_result(self, outcome: Outcome) -> None:
-        """Answer what became of the submission."""
-        self._ingest.waits.add(time.perf_counter() - self._started)
-        self.finish(self._ingest._settled(outcome, self.reports))
-
-    def finish(self, outcome: Reply | Problem) -> None:
-        """Answer, and count the request."""
-        ingest = self._ingest
-        ingest._held -= self.held
-        status, headers, body = ingest._replied(outcome, self.origin)
-        self._done(status, headers, body)
-        ingest._traffic.add(ROUTE, "POST", status, time.perf_counter() - self._started, self._size)
+        """Answer, in the loop."""
+        self._ingest.settle(self, outcome)
 
 
 def wake(outcomes: Sequence[tuple[Any, Outcome]]) -> None:
@@ -289,10 +297,13 @@ def wake(outcomes: Sequence[tuple[Any, Outcome]]) -> None:
         loop.call_soon_threadsafe(_resolve, outcomes)
 
 
-def _resolve(outcomes: Sequence[tuple[asyncio.Future[Outcome], Outcome]]) -> None:
+def _resolve(outcomes: Sequence[tuple[asyncio.Future[Outcome] | Waiting, Outcome]]) -> None:
     for waiter, outcome in outcomes:
-        if not waiter.done():  # a sender that hung up waits no more
-            waiter.set_result(outcome)
+        try:
+            if not waiter.done():  # a sender that hung up waits no more
+                waiter.set_result(outcome)
+        except Exception as error:  # the others must have their answers
+            logs.logger().error("unexpected", route=ROUTE, **logs.place_of(error))
 
 
 def _parse_query(query: bytes) -> tuple[bytes, int]:

@@ -28,7 +28,8 @@ HEAD_BYTES = 65_536  # of a request's line and headers, or of what follows its b
 ARRIVE_S = 60.0  # how long a request may take to arrive, and a connection to send its first
 STALL_S = 60.0  # how often it is looked whether an answer is read
 STALL_BYTES = 1 << 20  # of it that must have left since; a slow line takes ten times as many
-SHORT_BYTES = 1 << 16  # of a body that is kept here until it is complete
+SHORT_BYTES = 1 << 12  # of a body that is kept here, unasked who sends it, until it is complete
+SHORT_DIGITS = len(str(SHORT_BYTES))  # no more are read: zeros may stand before a large number
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 NOT_HTTP = "Invalid HTTP request received."
 
@@ -67,11 +68,18 @@ class Joined:
         return self._transport.is_closing()
 
 
+class Silent:
+    """An event that nobody waits for."""
+
+    def set(self) -> None:
+        """Do nothing."""
+
+
 class Pending:
     """A request that was handed over: what uvicorn asks and tells about one under way."""
 
     __slots__ = ("disconnected", "keep_alive", "response_complete")
-    message_event = asyncio.Event()  # set for who waits, and nobody does
+    message_event = Silent()
 
     def __init__(self) -> None:
         self.disconnected = self.response_complete = False
@@ -84,7 +92,7 @@ class Protocol(HttpToolsProtocol):
     _head = 0  # bytes since headers were complete or a part of a body came
     _arriving = False  # a request began and is not complete
     _wish = False  # it asks for another protocol
-    _short: list[bytes] | None = None  # the body so far of a request to be handed over
+    _short: bytearray | None = None  # the body so far of a request to be handed over
     _quick: Callable[[str, bytes, Headers, bytes, Done], bool] | None = None
     _timer: asyncio.TimerHandle | None = None
     _guard: asyncio.TimerHandle | None = None  # runs while an answer waits to be read
@@ -168,6 +176,8 @@ class Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin to wait."""
         self._arriving = True
+        # The one before may have been answered just now, and this one may take its time.
+        self._unset_keepalive_if_required()
         super().on_message_begin()
 
     def on_body(self, body: bytes) -> None:
@@ -176,7 +186,7 @@ class Protocol(HttpToolsProtocol):
         if self._short is None:
             super().on_body(body)
         else:
-            self._short.append(body)
+            self._short += body
 
     def on_message_complete(self) -> None:
         """Stop waiting."""
@@ -184,8 +194,11 @@ class Protocol(HttpToolsProtocol):
             return
         self._head, self._arriving = 0, False
         self._stop_timer()
-        if self._short is None or not self._hand_over(b"".join(self._short)):
+        short, self._short = self._short, None
+        if short is None:
             super().on_message_complete()
+        else:
+            self._hand_over(bytes(short))
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -200,45 +213,47 @@ class Protocol(HttpToolsProtocol):
             if self.parser.get_method() == b"CONNECT":
                 raise httptools.HttpParserError("a wish that cannot be ignored")
             return
-        self._short = [] if self._is_short() else None
-        if self._short is None:
+        if self._quick is not None and self._is_short():
+            self._short = bytearray()
+        else:
             self._begin()
 
-    def _begin(self) -> None:
-        """Let uvicorn serve a request from here on."""
+    def _begin(self, body: bytes = b"") -> None:
+        """Let uvicorn serve a request from here on, of whose body so much has come."""
         try:
             super().on_headers_complete()
         except (httptools.HttpParserInvalidURLError, UnicodeDecodeError, AttributeError):
             # Raised inside the parser it would be logged with the address in it.
             raise httptools.HttpParserError("bad address") from None
-        # Only what an answer needs of a transport is used of it.
-        self.cycle.transport = cast(asyncio.Transport, Joined(self.transport))
+        if self.scope["method"] != "HEAD":  # where no body follows that a head could wait for
+            # Only what an answer needs of a transport is used of it.
+            self.cycle.transport = cast(asyncio.Transport, Joined(self.transport))
+        if body:
+            super().on_body(body)
 
     def _is_short(self) -> bool:
         """Return whether this is a plain request to the hot path, and the only one under way."""
-        if self._quick is None or self.parser.get_method() != b"POST":
-            return False
         if not is_hot(self.url.partition(b"?")[0]) or b"%" in self.url or b"#" in self.url:
-            return False
-        if self.expect_100_continue or not self.parser.should_keep_alive():
             return False
         if self.flow.write_paused or (self.cycle is not None and not self.cycle.response_complete):
             return False
-        lengths = [value for name, value in self.headers if name == b"content-length"]
-        return len(lengths) == 1 and lengths[0].isdigit() and int(lengths[0][:9]) <= SHORT_BYTES
+        parser, length = self.parser, dict(self.headers).get(b"content-length", b"")
+        plain = parser.get_method() == b"POST" and parser.get_http_version() == "1.1"
+        if not plain or self.expect_100_continue or not parser.should_keep_alive():
+            return False
+        return length.isdigit() and len(length) <= SHORT_DIGITS and int(length) <= SHORT_BYTES
 
-    def _hand_over(self, body: bytes) -> bool:
+    def _hand_over(self, body: bytes) -> None:
         """Have a complete request answered without a task, unless that might wait."""
         assert self._quick is not None
         path, _, query = self.url.partition(b"?")
         pending = Pending()
         done = partial(self._answer, pending)
-        if not self._quick(path.decode("ascii"), query, self.headers, body, done):
-            self._begin()
-            super().on_body(body)
-            return False
-        self.cycle = cast(RequestResponseCycle, pending)
-        return True
+        if self._quick(path.decode("ascii"), query, self.headers, body, done):
+            self.cycle = cast(RequestResponseCycle, pending)
+        else:
+            self._begin(body)
+            super().on_message_complete()
 
     def _answer(self, pending: Pending, status: int, headers: Headers, body: bytes) -> None:
         """Write a whole answer, and be ready for the next request."""
@@ -247,14 +262,20 @@ class Protocol(HttpToolsProtocol):
             content: list[bytes] = [STATUS_LINE[status]]
             for name, value in headers:
                 content += name, b": ", value, b"\r\n"
-            closing = not pending.keep_alive or (b"connection", b"close") in headers
             if not pending.keep_alive:
                 content.append(b"connection: close\r\n")
             content += b"\r\n", body
             self.transport.write(b"".join(content))
-            if closing:
+            if not pending.keep_alive:
                 self.transport.close()
         self.on_response_complete()
+
+    def shutdown(self) -> None:
+        """Finish what is under way, a short request that is half here included."""
+        if self._short is not None:
+            body, self._short = bytes(self._short), None
+            self._begin(body)
+        super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP."""

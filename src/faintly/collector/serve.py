@@ -102,6 +102,8 @@ def _run(
         on_ready(address)
 
     # What is there by now stays; looking through it time and again would hold requests up.
+    thresholds = gc.get_threshold()
+    gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE)
     # uvicorn raises the signal once more when it is done, which must not kill us before sealing.
@@ -112,6 +114,8 @@ def _run(
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 def _ignore(sig: int, frame: FrameType | None) -> None:

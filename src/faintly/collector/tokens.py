@@ -22,7 +22,7 @@ def hash_of(token: bytes) -> bytes:
 def issue(database: Database, epoch: Epoch, count: int) -> list[str]:
     """Return fresh tokens of an epoch; they are shown this once."""
     tokens = [secrets.token_bytes(TOKEN_BYTES) for _ in range(count)]
-    names = b"".join([hash_of(token) for token in tokens])
+    names = b"".join(sorted([hash_of(token) for token in tokens]))
     with database.transaction() as connection:
         connection.execute(ADD, (epoch.id, names))
     return [token.hex() for token in tokens]

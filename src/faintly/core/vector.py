@@ -80,6 +80,8 @@ class SparseVector:
 class VectorBatch:
     """Many clients' vectors as columns: client i owns rows offsets[i]:offsets[i+1].
 
+    The ids of a client ascend, each once: mechanisms rely on it.
+
     Privacy: holds raw data of many clients, for bulk encoding and simulation.
     """
 

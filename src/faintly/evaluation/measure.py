@@ -215,7 +215,8 @@ def largest(values: FloatArray, count: int) -> IntArray:
     """Return where the largest values are, in descending order, the first of equals first."""
     some = np.arange(len(values))
     if count < len(values):
-        some = np.flatnonzero(values >= np.partition(values, -count)[-count])
+        # Not "at least": what is no number comes last, and is not left out.
+        some = np.flatnonzero(~(-values > np.partition(-values, count - 1)[count - 1]))
     return some[np.argsort(-values[some], kind="stable")][:count]
 
 

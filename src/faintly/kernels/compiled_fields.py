@@ -58,7 +58,7 @@ def solve_words(
         raise TypeError("free must have one row for each segment, as long as the others")
     same_length(order=order, rows=rows, answers=answers)
     bits = field.order.bit_length() - 1
-    if field.prime != 2 or size < 1 or words != hashing.symbol_words(size, bits):
+    if field.prime != 2 or bits > 8 or size < 1 or words != hashing.symbol_words(size, bits):
         raise TypeError("rows are words with symbols of a power of two, as many as fit")
     _inside(answers, field.order)
     longest = int(np.diff(offsets).max(initial=0))
@@ -75,7 +75,7 @@ def solve_words(
 
 
 def _inside(symbols: AnyArray, order: int) -> None:
-    if symbols.max(initial=0) >= order:
+    if symbols.min(initial=0) < 0 or symbols.max(initial=0) >= order:
         raise IndexError(f"a symbol lies outside the field of {order} elements")
 
 
@@ -154,20 +154,31 @@ def add_points(
         raise IndexError(f"there is no field of {bits} bits")
     out = exactly(coefficients, np.uint32, 2, "coefficients").copy()
     rows, size = out.shape
-    for symbols in (out, points, values):
-        _inside(symbols, 2**bits)
+    _inside(out, 2**bits)
+    points, values = _words(points, 2**bits, "points"), _words(values, 2**bits, "values")
     counts = exactly(counts, np.int64, 1, "counts")
     if len(counts) != rows or not 0 <= counts.min(initial=0) <= counts.max(initial=0) <= size:
         raise TypeError("counts must say for each row how many points it has, at most its size")
     same_length(points=points, values=values)
-    if points.min(initial=0) < 0 or len(points) != counts.sum():
+    if len(points) != counts.sum():
         raise TypeError("points must be those of all rows")
+    repeated = np.zeros(1, dtype=np.int64)
     call(
         "faintly_add_points",
-        *(out, rows, size, counts, points.astype(np.uint32), values.astype(np.uint32), bits),
-        *(*galois.tables(bits), np.empty(3 * size, dtype=np.uint32)),
+        *(out, rows, size, counts, points, values, bits, *galois.tables(bits)),
+        *(np.empty(3 * size, dtype=np.uint32), repeated),
     )
+    if repeated[0]:
+        raise IndexError("the points of a row must be distinct")
     return out
+
+
+def _words(symbols: AnyArray, order: int, name: str) -> WordArray:
+    """Return integers as words, having checked that each is an element of the field."""
+    if symbols.dtype.kind not in "iu" or symbols.ndim != 1:
+        raise TypeError(f"{name} must be integers of 1 dimension")
+    _inside(symbols, order)
+    return symbols.astype(np.uint32)
 
 
 def _reports(

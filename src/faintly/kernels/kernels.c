@@ -1030,19 +1030,15 @@ INLINE void add_bits(uint8_t *restrict row, const uint8_t *restrict known, int64
     }
 }
 
-/* row -= times·known; `bits` is 0 where the order of the field is no power of two. */
+/* row -= times·known; `bits` is 0 where the order of the field is no power of two. Symbols of
+ * other widths are solved as words, below. */
 INLINE void subtract_row(uint8_t *row, const uint8_t *known, int64_t size, const uint8_t *times,
                          const uint8_t *differences, int64_t order, int bits)
 {
     switch (bits) { /* a number known to the compiler in each case */
-    case 1: add_bits(row, known, size, times, 1); return;
     case 2: add_bits(row, known, size, times, 2); return;
     case 3: add_bits(row, known, size, times, 3); return;
     case 4: add_bits(row, known, size, times, 4); return;
-    case 5: add_bits(row, known, size, times, 5); return;
-    case 6: add_bits(row, known, size, times, 6); return;
-    case 7: add_bits(row, known, size, times, 7); return;
-    case 8: add_bits(row, known, size, times, 8); return;
     }
     for (int64_t j = 0; j < size; j++)
         row[j] = differences[row[j] * order + times[known[j]]];
@@ -1521,11 +1517,12 @@ HOT API void faintly_read_points(const uint32_t *fields, int64_t size, int64_t r
 }
 
 /* Changes each polynomial so that it takes given values: adds the polynomial of least degree that
- * does it, by Newton's divided differences. scratch: three rows of `size`. */
+ * does it, by Newton's divided differences. scratch: three rows of `size`. repeated: set to 1 where
+ * a row has a point twice, and so no such polynomial. */
 HOT API void faintly_add_points(uint32_t *coefficients, int64_t rows, int64_t size,
                                 const int64_t *counts, const uint32_t *points,
                                 const uint32_t *values, int64_t bits, const uint32_t *powers,
-                                const uint32_t *logs, uint32_t *scratch)
+                                const uint32_t *logs, uint32_t *scratch, int64_t *repeated)
 {
     const uint32_t whole = ((uint32_t)1 << bits) - 1;
     uint32_t *missing = scratch, *made = scratch + size, *next = scratch + 2 * size;
@@ -1540,8 +1537,9 @@ HOT API void faintly_add_points(uint32_t *coefficients, int64_t rows, int64_t si
             missing[i] ^= values[i];
         for (int64_t i = 0; i + 1 < count; i++)
             for (int64_t later = i + 1; later < count; later++) {
-                /* The mask keeps points that are not distinct, which nobody has, in the table. */
-                const uint32_t apart = whole - (logs[points[later] ^ points[i]] & whole);
+                const uint32_t difference = points[later] ^ points[i];
+                *repeated |= difference == 0; /* which the mask keeps in the table */
+                const uint32_t apart = whole - (logs[difference] & whole);
                 missing[later] = powers[logs[missing[later] ^ missing[i]] + apart];
             }
         for (int64_t i = count - 1; i >= 0; i--) { /* times (X - point), plus a difference */

@@ -14,6 +14,7 @@ import numpy as np
 from faintly.core import AnyArray, IntArray, WordArray
 from faintly.primitives import galois
 
+MOST = 256
 ORDERS = (2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17)  # all there are up to 17
 SQUARE_OF_X = {9: 2}  # modulo x² + 1; a field of p elements has no x
 LANE = 16  # bits for one coordinate of a sum of products
@@ -46,6 +47,8 @@ def field_of(order: int) -> Field:
     >>> three.products[2, 2], three.differences[1, 2], three.inverses[2]
     (np.uint8(1), np.uint8(2), np.uint8(2))
     """
+    if not 2 <= order <= MOST:
+        raise ValueError(f"a field here has 2 to {MOST} elements, not {order}")
     each = np.arange(order)
     if order & (order - 1) == 0:
         lanes = galois.multiply(each[:, None], each[None, :], order.bit_length() - 1)

@@ -34,6 +34,8 @@ def test_scores_by_hand():
 def test_the_largest_are_the_first_of_a_stable_order(count):
     values = np.array([0.5, -1.0, 2.0, 0.5, 2.0, 0.5])
     assert largest(values, count).tolist() == [2, 4, 0, 3, 5, 1][:count]
+    values[4] = np.nan
+    assert largest(values, count).tolist() == [2, 0, 3, 5, 1, 4][:count]
 
 
 def test_the_comparison_by_hand():

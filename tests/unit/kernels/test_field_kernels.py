@@ -142,14 +142,19 @@ def test_points_that_do_not_fit_are_refused():
         add(start, none, none, none, 4)
     with pytest.raises(TypeError, match="pair up"):
         add(start, two, np.arange(1), np.array([2]), 4)
-    for points, count in ((two, 1), (-two, 2)):
-        with pytest.raises(TypeError, match="of all rows"):
-            add(start, points, two, np.array([count]), 4)
-    with pytest.raises(IndexError, match="outside the field of 16"):
-        add(start, two + 15, two, np.array([2]), 4)
+    with pytest.raises(TypeError, match="of all rows"):
+        add(start, two, two, np.array([1]), 4)
+    for points, values in ((two + 15, two), (-two, two), (two, two + 15), (two, -two)):
+        with pytest.raises(IndexError, match="outside the field of 16"):
+            add(start, points, values, np.array([2]), 4)
+    for points, values in ((two / 2, two), (two[:, None], two), (two, two * np.nan)):
+        with pytest.raises(TypeError, match="must be integers"):
+            add(start, points, values, np.array([2]), 4)
     with pytest.raises(IndexError, match="no field"):
         add(start, two, two, np.array([2]), 17)
-    add(start, np.zeros(2, dtype=np.int64), two, np.array([2]), 4)  # wrong, but touches nothing
+    for kernels in (compiled_fields, reference_fields):
+        with pytest.raises(IndexError):
+            kernels.add_points(start, np.zeros(2, dtype=np.int64), two, np.array([2]), 4)
 
 
 @needs_c
@@ -193,7 +198,6 @@ def test_both_hash_alike(count, generator):
     seeds[5:9] = seeds[5]
     case = seeds, ids, count
     np.testing.assert_array_equal(compiled.hash_wide(*case), reference.hash_wide(*case))
-    case = seeds, ids, count
     np.testing.assert_array_equal(compiled.hash_each(*case), reference.hash_each(*case))
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from faintly.core import FloatArray, IntArray
+from faintly.core import AnyArray, FloatArray, IntArray
 from faintly.errors import BoundDoesNotApply
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
@@ -20,7 +20,7 @@ MAX_BINS = 2**16  # more than any epsilon up to 11 wants
 Places = tuple[int, ...]  # an item's symbol in each slot, were its value 1
 
 
-def deal(counts: IntArray, sparsity: int, slots: int, rng: Rng) -> IntArray:
+def deal(counts: IntArray, sparsity: int, slots: int, rng: Rng) -> AnyArray:
     """Return which item each slot (column) of each client (row) gets; from `counts` on, dummies.
 
     The items of a client, with dummies up to k, are shuffled (Fisher and Yates) as far as there
@@ -32,7 +32,7 @@ def deal(counts: IntArray, sparsity: int, slots: int, rng: Rng) -> IntArray:
     clients = np.arange(len(counts))
     cards = np.arange(sizes.max(initial=sparsity), dtype=np.int32)
     deck = np.repeat(cards[:, None], len(counts), axis=1)
-    flat = deck.ravel()
+    flat = deck.reshape(-1)  # the same cards
     for slot in range(slots):
         drawn = (slot + uniform_below(sizes - slot, rng)) * len(counts) + clients
         top = deck[slot].copy()
