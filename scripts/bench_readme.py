@@ -65,7 +65,7 @@ def headline_table(saved: dict[str, dict[str, Any]]) -> Iterator[str]:
         measured = f"{ours} ({ratio})" if ratio and target.endswith("/s") else ratio or ours
         yield f"| {what} | {measured} | {target} | {met} |"
     yield ""
-    yield f"{words(saved['decode'])}."
+    yield from machines(saved)
 
 
 def full_tables(saved: dict[str, dict[str, Any]]) -> Iterator[str]:
@@ -84,7 +84,15 @@ def full_tables(saved: dict[str, dict[str, Any]]) -> Iterator[str]:
         yield from (f"- {note}" for note in notes)
         if notes:
             yield ""
-    yield f"{words(saved['peers'])}."
+    yield from machines(saved)
+
+
+def machines(saved: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield on what it was measured, a line for each machine."""
+    titles: dict[str, list[str]] = {}
+    for document in saved.values():
+        titles.setdefault(words(document), []).append(document["title"])
+    yield from (f"- {', '.join(some)}: {machine}." for machine, some in titles.items())
 
 
 def filled(page: Path, lines: Iterator[str]) -> str:
