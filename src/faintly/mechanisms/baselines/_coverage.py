@@ -40,7 +40,7 @@ from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.baselines._rings import Rings
 from faintly.mechanisms.baselines._unhashed import growth
-from faintly.mechanisms.simulation import means_at
+from faintly.mechanisms.simulation import BLOCK, means_at
 from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -48,7 +48,6 @@ from faintly.primitives.entropy import Rng
 FAMILY = "prf"
 NAMES = ("slots", "arc", "weight")
 MAX_SLOTS = 2**24
-BLOCK = 2**15  # tokens that stay in a cache from one step to the next
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,11 +18,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from faintly.core import (
+    AnyArray,
     Budget,
     EventLevel,
     FloatArray,
     IntArray,
-    NarrowArray,
     Unit,
     UserLevel,
     WithinL1,
@@ -83,12 +83,7 @@ class Noise(ABC):
 
     @abstractmethod
     def totals(
-        self,
-        exact: NarrowArray,
-        place: IntArray,
-        keys: int,
-        clients: int,
-        source: np.random.Generator,
+        self, exact: AnyArray, place: IntArray, keys: int, clients: int, source: np.random.Generator
     ) -> IntArray:
         """Return the sum over clients of what `add` gives for each key.
 
@@ -133,12 +128,7 @@ class Additive(Noise):
         return (exact + self.draw(len(exact), rng)).clip(-self.range, self.range)
 
     def totals(
-        self,
-        exact: NarrowArray,
-        place: IntArray,
-        keys: int,
-        clients: int,
-        source: np.random.Generator,
+        self, exact: AnyArray, place: IntArray, keys: int, clients: int, source: np.random.Generator
     ) -> IntArray:
         """Return the sums without the limits of the range, which calibration makes idle."""
         held = np.bincount(place, exact, keys).astype(np.int64)
@@ -344,12 +334,7 @@ class Response(Noise):
         return law
 
     def totals(
-        self,
-        exact: NarrowArray,
-        place: IntArray,
-        keys: int,
-        clients: int,
-        source: np.random.Generator,
+        self, exact: AnyArray, place: IntArray, keys: int, clients: int, source: np.random.Generator
     ) -> IntArray:
         """Return the sums by counting how often each value gives each answer: exact in law."""
         plus, minus = (np.bincount(place[exact == one], minlength=keys) for one in (1, -1))

@@ -165,10 +165,8 @@ class Alp(Mechanism):
             part = slice(start, start + BLOCK)
             # Both factors are powers of two, so that this adds a uniform fraction and rounds down.
             drawn = words[part] >> np.uint32(WORD_BITS - LEVEL_BITS)
-            sizes = (np.abs(fine[part]).view(np.uint32) * np.uint32(self.level) + drawn) >> (
-                np.uint32(LEVEL_BITS)
-            )
-            levels[part] = np.sign(fine[part]) * sizes
+            raised = np.abs(fine[part]).view(np.uint32) * np.uint32(self.level) + drawn
+            levels[part] = np.sign(fine[part]) * (raised >> np.uint32(LEVEL_BITS))
         return levels
 
     def _packed(self, bits: np.ndarray) -> WordArray:

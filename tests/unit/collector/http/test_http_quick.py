@@ -39,7 +39,7 @@ class Line:
 
 @asynccontextmanager
 async def line_to(collector, keep_alive_s=20):
-    """Yield a connection, and count on it how often the short way was taken."""
+    """Yield a connection to a collector that serves as `faintly serve` does."""
     config = uvicorn.Config(
         collector.front,
         http=protocol.Protocol,
@@ -375,9 +375,7 @@ def test_zeros_before_a_length_hide_nothing(web, address):
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_refusal_leaves_the_next_request_its_time(
-    web, address, plan, body_of, monkeypatch, chunked
-):
+def test_a_refusal_leaves_the_next_request_its_time(web, address, plan, body_of, chunked):
     bad = request_of(address, b"bad", chunked=chunked)
     good = request_of(address, body_of(plan, 1))
 
