@@ -83,7 +83,7 @@ def count(data: bytes) -> None:
     whole = bytes(framed) + struct.pack("<I", zlib.crc32(framed))
     if change and change[0] >= 250:
         whole = whole[:-1] if change[0] & 1 else whole + b"\0"
-    found = outcome(lambda: report_v1.count_batch(whole, plan.digest, layout))
+    found = outcome(lambda: report_v1.BatchCounter(plan.digest, layout).count(whole))
     if found != outcome(lambda: len(decode(plan, whole))):
         raise AssertionError("counting and decoding a batch disagree")
     if isinstance(found, str):

@@ -19,6 +19,10 @@ PLANS = {
 }
 
 
+def count_batch(body, plan_digest, layout):
+    return report_v1.BatchCounter(plan_digest, layout).count(body)
+
+
 def outcome(function, body, plan):
     try:
         return function(body, plan.digest, mechanism_of(plan).layout)
@@ -47,5 +51,5 @@ def test_counting_agrees_with_decoding(name, count, record, place, flip, cut, su
     body += (zlib.crc32(body) if summed else 0).to_bytes(4, "little")
     made = bytes(body[:cut] if cut < 0 else body + bytes(cut))
     decoded = outcome(report_v1.decode_batch, made, plan)
-    counted = outcome(report_v1.count_batch, made, plan)
+    counted = outcome(count_batch, made, plan)
     assert counted == (decoded if isinstance(decoded, tuple) else len(decoded))

@@ -48,8 +48,20 @@ class Hot(Protocol):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
 
-    def quick(self, path: str, query: bytes, headers: Headers, body: bytes, done: Done) -> bool:
+    def quick(
+        self,
+        path: str,
+        query: bytes,
+        headers: Headers,
+        body: bytes,
+        done: Done,
+        *,
+        key: bytes | None = None,
+    ) -> bool:
         """Serve one whose body is here, and tell `done`; return False where that might wait."""
+
+    def again(self, key: bytes, name: bytes, body: bytes, done: Done) -> bool:
+        """Serve one whose head was given a key before; return False where it is not known."""
 
 
 def is_hot(path: bytes) -> bool:
@@ -126,17 +138,16 @@ class Front:
             body_bytes: of the largest body.
             local: True where only this machine is to be served.
         """
-        self._ingest, self._control = ingest, control
+        self.hot, self._control = ingest, control
         self._access, self._pages, self._traffic = access, pages, traffic
         self._limit, self._local = body_bytes, local
         self._log = logs.logger()
-        self.quick = ingest.quick
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         path = scope.get("path", "")
         if scope.get("method") == "POST" and is_hot(path.encode()):
-            await self._ingest(scope, receive, send)
+            await self.hot(scope, receive, send)
         elif scope["type"] == "http":
             await self._serve(scope, receive, send)
 

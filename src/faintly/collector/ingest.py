@@ -11,7 +11,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from faintly.collector import logs
 from faintly.collector.access import Access, Headers, Pages
@@ -46,12 +46,45 @@ from faintly.collector.tokens import TOKEN_BYTES
 ROUTE = "/v1/collections/{digest}/reports"
 THREAD_BYTES = 1 << 20  # bodies from here on are checked in a thread, so that others go on
 HELD_BYTES = 256 << 20  # of bodies that arrive, are checked or wait for their commit
+HEADS = 1024  # that are remembered
+SECRET = frozenset({b"authorization", b"cookie", b"faintly-token"})  # of heads that never are
 
 Reply = tuple[int, Headers, bytes]
 
 
 class Gone(Exception):
     """The sender hung up before its request was complete."""
+
+
+class Head(NamedTuple):
+    """What the head of a request says that may be sent, its id aside."""
+
+    digest: bytes
+    epoch: int
+    size: int  # of the body
+    origin: bytes | None
+
+
+class Heads:
+    """Heads that were read before: programs send the same ones over and over.
+
+    All are forgotten when a role has its first credential or has lost its last one, since who
+    was let in without any may not be any more.
+    """
+
+    def __init__(self) -> None:
+        self._roles: frozenset[str] | None = None
+        self._heads: dict[bytes, Head] = {}
+
+    def add(self, key: bytes, head: Head, roles: frozenset[str]) -> None:
+        """Remember a head that was let in while these roles had credentials."""
+        if self._roles != roles or len(self._heads) >= HEADS:
+            self._roles, self._heads = roles, {}
+        self._heads[key] = head
+
+    def find(self, key: bytes, roles: frozenset[str]) -> Head | None:
+        """Return a head, unless it is not known or was let in while others had credentials."""
+        return self._heads.get(key) if self._roles == roles else None
 
 
 class Ingest:
@@ -82,6 +115,7 @@ class Ingest:
         self._log = logs.logger()
         self.stopping = False
         self._held, self._most_held = 0, max(HELD_BYTES, body_bytes)
+        self._heads = Heads()
         self.waits = Durations()  # from a checked body to its commit
         self.failed_at: float | None = None  # when the last commit failed, unless one passed since
         self._short = {
@@ -103,7 +137,16 @@ class Ingest:
         status, headers, body, _ = await self._answer(scope, receive)
         return status, headers, body
 
-    def quick(self, path: str, query: bytes, headers: Headers, body: bytes, done: Done) -> bool:
+    def quick(
+        self,
+        path: str,
+        query: bytes,
+        headers: Headers,
+        body: bytes,
+        done: Done,
+        *,
+        key: bytes | None = None,
+    ) -> bool:
         """Serve a request whose body is here, and tell `done`.
 
         Returns False, having done nothing, where the disk might have to be waited for or nothing
@@ -115,26 +158,61 @@ class Ingest:
             headers: with names in lower case.
             body: all of it.
             done: called with status, headers and body of the answer, now or later.
+            key: what to remember all this by, its id and body aside, for `again`.
         """
         found = dict(headers)
         waiting = Waiting(self, len(body), found.get(b"origin"), done)
         try:
             if len(body) > self._limit:
                 return False
+            roles = self._access.roles
             self._admit(found, waiting.origin)
             request, epoch = _parse_query(query)
-            digest = _parse_digest(path)
-            if self._store.opens(digest, epoch):  # which waits for the disk
+            head = Head(_parse_digest(path), epoch, len(body), waiting.origin)
+            if self._store.opens(head.digest, epoch):  # which waits for the disk
                 return False
             token = _parse_token(found.get(b"faintly-token"))
-            self._hold(len(body))
+        except Exception as error:
+            self.finish(waiting, self._problem(error))
+            return True
+        if key is not None and SECRET.isdisjoint(found) and roles == self._access.roles:
+            self._heads.add(key, head, roles)
+        self._offer(waiting, head, request, body, token)
+        return True
+
+    def again(self, key: bytes, name: bytes, body: bytes, done: Done) -> bool:
+        """Serve a request whose head differs from one before in its id alone.
+
+        Returns False, having done nothing, where that is not so, or nobody can tell any more.
+
+        Args:
+            key: as given to `quick`.
+            name: the id, in hexadecimal digits.
+            body: all of it.
+            done: as for `quick`.
+        """
+        head = self._heads.find(key, self._access.roles)
+        if head is None or head.size != len(body) or self.stopping:
+            return False
+        request = _parse_hex(name.decode("latin-1"), NAME_BYTES)
+        if request is None or self._store.opens(head.digest, head.epoch):
+            return False
+        waiting = Waiting(self, head.size, head.origin, done)
+        self._offer(waiting, head, request, body, None)
+        return True
+
+    def _offer(
+        self, waiting: "Waiting", head: Head, request: bytes, body: bytes, token: bytes | None
+    ) -> None:
+        """Have a body stored and its sender answered then, or answer now what is wrong with it."""
+        try:
+            self._hold(waiting.size)
             waiting.held = True
             waiting.reports = self._store.take(
-                digest, epoch, request, body, token=token, waiter=waiting, answer=wake
+                head.digest, head.epoch, request, body, token=token, waiter=waiting, answer=wake
             )
         except Exception as error:
             self.finish(waiting, self._problem(error))
-        return True
 
     def settle(self, waiting: "Waiting", outcome: Outcome) -> None:
         """Answer what became of a submission."""

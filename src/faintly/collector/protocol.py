@@ -1,14 +1,14 @@
 """HTTP as uvicorn speaks it, with limits on who sends or reads slowly.
 
-Two things are done in fewer steps than uvicorn's. The head of an answer leaves together with its
+Some things are done in fewer steps than uvicorn's. The head of an answer leaves together with its
 body. And a short request to the hot path is handed over as a whole once its body is here, with
 what to call when it is answered, where uvicorn would start a task and pass messages to it and
-back; whatever is unusual about a request leaves it to uvicorn.
+back; whatever is unusual about a request leaves it to uvicorn. Where its head is, byte for byte,
+one that was read before, but for the digits of its id, it is not even read again.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from functools import partial
 from typing import cast
 
@@ -21,7 +21,8 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from faintly.collector.access import Headers
 from faintly.collector.answers import encode
-from faintly.collector.front import Done, is_hot
+from faintly.collector.database import NAME_BYTES
+from faintly.collector.front import LENGTH, PREFIX, Hot, is_hot
 from faintly.collector.problems import BAD_REQUEST, Problem
 
 HEAD_BYTES = 65_536  # of a request's line and headers, or of what follows its body
@@ -30,6 +31,13 @@ STALL_S = 60.0  # how often it is looked whether an answer is read
 STALL_BYTES = 1 << 20  # of it that must have left since; a slow line takes ten times as many
 SHORT_BYTES = 1 << 12  # of a body that is kept here, unasked who sends it, until it is complete
 SHORT_DIGITS = len(str(SHORT_BYTES))  # no more are read: zeros may stand before a large number
+START = b"POST " + PREFIX
+ID_NAME = b"?request="
+ID_NAME_AT = len(b"POST ") + LENGTH
+ID_AT = ID_NAME_AT + len(ID_NAME)  # where the id is, if it comes first in a query
+ID_END = ID_AT + 2 * NAME_BYTES
+HEAD_END = b"\r\n\r\n"
+KNOWN_BYTES = 1 << 11  # of a head that is remembered
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 NOT_HTTP = "Invalid HTTP request received."
 
@@ -93,14 +101,15 @@ class Protocol(HttpToolsProtocol):
     _arriving = False  # a request began and is not complete
     _wish = False  # it asks for another protocol
     _short: bytearray | None = None  # the body so far of a request to be handed over
-    _quick: Callable[[str, bytes, Headers, bytes, Done], bool] | None = None
+    _whole: bytes | None = None  # what is being read, where a request begins with it
+    _hot: Hot | None = None
     _timer: asyncio.TimerHandle | None = None
     _guard: asyncio.TimerHandle | None = None  # runs while an answer waits to be read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request, but not for ever."""
         super().connection_made(transport)
-        self._quick = getattr(self.app, "quick", None)
+        self._hot = getattr(self.app, "hot", None)
         self._timer = self.loop.call_later(ARRIVE_S, transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -134,13 +143,56 @@ class Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, unless headers never end or the rest of a request does not come."""
-        self._head += len(data)
         self._unset_keepalive_if_required()
+        if not self._arriving and self._recall(data):
+            return
+        self._head += len(data)
+        self._whole = None if self._arriving else data
         self._feed(data)
+        self._whole = None
         if self._head > HEAD_BYTES:
             self.send_400_response("the headers are too large")
         elif self._arriving and self._timer is None:
             self._timer = self.loop.call_later(ARRIVE_S, self.transport.close)
+
+    def _recall(self, data: bytes) -> bool:
+        """Hand over a request whose head was read before; return False if it was not.
+
+        The parser would make the same of the same bytes; and of another id another id, since to
+        it all digits are alike.
+        """
+        if self._hot is None or not self._is_free():
+            return False
+        end = data.find(HEAD_END, ID_END, KNOWN_BYTES) + len(HEAD_END)
+        if not ID_END < end < len(data) <= end + SHORT_BYTES:
+            return False
+        pending = Pending()
+        done = partial(self._answer, pending)
+        key, name = data[:ID_AT] + data[ID_END:end], data[ID_AT:ID_END]
+        if not self._hot.again(key, name, data[end:], done):
+            return False
+        self._stop_timer()
+        self.cycle = cast(RequestResponseCycle, pending)
+        return True
+
+    def _key(self, body: bytes) -> bytes | None:
+        """Return what to remember the head of a request by, or None where it is not clear.
+
+        The request is all that came, if its head ends where its body begins: one that is not the
+        first, or followed by another, has a body too short for that.
+        """
+        data = self._whole
+        if data is None or not data.startswith(START) or data[ID_NAME_AT:ID_AT] != ID_NAME:
+            return None
+        end = data.find(HEAD_END, ID_END, KNOWN_BYTES) + len(HEAD_END)
+        if not ID_END < end == len(data) - len(body):
+            return None
+        return data[:ID_AT] + data[ID_END:end]
+
+    def _is_free(self) -> bool:
+        """Return whether no request is under way, and answers are read."""
+        idle = self.cycle is None or self.cycle.response_complete
+        return idle and not (self.flow.write_paused or self.transport.is_closing())
 
     def _feed(self, data: bytes) -> None:
         rest: bytes | memoryview = data
@@ -167,6 +219,7 @@ class Protocol(HttpToolsProtocol):
             self.url,
             self.parser.get_http_version().encode("ascii"),
         )
+        self._whole = None  # another head is read than the one that came
         kept = [b"%s: %s\r\n" % each for each in self.headers if each[0] != b"upgrade"]
         self.parser = httptools.HttpRequestParser(self)
         with contextlib.suppress(AttributeError):  # before httptools 0.6.3
@@ -213,7 +266,7 @@ class Protocol(HttpToolsProtocol):
             if self.parser.get_method() == b"CONNECT":
                 raise httptools.HttpParserError("a wish that cannot be ignored")
             return
-        if self._quick is not None and self._is_short():
+        if self._hot is not None and self._is_short():
             self._short = bytearray()
         else:
             self._begin()
@@ -235,7 +288,7 @@ class Protocol(HttpToolsProtocol):
         """Return whether this is a plain request to the hot path, and the only one under way."""
         if not is_hot(self.url.partition(b"?")[0]) or b"%" in self.url or b"#" in self.url:
             return False
-        if self.flow.write_paused or (self.cycle is not None and not self.cycle.response_complete):
+        if not self._is_free():
             return False
         parser, length = self.parser, dict(self.headers).get(b"content-length", b"")
         plain = parser.get_method() == b"POST" and parser.get_http_version() == "1.1"
@@ -245,11 +298,12 @@ class Protocol(HttpToolsProtocol):
 
     def _hand_over(self, body: bytes) -> None:
         """Have a complete request answered without a task, unless that might wait."""
-        assert self._quick is not None
+        assert self._hot is not None
         path, _, query = self.url.partition(b"?")
         pending = Pending()
         done = partial(self._answer, pending)
-        if self._quick(path.decode("ascii"), query, self.headers, body, done):
+        key = self._key(body)
+        if self._hot.quick(path.decode("ascii"), query, self.headers, body, done, key=key):
             self.cycle = cast(RequestResponseCycle, pending)
         else:
             self._begin(body)

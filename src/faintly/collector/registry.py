@@ -65,6 +65,10 @@ class Collection:
     closed: bool
     mechanism: Mechanism = field(repr=False)
     epochs: dict[int, Epoch] = field(default_factory=dict, repr=False)
+    counter: report_v1.BatchCounter = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.counter = report_v1.BatchCounter(self.digest, self.mechanism.layout)
 
     @property
     def digest(self) -> bytes:

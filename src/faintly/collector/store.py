@@ -30,7 +30,6 @@ from faintly.collector.status import Segment, Status, segments_of, status_of
 from faintly.core import Plan, Sketch
 from faintly.engine import Reader
 from faintly.errors import Rejected
-from faintly.wire import report_v1
 
 
 class Store:
@@ -193,7 +192,7 @@ class Store:
             raise Problem(problems.NO_REQUEST_ID, f"a request id has {NAME_BYTES} bytes")
         collection = self._registry.collection(digest)
         try:
-            reports = report_v1.count_batch(body, digest, collection.mechanism.layout)
+            reports = collection.counter.count(body)
         except Rejected as error:
             raise Problem(problems.BAD_REPORTS, str(error)) from None
         if not reports:

@@ -20,6 +20,7 @@ MAGIC = b"FNTR"
 VERSION = 1
 HEADER = struct.Struct("<4sB16sHI")
 CHECKSUM_BYTES = 4
+CHECKED = 0x2144DF1C  # the CRC-32 of whatever is followed by its own CRC-32
 MAX_RECORD_BYTES = 2**16 - 1
 MOST_PLAIN_BITS = 256  # of the fields of a report that is checked without arrays
 BATCH_REPORTS = 65_536  # what encoders put into one batch: a few megabytes at most
@@ -96,33 +97,46 @@ def decode_batch(data: bytes, plan_digest: bytes, layout: Layout) -> ReportBatch
     return _decode_body(data, plan_digest, layout)
 
 
-def count_batch(data: bytes, plan_digest: bytes, layout: Layout) -> int:
-    """Return how many reports the one batch has, or raise as `decode_batch` does.
+class BatchCounter:
+    """Counts the reports of batches of one plan, and refuses what `decode_batch` refuses.
 
     A collector that is sent reports one by one asks this for each of them, and for a single
     report plain integers are several times as fast as arrays.
     """
-    if _is_one_report(data, plan_digest, layout):
-        return 1
-    return len(decode_batch(data, plan_digest, layout))
 
+    def __init__(self, plan_digest: bytes, layout: Layout) -> None:
+        """Prepare what every batch of one report has in common."""
+        self._digest, self._layout = plan_digest, layout
+        self._head, self._size = b"", -1  # which nothing has: arrays check every report then
+        self._fields = slice(HEADER.size + layout.seed_bytes, -CHECKSUM_BYTES)
+        self._end = 1 << layout.payload_bits
+        self._limited: list[tuple[int, int, int]] = []  # shift, mask and limit
+        # A header has no room for some records, and large integers are slower than arrays.
+        if layout.payload_bits <= MOST_PLAIN_BITS:
+            self._head = HEADER.pack(MAGIC, VERSION, plan_digest, layout.record_bytes, 1)
+            self._size = len(self._head) + layout.record_bytes + CHECKSUM_BYTES
+        shift = 0
+        for width, limit in zip(layout.widths, layout.limits, strict=True):
+            if limit < 1 << width:
+                self._limited.append((shift, (1 << width) - 1, limit))
+            shift += width
 
-def _is_one_report(data: bytes, plan_digest: bytes, layout: Layout) -> bool:
-    """Return whether this is surely a batch of one report; no reason is given where it is not."""
-    if len(data) != HEADER.size + layout.record_bytes + CHECKSUM_BYTES:
-        return False
-    if layout.payload_bits > MOST_PLAIN_BITS:  # first, since a header has no room for some
-        return False
-    if data[: HEADER.size] != HEADER.pack(MAGIC, VERSION, plan_digest, layout.record_bytes, 1):
-        return False
-    if zlib.crc32(data[:-CHECKSUM_BYTES]).to_bytes(4, "little") != data[-CHECKSUM_BYTES:]:
-        return False
-    left = int.from_bytes(data[HEADER.size + layout.seed_bytes : -CHECKSUM_BYTES], "little")
-    for width, limit in zip(layout.widths, layout.limits, strict=True):
-        if left & ((1 << width) - 1) >= limit:
+    def count(self, data: bytes) -> int:
+        """Return how many reports the one batch has, or raise as `decode_batch` does."""
+        if self._is_one_report(data):
+            return 1
+        return len(decode_batch(data, self._digest, self._layout))
+
+    def _is_one_report(self, data: bytes) -> bool:
+        """Return whether this is surely a batch of one report; no reason is given if not."""
+        if len(data) != self._size or not data.startswith(self._head):
             return False
-        left >>= width
-    return left == 0
+        if zlib.crc32(data) != CHECKED:
+            return False
+        fields = int.from_bytes(data[self._fields], "little")
+        if fields >= self._end:
+            return False
+        return all(fields >> shift & mask < limit for shift, mask, limit in self._limited)
 
 
 def records_of(data: bytes) -> memoryview:

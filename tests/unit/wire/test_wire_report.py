@@ -158,4 +158,4 @@ def test_counting_reports_too_large_for_a_header():
     layout = Layout(seed_bytes=8, widths=(32,) * 20_000, limits=(2**32,) * 20_000)
     size = report_v1.HEADER.size + layout.record_bytes + report_v1.CHECKSUM_BYTES
     with pytest.raises(ReportRejected):
-        report_v1.count_batch(bytes(size), bytes(16), layout)
+        report_v1.BatchCounter(bytes(16), layout).count(bytes(size))

@@ -8,6 +8,7 @@ import gc
 import os
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import uvicorn
@@ -74,15 +75,15 @@ def request_of(address, body, *, chunked=False, query=None, headers=b""):
 
 
 @pytest.fixture
-def ask(monkeypatch):
-    """Return what sends requests over one connection: ask(web, requests) -> answers, short ones."""
+def ask():
+    """Return what sends requests: ask(web, requests) -> answers, how many went the short ways."""
 
     def ask(web, requests):
         taken = []
-        quick = web.collector.front.quick
-        monkeypatch.setattr(
-            web.collector.front, "quick", lambda *given: taken.append(quick(*given)) or taken[-1]
-        )
+
+        def counted(way, *given, **named):
+            taken.append(way(*given, **named))
+            return taken[-1]
 
         async def talk():
             answers = []
@@ -92,9 +93,11 @@ def ask(monkeypatch):
                     answers.append(await line.read())
             return answers
 
-        answers = asyncio.run(talk())
-        monkeypatch.setattr(web.collector.front, "quick", quick)
-        return answers, sum(taken)
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("quick", "again"):
+                way = getattr(web.collector.ingest, name)
+                patch.setattr(web.collector.ingest, name, partial(counted, way))
+            return asyncio.run(talk()), sum(taken)
 
     return ask
 
@@ -105,7 +108,7 @@ def address(web, plan):
 
 
 def both(ask, web, address, body, status, **options):
-    """Ask both ways, check that the answers agree, and return the body."""
+    """Ask every way, check that the answers agree, and return the body."""
     plain, short = ask(web, [request_of(address, body, **options)])
     chunked, none = ask(web, [request_of(address, body, chunked=True, **options)])
     assert (short, none) == (1, 0)
@@ -248,21 +251,18 @@ def test_the_first_of_an_epoch_takes_the_long_way(ask, web, plan, body_of):
         b"Connection: Upgrade\r\nUpgrade: h2c\r\n",
     ],
 )
-def test_what_is_unusual_takes_the_long_way(ask, web, address, plan, body_of, headers):
-    quick = web.collector.front.quick
-
+def test_what_is_unusual_takes_the_long_way(web, address, plan, body_of, headers, monkeypatch):
     async def talk():
         async with line_to(web.collector) as line:
             line.writer.write(request_of(address, body_of(plan, 1), headers=headers))
             return await line.reader.readuntil(b"}")
 
-    def wrong(*_):
+    def wrong(*_, **__):
         raise AssertionError
 
     if b"Upgrade" not in headers:  # which is ignored, and then there is nothing unusual
-        web.collector.front.quick = wrong
+        monkeypatch.setattr(web.collector.ingest, "quick", wrong)
     assert b"HTTP/1.1 200 OK" in asyncio.run(talk())
-    web.collector.front.quick = quick
 
 
 def test_requests_in_a_row_are_answered_in_order(web, address, plan, body_of):
