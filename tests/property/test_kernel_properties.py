@@ -291,6 +291,18 @@ def test_projections_agree(seed, held, groups, bits):
     same("project_linear", seeds, offsets, codes, negative, groups=groups, bits=bits)
 
 
+@given(SEEDS, SIZES, st.integers(0, 40), st.integers(0, 32), st.integers(0, 31))
+@example(1, 32768, 3, 32, 0)
+@example(1, 32769, 3, 32, 0)  # from here on taken apart by the first bits of their keys,
+@example(1, 40000, 33, 32, 0)  # and wide rows otherwise than narrow ones
+@example(1, 40000, 3, 9, 20)
+@example(1, 40000, 33, 9, 0)
+def test_shuffles_agree(seed, count, width, key_bits, shift):
+    rng = np.random.default_rng(seed)
+    keys = words(rng, count, below=2**key_bits) << np.uint32(shift)  # of few bits: many ties
+    same("shuffle_rows", rng.integers(0, 256, (count, width), dtype=np.uint8), keys)
+
+
 @given(SEEDS, HELD, st.integers(1, 100), FAMILIES)
 def test_bins_of_clients_agree(seed, held, bins, family):
     case = clients(np.random.default_rng(seed), held)

@@ -132,6 +132,7 @@ def shared_cases(draw: np.random.Generator) -> Cases:
     slots = np.stack([words % 2, 1 << words % 32, words * 0, words & 1]).astype(np.uint32)
     tables = np.ones((1, 2**20), np.int32)
     solve = (offsets, words, words[:, None], odd, words[: 2**10, None])
+    records = draw.integers(0, 256, (2**18, 3), dtype=np.uint8)
     return {
         "total_mass": ((tables,), {}),
         "gather": ((tables, ids, MAPS, 1), {}),
@@ -148,6 +149,7 @@ def shared_cases(draw: np.random.Generator) -> Cases:
         "read_slots": ((seeds, slots, some, 1), {}),
         "project_prf": ((seeds[: 2**10], offsets, ids, odd, 64), {}),
         "project_linear": ((seeds[: 2**10], offsets, words, odd), {"groups": 64, "bits": 20}),
+        "shuffle_rows": ((records, draw.integers(0, 2**32, 2**18, dtype=np.uint32)), {}),
     }
 
 

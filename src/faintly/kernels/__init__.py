@@ -69,6 +69,7 @@ read_parity = _chosen.read_parity
 read_slots = _chosen.read_slots
 project_prf = _chosen.project_prf
 project_linear = _chosen.project_linear
+shuffle_rows = _chosen.shuffle_rows
 solve_field = _fields.solve_field
 solve_words = _fields.solve_words
 add_points = _fields.add_points
@@ -115,6 +116,7 @@ __all__ = [
     "read_slots",
     "round_values",
     "scatter_add",
+    "shuffle_rows",
     "solve_field",
     "solve_gf2",
     "solve_words",

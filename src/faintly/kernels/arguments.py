@@ -182,6 +182,15 @@ def slot_reports(seeds: AnyArray, slots: AnyArray, ids: AnyArray, bins: int) -> 
     return checked
 
 
+def keyed_rows(records: AnyArray, keys: AnyArray) -> list[AnyArray]:
+    """Return rows of bytes, and a key to sort each by."""
+    if len(keys) >= 2**32:
+        raise TypeError("keys must be fewer than 2^32: a row's number is one word")
+    checked = [exactly(records, np.uint8, 2, "records"), exactly(keys, np.uint32, 1, "keys")]
+    same_length(records=records, keys=keys)
+    return checked
+
+
 def ascending(offsets: AnyArray, items: int) -> AnyArray:
     """Return offsets that cut `items` items into segments."""
     offsets = exactly(offsets, np.int64, 1, "offsets")

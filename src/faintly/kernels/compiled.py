@@ -26,6 +26,7 @@ SLICED_PAIRS = 2**22  # of a cell and a code, where words hold 64 of them
 LONG = 2**22  # entries of a row that threads share
 MASS_BLOCK = 4096  # entries weighed together; kernels.c has the same number
 COLUMNS = 64  # of such a row; whole vectors for every instruction set
+NARROW = 32  # bytes of a record, up to which two copies nearby cost less than one from far away
 
 INSTRUCTIONS = ("baseline", "avx2", "avx512", "neon")  # as faintly_instructions numbers them
 
@@ -336,3 +337,14 @@ def project_linear(
     sums = np.empty((len(seeds), groups), dtype=np.int64)
     call("faintly_project_linear", seeds, offsets, len(seeds), codes, negative, groups, bits, sums)
     return sums
+
+
+def shuffle_rows(records: AnyArray, keys: WordArray) -> AnyArray:
+    """Return the rows in ascending order of their keys; rows of equal keys stay as they came."""
+    records, keys = arguments.keyed_rows(records, keys)
+    count, width = records.shape
+    carried = width <= NARROW
+    moved = np.empty_like(records) if carried else np.empty(0, dtype=np.uint8)
+    pairs, shuffled = np.empty((2, count), dtype=np.uint64), np.empty_like(records)
+    call("faintly_shuffle_rows", records, width, keys, count, carried, moved, *pairs, shuffled)
+    return shuffled

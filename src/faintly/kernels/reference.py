@@ -276,3 +276,12 @@ def _sign_sums(odd: AnyArray, offsets: IntArray) -> IntArray:
         ones = np.add.reduceat(odd, offsets[held], axis=0, dtype=np.int64)
         sums[held] = counts[held, None] - 2 * ones
     return sums
+
+
+def shuffle_rows(records: AnyArray, keys: WordArray) -> AnyArray:
+    """Return the rows in ascending order of their keys; rows of equal keys stay as they came."""
+    records, keys = arguments.keyed_rows(records, keys)
+    # Two stable sorts by 16 bits are one by 32, and numpy is at least half as fast again at them.
+    order = keys.astype(np.uint16).argsort(kind="stable")
+    upper = (keys >> np.uint32(16)).astype(np.uint16)
+    return records.take(order[upper[order].argsort(kind="stable")], axis=0)

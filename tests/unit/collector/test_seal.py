@@ -92,7 +92,7 @@ def test_a_segment_holds_the_reports_and_nothing_else(store, plan, batches, body
     assert not column.is_stats_set
 
 
-@pytest.mark.parametrize("rows", [0, 1, 2, 3, 1000])
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 1000, 40_000])
 def test_shuffling_keeps_every_row(rows):
     records = np.arange(3 * rows, dtype=np.uint8).reshape(rows, 3)
     assert sorted(segments.shuffle(records).tolist()) == sorted(records.tolist())
@@ -115,7 +115,8 @@ def test_every_order_is_as_likely():
         return seen + 200 * (24 - len(counts))
 
     def in_pairs(rows):
-        return rows.reshape(2, 2)[segments.shuffle(np.arange(2)[:, None])[:, 0]].reshape(4, 1)
+        pairs = segments.shuffle(np.arange(2, dtype=np.uint8)[:, None])
+        return rows.reshape(2, 2)[pairs[:, 0]].reshape(4, 1)
 
     assert spread(segments.shuffle) < 84
     assert spread(in_pairs) > 84
