@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from faintly import kernels
-from faintly.core import Cells, Plan, ReportBatch, Sketch
+from faintly.core import Cells, Plan, ReportBatch, Sketch, WordArray
 from faintly.core.sketch import table_type
 from faintly.engine import columns
 from faintly.engine.answers import Reader, transform
@@ -22,6 +22,7 @@ from faintly.wire import report_v1
 
 SLICE = 2**15  # reports whose cells are made at a time: they stay in the cache
 KEPT = 2**22  # reports of direct mode that are kept in memory before they are spooled
+FEW = 8  # columns: fewer are looked through faster one after another than row by row
 
 
 class Aggregator:
@@ -91,7 +92,7 @@ class Aggregator:
         if not typed or fields.shape != (len(batch), len(limits)):
             raise TypeError("a batch has uint64 seeds and a uint32 row of fields for each")
         # Most layouts have one limit, and one look at everything is several times as fast.
-        most = fields.max() if len(set(limits)) == 1 else fields.max(axis=0)
+        most = fields.max() if len(set(limits)) == 1 else _largest(fields)
         if np.any(most >= np.array(limits, dtype=np.uint64)):
             raise ReportRejected(Reject.OUT_OF_RANGE, "a field of a report is not below its limit")
 
@@ -172,3 +173,10 @@ def aggregate(plan: Plan, batches: Iterable[ReportBatch], spool: Path | None = N
 def decode(plan: Plan, data: bytes) -> ReportBatch:
     """Return the batch of reports that a client sent, or raise `ReportRejected` with the reason."""
     return report_v1.decode_batch(data, plan.digest, mechanism_of(plan).layout)
+
+
+def _largest(fields: WordArray) -> WordArray:
+    """Return the largest entry of each column."""
+    if fields.shape[1] < FEW:
+        return np.array([column.max() for column in fields.T])
+    return fields.max(axis=0)

@@ -2201,9 +2201,12 @@ API void faintly_unpack_records(const uint8_t *records, int64_t count, int64_t r
         uint32_t *out = fields + i * columns;
         uint64_t position = 8 * (uint64_t)seed_bytes;
         uint32_t outside = 0;
-        seeds[i] = window(own, end) & mask;
+        const uint64_t whole = window(own, end); /* of a short record, all of it */
+        seeds[i] = whole & mask;
         for (int64_t f = 0; f < columns; f++) {
-            const uint64_t bits = window(own + (position >> 3), end) >> (position & 7);
+            const uint64_t bits = record_bytes <= 8
+                                      ? whole >> position
+                                      : window(own + (position >> 3), end) >> (position & 7);
             out[f] = (uint32_t)(bits & (((uint64_t)1 << widths[f]) - 1));
             outside |= out[f] > largest[f];
             position += widths[f];

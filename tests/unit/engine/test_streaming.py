@@ -291,6 +291,21 @@ def test_a_batch_that_no_client_can_send_leaves_no_trace(name):
     assert aggregator.sketch() == before
 
 
+@EVERY
+@pytest.mark.parametrize("few", [0, 100])  # columns that are looked through one after another
+def test_every_field_has_its_own_limit(name, few, monkeypatch):
+    monkeypatch.setattr(aggregate_module, "FEW", few)
+    batch, aggregator = reports_of(name, 9), Aggregator(plan_named(name))
+    for column, limit in enumerate(aggregator.mechanism.layout.limits):
+        if limit < 2**32:  # others no word can break
+            fields = batch.fields.copy()
+            fields[4, column] = limit
+            with pytest.raises(ReportRejected):
+                aggregator.add(replace(batch, fields=fields))
+            fields[4, column] = limit - 1
+            aggregator._check_limits(replace(batch, fields=fields))
+
+
 def test_more_reports_than_can_be_counted_do_not_merge():
     plan = plan_named("event-coarse")
     half = Sketch(plan, np.array([2**61]), 0, 0, tables=np.zeros((1, 2), np.int32))
