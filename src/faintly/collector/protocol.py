@@ -9,7 +9,7 @@ one that was read before, but for the digits of its id, it is not even read agai
 
 import asyncio
 import contextlib
-from functools import partial
+from functools import lru_cache, partial
 from typing import cast
 
 import httptools
@@ -38,6 +38,7 @@ ID_AT = ID_NAME_AT + len(ID_NAME)  # where the id is, if it comes first in a que
 ID_END = ID_AT + 2 * NAME_BYTES
 HEAD_END = b"\r\n\r\n"
 KNOWN_BYTES = 1 << 11  # of a head that is remembered
+RENDERED = 64  # answers that are kept ready
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 NOT_HTTP = "Invalid HTTP request received."
 
@@ -94,6 +95,13 @@ class Pending:
         self.keep_alive = True  # until the server stops
 
 
+@lru_cache(RENDERED)
+def render(status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes) -> bytes:
+    """Return a whole answer as bytes; most of them are the same."""
+    lines = [b"%s: %s\r\n" % each for each in headers]
+    return b"".join((STATUS_LINE[status], *lines, b"\r\n", body))
+
+
 class Protocol(HttpToolsProtocol):
     """HTTP as uvicorn speaks it, with limits on who sends slowly, and errors as everywhere else."""
 
@@ -103,6 +111,7 @@ class Protocol(HttpToolsProtocol):
     _short: bytearray | None = None  # the body so far of a request to be handed over
     _whole: bytes | None = None  # what is being read, where a request begins with it
     _hot: Hot | None = None
+    _rested: float | None = None  # since when there was nothing to do, by the loop's clock
     _timer: asyncio.TimerHandle | None = None
     _guard: asyncio.TimerHandle | None = None  # runs while an answer waits to be read
 
@@ -116,7 +125,42 @@ class Protocol(HttpToolsProtocol):
         """Wait no more."""
         self._stop_timer()
         self._stop_guard()
+        super()._unset_keepalive_if_required()
         super().connection_lost(exc)
+
+    def _unset_keepalive_if_required(self) -> None:
+        """Begin to do something. The timer that closes an idle connection runs on.
+
+        When it ends it looks how long there was nothing to do, which costs less than to set it
+        and to take it back with each request.
+        """
+        self._rested = None
+
+    def on_response_complete(self) -> None:
+        """Be ready for the next request, which may be here already."""
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+        self._rested = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._rest(self.timeout_keep_alive)
+
+    def _rest(self, seconds: float) -> None:
+        wake = self.timeout_keep_alive_handler
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, wake)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection if there was nothing to do for as long as it is kept."""
+        self.timeout_keep_alive_task = None
+        if self._rested is None:
+            return
+        left = self._rested + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._rest(left)
+        else:
+            super().timeout_keep_alive_handler()
 
     def pause_writing(self) -> None:
         """Begin to look whether the answer is read."""
@@ -231,7 +275,7 @@ class Protocol(HttpToolsProtocol):
         self._arriving = True
         # The one before may have been answered just now, and this one may take its time.
         self._unset_keepalive_if_required()
-        super().on_message_begin()
+        self.url, self.headers, self.expect_100_continue = b"", [], False
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body, which has limits of its own."""
@@ -273,6 +317,10 @@ class Protocol(HttpToolsProtocol):
 
     def _begin(self, body: bytes = b"") -> None:
         """Let uvicorn serve a request from here on, of whose body so much has come."""
+        url, headers, expected = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()  # which makes what a short request does without
+        self.url, self.expect_100_continue = url, expected
+        self.headers.extend(headers)
         try:
             super().on_headers_complete()
         except (httptools.HttpParserInvalidURLError, UnicodeDecodeError, AttributeError):
@@ -313,13 +361,9 @@ class Protocol(HttpToolsProtocol):
         """Write a whole answer, and be ready for the next request."""
         pending.response_complete = True
         if not (pending.disconnected or self.transport.is_closing()):
-            content: list[bytes] = [STATUS_LINE[status]]
-            for name, value in headers:
-                content += name, b": ", value, b"\r\n"
             if not pending.keep_alive:
-                content.append(b"connection: close\r\n")
-            content += b"\r\n", body
-            self.transport.write(b"".join(content))
+                headers = [*headers, (b"connection", b"close")]
+            self.transport.write(render(status, tuple(headers), body))
             if not pending.keep_alive:
                 self.transport.close()
         self.on_response_complete()

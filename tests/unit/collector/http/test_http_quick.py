@@ -262,7 +262,9 @@ def test_what_is_unusual_takes_the_long_way(web, address, plan, body_of, headers
 
     if b"Upgrade" not in headers:  # which is ignored, and then there is nothing unusual
         monkeypatch.setattr(web.collector.ingest, "quick", wrong)
-    assert b"HTTP/1.1 200 OK" in asyncio.run(talk())
+    answer = asyncio.run(talk())
+    assert b"HTTP/1.1 200 OK" in answer
+    assert answer.startswith(b"HTTP/1.1 100 Continue") == (b"Expect" in headers)
 
 
 def test_requests_in_a_row_are_answered_in_order(web, address, plan, body_of):
@@ -458,3 +460,33 @@ def test_refused_requests_leave_no_circles(web, address):
         assert asyncio.run(talk()) < 100
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_connection_is_kept_while_requests_come(web, address, plan, body_of, chunked):
+    async def talk():
+        async with line_to(web.collector, keep_alive_s=0.5) as line:
+            for _ in range(4):  # the timer of the first ends while others come
+                line.writer.write(request_of(address, body_of(plan, 1), chunked=chunked))
+                assert (await line.read())[0] == "HTTP/1.1 200 OK"
+                await asyncio.sleep(0.3)
+            assert line.state.connections
+            started = time.monotonic()
+            assert await line.is_closed()  # half a second after the last one was answered
+            return time.monotonic() - started
+
+    assert 0.0 < asyncio.run(talk()) < 2.0
+
+
+def test_nothing_is_left_of_a_connection_that_ended(web, address, plan, body_of):
+    async def talk():
+        async with line_to(web.collector) as line:
+            line.writer.write(request_of(address, body_of(plan, 1)))
+            await line.read()
+            (connection,) = line.state.connections
+            line.writer.close()
+            while line.state.connections:
+                await asyncio.sleep(0.001)
+        return connection.timeout_keep_alive_task
+
+    assert asyncio.run(asyncio.wait_for(talk(), 10)) is None
