@@ -6,7 +6,7 @@ a log line, metrics, and headers that keep browsers from guessing.
 
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from starlette.exceptions import HTTPException
 
@@ -42,6 +42,15 @@ COMMON: Headers = [
 ]
 
 
+class Head(NamedTuple):
+    """What the head of a request says that may be sent, its id aside."""
+
+    digest: bytes
+    epoch: int
+    size: int  # of the body
+    origin: bytes | None
+
+
 class Hot(Protocol):
     """What takes reports."""
 
@@ -60,8 +69,11 @@ class Hot(Protocol):
     ) -> bool:
         """Serve one whose body is here, and tell `done`; return False where that might wait."""
 
-    def again(self, key: bytes, name: bytes, body: bytes, done: Done) -> bool:
-        """Serve one whose head was given a key before; return False where it is not known."""
+    def recall(self, key: bytes) -> Head | None:
+        """Return what is known of a head that came with this key before."""
+
+    def again(self, head: Head, name: bytes, body: bytes, done: Done) -> bool:
+        """Serve one whose head is known but for its id; return False where it is another."""
 
 
 def is_hot(path: bytes) -> bool:

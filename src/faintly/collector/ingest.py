@@ -11,7 +11,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from faintly.collector import logs
 from faintly.collector.access import Access, Headers, Pages
@@ -20,6 +20,7 @@ from faintly.collector.front import (
     COMMON,
     PREFIX,
     Done,
+    Head,
     Receive,
     Scope,
     Send,
@@ -56,15 +57,6 @@ class Gone(Exception):
     """The sender hung up before its request was complete."""
 
 
-class Head(NamedTuple):
-    """What the head of a request says that may be sent, its id aside."""
-
-    digest: bytes
-    epoch: int
-    size: int  # of the body
-    origin: bytes | None
-
-
 class Heads:
     """Heads that were read before: programs send the same ones over and over.
 
@@ -73,18 +65,18 @@ class Heads:
     """
 
     def __init__(self) -> None:
-        self._roles: frozenset[str] | None = None
+        self.roles: frozenset[str] = frozenset()  # that had credentials when these were let in
         self._heads: dict[bytes, Head] = {}
 
     def add(self, key: bytes, head: Head, roles: frozenset[str]) -> None:
         """Remember a head that was let in while these roles had credentials."""
-        if self._roles != roles or len(self._heads) >= HEADS:
-            self._roles, self._heads = roles, {}
+        if self.roles != roles or len(self._heads) >= HEADS:
+            self.roles, self._heads = roles, {}
         self._heads[key] = head
 
-    def find(self, key: bytes, roles: frozenset[str]) -> Head | None:
-        """Return a head, unless it is not known or was let in while others had credentials."""
-        return self._heads.get(key) if self._roles == roles else None
+    def find(self, key: bytes) -> Head | None:
+        """Return a head that is remembered."""
+        return self._heads.get(key)
 
 
 class Ingest:
@@ -165,8 +157,7 @@ class Ingest:
         try:
             if len(body) > self._limit:
                 return False
-            roles = self._access.roles
-            self._admit(found, waiting.origin)
+            roles = self._admit(found, waiting.origin)
             request, epoch = _parse_query(query)
             head = Head(_parse_digest(path), epoch, len(body), waiting.origin)
             if self._store.opens(head.digest, epoch):  # which waits for the disk
@@ -175,27 +166,34 @@ class Ingest:
         except Exception as error:
             self.finish(waiting, self._problem(error))
             return True
-        if key is not None and SECRET.isdisjoint(found) and roles == self._access.roles:
+        if key is not None and SECRET.isdisjoint(found):
             self._heads.add(key, head, roles)
         self._offer(waiting, head, request, body, token)
         return True
 
-    def again(self, key: bytes, name: bytes, body: bytes, done: Done) -> bool:
-        """Serve a request whose head differs from one before in its id alone.
+    def recall(self, key: bytes) -> Head | None:
+        """Return what is known of a head, of which the key was given to `quick`."""
+        head = self._heads.find(key)
+        if head is None or self.stopping or self._heads.roles != self._access.roles:
+            return None
+        return head
 
-        Returns False, having done nothing, where that is not so, or nobody can tell any more.
+    def again(self, head: Head, name: bytes, body: bytes, done: Done) -> bool:
+        """Serve a request whose head is known but for its id.
+
+        Returns False, having done nothing, where it is another head after all, or the disk might
+        have to be waited for.
 
         Args:
-            key: as given to `quick`.
+            head: what `recall` returned.
             name: the id, in hexadecimal digits.
             body: all of it.
             done: as for `quick`.
         """
-        head = self._heads.find(key, self._access.roles)
-        if head is None or head.size != len(body) or self.stopping:
-            return False
         request = _parse_hex(name.decode("latin-1"), NAME_BYTES)
-        if request is None or self._store.opens(head.digest, head.epoch):
+        if request is None or head.size != len(body):
+            return False
+        if self._store.opens(head.digest, head.epoch):
             return False
         waiting = Waiting(self, head.size, head.origin, done)
         self._offer(waiting, head, request, body, None)
@@ -267,13 +265,16 @@ class Ingest:
         status, headers, body = outcome
         return status, [*headers, *own], body
 
-    def _admit(self, found: dict[bytes, bytes], origin: bytes | None) -> None:
+    def _admit(self, found: dict[bytes, bytes], origin: bytes | None) -> frozenset[str]:
+        """Refuse who may not send; return the roles that had a credential at that moment."""
         if self.stopping:
             raise Problem(STOPPING, "the collector is stopping")
-        local = self._local and not self._access.roles
+        roles = self._access.roles
+        local = self._local and not roles
         if local or origin is not None:
             self._pages.check("POST", found.get(b"host", b""), origin, local=local)
-        self._access.check(found.get(b"authorization"), "submit")
+        self._access.check(found.get(b"authorization"), "submit", roles)
+        return roles
 
     async def _read(self, length: bytes | None, receive: Receive) -> bytes:
         """Return the body, or refuse it as soon as it is known to be too large."""

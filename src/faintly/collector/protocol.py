@@ -109,7 +109,8 @@ class Protocol(HttpToolsProtocol):
     _arriving = False  # a request began and is not complete
     _wish = False  # it asks for another protocol
     _short: bytearray | None = None  # the body so far of a request to be handed over
-    _whole: bytes | None = None  # what is being read, where a request begins with it
+    _key: bytes | None = None  # the first head of what is being read, its id cut out,
+    _left = 0  # and how much follows it
     _hot: Hot | None = None
     _rested: float | None = None  # since when there was nothing to do, by the loop's clock
     _timer: asyncio.TimerHandle | None = None
@@ -191,9 +192,8 @@ class Protocol(HttpToolsProtocol):
         if not self._arriving and self._recall(data):
             return
         self._head += len(data)
-        self._whole = None if self._arriving else data
         self._feed(data)
-        self._whole = None
+        self._key = None
         if self._head > HEAD_BYTES:
             self.send_400_response("the headers are too large")
         elif self._arriving and self._timer is None:
@@ -208,30 +208,34 @@ class Protocol(HttpToolsProtocol):
         if self._hot is None or not self._is_free():
             return False
         end = data.find(HEAD_END, ID_END, KNOWN_BYTES) + len(HEAD_END)
-        if not ID_END < end < len(data) <= end + SHORT_BYTES:
+        self._left = len(data) - end
+        if end < ID_END or not 0 < self._left <= SHORT_BYTES:
+            return False
+        self._key = key = data[:ID_AT] + data[ID_END:end]
+        head = self._hot.recall(key)
+        if head is None:
             return False
         pending = Pending()
         done = partial(self._answer, pending)
-        key, name = data[:ID_AT] + data[ID_END:end], data[ID_AT:ID_END]
-        if not self._hot.again(key, name, data[end:], done):
+        if not self._hot.again(head, data[ID_AT:ID_END], data[end:], done):
             return False
+        self._key = None
         self._stop_timer()
         self.cycle = cast(RequestResponseCycle, pending)
         return True
 
-    def _key(self, body: bytes) -> bytes | None:
+    def _learned(self, body: bytes) -> bytes | None:
         """Return what to remember the head of a request by, or None where it is not clear.
 
-        The request is all that came, if its head ends where its body begins: one that is not the
-        first, or followed by another, has a body too short for that.
+        The request is all that came, if its body is all that follows the first head: one that is
+        not the first, or followed by another, has a body too short for that.
         """
-        data = self._whole
-        if data is None or not data.startswith(START) or data[ID_NAME_AT:ID_AT] != ID_NAME:
+        key = self._key
+        if key is None or len(body) != self._left:
             return None
-        end = data.find(HEAD_END, ID_END, KNOWN_BYTES) + len(HEAD_END)
-        if not ID_END < end == len(data) - len(body):
+        if not key.startswith(START) or key[ID_NAME_AT:ID_AT] != ID_NAME:
             return None
-        return data[:ID_AT] + data[ID_END:end]
+        return key
 
     def _is_free(self) -> bool:
         """Return whether no request is under way, and answers are read."""
@@ -263,7 +267,7 @@ class Protocol(HttpToolsProtocol):
             self.url,
             self.parser.get_http_version().encode("ascii"),
         )
-        self._whole = None  # another head is read than the one that came
+        self._key = None  # another head is read than the one that came
         kept = [b"%s: %s\r\n" % each for each in self.headers if each[0] != b"upgrade"]
         self.parser = httptools.HttpRequestParser(self)
         with contextlib.suppress(AttributeError):  # before httptools 0.6.3
@@ -350,7 +354,7 @@ class Protocol(HttpToolsProtocol):
         path, _, query = self.url.partition(b"?")
         pending = Pending()
         done = partial(self._answer, pending)
-        key = self._key(body)
+        key = self._learned(body)
         if self._hot.quick(path.decode("ascii"), query, self.headers, body, done, key=key):
             self.cycle = cast(RequestResponseCycle, pending)
         else:

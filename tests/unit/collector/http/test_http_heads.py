@@ -111,12 +111,22 @@ def request_of(address, body, *, name=None, query="", headers=b""):
 
 @pytest.fixture
 def recalled(web, monkeypatch):
-    """Return the list of whether each look at what is remembered found something."""
+    """Return the list of whether each request was served by what is remembered."""
     found = []
-    again = web.collector.ingest.again
-    monkeypatch.setattr(
-        web.collector.ingest, "again", lambda *given: found.append(again(*given)) or found[-1]
-    )
+    recall, again = web.collector.ingest.recall, web.collector.ingest.again
+
+    def looked(key):
+        head = recall(key)
+        if head is None:
+            found.append(False)
+        return head
+
+    def served(*given):
+        found.append(again(*given))
+        return found[-1]
+
+    monkeypatch.setattr(web.collector.ingest, "recall", looked)
+    monkeypatch.setattr(web.collector.ingest, "again", served)
     return found
 
 
@@ -222,6 +232,61 @@ def test_a_request_after_a_refused_one_is_not_taken_for_it(web, address, taken):
     written, _ = asyncio.run(talk())
     assert written.startswith(b"HTTP/1.1 400")
     assert [body for _, _, _, body, _ in taken] == [b"def"]
+
+
+def test_a_request_in_pieces_is_not_taken_for_the_one_before(web, address, taken):
+    """A body as long as what seemed to follow a head must not be learned as that head's."""
+    before = request_of(address, b"abc", headers=b"Authorization: none\r\n")  # not remembered
+    body = b"0123456789"
+    other = request_of(address, body, query="&epoch=7")
+    first = len(body) + len(protocol.HEAD_END) - 1
+
+    async def talk():
+        talk = Talk(web)
+        await talk.say([before, other[:first], other[first:]])
+        return await talk.say([request_of(address, body, headers=b"Authorization: none\r\n")])
+
+    asyncio.run(talk())
+    assert [epoch for _, epoch, _, _, _ in taken] == [0, 7, 0]
+    assert not web.collector.ingest._heads._heads
+
+
+def test_heads_are_remembered_anew_when_others_have_credentials(web, address, taken, recalled):
+    async def talk():
+        talk = Talk(web)
+        for _ in range(2):
+            await talk.say([request_of(address, b"abc")])
+        web.store._access.add("read", "people")
+        for _ in range(2):
+            await talk.say([request_of(address, b"abc")])
+
+    asyncio.run(talk())
+    assert recalled == [False, True, False, True]
+    assert len(taken) == 4
+
+
+def test_a_collection_that_was_created_anew_opens_its_epoch(web, plan, body_of, recalled):
+    """Which waits for the disk, and must not be done in the loop."""
+    now = int(time.time() // 3600)
+    address = web.create(plan, epochs=[now])
+
+    async def ask(talk):
+        made = talk.connect()
+        made.data_received(request_of(address, body_of(plan, 1), query=f"&epoch={now}"))
+        async with asyncio.timeout(5):
+            while not made.transport.written:
+                await asyncio.sleep(0.001)
+        return made.transport.written[:12]
+
+    async def talk():
+        talk = Talk(web)
+        answers = [await ask(talk)]
+        web.store.delete(plan.digest)
+        web.store.create(plan, period_s=3600.0, epochs=[])
+        return [*answers, await ask(talk), await ask(talk)]
+
+    assert asyncio.run(talk()) == [b"HTTP/1.1 200"] * 3
+    assert recalled == [False, False, True]
 
 
 def test_one_request_at_a_time(web, address, taken, monkeypatch):
