@@ -239,7 +239,7 @@ def measure(rounds: int, seconds: float) -> Iterator[Row]:
         what = "single reports over HTTP, durable"
         started(what)
         yield singles.rate_row("collector-single", what, SINGLES, rounds, seconds=seconds)
-        other = "the same where no two heads of requests agree"
+        other = "the same where heads of requests differ"
         yield singles.rate_row(
             "collector-single-varied", other, None, rounds, seconds=seconds, varied=True
         )

@@ -43,7 +43,7 @@ COMMON: Headers = [
 
 
 class Head(NamedTuple):
-    """What the head of a request says that may be sent, its id aside."""
+    """What the head of a request that was let in says, its id aside."""
 
     digest: bytes
     epoch: int
@@ -67,7 +67,10 @@ class Hot(Protocol):
         *,
         key: bytes | None = None,
     ) -> bool:
-        """Serve one whose body is here, and tell `done`; return False where that might wait."""
+        """Serve one whose body is here, and tell `done`; return False where that might wait.
+
+        Its head may be remembered by the key.
+        """
 
     def recall(self, key: bytes) -> Head | None:
         """Return what is known of a head that came with this key before."""

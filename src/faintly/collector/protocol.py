@@ -8,7 +8,6 @@ one that was read before, but for the digits of its id, it is not even read agai
 """
 
 import asyncio
-import contextlib
 from functools import lru_cache, partial
 from typing import cast
 
@@ -105,7 +104,7 @@ def render(status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes) -
 class Protocol(HttpToolsProtocol):
     """HTTP as uvicorn speaks it, with limits on who sends slowly, and errors as everywhere else."""
 
-    _head = 0  # bytes since headers were complete or a part of a body came
+    _unended = 0  # bytes since headers were complete or a part of a body came
     _arriving = False  # a request began and is not complete
     _wish = False  # it asks for another protocol
     _short: bytearray | None = None  # the body so far of a request to be handed over
@@ -144,13 +143,17 @@ class Protocol(HttpToolsProtocol):
             return
         self.server_state.total_requests += 1
         self.flow.resume_reading()
+        self._rest()
+
+    def _rest(self) -> None:
+        """Wait for the next request, but not for ever."""
         self._rested = self.loop.time()
         if self.timeout_keep_alive_task is None:
-            self._rest(self.timeout_keep_alive)
+            self._look_later(self.timeout_keep_alive)
 
-    def _rest(self, seconds: float) -> None:
-        wake = self.timeout_keep_alive_handler
-        self.timeout_keep_alive_task = self.loop.call_later(seconds, wake)
+    def _look_later(self, seconds: float) -> None:
+        look = self.timeout_keep_alive_handler
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, look)
 
     def timeout_keep_alive_handler(self) -> None:
         """Close the connection if there was nothing to do for as long as it is kept."""
@@ -159,7 +162,7 @@ class Protocol(HttpToolsProtocol):
             return
         left = self._rested + self.timeout_keep_alive - self.loop.time()
         if left > 0:
-            self._rest(left)
+            self._look_later(left)
         else:
             super().timeout_keep_alive_handler()
 
@@ -191,13 +194,16 @@ class Protocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if not self._arriving and self._recall(data):
             return
-        self._head += len(data)
+        self._unended += len(data)
         self._feed(data)
         self._key = None
-        if self._head > HEAD_BYTES:
+        if self._unended > HEAD_BYTES:
             self.send_400_response("the headers are too large")
-        elif self._arriving and self._timer is None:
-            self._timer = self.loop.call_later(ARRIVE_S, self.transport.close)
+        elif self._timer is None:
+            if self._arriving:
+                self._timer = self.loop.call_later(ARRIVE_S, self.transport.close)
+            elif self._is_free():  # it was the rest of what is answered already, or nothing at all
+                self._rest()
 
     def _recall(self, data: bytes) -> bool:
         """Hand over a request whose head was read before; return False if it was not.
@@ -207,7 +213,8 @@ class Protocol(HttpToolsProtocol):
         """
         if self._hot is None or not self._is_free():
             return False
-        end = data.find(HEAD_END, ID_END, KNOWN_BYTES) + len(HEAD_END)
+        # From the start: what stands where an id belongs may end a head as well.
+        end = data.find(HEAD_END, 0, KNOWN_BYTES) + len(HEAD_END)
         self._left = len(data) - end
         if end < ID_END or not 0 < self._left <= SHORT_BYTES:
             return False
@@ -219,7 +226,7 @@ class Protocol(HttpToolsProtocol):
         done = partial(self._answer, pending)
         if not self._hot.again(head, data[ID_AT:ID_END], data[end:], done):
             return False
-        self._key = None
+        self._key, self._unended = None, 0
         self._stop_timer()
         self.cycle = cast(RequestResponseCycle, pending)
         return True
@@ -227,8 +234,9 @@ class Protocol(HttpToolsProtocol):
     def _learned(self, body: bytes) -> bytes | None:
         """Return what to remember the head of a request by, or None where it is not clear.
 
-        The request is all that came, if its body is all that follows the first head: one that is
-        not the first, or followed by another, has a body too short for that.
+        What came began where a request does, without a line before it. That request is all of it
+        if its body is all that follows the first head: one that is not the first, or followed by
+        another, has a body too short for that.
         """
         key = self._key
         if key is None or len(body) != self._left:
@@ -270,8 +278,7 @@ class Protocol(HttpToolsProtocol):
         self._key = None  # another head is read than the one that came
         kept = [b"%s: %s\r\n" % each for each in self.headers if each[0] != b"upgrade"]
         self.parser = httptools.HttpRequestParser(self)
-        with contextlib.suppress(AttributeError):  # before httptools 0.6.3
-            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
         self.parser.feed_data(b"".join([line, *kept, b"\r\n"]))
 
     def on_message_begin(self) -> None:
@@ -283,7 +290,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body, which has limits of its own."""
-        self._head = 0
+        self._unended = 0
         if self._short is None:
             super().on_body(body)
         else:
@@ -293,13 +300,17 @@ class Protocol(HttpToolsProtocol):
         """Stop waiting."""
         if self._wish:
             return
-        self._head, self._arriving = 0, False
+        self._unended, self._arriving = 0, False
         self._stop_timer()
         short, self._short = self._short, None
-        if short is None:
-            super().on_message_complete()
-        else:
+        if short is not None:
             self._hand_over(bytes(short))
+            return
+        super().on_message_complete()
+        if not self.parser.should_keep_alive():  # it may say so behind its body: no more is read
+            self.cycle.keep_alive = False
+            if self.cycle.response_complete:
+                self.transport.close()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -308,7 +319,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Stop counting; refuse an address that cannot be read."""
-        self._head = 0
+        self._unended = 0
         self._wish = self.parser.should_upgrade()
         if self._wish:
             if self.parser.get_method() == b"CONNECT":

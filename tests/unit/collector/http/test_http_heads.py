@@ -234,6 +234,134 @@ def test_a_request_after_a_refused_one_is_not_taken_for_it(web, address, taken):
     assert [body for _, _, _, body, _ in taken] == [b"def"]
 
 
+OTHER = "ab" * 16  # another collection
+
+
+@pytest.mark.parametrize(
+    ("first", "between"),
+    [
+        ("x HTTP/1.1\r\nContent-Length:0\r\n\r\n", b""),
+        (
+            " HTTP/1.1\r\nContent-Length:60\r\n\r\n",
+            b" HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://evil.example\r\nX: ",
+        ),
+    ],
+    ids=["alone", "in a header"],
+)
+def test_a_head_that_ends_where_an_id_belongs_teaches_nothing(web, address, taken, first, between):
+    """What is refused, and the request after it, must not look like one request of both."""
+    assert len(first) == 32
+    line = f"POST /v1/collections/{OTHER}/reports?request={'11' * 16}&epoch=7 HTTP/1.1\r\n"
+    second = line.encode() + b"Host: 127.0.0.1\r\nContent-Length: 3\r\n\r\nabc"
+    start = f"POST {address}/reports?request=".encode()
+    both = start + first.encode() + between + second
+    looks_like_it = start + b"22" * 16 + between + second
+
+    async def talk():
+        talk = Talk(web)
+        before = await talk.say([looks_like_it])
+        assert len(taken) == 0
+        await talk.say([both])
+        assert [epoch for _, epoch, _, _, _ in taken] == [7]
+        return before, await talk.say([looks_like_it])
+
+    before, after = asyncio.run(talk())
+    assert before == after
+    assert len(taken) == 1
+
+
+def test_a_trailer_that_ends_a_connection(web, address, taken):
+    known = request_of(address, b"abc")
+    head = b"POST /nowhere HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    last = head + b"1\r\na\r\n0\r\nConnection: close\r\n\r\n"
+
+    async def talk(*, remember):
+        talk = Talk(web)
+        await talk.say([known])
+        taken.clear()
+        made = talk.connect(remember=remember)
+        made.data_received(last)
+        async with asyncio.timeout(5):
+            while not made.transport.closed:
+                await asyncio.sleep(0.001)
+        return made.transport.written
+
+    for remember in (True, False):
+        assert asyncio.run(talk(remember=remember)).startswith(b"HTTP/1.1 404")
+
+
+def test_empty_lines_between_known_requests(web, address, taken):
+    async def talk():
+        talk = Talk(web)
+        await talk.say([request_of(address, b"abc")])
+        made = talk.connect()
+        for _ in range(4):
+            made.data_received(b"\r\n")
+            made.data_received(request_of(address, b"abc"))
+            await rest()
+        return made._unended, made.transport.written.count(b"200 OK")
+
+    assert asyncio.run(talk()) == (0, 4)
+
+
+@pytest.mark.parametrize("remember", [True, False])
+def test_an_empty_line_does_not_keep_a_connection(web, address, taken, remember):
+    async def talk():
+        talk = Talk(web)
+        made = talk.connect(remember=remember)
+        made.timeout_keep_alive = 0.1
+        for _ in range(2):
+            made.data_received(request_of(address, b"abc"))
+            await rest()
+        made.data_received(b"\r\n")
+        await asyncio.sleep(0.3)
+        return made.transport.closed
+
+    assert asyncio.run(talk())
+
+
+def test_the_rest_of_a_refused_body_does_not_keep_a_connection(web, address, taken):
+    whole = request_of(address, b"x" * (protocol.SHORT_BYTES + 1), query="&epoch=x")
+
+    async def talk():
+        made = Talk(web).connect()
+        made.timeout_keep_alive = 0.1
+        made.data_received(whole[:-10])
+        await rest()
+        assert made.transport.written.startswith(b"HTTP/1.1 400")
+        assert not made.transport.closed
+        made.data_received(whole[-10:])
+        await asyncio.sleep(0.3)
+        return made.transport.closed
+
+    assert asyncio.run(talk())
+
+
+def test_what_cannot_be_looked_up_is_answered(web, address, taken, monkeypatch):
+    def fail(*_):
+        raise ZeroDivisionError
+
+    async def talk():
+        talk = Talk(web)
+        await talk.say([request_of(address, b"abc")])
+        monkeypatch.setattr(web.store, "opens", fail)
+        return await talk.say([request_of(address, b"abc")])
+
+    assert asyncio.run(talk())[0].startswith(b"HTTP/1.1 500")
+
+
+def test_heads_of_refused_requests_are_not_remembered(web, address, plan, recalled):
+    async def talk():
+        talk = Talk(web)
+        for _ in range(2):
+            await talk.say([request_of(f"/v1/collections/{OTHER}", b"abc")])
+            await talk.say([request_of(address, b"abc")])
+
+    asyncio.run(talk())
+    assert recalled == [False] * 4
+    assert not web.collector.ingest._heads._heads
+
+
 def test_a_request_in_pieces_is_not_taken_for_the_one_before(web, address, taken):
     """A body as long as what seemed to follow a head must not be learned as that head's."""
     before = request_of(address, b"abc", headers=b"Authorization: none\r\n")  # not remembered
