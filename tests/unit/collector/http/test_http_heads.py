@@ -141,6 +141,9 @@ HEADERS = st.sampled_from(
 PIECE = st.one_of(
     st.binary(max_size=4),
     st.sampled_from([b"\r\n", b"\r\n\r\n", b" ", b"&epoch=1", b"%20", b"#", b"?request=", b"\0"]),
+    # As long as an id, and the end of a head.
+    st.just(b"x HTTP/1.1\r\nContent-Length:0\r\n\r\n"),
+    st.just(b" HTTP/1.1\r\nContent-Length:10\r\n\r\n"),
 )
 
 
@@ -148,8 +151,8 @@ PIECE = st.one_of(
 @given(
     headers=HEADERS,
     query=st.sampled_from(["", "&epoch=0", "&epoch=5"]),
-    place=st.integers(0, 600),
-    gone=st.integers(0, 3),
+    place=st.one_of(st.integers(0, 600), st.just(protocol.ID_AT)),
+    gone=st.sampled_from([0, 1, 2, 3, 2 * protocol.NAME_BYTES]),
     more=PIECE,
     after=st.sampled_from([b"", b"\r\n", b"POST ", "again"]),
     cut=st.integers(0, 600),
