@@ -118,13 +118,15 @@ def _parcel(path: Path, server: str, epoch: int, batch: int | None) -> Parcel:
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
-        with path.open("rb") as stream:
-            yield stream
+        stream = path.open("rb")
     except FileNotFoundError:
         raise InvalidInput(f"there is no file {path}") from None
-    except Rejected as error:
-        error.add_place(path)
-        raise
+    with stream:
+        try:
+            yield stream
+        except Rejected as error:
+            error.add_place(path)
+            raise
 
 
 @contextmanager

@@ -166,9 +166,18 @@ def test_files_that_are_none_are_refused(tmp_path, collector):
     path.write_bytes(head + zlib.crc32(head).to_bytes(4, "little"))
     with pytest.raises(Rejected, match="BAD_HEADER"):
         push(path, URL, collector)
-    path.write_bytes(mixed[0][:-1] + b"\0")
+    path.write_bytes(mixed[0][:-1] + bytes([mixed[0][-1] ^ 1]))
     with pytest.raises(Rejected, match="BAD_CHECKSUM"):
         push(path, URL, collector)
+
+
+def test_a_file_that_is_missing_elsewhere_is_not_called_the_reports(file):
+    class NoCertificate:
+        def send(self, *_given, **_options):
+            raise FileNotFoundError("ca.pem")
+
+    with pytest.raises(FileNotFoundError, match=r"ca\.pem"):
+        push(file, URL, NoCertificate())
 
 
 def test_the_state_names_nothing_but_the_push(file, collector):
