@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from faintly.bench import samples
+from faintly.collector.serve import DRAIN_S
 from faintly.collector.store import Store
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
@@ -130,6 +131,31 @@ def test_a_signal_seals_everything_and_ends_with_zero(start, plan, bodies, sign)
     assert (status["reports"], status["pending"]) == (20, 0)
     assert again.ask("POST", f"{address}/estimates", {"keys": [1]})[1]["reports"] == 20
     assert again.stop(sign) == 0
+
+
+def test_a_question_that_nobody_waits_for_holds_up_no_end(start):
+    """It would take minutes: 200,000 reports are read one by one for each of 100,000 keys."""
+    plan = samples.retrieval_plan(200_000, 2**17, 8, "direct")
+    server, address = start(), f"/v1/collections/{plan.digest.hex()}"
+    assert server.ask("POST", "/v1/collections", {"plan": plan.document()})[0] == 201
+    layout = mechanism_of(plan).layout
+    for batch in samples.batches(plan, 200_000, 20_000):
+        path = f"{address}/reports?request={os.urandom(16).hex()}"
+        assert server.ask("POST", path, report_v1.encode_batch(batch, layout))[0] == 200
+    assert server.ask("POST", f"{address}/seal")[0] == 200
+    question = json.dumps({"keys": list(range(100_000))})
+    asker = server.connect()
+    asker.request("POST", f"{address}/estimates", question, {"content-type": "application/json"})
+    asker.sock.settimeout(2)
+    with pytest.raises(TimeoutError):
+        asker.sock.recv(1)
+    asker.close()
+    started = time.monotonic()
+    assert server.stop() == 0
+    assert time.monotonic() - started < DRAIN_S
+    answered = [line for line in server.log if line["event"] == "request"]
+    assert [line["status"] for line in answered if line["route"].endswith("/estimates")] == [499]
+    assert server.log[-1]["event"] == "stopping"
 
 
 def test_many_senders_at_once_are_all_counted(start, plan, bodies):

@@ -1,8 +1,8 @@
 """Answers over HTTP: estimates, top lists, history and the noise floor, as JSON or Arrow.
 
-Everything here computes and is called in threads. An answer has an ETag of the version of what
-was counted and of what was asked, so that a page that asks again learns cheaply that nothing
-changed.
+Everything here computes, is called in threads, and stops where nobody waits for it. An answer has
+an ETag of the version of what was counted and of what was asked, so that a page that asks again
+learns cheaply that nothing changed.
 """
 
 import hashlib
@@ -10,9 +10,8 @@ import io
 import json
 import math
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -35,11 +34,15 @@ from faintly.errors import InvalidInput, UnknownKey
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 MOST_LISTED = 2**24  # keys of a universe that a top list looks through; some half a gigabyte
-COMPUTING = 4  # answers made at a time: more would not be sooner, and each takes memory
 MOST_CELLS = 100_000  # keys times epochs of a history: as many rows as an answer has otherwise
 MOST_HISTORY_BYTES = 32 << 20  # those rows take some 20 MiB, unless their keys are long
 WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")  # of a media type, as HTTP writes it
 EpochChoice = int | Literal["all"] | None
+Check = Callable[[], None]
+
+
+def unwatched() -> None:
+    """Go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Asked:
     level: float
     accept: str = JSON
     known: str = ""  # the header If-None-Match
+    check: Check = unwatched  # called now and then; raises where nobody waits any more
 
     def media(self, offered: Sequence[str]) -> str:
         """Return the offered media type that the asker likes most, or names first."""
@@ -104,18 +108,11 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def compute_slots() -> threading.BoundedSemaphore:
-    """Return what lets so many answers at a time be made."""
-    return threading.BoundedSemaphore(COMPUTING)
-
-
 class Answers:
     """Answers questions from the store's readers."""
 
-    def __init__(self, store: Store, slots: threading.BoundedSemaphore | None = None) -> None:
-        """Answer from a store; `slots` are shared with whatever else computes."""
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._slots = compute_slots() if slots is None else slots
 
     def estimates(self, asked: Asked, keys: Sequence[Key]) -> Answered:
         """Return the estimates of keys."""
@@ -173,21 +170,21 @@ class Answers:
         if _known(asked, etag):
             return Answered(etag, JSON, None)
         body = bytearray(b'{"collection":"%s","epochs":[' % asked.digest.hex().encode())
-        with self._slots:
-            for number, epoch in enumerate(epochs):
-                body += b"," * (number > 0) + self._estimated(asked, epoch, keys)
-                if len(body) > MOST_HISTORY_BYTES:
-                    raise Problem(
-                        INVALID,
-                        "the answer would be too long, since every epoch repeats the keys",
-                        "Ask for fewer or shorter keys.",
-                    )
+        for number, epoch in enumerate(epochs):
+            asked.check()
+            body += b"," * (number > 0) + self._estimated(replace(asked, epoch=epoch), keys)
+            if len(body) > MOST_HISTORY_BYTES:
+                raise Problem(
+                    INVALID,
+                    "the answer would be too long, since every epoch repeats the keys",
+                    "Ask for fewer or shorter keys.",
+                )
         body += b"]}"
         return Answered(etag, JSON, bytes(body))
 
-    def _estimated(self, asked: Asked, epoch: int, keys: Sequence[Key]) -> bytes:
+    def _estimated(self, asked: Asked, keys: Sequence[Key]) -> bytes:
         """Return the row of an epoch; all else about it is let go, since epochs may be many."""
-        reader, about, _ = self._reader(Asked(asked.digest, epoch, asked.level), [])
+        reader, about, _ = self._reader(asked, [])
         return encode(estimate_document(_asking(reader, keys)) | about)
 
     def _pending(self, digest: bytes, epoch: int | Literal["all"]) -> int:
@@ -205,13 +202,12 @@ class Answers:
         reader, about, etag = self._reader(asked, [media, *parameters])
         if _known(asked, etag):
             return Answered(etag, media, None)
-        with self._slots:
-            try:
-                document, found = compute(reader)
-            except InvalidInput as error:
-                raise refused(error) from None
-            document |= about
-            body = encode(document) if media == JSON else _arrow(document, found)
+        try:
+            document, found = compute(reader)
+        except InvalidInput as error:
+            raise refused(error) from None
+        document |= about
+        body = encode(document) if media == JSON else _arrow(document, found)
         return Answered(etag, media, body)
 
     def _reader(
@@ -230,7 +226,8 @@ class Answers:
             "version": version,
             "pending": pending,
         }
-        return reader, about, _tag(version, pending, epoch, asked.level, *parameters)
+        etag = _tag(version, pending, epoch, asked.level, *parameters)
+        return reader.watched(asked.check), about, etag
 
     def _chosen(self, asked: Asked) -> int | Literal["all"]:
         return self._store.latest(asked.digest) if asked.epoch is None else asked.epoch

@@ -1,6 +1,7 @@
 """The collector put together: the hot path beside FastAPI, with one shape for every error.
 
-Endpoints are plain functions, which FastAPI runs in threads: the event loop is left to reports.
+Endpoints are plain functions, which FastAPI runs in threads, or wait for a turn and run in one:
+the event loop is left to reports.
 They answer with bytes that are ready, so response models are documentation, which the tests hold
 the answers to.
 """
@@ -54,11 +55,16 @@ class Collector:
 
     front: Front
     control: FastAPI
-    ingest: Ingest
+    service: Service
+
+    @property
+    def ingest(self) -> Ingest:
+        """Return what takes reports."""
+        return self.service.ingest
 
     def stop(self) -> None:
-        """Take no more reports."""
-        self.ingest.stopping = True
+        """Take no more reports and questions."""
+        self.service.ingest.stopping = self.service.turns.stopping = True
 
 
 def build(store: Store, settings: Settings) -> Collector:
@@ -68,7 +74,8 @@ def build(store: Store, settings: Settings) -> Collector:
     local = not settings.exposed and not settings.allow_anyone
     ingest = Ingest(store, access, pages, traffic, body_bytes=settings.body_bytes, local=local)
     metrics = Metrics(traffic, lambda: store_metrics(store, ingest))
-    control = control_plane(Service(store, access, ingest, metrics, settings.table_bytes))
+    service = Service(store, access, ingest, metrics, settings.table_bytes)
+    control = control_plane(service)
     front = Front(
         ingest,
         control,
@@ -78,7 +85,7 @@ def build(store: Store, settings: Settings) -> Collector:
         body_bytes=settings.body_bytes,
         local=local,
     )
-    return Collector(front, control, ingest)
+    return Collector(front, control, service)
 
 
 def control_plane(service: Service) -> FastAPI:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Annotated
 
-from fastapi import APIRouter, Header, Response
+from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import StreamingResponse
 
 from faintly.collector import models
+from faintly.collector.answers import Check
 from faintly.collector.problems import BUSY, CANNOT_STORE, Problem
 from faintly.collector.routes import (
     OCTETS,
@@ -95,13 +96,14 @@ def file_routes(service: Service) -> APIRouter:
         response_model=None,
         response_class=Response,
     )
-    def fetch_sketch(digest: Digest, epoch: EpochQuery = None) -> Response:
+    async def fetch_sketch(digest: Digest, request: Request, epoch: EpochQuery = None) -> Response:
         name = bytes.fromhex(digest)
-        chosen = epoch_of(epoch)
-        if chosen is None:
-            chosen = store.latest(name)
-        with service.slots:
-            file = spool.put(store.sketch(name, None if chosen == "all" else chosen))
+
+        def write(_: Check) -> IO[bytes]:
+            chosen = store.latest(name) if epoch is None else epoch_of(epoch)
+            return spool.put(store.sketch(name, None if chosen == "all" else chosen))
+
+        file = await service.turns.take(request, write)
         headers = {"content-length": str(file.seek(0, 2))}
         return StreamingResponse(_pieces(file), media_type=OCTETS, headers=headers)
 

@@ -4,6 +4,7 @@ Reports go to the hot path as bare ASGI; everything else goes to FastAPI, with a
 a log line, metrics, and headers that keep browsers from guessing.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, NamedTuple, Protocol
@@ -21,6 +22,7 @@ from faintly.collector.problems import (
     TOO_LARGE,
     Kind,
     Problem,
+    stopping,
 )
 
 Scope = MutableMapping[str, Any]
@@ -181,6 +183,10 @@ class Front:
                 await self._control(asked, exchange.receive, exchange.send)
         except Problem as problem:
             await reply(exchange.send, *refusal(problem, close=True))
+        except asyncio.CancelledError:
+            # The process ends, and has waited long enough for this answer.
+            if not exchange.status:
+                await reply(exchange.send, *refusal(stopping(), close=True))
         except Exception as error:
             self._log.error("unexpected", **logs.place_of(error))
             if not exchange.status:

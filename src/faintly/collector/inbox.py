@@ -107,7 +107,7 @@ class Inbox:
             while True:
                 late.append(self._waiting.get_nowait())
         taken = [each for each in late if each is not None]
-        problem = Problem(problems.STOPPING, "the collector is stopping")
+        problem = problems.stopping()
         self._answer(taken, [problem] * len(taken))
 
     def _run(self) -> None:

@@ -37,9 +37,9 @@ from faintly.collector.problems import (
     BUSY,
     CANNOT_STORE,
     NO_REQUEST_ID,
-    STOPPING,
     TOO_LARGE,
     Problem,
+    stopping,
 )
 from faintly.collector.store import Store
 from faintly.collector.tokens import TOKEN_BYTES
@@ -246,6 +246,8 @@ class Ingest:
                 self._held -= size
         except Gone:
             raise
+        except asyncio.CancelledError:  # the process ends, and has waited long enough
+            outcome = stopping()
         except Exception as error:
             outcome = self._problem(error)
         return *self._replied(outcome, origin), size
@@ -271,7 +273,7 @@ class Ingest:
     def _admit(self, found: dict[bytes, bytes], origin: bytes | None) -> frozenset[str]:
         """Refuse who may not send; return the roles that had a credential at that moment."""
         if self.stopping:
-            raise Problem(STOPPING, "the collector is stopping")
+            raise stopping()
         roles = self._access.roles
         local = self._local and not roles
         if local or origin is not None:

@@ -72,7 +72,7 @@ class Keeper:
 
     def committed(self, epochs: Set[Epoch]) -> None:
         """Hear that epochs have more reports, and begin at once if one has enough."""
-        if any(self._is_full(epoch) for epoch in epochs):
+        if self._is_crowded() or any(self._is_full(epoch) for epoch in epochs):
             self._wake.set()
 
     def attempt(self, work: Callable[..., object], *arguments: Any, **named: Any) -> bool:
@@ -98,10 +98,9 @@ class Keeper:
     def _work(self) -> bool:
         """Do what is due, and return whether all of it went well."""
         well = self.attempt(self._access.reload)
-        for epoch in list(self._registry.by_id.values()):
-            if self._is_due(epoch):
-                well &= self.attempt(self._sealer.seal, epoch)
-                well &= self.attempt(self._access.reload)  # a seal takes a while
+        for epoch in self._due():
+            well &= self.attempt(self._sealer.seal, epoch)
+            well &= self.attempt(self._access.reload)  # a seal takes a while
         for epoch in self.ended(time.monotonic()):
             well &= self.attempt(self._close, epoch)
             self._unmerged.append(epoch)
@@ -121,6 +120,18 @@ class Keeper:
     def _is_full(self, epoch: Epoch) -> bool:
         limits = self._limits
         return epoch.pending >= limits.seal_reports or epoch.pending_bytes >= limits.seal_bytes
+
+    def _is_crowded(self) -> bool:
+        """Return whether many epochs together fill the inbox, though none has enough by itself."""
+        registry = self._registry
+        return registry.pending > 0 and registry.pending_bytes >= self._limits.inbox_bytes / 2
+
+    def _due(self) -> list[Epoch]:
+        epochs = list(self._registry.by_id.values())
+        due = [epoch for epoch in epochs if self._is_due(epoch)]
+        if epochs and not due and self._is_crowded():
+            due.append(max(epochs, key=lambda epoch: epoch.pending_bytes))
+        return due
 
     def _is_due(self, epoch: Epoch) -> bool:
         old = epoch.pending and time.monotonic() - epoch.since >= self._limits.seal_s

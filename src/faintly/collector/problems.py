@@ -84,5 +84,11 @@ CANNOT_STORE = Kind("CANNOT_STORE", 503, "Nothing was stored; send the same requ
 DAMAGED = Kind(
     "DAMAGED", 503, "Stop the collector and run faintly fsck on its folder; its log has the file."
 )
+ABANDONED = Kind("ABANDONED", 499, "Ask again, and wait for the answer.")  # only logs see it
 STOPPING = Kind("STOPPING", 503, "Send the same request again later.")
 INTERNAL = Kind("INTERNAL", 500, "This is a fault of the collector; its log has the details.")
+
+
+def stopping() -> Problem:
+    """Return the refusal of what comes, or is not done, when the process ends."""
+    return Problem(STOPPING, "the collector is stopping")

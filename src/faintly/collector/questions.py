@@ -1,11 +1,13 @@
 """Routes that answer questions about what was counted."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from faintly.collector import models
-from faintly.collector.answers import ARROW, JSON, Answers, Asked
+from faintly.collector.answers import ARROW, JSON, Answered, Answers, Asked, Check
 from faintly.collector.routes import (
     TEMPLATE,
     Digest,
@@ -16,6 +18,7 @@ from faintly.collector.routes import (
     need,
     refusals,
 )
+from faintly.collector.turns import Turns
 
 SAME = {304: {"description": "Nothing changed since the answer with this ETag."}}
 TABLE = {ARROW: {"schema": {"type": "string", "format": "binary"}}}
@@ -26,14 +29,28 @@ class Form:
 
     def __init__(
         self,
+        request: Request,
         accept: Annotated[str | None, Header(include_in_schema=False)] = None,
         if_none_match: Annotated[str | None, Header()] = None,
     ) -> None:
-        self.accept, self.known = accept or JSON, if_none_match or ""
+        self._request = request
+        self._accept, self._known = accept or JSON, if_none_match or ""
 
-    def asked(self, digest: str, epoch: models.EpochChoice, level: float) -> Asked:
-        """Return the whole question."""
-        return Asked(bytes.fromhex(digest), epoch, level, self.accept, self.known)
+    async def reply(
+        self,
+        turns: Turns,
+        digest: str,
+        epoch: models.EpochChoice,
+        level: float,
+        answer: Callable[[Asked], Answered],
+    ) -> Response:
+        """Return what `answer` makes of the whole question, in a thread, when it has its turn."""
+
+        def work(check: Check) -> Answered:
+            name = bytes.fromhex(digest)
+            return answer(Asked(name, epoch, level, self._accept, self._known, check))
+
+        return answer_reply(await turns.take(self._request, work))
 
 
 Wanted = Annotated[Form, Depends()]
@@ -42,9 +59,9 @@ Wanted = Annotated[Form, Depends()]
 def question_routes(service: Service) -> APIRouter:
     """Return the routes."""
     router = APIRouter(tags=["answers"], dependencies=[need(service, "read")])
-    answers = Answers(service.store, service.slots)
-    tabular = refusals(404, 406, 409, 503) | SAME | {200: {"content": TABLE}}
-    plain = refusals(404, 406, 409, 503) | SAME
+    answers, turns = Answers(service.store), service.turns
+    tabular = refusals(404, 406, 409, 429, 503) | SAME | {200: {"content": TABLE}}
+    plain = refusals(404, 406, 409, 429, 503) | SAME
 
     @router.post(
         TEMPLATE + "/estimates",
@@ -52,9 +69,9 @@ def question_routes(service: Service) -> APIRouter:
         responses=tabular,
         summary="Estimate keys, with their error",
     )
-    def estimates(digest: Digest, asked: models.KeysAsked, form: Wanted) -> Response:
-        question = form.asked(digest, asked.epoch, asked.level)
-        return answer_reply(answers.estimates(question, asked.keys))
+    async def estimates(digest: Digest, asked: models.KeysAsked, form: Wanted) -> Response:
+        answer = partial(answers.estimates, keys=asked.keys)
+        return await form.reply(turns, digest, asked.epoch, asked.level, answer)
 
     @router.get(
         TEMPLATE + "/top",
@@ -62,7 +79,7 @@ def question_routes(service: Service) -> APIRouter:
         responses=tabular,
         summary="The largest means among all keys of the universe",
     )
-    def top(
+    async def top(
         digest: Digest,
         form: Wanted,
         *,
@@ -72,8 +89,10 @@ def question_routes(service: Service) -> APIRouter:
         false_rate: models.FalseRate = 0.05,
         level: models.Level = 0.95,
     ) -> Response:
-        question = form.asked(digest, epoch_of(epoch), level)
-        return answer_reply(answers.top(question, count, None, control, false_rate))
+        answer = partial(
+            answers.top, count=count, candidates=None, control=control, false_rate=false_rate
+        )
+        return await form.reply(turns, digest, epoch_of(epoch), level, answer)
 
     @router.post(
         TEMPLATE + "/top",
@@ -81,10 +100,15 @@ def question_routes(service: Service) -> APIRouter:
         responses=tabular,
         summary="The largest means among candidates",
     )
-    def top_of(digest: Digest, asked: models.TopAsked, form: Wanted) -> Response:
-        question = form.asked(digest, asked.epoch, asked.level)
-        made = answers.top(question, asked.count, asked.candidates, asked.control, asked.false_rate)
-        return answer_reply(made)
+    async def top_of(digest: Digest, asked: models.TopAsked, form: Wanted) -> Response:
+        answer = partial(
+            answers.top,
+            count=asked.count,
+            candidates=asked.candidates,
+            control=asked.control,
+            false_rate=asked.false_rate,
+        )
+        return await form.reply(turns, digest, asked.epoch, asked.level, answer)
 
     @router.post(
         TEMPLATE + "/history",
@@ -92,8 +116,9 @@ def question_routes(service: Service) -> APIRouter:
         responses=plain,
         summary="Estimate keys epoch by epoch",
     )
-    def history(digest: Digest, asked: models.HistoryAsked, form: Wanted) -> Response:
-        return answer_reply(answers.history(form.asked(digest, None, asked.level), asked.keys))
+    async def history(digest: Digest, asked: models.HistoryAsked, form: Wanted) -> Response:
+        answer = partial(answers.history, keys=asked.keys)
+        return await form.reply(turns, digest, None, asked.level, answer)
 
     @router.get(
         TEMPLATE + "/noise-floor",
@@ -101,14 +126,14 @@ def question_routes(service: Service) -> APIRouter:
         responses=plain,
         summary="What a key that nobody holds may show",
     )
-    def noise_floor(
+    async def noise_floor(
         digest: Digest,
         form: Wanted,
         epoch: EpochQuery = None,
         level: models.Level = 0.95,
         keys: Annotated[int, Query(ge=1, le=2**31, description="Keys looked at together.")] = 1,
     ) -> Response:
-        question = form.asked(digest, epoch_of(epoch), level)
-        return answer_reply(answers.noise_floor(question, keys))
+        answer = partial(answers.noise_floor, keys=keys)
+        return await form.reply(turns, digest, epoch_of(epoch), level, answer)
 
     return router

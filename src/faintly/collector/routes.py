@@ -1,6 +1,5 @@
 """What the files of routes share: who may call, what may be refused, how answers leave."""
 
-import threading
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -8,11 +7,12 @@ from fastapi import Depends, Path, Query, Request, Response, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from faintly.collector.access import Access
-from faintly.collector.answers import JSON, Answered, compute_slots, encode
+from faintly.collector.answers import JSON, Answered, encode
 from faintly.collector.ingest import Ingest
 from faintly.collector.metrics import Metrics
 from faintly.collector.models import Refusal
 from faintly.collector.store import Store
+from faintly.collector.turns import Turns
 
 ALWAYS = (400, 401, 403, 413, 422, 500)  # what every route may answer besides its own
 WORDS = {
@@ -25,7 +25,7 @@ WORDS = {
     410: "The collection or epoch takes no more reports.",
     413: "The body is too large.",
     422: "A value breaks a rule that the message names.",
-    429: "The inbox is full; try again after Retry-After.",
+    429: "The inbox is full, or too much is asked at a time; try again after Retry-After.",
     500: "A fault of the collector.",
     503: "The disk is full or failed, or what it holds is damaged.",
 }
@@ -56,7 +56,7 @@ class Service:
     ingest: Ingest
     metrics: Metrics
     table_bytes: int  # of the largest plan that a new collection may have
-    slots: threading.BoundedSemaphore = field(default_factory=compute_slots)
+    turns: Turns = field(default_factory=Turns)
 
 
 def need(service: Service, role: str) -> Any:

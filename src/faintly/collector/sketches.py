@@ -42,7 +42,7 @@ class Sketches:
 
     def __init__(self, folder: Path, database: Database, most: int) -> None:
         self._folder, self._database, self._most = folder, database, most
-        self._lock = threading.Lock()
+        self._lock, self._merging = threading.Lock(), threading.Lock()
         # A folder that was restored may count other reports under the same numbers.
         self._opened = secrets.token_hex(8)
         self._loaded: OrderedDict[int, Loaded] = OrderedDict()
@@ -167,14 +167,15 @@ class Sketches:
             raise Problem(problems.NO_REPORTS, "no reports were sealed yet")
         collection = epochs[0].collection
         version = self.version(epochs)  # taken first: at worst the reader knows more than it says
-        with self._lock:
-            kept = self._merged.get(collection.digest)
-        if kept is None or kept[0] != version:
-            kept = version, Reader(self.sketch(epochs), level, mechanism=collection.mechanism)
+        with self._merging:  # who asks the same meanwhile finds it made
             with self._lock:
-                self._merged[collection.digest] = kept
-                while len(self._merged) > self._most:
-                    self._merged.popitem(last=False)
+                kept = self._merged.get(collection.digest)
+            if kept is None or kept[0] != version:
+                kept = version, Reader(self.sketch(epochs), level, mechanism=collection.mechanism)
+                with self._lock:
+                    self._merged[collection.digest] = kept
+                    while len(self._merged) > self._most:
+                        self._merged.popitem(last=False)
         return kept[1].at(level), version
 
     def version(self, epochs: list[Epoch]) -> str:

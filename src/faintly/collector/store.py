@@ -212,7 +212,7 @@ class Store:
 
     def _check_room(self, body: bytes) -> None:
         if self._stopping:
-            raise Problem(problems.STOPPING, "the collector is stopping")
+            raise problems.stopping()
         if len(body) > self.limits.body_bytes:
             raise Problem(problems.TOO_LARGE, f"a body has at most {self.limits.body_bytes} bytes")
         if self._inbox.waiting >= self.limits.waiting:

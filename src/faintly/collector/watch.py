@@ -11,7 +11,7 @@ from prometheus_client.core import Metric
 from faintly.collector import models
 from faintly.collector.ingest import Ingest
 from faintly.collector.metrics import families, histogram
-from faintly.collector.problems import CANNOT_STORE, STOPPING, Problem
+from faintly.collector.problems import CANNOT_STORE, Problem, stopping
 from faintly.collector.routes import Service, json_reply, need, refusals
 from faintly.collector.store import Store
 
@@ -71,7 +71,7 @@ def check_ready(store: Store, ingest: Ingest) -> None:
     that the disk is well again. So a while after the last failure a probe decides.
     """
     if ingest.stopping:
-        raise Problem(STOPPING, "the collector is stopping")
+        raise stopping()
     limits = store.limits
     if store.inbox_bytes >= limits.inbox_bytes or store.waiting >= limits.waiting:
         raise Problem(CANNOT_STORE, "the inbox is full, and senders are asked to wait")

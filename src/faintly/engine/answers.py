@@ -4,7 +4,7 @@ A transform is made once per reader, after which every key costs a look-up in ea
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
@@ -30,7 +30,8 @@ DISAGREEMENT = 1e-4  # how often honest maps of one key are called contradictory
 CONTROLS = ("family", "fdr")
 NULL = np.zeros(1)  # the mean of a key that nobody holds
 KEYS = 2**16  # asked at a time
-REPORTS = 2**20  # read at a time in direct mode
+REPORTS = 2**20  # read at a time in direct mode,
+READINGS = 2**26  # and so many reports times keys, which take about a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class Reader:
         self.sketch, self.level = sketch, level
         self.mechanism = mechanism or mechanism_of(sketch.plan)
         self._given = transformed
+        self._check: Callable[[], None] | None = None
 
     def at(self, level: float) -> "Reader":
         """Return a reader of the same sketch at another level, with the same transform."""
@@ -101,6 +103,17 @@ class Reader:
             return self
         shared = self._transformed if self.sketch.plan.decode == "table" else None
         return Reader(self.sketch, level, transformed=shared, mechanism=self.mechanism)
+
+    def watched(self, check: Callable[[], None]) -> "Reader":
+        """Return a reader that calls `check` about once a second, which may raise to stop it.
+
+        Only reading reports one by one can take long; look-ups in tables are not watched.
+        """
+        if self.sketch.plan.decode == "table":
+            return self
+        made = Reader(self.sketch, self.level, mechanism=self.mechanism)
+        made._check = check
+        return made
 
     @cached_property
     def _transformed(self) -> TableArray:
@@ -138,7 +151,12 @@ class Reader:
             chosen = self.mechanism.map_of(batch) if rows > 1 else None
             for row in range(rows):
                 mine = batch if chosen is None else batch.take(chosen == row)
-                values[row] += self.mechanism.read(mine, ids)
+                size = max(1, READINGS // max(1, len(mine)))
+                for start in range(0, len(ids), size):
+                    if self._check is not None:
+                        self._check()
+                    piece = slice(start, start + size)
+                    values[row, piece] += self.mechanism.read(mine, ids[piece])
         return values
 
     def estimate(self, keys: Sequence[Key] | np.ndarray) -> Estimates:

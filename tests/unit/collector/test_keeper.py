@@ -6,7 +6,9 @@ import pytest
 
 from faintly.collector import keeper, seal, segments
 from faintly.collector.problems import CANNOT_STORE, Problem
+from faintly.collector.store import Limits
 from faintly.engine import aggregate
+from faintly.mechanisms import mechanism_of
 
 PERIOD = 1800.0
 
@@ -126,6 +128,27 @@ def test_an_epoch_that_was_opened_meanwhile_stays_open(store, plan, bodies, fres
     store._close_past(epoch)
     store.submit(plan.digest, 1000, fresh(), bodies[1])
     assert store.status(plan.digest).pending == 20
+
+
+def test_an_inbox_that_many_epochs_fill_is_sealed_at_once(
+    open_store, plan, batches_of, body_of, fresh
+):
+    """None of them has enough, and none is old enough, but senders would have to wait."""
+    size = 50
+    record = mechanism_of(plan).layout.record_bytes
+    store = open_store(limits=Limits(seal_s=1e9, inbox_bytes=8 * size * record))
+    store.create(plan, epochs=[0, 1, 2])
+    sent = batches_of(plan, 4 * size, size)
+    for epoch, batch in zip((0, 1, 2), sent, strict=False):
+        store.submit(plan.digest, epoch, fresh(), body_of(plan, batch))
+    time.sleep(2 * keeper.TICK_S)
+    assert store.inbox_reports == 3 * size  # less than half of it
+    store.submit(plan.digest, 1, fresh(), body_of(plan, sent[3]))
+    wait_for(lambda: store.inbox_reports < 4 * size)
+    sealed = {each.epoch: each.sealed for each in store.status(plan.digest).epochs}
+    assert sealed == {0: 0, 1: 2 * size, 2: 0}  # the one that had most
+    time.sleep(2 * keeper.TICK_S)
+    assert store.inbox_reports == 2 * size
 
 
 def test_the_keeper_merges_one_file_at_a_time(store, plan, batches_of, body_of, fresh, monkeypatch):

@@ -16,6 +16,7 @@ from faintly.collector.credentials import Credentials
 from faintly.collector.database import Database
 from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.collector.store import Limits, Store
+from faintly.core import Sketch
 from faintly.engine import aggregate
 from faintly.errors import FolderDamaged
 from faintly.wire import report_v1
@@ -185,6 +186,36 @@ def test_an_epoch_deleted_while_it_is_sealed_is_not_named(
     assert refused(store.seal) == "CONFLICT"
     store.close()
     assert open_store().collections() == []
+
+
+def test_epochs_are_merged_once_for_all_who_ask(store, plan, bodies, fresh, monkeypatch):
+    store.create(plan, epochs=[0, 1])
+    for epoch in (0, 1):
+        store.submit(plan.digest, epoch, fresh(), bodies[epoch])
+    store.seal()
+    merge, seen = Sketch.merge, []
+
+    def slow(one, other):
+        seen.append(other.count)
+        time.sleep(0.05)
+        return merge(one, other)
+
+    monkeypatch.setattr(Sketch, "merge", slow)
+    read = []
+    asking = [
+        threading.Thread(target=lambda: read.append(store.reader(plan.digest, None, 0.95)))
+        for _ in range(6)
+    ]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert len(seen) == 1
+    assert len({id(reader.sketch) for reader, _ in read}) == 1
+    store.submit(plan.digest, 0, fresh(), bodies[2])
+    store.seal()
+    store.reader(plan.digest, None, 0.95)
+    assert len(seen) == 2
 
 
 def test_a_question_that_waited_for_a_deleted_epoch(store, plan, bodies, fresh):

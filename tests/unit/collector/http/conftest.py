@@ -31,6 +31,10 @@ class Web:
     def __call__(self, method: str, path: str, **options: Any) -> httpx.Response:
         return asyncio.run(self._ask(method, path, options))
 
+    async def at_once(self, *asked: tuple[str, str, dict[str, Any]]) -> list[httpx.Response]:
+        """Send requests at the same time, and return their answers in order."""
+        return await asyncio.gather(*(self._ask(*each) for each in asked))
+
     async def _ask(self, method: str, path: str, options: dict[str, Any]) -> httpx.Response:
         if isinstance(options.get("content"), Iterator):
             options["content"] = _later(options["content"])

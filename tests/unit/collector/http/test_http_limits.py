@@ -148,23 +148,6 @@ def test_a_history_has_a_bound(web, address, plan, body_of, refused, monkeypatch
     assert "too long" in told["message"]
 
 
-def test_a_history_waits_its_turn(web, address, plan, body_of):
-    web.send(plan, body_of(plan, 50))
-    web.store.seal()
-    slots = answers.compute_slots()
-    made = answers.Answers(web.store, slots)
-    for _ in range(answers.COMPUTING):
-        assert slots.acquire(blocking=False)
-    asked = answers.Asked(plan.digest, None, 0.95)
-    thread = threading.Thread(target=made.history, args=(asked, [1]))
-    thread.start()
-    thread.join(0.2)
-    assert thread.is_alive()
-    slots.release()
-    thread.join(20)
-    assert not thread.is_alive()
-
-
 def test_a_sketch_leaves_in_pieces_and_by_the_disk(web, address, plan, body_of, monkeypatch):
     web.send(plan, body_of(plan, 50))
     web.store.seal()
@@ -185,30 +168,6 @@ def test_a_sketch_leaves_in_pieces_and_by_the_disk(web, address, plan, body_of, 
     assert b"".join(pieces) == whole.content
     assert max(map(len, pieces)) == 100
     assert list((web.store.folder / "spool").iterdir()) == []
-
-
-def test_few_sketches_are_written_at_a_time(web, address, plan, body_of, monkeypatch):
-    web.send(plan, body_of(plan, 50))
-    web.store.seal()
-    at_once, seen, lock = 0, [], threading.Lock()
-
-    def slow(sketch, file):
-        nonlocal at_once
-        with lock:
-            at_once += 1
-            seen.append(at_once)
-        time.sleep(0.02)
-        with lock:
-            at_once -= 1
-
-    monkeypatch.setattr(files, "write_sketch", slow)
-    asks = [threading.Thread(target=web, args=("GET", f"{address}/sketch")) for _ in range(12)]
-    for thread in asks:
-        thread.start()
-    for thread in asks:
-        thread.join()
-    assert len(seen) == 12
-    assert max(seen) <= answers.COMPUTING
 
 
 def test_few_sketches_are_on_their_way_at_a_time(web, address, plan, body_of, refused):
@@ -421,32 +380,6 @@ def test_a_long_answer_goes_out_in_pieces():
         asyncio.run(answer())
         assert b"".join(message["body"] for message in sent[1:]) == body
         assert [message["more_body"] for message in sent[1:]] == [True] * (pieces - 1) + [False]
-
-
-def test_few_answers_are_made_at_a_time(web, address, plan, body_of, monkeypatch):
-    web.send(plan, body_of(plan, 50))
-    web.store.seal()
-    at_once, most, lock = 0, 0, threading.Lock()
-
-    def slow(found):
-        nonlocal at_once, most
-        with lock:
-            at_once += 1
-            most = max(most, at_once)
-        time.sleep(0.02)
-        with lock:
-            at_once -= 1
-        return {"estimates": []}
-
-    monkeypatch.setattr(answers, "estimate_document", slow)
-    asked = answers.Asked(plan.digest, 0, 0.95)
-    made = answers.Answers(web.store)
-    threads = [threading.Thread(target=made.estimates, args=(asked, [1])) for _ in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert most == answers.COMPUTING
 
 
 def test_the_log_is_measured(web, address, plan, body_of):
