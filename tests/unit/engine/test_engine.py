@@ -10,7 +10,7 @@ import pytest
 
 from faintly.client import randomize_all
 from faintly.core import Plan, ReportBatch, SparseVector, VectorBatch
-from faintly.engine import Aggregator, Reader, aggregate
+from faintly.engine import Aggregator, Reader, aggregate, answers
 from faintly.engine.answers import _least, chi_square_quantile
 from faintly.errors import InvalidInput, Reject, ReportRejected, UnknownKey
 from faintly.mechanisms import mechanism_of
@@ -52,6 +52,18 @@ def test_any_split_equals_all_at_once(name, cuts):
     pairs = list(zip(batch.hash_seeds.tolist(), batch.fields.tolist(), strict=True))
     wanted = [plain.total(document, pairs, item) for item in ids.tolist()]
     assert Reader(whole).totals(ids).tolist() == wanted
+
+
+@EVERY
+@pytest.mark.parametrize("readings", [1, 30])
+def test_keys_that_are_read_some_at_a_time_give_the_same_integers(name, readings, monkeypatch):
+    plan, batch = plan_named(name), reports_of(name, 12)
+    sketch, ids, calls = aggregate(plan, [batch]), some_ids(plan), []
+    wanted = Reader(sketch).totals(ids).tolist()
+    monkeypatch.setattr(answers, "READINGS", readings)
+    assert Reader(sketch).totals(ids).tolist() == wanted
+    assert Reader(sketch).watched(lambda: calls.append(1)).totals(ids).tolist() == wanted
+    assert (len(calls) > 1) == (plan.decode == "direct")
 
 
 @EVERY

@@ -41,11 +41,12 @@ class Gate:
 
     def __init__(self, work):
         self._work, self._open, self._lock = work, threading.Event(), threading.Lock()
-        self.inside, self.most = 0, 0
+        self.inside, self.most, self.passed = 0, 0, 0
 
     def __call__(self, *given, **named):
         with self._lock:
             self.inside += 1
+            self.passed += 1
             self.most = max(self.most, self.inside)
         assert self._open.wait(60)
         with self._lock:
@@ -240,6 +241,7 @@ def test_nothing_is_begun_for_who_went_while_waiting(web, slow, gate):
 
     assert asyncio.run(ask()) == (499, "ABANDONED")
     assert set(seen) == {1}
+    assert gate.passed == turns.COMPUTING
 
 
 def test_who_waits_when_time_is_over_is_told_so(web, slow, caplog):
