@@ -46,6 +46,17 @@ def test_other_settings_for_a_plan_are_a_conflict(web, plan, refused):
     refused(web("POST", "/v1/collections", json=other), 409, "CONFLICT")
 
 
+def test_epochs_of_the_clock_leave_epoch_0_shut(web, plan, body_of, refused):
+    """A sender that names no epoch would else be counted into epoch 0 for good."""
+    wanted = {"plan": plan.document(), "period_s": 3600.0}
+    made = web("POST", "/v1/collections", json=wanted)
+    assert (made.status_code, made.json()["epochs"]) == (201, [])
+    refused(web.send(plan, body_of(plan, 1)), 404, "UNKNOWN_EPOCH")
+    again = web("POST", "/v1/collections", json=wanted | {"epochs": None})
+    assert again.status_code == 200
+    refused(web("POST", "/v1/collections", json=wanted | {"epochs": [0]}), 409, "CONFLICT")
+
+
 def test_the_plan_comes_back_to_the_byte(web, plan):
     address = web.create(plan)
     answer = web("GET", f"{address}/plan")
