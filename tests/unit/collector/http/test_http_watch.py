@@ -174,6 +174,20 @@ def test_flags_win_over_variables_over_the_file(tmp_path: Path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ("https://App.Example:443", "https://app.example"),
+        ("HTTP://a.b:80", "http://a.b"),
+        ("http://a.b:443", "http://a.b:443"),
+        ("https://a.b:1443", "https://a.b:1443"),
+        ("https://[2001:DB8::1]:443", "https://[2001:db8::1]"),
+    ],
+)
+def test_origins_are_taken_as_browsers_send_them(tmp_path: Path, written: str, sent: str):
+    assert read_settings(None, data=tmp_path, cors=(written,)).cors == (sent,)
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("port = 70000", "port"),
@@ -181,6 +195,9 @@ def test_flags_win_over_variables_over_the_file(tmp_path: Path, monkeypatch):
         ("port =", "TOML"),
         ('cors = ["*"]', "origin"),
         ('cors = ["https://a.b/"]', "origin"),
+        ('cors = ["https://a.b:"]', "origin"),
+        ('cors = ["https://me@a.b"]', "origin"),
+        ('cors = ["https://b\\u00fccher.example"]', "origin"),
         ('tls_cert = "x"', "tls"),
         ('log_level = "loud"', "log_level"),
     ],
