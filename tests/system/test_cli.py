@@ -300,3 +300,12 @@ def test_demo_finds_the_top_of_the_list(faintly, tmp_path):
     assert 0.94 < answer["coverage95"] < 0.96
     for name in ("plan.json", "reports.fnt", "sketch.fns", "top.png"):
         assert (tmp_path / "out" / name).stat().st_size > 0
+
+
+def test_the_module_is_the_command(faintly):
+    command = [sys.executable, "-m", "faintly"]
+    done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == faintly("--version").out
+    failed = subprocess.run([*command, "query", "none.fns", "a"], capture_output=True, check=False)
+    assert failed.returncode == 1
+    assert b"Traceback" not in failed.stderr

@@ -245,6 +245,9 @@ def test_a_collection_from_the_command_line(server, tmp_path):
     assert "teas" in collection("show", digest)
     assert document("delete", digest, "--yes") == {"deleted": digest}
     assert "UNKNOWN_COLLECTION" in collection("show", digest, status=1)
+    assert document("create", file, "--period-s", 3600)["epochs"] == []
+    wanted = {"plan": json.loads(file.read_text()), "period_s": 3600}
+    assert call("POST", f"{server}/v1/collections", wanted)["epochs"] == []
     assert "32 hexadecimal digits" in collection("show", "../x", status=1)
 
 

@@ -55,7 +55,7 @@ def create(
         "name": name,
         "retention": retention,
         "tokens": tokens,
-        "epochs": epoch or ([0] if period_s is None else []),
+        "epochs": epoch or None,  # the server knows which, so that HTTP and this agree
         "period_s": period_s,
     }
     with connect(server, credential_file, ca_file, 0) as connection:

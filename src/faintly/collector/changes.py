@@ -92,7 +92,7 @@ def _add_reports(router: APIRouter, service: Service) -> None:
 
     @router.post(
         TEMPLATE + "/reports",
-        dependencies=[need(service, "submit")],
+        dependencies=[need(service, "submit", strict=False)],
         response_model=models.Counted,
         responses=refusals(404, 409, 410, 429, 503),
         summary="Send reports",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from starlette.exceptions import HTTPException
 
 from faintly.collector import logs
-from faintly.collector.access import SAFE, Access, Headers, Pages
+from faintly.collector.access import SAFE, Access, Headers, Pages, role_for
 from faintly.collector.answers import encode
 from faintly.collector.metrics import Traffic
 from faintly.collector.problems import (
@@ -205,7 +205,8 @@ class Front:
                 return 204, self._pages.preflight(origin), b""
         if scope["method"] not in SAFE and scope["path"].startswith("/v1/"):
             # FastAPI reads and parses a body before it asks who sends it.
-            self._access.check(header(scope, b"authorization"), "read")
+            needed = role_for(scope["method"], scope["path"])
+            self._access.check(header(scope, b"authorization"), needed)
         if over(scope, self._limit):
             raise too_large(self._limit)
         return None

@@ -25,6 +25,7 @@ from faintly.collector.registry import TAKING, Epoch, Registry
 from faintly.wire import report_v1
 
 COUNTED, REPLAYED = "counted", "replayed"
+REUSED = "this request id came with another body before"
 HASH_BYTES = 8  # tells another body from a retry; nobody gains by making two bodies agree
 GROUP_BYTES = 16 << 20  # bodies that share a commit: larger groups only lengthen the wait
 GROUP = 2048  # submissions that share a commit
@@ -195,7 +196,7 @@ def _decide(connection: sqlite3.Connection, group: Sequence[Submission]) -> list
         outcome: Outcome
         if before is not None:
             same = before == each.hash
-            outcome = REPLAYED if same else Problem(problems.REQUEST_REUSED, "another body")
+            outcome = REPLAYED if same else Problem(problems.REQUEST_REUSED, REUSED)
         elif each.epoch.state not in TAKING:
             outcome = Problem(problems.CLOSED, f"epoch {each.epoch.number} is closed")
         else:

@@ -99,7 +99,7 @@ def collection_routes(service: Service) -> APIRouter:
             name=wanted.name,
             retention=wanted.retention,
             tokens=wanted.tokens,
-            epochs=wanted.epochs,
+            epochs=wanted.opened,
             period_s=wanted.period_s,
         )
         return json_reply(status_document(store, made), 200 if plan.digest in known else 201)

@@ -56,10 +56,22 @@ class NewCollection(Question):
         "keep", description="drop: raw reports are deleted once they are counted."
     )
     tokens: bool = Field(False, description="Every report needs a single-use token.")
-    epochs: list[Epoch] = Field([0], max_length=1000)
+    epochs: list[Epoch] | None = Field(
+        None,
+        max_length=1000,
+        description="Those open from the start: [0], or with period_s only those of the clock.",
+    )
     period_s: Period | None = Field(
         None, description="Epochs follow the clock, each this many seconds long."
     )
+
+    @property
+    def opened(self) -> list[int]:
+        """Return the epochs that are open from the start, whatever the clock says."""
+        if self.epochs is not None:
+            return self.epochs
+        # A sender that names no epoch means 0: open beside the clock's, it would take all of them.
+        return [0] if self.period_s is None else []
 
 
 class EpochState(Question):

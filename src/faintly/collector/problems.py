@@ -66,9 +66,7 @@ UNKNOWN_COLLECTION = Kind(
 )
 UNKNOWN_EPOCH = Kind("UNKNOWN_EPOCH", 404, "Open the epoch first, or correct its number.")
 METHOD_NOT_ALLOWED = Kind("METHOD_NOT_ALLOWED", 405, "See /docs for the methods of this address.")
-NOT_ACCEPTABLE = Kind(
-    "NOT_ACCEPTABLE", 406, "Ask for application/json or application/vnd.apache.arrow.stream."
-)
+NOT_ACCEPTABLE = Kind("NOT_ACCEPTABLE", 406, "Ask for a media type that the message names.")
 REQUEST_REUSED = Kind(
     "REQUEST_REUSED", 409, "A request id belongs to one body; draw 16 fresh random bytes."
 )

@@ -11,6 +11,7 @@ from faintly.collector.answers import JSON, Answered, encode
 from faintly.collector.ingest import Ingest
 from faintly.collector.metrics import Metrics
 from faintly.collector.models import Refusal
+from faintly.collector.problems import INVALID, Problem
 from faintly.collector.store import Store
 from faintly.collector.turns import Turns
 
@@ -59,8 +60,14 @@ class Service:
     turns: Turns = field(default_factory=Turns)
 
 
-def need(service: Service, role: str) -> Any:
-    """Return the dependency of a route that a role may call."""
+def need(service: Service, role: str, *, strict: bool = True) -> Any:
+    """Return the dependency of a route that a role may call.
+
+    Args:
+        service: what routes work with.
+        role: the role.
+        strict: False where the route takes any query, or looks at it by itself.
+    """
 
     async def check(
         request: Request,
@@ -68,8 +75,21 @@ def need(service: Service, role: str) -> Any:
     ) -> None:
         header = request.headers.get("authorization")
         service.access.check(None if header is None else header.encode("latin-1"), role)
+        if strict:
+            _check_query(request)
 
     return Depends(check)
+
+
+def _check_query(request: Request) -> None:
+    """Refuse what the route does not take: misspelt, `epoch` would ask for another epoch."""
+    taken = [each.alias for each in request.scope["route"].dependant.query_params]
+    if not set(request.query_params) <= set(taken):
+        raise Problem(
+            INVALID,
+            "query: it has a parameter that is not known here",
+            f"This address takes {', '.join(taken) or 'no parameters'}.",
+        )
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:

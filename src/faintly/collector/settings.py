@@ -1,6 +1,7 @@
 """What `faintly serve` can be told: by flags, else by FAINTLY_SERVE_ variables, else by a file."""
 
 import ipaddress
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,6 +18,8 @@ from pydantic_settings import (
 from faintly.errors import InvalidInput
 
 PORT = 8790
+USUAL = {"http": ":80", "https": ":443"}  # ports that browsers leave out of an origin
+ADDRESS = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
 
 
 class Settings(BaseSettings):
@@ -52,11 +55,7 @@ class Settings(BaseSettings):
     @field_validator("cors")
     @classmethod
     def _check_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for origin in value:
-            scheme, _, rest = origin.partition("://")
-            if scheme not in {"http", "https"} or not rest or "/" in rest or "*" in rest:
-                raise ValueError(f"{origin!r} is no origin; write https://example.org")
-        return value
+        return tuple(map(_origin, value))
 
     @model_validator(mode="after")
     def _check_tls(self) -> "Settings":
@@ -90,6 +89,15 @@ class Settings(BaseSettings):
     def exposed(self) -> bool:
         """Return whether others than this machine reach the collector."""
         return self.proxy or not self.loopback
+
+
+def _origin(text: str) -> str:
+    """Return an origin as browsers send it, since it is compared to the byte."""
+    origin = text.lower()
+    scheme, _, address = origin.partition("://")
+    if scheme not in USUAL or not ADDRESS.fullmatch(address):
+        raise ValueError(f"{text!r} is no origin; write https://example.org")
+    return origin.removesuffix(USUAL[scheme])
 
 
 def read_settings(file: Path | None, **flags: Any) -> Settings:

@@ -1,5 +1,8 @@
 """Who may do what, and which pages may call."""
 
+import itertools
+from dataclasses import replace
+
 import pytest
 
 from faintly.collector import access as access_module
@@ -77,6 +80,26 @@ def test_each_role_opens_its_own(filled, asked, refused, role):
                 assert answer.headers["www-authenticate"] == "Bearer"
             else:
                 refused(answer, 403, "NOT_ALLOWED")
+
+
+def test_what_is_asked_before_the_body_is_what_the_route_asks(filled):
+    """The front names a role without looking at the routes; here every route is compared."""
+    secrets = [{}, *(bearer(filled.store._access.add(role, role)) for role in ROLES)]
+    collector = filled.collector
+    inside = type(filled)(filled.store, replace(collector, front=collector.control))
+    compared = set()
+    for path, methods in filled("GET", "/openapi.json").json()["paths"].items():
+        for method in {"post", "put", "delete", "patch"} & set(methods):
+            for digest, headers in itertools.product(["0" * 32, "short"], secrets):
+                address = path.format(digest=digest, epoch="top")
+                early, late = (each(method, address, headers=headers) for each in (filled, inside))
+                assert early.json() == late.json(), (method, address)
+                compared.add(early.json()["message"])
+    assert compared >= {
+        "this needs a credential to administer",
+        "this needs a credential to administer, not to read",
+        "this needs a credential to submit, not to administer",
+    }
 
 
 def test_submitting_is_open_until_a_credential_to_submit_exists(filled, asked):

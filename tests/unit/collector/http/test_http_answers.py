@@ -150,6 +150,11 @@ def test_other_forms_are_not_acceptable(web, address, refused):
     for path in ("top", "noise-floor"):
         html = web("GET", f"{address}/{path}", headers={"accept": "text/html"})
         refused(html, 406, "NOT_ACCEPTABLE")
+    told = refused(
+        web("GET", f"{address}/noise-floor", headers={"accept": ARROW}), 406, "NOT_ACCEPTABLE"
+    )
+    assert "application/json" in told["message"]
+    assert "arrow" not in (told["message"] + told["hint"]), "it was asked for, and is not there"
 
 
 def test_an_etag_lasts_until_the_answer_changes(web, address, plan, body_of):

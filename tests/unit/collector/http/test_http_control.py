@@ -46,6 +46,17 @@ def test_other_settings_for_a_plan_are_a_conflict(web, plan, refused):
     refused(web("POST", "/v1/collections", json=other), 409, "CONFLICT")
 
 
+def test_epochs_of_the_clock_leave_epoch_0_shut(web, plan, body_of, refused):
+    """A sender that names no epoch would else be counted into epoch 0 for good."""
+    wanted = {"plan": plan.document(), "period_s": 3600.0}
+    made = web("POST", "/v1/collections", json=wanted)
+    assert (made.status_code, made.json()["epochs"]) == (201, [])
+    refused(web.send(plan, body_of(plan, 1)), 404, "UNKNOWN_EPOCH")
+    again = web("POST", "/v1/collections", json=wanted | {"epochs": None})
+    assert again.status_code == 200
+    refused(web("POST", "/v1/collections", json=wanted | {"epochs": [0]}), 409, "CONFLICT")
+
+
 def test_the_plan_comes_back_to_the_byte(web, plan):
     address = web.create(plan)
     answer = web("GET", f"{address}/plan")
@@ -187,6 +198,37 @@ def test_errors_of_the_framework_have_the_same_shape(web, refused, method, path,
     refused(told, status, code)
     if status == 405:
         assert told.headers["allow"]
+
+
+def test_parameters_that_an_address_does_not_take_are_refused(web, refused):
+    """Each route of the documentation, with all it takes, and with one more."""
+    document = web("GET", "/openapi.json").json()
+    for path, methods in document["paths"].items():
+        if not path.startswith("/v1/"):
+            continue
+        for method, operation in methods.items():
+            listed = operation.get("parameters", [])
+            taken = [each["name"] for each in listed if each["in"] == "query"]
+            address = path.format(digest="a" * 32, epoch=0)
+            told = web(method, address, params=dict.fromkeys(taken, "x"))
+            assert "not known here" not in told.text, (method, path)
+            if path.endswith("/reports"):
+                refused(web(method, address, params={"epohc": 5}), 400, "BAD_REQUEST")
+                continue
+            told = web(method, address, params={"<b>\x00é": 5} | dict.fromkeys(taken, "0"))
+            said = refused(told, 422, "INVALID")
+            assert said["message"] == "query: it has a parameter that is not known here"
+            assert all(name in said["hint"] for name in taken or ["no parameters"])
+
+
+def test_a_stranger_learns_nothing_of_parameters(web, refused):
+    web.store._access.add("read", "r")
+    refused(web("GET", "/v1/collections?x=1"), 401, "NOT_AUTHORISED")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"])
+def test_probes_may_add_what_they_like(web, path):
+    assert web("GET", f"{path}?at=1").status_code == 200
 
 
 @pytest.mark.parametrize("epoch", ["1.0", "+1", "%201", "1_0", "-1", "1e3", "%D9%A1", "9" * 5000])

@@ -34,7 +34,8 @@ def test_a_retry_counts_once_and_another_body_is_refused(web, address, plan, bod
     body = body_of(plan, 3)
     assert web.send(plan, body, ID).json()["status"] == "counted"
     assert web.send(plan, body, ID.upper()).json() == {"status": "replayed", "reports": 3}
-    refused(web.send(plan, body_of(plan, 4), ID), 409, "REQUEST_REUSED")
+    told = refused(web.send(plan, body_of(plan, 4), ID), 409, "REQUEST_REUSED")
+    assert told["message"] == "this request id came with another body before"
     assert pending(web, plan) == 3
 
 

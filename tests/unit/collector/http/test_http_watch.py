@@ -126,8 +126,9 @@ def test_a_log_line_has_the_route_and_nothing_of_the_request(
     secret = web.store._access.add("admin", "someone")
     headers = {"authorization": f"Bearer {secret}", "faintly-token": "tok" * 9}
     body = {"plan": plan.document(), "name": "hidden-name"}
-    web("POST", "/v1/collections?q=hidden-query", json=body, headers=headers)
+    web("POST", "/v1/collections", json=body, headers=headers)
     web("POST", f"/v1/collections/{plan.digest.hex()}/seal", headers=headers)
+    web("GET", "/v1/collections?q=hidden-query", headers=headers)
 
     def fail() -> None:
         raise RuntimeError("hidden-name")
@@ -135,7 +136,8 @@ def test_a_log_line_has_the_route_and_nothing_of_the_request(
     monkeypatch.setattr(web.store, "collections", fail)
     web("GET", "/v1/collections", headers=headers)
     written = lines()
-    assert [line["status"] for line in written if line["event"] == "request"] == [201, 200, 500]
+    statuses = [line["status"] for line in written if line["event"] == "request"]
+    assert statuses == [201, 200, 422, 500]
     first = written[0]
     assert (first["method"], first["route"]) == ("POST", "/v1/collections")
     assert first["bytes"] == len(json.dumps(body, separators=(",", ":"), ensure_ascii=False))
@@ -172,6 +174,20 @@ def test_flags_win_over_variables_over_the_file(tmp_path: Path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ("https://App.Example:443", "https://app.example"),
+        ("HTTP://a.b:80", "http://a.b"),
+        ("http://a.b:443", "http://a.b:443"),
+        ("https://a.b:1443", "https://a.b:1443"),
+        ("https://[2001:DB8::1]:443", "https://[2001:db8::1]"),
+    ],
+)
+def test_origins_are_taken_as_browsers_send_them(tmp_path: Path, written: str, sent: str):
+    assert read_settings(None, data=tmp_path, cors=(written,)).cors == (sent,)
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("port = 70000", "port"),
@@ -179,6 +195,9 @@ def test_flags_win_over_variables_over_the_file(tmp_path: Path, monkeypatch):
         ("port =", "TOML"),
         ('cors = ["*"]', "origin"),
         ('cors = ["https://a.b/"]', "origin"),
+        ('cors = ["https://a.b:"]', "origin"),
+        ('cors = ["https://me@a.b"]', "origin"),
+        ('cors = ["https://b\\u00fccher.example"]', "origin"),
         ('tls_cert = "x"', "tls"),
         ('log_level = "loud"', "log_level"),
     ],
