@@ -25,6 +25,7 @@ from faintly.engine.files import load_sketch
 from faintly.errors import FaintlyError, FolderDamaged, InvalidInput
 
 REPAIR = "run fsck with --repair: nothing is lost"
+LEFT = "the next start deletes it, or fsck with --repair: nothing is lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,12 @@ class Finding:
     @property
     def harmless(self) -> bool:
         """Return whether nothing is lost by it: a repair would do, or was done."""
-        return self.repaired or self.advice == REPAIR
+        return self.repaired or self.advice in {REPAIR, LEFT}
+
+    @property
+    def leftover(self) -> bool:
+        """Return whether it is a file that nothing reads, such as one that a crash cut short."""
+        return self.advice == LEFT and not self.repaired
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,8 +60,13 @@ class Checked:
 
     @property
     def sound(self) -> bool:
-        """Return whether nothing is wrong, or nothing any more."""
-        return all(finding.repaired for finding in self.findings)
+        """Return whether nothing is wrong, or nothing any more, whatever files are left over."""
+        return all(finding.repaired or finding.leftover for finding in self.findings)
+
+    @property
+    def leftovers(self) -> int:
+        """Return how many files are there that nothing reads."""
+        return sum(finding.leftover for finding in self.findings)
 
 
 def check(folder: Path, *, repair: bool = False) -> Checked:
@@ -107,7 +118,7 @@ class _Check:
         for path in stray_files(self.folder, self.named):
             if self.repair:
                 path.unlink()
-            self.report(path, "nothing names this file", REPAIR, repaired=self.repair)
+            self.report(path, "nothing names this file", LEFT, repaired=self.repair)
 
     def report(self, where: Path | str, what: str, advice: str, *, repaired: bool = False) -> None:
         if isinstance(where, Path):
