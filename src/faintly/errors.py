@@ -98,7 +98,15 @@ class FolderInUse(FaintlyError):
 
 
 class FolderDamaged(FaintlyError):
-    """A data folder is not what its manifest says; the message says what to do."""
+    """A data folder is not what its manifest says; the message says what to do.
+
+    `what` is the message without the place and the advice, for whoever tells both by itself.
+    `advice` is set where a backup would not help.
+    """
+
+    def __init__(self, message: str, what: str = "", advice: str = "") -> None:
+        super().__init__(message)
+        self.what, self.advice = what or message, advice
 
 
 class MissingDependency(FaintlyError):

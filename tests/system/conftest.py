@@ -132,6 +132,20 @@ def collector(forks: subprocess.Popen, tmp_path: Path) -> Iterator[Callable[...,
 
 
 @pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 3 MB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(place)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip(
+            "mounting a small disk needs root; unit tests and that of the file limit run anyway"
+        )
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.fixture
 def port() -> int:
     """Return a port that nobody listens on."""
     return _free_port()

@@ -181,18 +181,6 @@ def test_the_same_check_notices_a_broken_store(collector, mutant, seen):
     assert seen in differences(served.folder, run_and_kill(served, 5, mutant))
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A disk of 3 MB."""
-    place = tmp_path / "small"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(place)]
-    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small disk needs root; the test of the file limit runs anyway")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
-
-
 def test_a_full_disk_refuses_and_keeps_what_it_has(collector, small_disk):
     grow = ["mount", "-o", "remount,size=64m", str(small_disk)]
     folder = small_disk / "collected"

@@ -19,8 +19,8 @@ def fsck(
     """Read every report, checksum and sketch of a folder that no collector uses.
 
     Sketches are built again from the raw reports and compared, integer for integer. Ends with
-    status 1 if anything is wrong. --repair deletes files that nothing names and sketches that
-    the raw reports give again.
+    status 1 if anything is wrong; files that a crash left over are not. --repair deletes them,
+    and sketches that the raw reports give again.
     """
     from dataclasses import asdict
 
@@ -34,9 +34,12 @@ def fsck(
         for finding in checked.findings:
             done = "repaired" if finding.repaired else finding.advice
             say(f"{finding.where}: {finding.what} ({done})")
+        verdict = "sound" if checked.sound else "DAMAGED"
+        if checked.leftovers:
+            verdict += f", with {counted(checked.leftovers, 'leftover file')}"
         say(
             f"{counted(checked.collections, 'collection')}, {checked.sealed:,} sealed reports, "
-            f"{checked.pending:,} pending: {'sound' if checked.sound else 'DAMAGED'}"
+            f"{checked.pending:,} pending: {verdict}"
         )
     if not checked.sound:
         raise typer.Exit(1)

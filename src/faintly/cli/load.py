@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faintly.cli.output import Json, emit, note, say, table
+from faintly.cli.output import Json, emit, note, read_text, say, table
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect, read_secret, trust
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def load(
     from faintly.bench.load import Load, empty_reports, run
     from faintly.errors import InvalidInput
 
-    tokens = None if token_file is None else token_file.read_text("utf-8").split()
+    tokens = None if token_file is None else read_text(token_file).split()
     if tokens is not None and not singles:
         raise InvalidInput("a token is good for one report; add --singles")
     reports, pool = (1, SINGLE_POOL) if singles else (batch, BATCH_POOL)

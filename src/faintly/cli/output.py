@@ -114,16 +114,20 @@ def estimate_cells(row: "Estimate") -> tuple[str, ...]:
     return shown(row.key), *numbers
 
 
-def read_keys(path: Path) -> list[str]:
-    """Return the keys in a text file, one a line; empty lines are skipped."""
+def read_text(path: Path) -> str:
+    """Return what a text file holds."""
     from faintly.engine.files import read_bytes
     from faintly.errors import InvalidInput
 
     try:
-        text = read_bytes(path).decode("utf-8")
+        return read_bytes(path).decode("utf-8")
     except UnicodeDecodeError:
         raise InvalidInput(f"{path} is not UTF-8 text") from None
-    return [line for line in text.splitlines() if line]
+
+
+def read_keys(path: Path) -> list[str]:
+    """Return the keys in a text file, one a line; empty lines are skipped."""
+    return [line for line in read_text(path).splitlines() if line]
 
 
 def as_keys(texts: list[str], kind: str, integers: bool) -> list[Any]:

@@ -3,15 +3,26 @@
 The database is copied as of one moment while a collector goes on, then the files that this copy
 names. They never change, and what the collector replaces meanwhile stays until the copy is made;
 only if a whole collection is deleted does the copy begin again. The database gets its name last,
-so a copy that was interrupted is not taken for a whole one.
+so a copy that was interrupted is not taken for a whole one. One that fails leaves nothing behind.
 """
 
 import os
+import shutil
 import sqlite3
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import BinaryIO
 
-from faintly.collector import fsck
-from faintly.collector.database import BUSY_S, NAME, Database, damaged
+from faintly.collector import fsck, segments, sketches
+from faintly.collector.database import (
+    BUSY_S,
+    NAME,
+    Database,
+    connect,
+    damaged,
+    is_of_disk,
+    not_opened,
+)
 from faintly.collector.disk import (
     PART,
     Hashing,
@@ -21,6 +32,7 @@ from faintly.collector.disk import (
     sync_folder,
     write_file,
 )
+from faintly.collector.problems import Problem
 from faintly.collector.recovery import (
     Named,
     delete_empty,
@@ -41,9 +53,34 @@ def backup(folder: Path, target: Path) -> int:
         raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InvalidInput(f"{target} is not empty; choose another folder")
-    make_folder(target)
-    with copying(folder):
-        return _copy(folder, target)
+    made = [path for path in (target, *target.parents) if not path.exists()]
+    try:
+        make_folder(target)
+        with copying(folder):
+            return _copy(folder, target)
+    except BaseException as error:
+        _remove(target, made)
+        if isinstance(error, Problem):  # only the copy is written to
+            raise _not_written(target, error) from None
+        raise
+
+
+def _remove(target: Path, made: list[Path]) -> None:
+    """Delete what a copy that failed has made, so that it can be made again."""
+    for name in (segments.FOLDER, sketches.FOLDER):
+        shutil.rmtree(target / name, ignore_errors=True)
+    for path in target.glob(f"{NAME}*"):
+        with suppress(OSError):  # what made the copy fail may be in the way of this as well
+            path.unlink()
+    for path in made:
+        with suppress(OSError):  # or somebody has put something there
+            path.rmdir()
+
+
+def _not_written(target: Path, error: Exception) -> InvalidInput:
+    return InvalidInput(
+        f"the copy in {target} cannot be made ({error}); make room, or choose another folder"
+    )
 
 
 def _copy(folder: Path, target: Path) -> int:
@@ -72,17 +109,20 @@ def _copy_database(folder: Path, target: Path) -> Path:
     path = target / (NAME + PART)
     path.unlink(missing_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    source = sqlite3.connect(folder / NAME, timeout=BUSY_S)
-    copy = sqlite3.connect(path)
-    try:
-        source.backup(copy)
-        # One file: a log beside it would have to be renamed as well.
-        copy.execute("PRAGMA journal_mode = DELETE")
-    except sqlite3.DatabaseError as error:
-        raise damaged(folder / NAME, error) from None
-    finally:
-        copy.close()
-        source.close()
+    with closing(connect(folder / NAME, timeout=BUSY_S)) as source, closing(connect(path)) as copy:
+        try:
+            source.execute("PRAGMA schema_version").fetchall()
+        except sqlite3.DatabaseError as error:
+            raise not_opened(folder / NAME, error) from None
+        try:
+            source.backup(copy)
+            # One file: a log beside it would have to be renamed as well.
+            copy.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.DatabaseError as error:
+            # The source could be read before, so want of a disk is that of the copy.
+            if is_of_disk(error):
+                raise _not_written(target, error) from None
+            raise damaged(folder / NAME, error) from None
     return path
 
 
@@ -125,7 +165,14 @@ def _copy_file(path: Path, target: Path) -> Stored:
     with path.open("rb") as stream:
 
         def copy(out: Hashing) -> None:
-            while piece := stream.read(PIECE):
+            while piece := _read(stream, path):
                 out.write(piece)
 
         return write_file(target, copy)
+
+
+def _read(stream: BinaryIO, path: Path) -> bytes:
+    try:
+        return stream.read(PIECE)
+    except OSError as error:  # whoever writes would take it for its own
+        raise FolderDamaged(f"{path} cannot be read: {error.strerror}; run faintly fsck") from None

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from faintly.collector import problems
 from faintly.collector.problems import Problem
-from faintly.errors import FolderDamaged
+from faintly.errors import FaintlyError, FolderDamaged, InvalidInput
 
 NAME = "collector.sqlite"
 VERSION = 2
@@ -30,6 +30,7 @@ DISK_CODES = {  # of SQLite: what another disk or another moment would cure
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_READONLY,
 }
+RESTORE = "restore a backup into a new folder"
 NAME_BYTES = 16  # of a request id, and of the hash of a token
 PURGED_ROWS = 20_000  # rows deleted in one transaction: some ten milliseconds
 
@@ -87,11 +88,11 @@ class Database:
         except BaseException as error:
             self.close()
             if isinstance(error, sqlite3.DatabaseError):
-                raise damaged(self.path, error) from None
+                raise not_opened(self.path, error) from None
             raise
 
     def _connect(self, wait_s: float = BUSY_S) -> sqlite3.Connection:
-        connection = sqlite3.connect(
+        connection = connect(
             self.path, timeout=wait_s, isolation_level=None, check_same_thread=False
         )
         self._connections.append(connection)
@@ -107,10 +108,9 @@ class Database:
     def _prepare(self) -> None:
         version = self._writer.execute("PRAGMA user_version").fetchone()[0]
         if version not in {0, VERSION}:
-            raise FolderDamaged(
-                f"{self.path} has version {version}, and this program knows {VERSION}; "
-                "use the program that wrote it"
-            )
+            what = f"has version {version}, and this program knows {VERSION}"
+            advice = "use the program that wrote it"
+            raise FolderDamaged(f"{self.path} {what}; {advice}", what, advice)
         if version == 0:
             _check_new(self.path)
         self._writer.execute("PRAGMA journal_mode = WAL")
@@ -142,7 +142,7 @@ class Database:
     def wal_bytes(self) -> int:
         """Return the size of the write-ahead log."""
         try:
-            return self.path.with_name(f"{self.path.name}-wal").stat().st_size
+            return log_of(self.path).stat().st_size
         except FileNotFoundError:
             return 0
 
@@ -198,14 +198,31 @@ class Database:
             connection.close()
 
 
+def connect(path: Path, **options: Any) -> sqlite3.Connection:
+    """Return a connection to a file of ours, also where nothing can be written beside it.
+
+    SQLite makes a log and an index of it even to read such a file, unless it is told that nobody
+    changes the file. That is so in a folder that cannot be written to, such as a backup on
+    read-only media, if there is no log: whoever has the file open has one. A log that is there
+    is read; whoever trusts the file alone would miss what it holds.
+    """
+    frozen = not os.access(path.parent, os.W_OK) and not log_of(path).exists()
+    uri = path.absolute().as_uri() + ("?immutable=1" if frozen else "")
+    return sqlite3.connect(uri, uri=True, **options)
+
+
+def log_of(path: Path) -> Path:
+    """Return where SQLite keeps the write-ahead log of a file."""
+    return path.with_name(f"{path.name}-wal")
+
+
 def _check_new(path: Path) -> None:
     """Refuse to begin anew beside sealed files: nothing would name them, so all would go."""
     found = [each for name in ("segments", "sketches") for each in path.parent.glob(f"{name}/*/*")]
     if any(each.suffix != ".part" for each in found):
-        raise FolderDamaged(
-            f"{path} is missing or empty, and there are sealed files beside it; "
-            "put it back, or restore a backup into a new folder"
-        )
+        what = "is missing or empty, and there are sealed files beside it"
+        advice = f"put it back, or {RESTORE}"
+        raise FolderDamaged(f"{path} {what}; {advice}", what, advice)
 
 
 @contextmanager
@@ -216,17 +233,31 @@ def _translated(path: Path) -> Iterator[None]:
     except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
         raise
     except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in DISK_CODES:
-            why = f"the disk is full or failed ({error})"
+        if is_of_disk(error):
+            why = f"the disk is full, read-only or failed ({error})"
             raise Problem(problems.CANNOT_STORE, why) from error
         raise damaged(path, error) from error
 
 
+def is_of_disk(error: Exception) -> bool:
+    """Return whether SQLite failed for want of a disk or a permission: the file may be sound."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in DISK_CODES
+
+
+def not_opened(path: Path, error: Exception) -> FaintlyError:
+    """Return the error of a file that SQLite does not open."""
+    if not is_of_disk(error):
+        return damaged(path, error)
+    advice = "look at the room on its disk, who may write there, and who else uses it"
+    if not os.access(path.parent, os.W_OK):  # its log is there without the index, which is needed
+        advice = "copy its folder to where it can be written to"
+    return InvalidInput(f"{path} cannot be opened ({error}); {advice}")
+
+
 def damaged(path: Path, error: Exception) -> FolderDamaged:
     """Return the error of a file that SQLite cannot read."""
-    return FolderDamaged(
-        f"{path} cannot be read ({error}); run faintly fsck, or restore a backup into a new folder"
-    )
+    what = f"cannot be read ({error})"
+    return FolderDamaged(f"{path} {what}; run faintly fsck, or {RESTORE}", what)
 
 
 def cut(width: int) -> str:

@@ -142,9 +142,15 @@ def discard(folder: Path, path: Path) -> bool:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other collectors out meanwhile."""
-    handle = lock_folder(folder)
+def locked(folder: Path, *, change: bool) -> Iterator[None]:
+    """Keep other collectors out meanwhile; a folder that is only read need not be writable."""
+    if change or os.access(folder, os.W_OK):
+        handle = lock_folder(folder)
+    elif (folder / LOCK).exists():
+        # A collector may use the same folder by another way, on which it is writable.
+        handle = _lock(folder, os.O_RDONLY, fcntl.LOCK_SH)
+    else:
+        handle = os.open(folder, os.O_RDONLY)  # every collector has a lock
     try:
         yield
     finally:
@@ -153,9 +159,13 @@ def locked(folder: Path) -> Iterator[None]:
 
 def lock_folder(folder: Path) -> int:
     """Return a handle that keeps other collectors out until it is closed, by death as well."""
-    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    return _lock(folder, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX)
+
+
+def _lock(folder: Path, flags: int, kind: int) -> int:
+    handle = os.open(folder / LOCK, flags, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(handle)
         raise FolderInUse(

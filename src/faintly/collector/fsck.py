@@ -4,7 +4,9 @@ Nothing is changed unless asked for, and then only what loses nothing: files tha
 and sketches that their segments give again.
 """
 
+import os
 import sqlite3
+import tempfile
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from faintly.collector import segments, sketches
-from faintly.collector.database import NAME, Database
+from faintly.collector.database import NAME, RESTORE, Database
 from faintly.collector.disk import Stored, file_problem, locked
 from faintly.collector.problems import Problem
 from faintly.collector.recovery import forget_sketch, stray_files
@@ -22,8 +24,8 @@ from faintly.engine import Aggregator
 from faintly.engine.files import load_sketch
 from faintly.errors import FaintlyError, FolderDamaged, InvalidInput
 
-RESTORE = "restore a backup into a new folder"
 REPAIR = "run fsck with --repair: nothing is lost"
+LEFT = "the next start deletes it, or fsck with --repair: nothing is lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,12 @@ class Finding:
     @property
     def harmless(self) -> bool:
         """Return whether nothing is lost by it: a repair would do, or was done."""
-        return self.repaired or self.advice == REPAIR
+        return self.repaired or self.advice in {REPAIR, LEFT}
+
+    @property
+    def leftover(self) -> bool:
+        """Return whether it is a file that nothing reads, such as one that a crash cut short."""
+        return self.advice == LEFT and not self.repaired
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,22 +60,42 @@ class Checked:
 
     @property
     def sound(self) -> bool:
-        """Return whether nothing is wrong, or nothing any more."""
-        return all(finding.repaired for finding in self.findings)
+        """Return whether nothing is wrong, or nothing any more, whatever files are left over."""
+        return all(finding.repaired or finding.leftover for finding in self.findings)
+
+    @property
+    def leftovers(self) -> int:
+        """Return how many files are there that nothing reads."""
+        return sum(finding.leftover for finding in self.findings)
 
 
 def check(folder: Path, *, repair: bool = False) -> Checked:
-    """Return what is wrong with a folder that no collector uses."""
+    """Return what is wrong with a folder that no collector uses.
+
+    It need not be writable unless it is to be repaired.
+    """
     if not (folder / NAME).is_file():
         raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
     checked = Checked()
-    with locked(folder):
+    with locked(folder, change=repair):
         try:
             with Database(folder) as database:
                 _Check(folder, database, checked, repair).everything()
-        except (FolderDamaged, Problem, sqlite3.DatabaseError) as error:
+        except FolderDamaged as error:
+            what = error.what.removeprefix(f"{folder / NAME} ")
+            checked.findings.append(Finding(where=NAME, what=what, advice=error.advice or RESTORE))
+        except Problem as problem:  # another disk or another moment would do
+            raise InvalidInput(f"{folder} cannot be checked: {problem}") from None
+        except sqlite3.DatabaseError as error:
             checked.findings.append(Finding(where=NAME, what=str(error), advice=RESTORE))
     return checked
+
+
+def _spool(folder: Path) -> Path:
+    """Return where reports go that are too many for memory: a backup may be read-only."""
+    places = (folder / "spool", folder)
+    usable = (place for place in places if os.access(place, os.W_OK))
+    return next(usable, Path(tempfile.gettempdir()))
 
 
 class _Check:
@@ -91,7 +118,7 @@ class _Check:
         for path in stray_files(self.folder, self.named):
             if self.repair:
                 path.unlink()
-            self.report(path, "nothing names this file", REPAIR, repaired=self.repair)
+            self.report(path, "nothing names this file", LEFT, repaired=self.repair)
 
     def report(self, where: Path | str, what: str, advice: str, *, repaired: bool = False) -> None:
         if isinstance(where, Path):
@@ -121,7 +148,7 @@ class _Check:
         """Count every report of the segments again, and compare with the sketch on the disk."""
         found = self.sketch_row(epoch)
         upto = found[0] if found else 0
-        rebuilt, whole = Aggregator(epoch.collection.plan, self.folder / "spool"), True
+        rebuilt, whole = Aggregator(epoch.collection.plan, _spool(self.folder)), True
         for number, reports, size, checksum in self.database.rows(
             "SELECT number, reports, bytes, checksum FROM segments WHERE epoch = ? ORDER BY number",
             (epoch.id,),
@@ -165,7 +192,7 @@ class _Check:
             try:
                 found = load_sketch(path)
             except FaintlyError as error:
-                return str(error)
+                return str(error).removeprefix(f"{path}: ")
             if rebuilt is not None and found != rebuilt:
                 problem = "the sketch is not that of its segments"
         return problem
@@ -181,7 +208,7 @@ class _Check:
         try:
             batch = segments.decode(segments.read(path, epoch, stored), epoch.collection)
         except FolderDamaged as error:
-            self.report(path, str(error), RESTORE)
+            self.report(path, error.what, RESTORE)
             return None
         if len(batch) == reports:
             return batch

@@ -86,15 +86,15 @@ def read(path: Path, epoch: Epoch, stored: Stored) -> AnyArray:
 
     problem = file_problem(path, stored)
     if problem is not None:
-        raise FolderDamaged(f"{path}: {problem}; restore a backup")
+        raise _damaged(path, problem)
     try:
         # The simpler read_table would import pandas, where that is installed.
         with parquet.ParquetFile(path, memory_map=True) as file:
             table = file.read(use_threads=False)
     except (OSError, pa.ArrowException) as error:
-        raise FolderDamaged(f"{path} cannot be read ({error}); restore a backup") from None
+        raise _damaged(path, f"cannot be read ({error})") from None
     if not table.schema.equals(schema(epoch.collection, epoch.number), check_metadata=True):
-        raise FolderDamaged(f"{path} belongs to another plan or epoch; restore a backup")
+        raise _damaged(path, "it belongs to another plan or epoch")
     width = epoch.collection.record_bytes
     chunks = [
         np.frombuffer(chunk.buffers()[1], np.uint8)[
@@ -105,6 +105,10 @@ def read(path: Path, epoch: Epoch, stored: Stored) -> AnyArray:
     ]
     joined = np.concatenate(chunks) if chunks else np.zeros(0, np.uint8)
     return joined.reshape(-1, width)
+
+
+def _damaged(path: Path, what: str) -> FolderDamaged:
+    return FolderDamaged(f"{path}: {what}; restore a backup", what)
 
 
 def decode(records: AnyArray, collection: Collection) -> ReportBatch:

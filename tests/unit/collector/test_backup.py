@@ -1,20 +1,27 @@
 """Backups of a store that goes on meanwhile, restores, and exports."""
 
+import errno
+import io
 import os
+import resource
+import shutil
 import stat
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from faintly.collector import backup, disk, fsck
+from faintly.collector import backup, disk, fsck, problems
 from faintly.collector.export import export_parquet, export_reports
+from faintly.collector.problems import Problem
 from faintly.collector.store import Store
 from faintly.engine import aggregate
 from faintly.engine.files import read_reports
-from faintly.errors import FolderDamaged, InvalidInput
+from faintly.errors import FolderDamaged, FolderInUse, InvalidInput
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 
@@ -205,6 +212,109 @@ def test_only_an_empty_folder_is_written_to(store, tmp_path):
     with pytest.raises(InvalidInput, match="not a data folder"):
         backup.backup(full, tmp_path / "copy")
     assert [path.name for path in full.iterdir()] == ["letter"]
+
+
+@pytest.fixture
+def sealed(open_store, plan, batches, body_of, fresh):
+    """A folder with ten reports that no collector uses."""
+    store = open_store()
+    store.create(plan)
+    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    store.close()
+    return store.folder
+
+
+@contextmanager
+def no_file_beyond(size):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("name", ["there", "not/there"])
+def test_a_disk_without_room_is_not_damage_and_the_backup_can_be_repeated(sealed, tmp_path, name):
+    target = tmp_path / name
+    (tmp_path / "there").mkdir()
+    # SQLite keeps 32 KiB beside the source even to read it; the copy takes more.
+    with no_file_beyond(36 << 10), pytest.raises(InvalidInput, match=f"{name} cannot be made"):
+        backup.backup(sealed, target)
+    assert not (tmp_path / "not").exists()
+    assert list((tmp_path / "there").iterdir()) == []
+    backup.backup(sealed, target)
+    assert fsck.check(target).findings == []
+
+
+def test_a_backup_that_fails_removes_only_what_it_made(sealed, tmp_path, monkeypatch):
+    copy_file, copy = backup._copy_file, tmp_path / "copy"
+
+    def fail(path, target):
+        copy_file(path, target)
+        (copy / "letter").write_text("somebody else's")
+        raise Problem(problems.CANNOT_STORE, "no room")
+
+    monkeypatch.setattr(backup, "_copy_file", fail)
+    with pytest.raises(InvalidInput, match=r"copy cannot be made \(no room\)"):
+        backup.backup(sealed, copy)
+    assert [path.name for path in copy.iterdir()] == ["letter"]
+
+
+def test_a_source_that_cannot_be_read_is_not_told_of_the_copy(sealed, tmp_path, monkeypatch):
+    class Torn(io.BytesIO):
+        def read(self, *_):
+            raise OSError(errno.EIO, "Input/output error")
+
+    opened = Path.open
+    torn = lambda path, *how: Torn() if path.suffix == ".parquet" else opened(path, *how)  # noqa: E731
+    monkeypatch.setattr(Path, "open", torn)
+    with pytest.raises(FolderDamaged, match=r"data/segments.*cannot be read: Input/output error"):
+        backup.backup(sealed, tmp_path / "copy")
+
+
+@pytest.fixture
+def read_only(monkeypatch):
+    """Return a function that makes a folder look read-only, which root is not stopped by."""
+    access = os.access
+
+    def freeze(folder):
+        monkeypatch.setattr(
+            os,
+            "access",
+            lambda path, mode: access(path, mode) and not Path(path).is_relative_to(folder),
+        )
+
+    return freeze
+
+
+def test_a_folder_that_cannot_be_written_is_read_and_left_alone(sealed, tmp_path, plan, read_only):
+    copy = tmp_path / "copy"
+    backup.backup(sealed, copy)
+    before = sorted(copy.rglob("*"))
+    read_only(copy)
+    assert fsck.check(copy).sealed == 10
+    backup.restore(copy, tmp_path / "restored")
+    assert export_reports(copy, plan.digest, None, tmp_path / "out.fnt") == 10
+    assert sorted(copy.rglob("*")) == before
+    assert fsck.check(tmp_path / "restored").sealed == 10
+
+
+def test_the_log_of_a_folder_that_cannot_be_written_is_read(
+    store, tmp_path, plan, batches, body_of, fresh, read_only
+):
+    store.create(plan)
+    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    shutil.copytree(store.folder, tmp_path / "died")  # with what is only in the log yet
+    read_only(tmp_path / "died")
+    backup.restore(tmp_path / "died", tmp_path / "restored")
+    assert fsck.check(tmp_path / "restored").pending == 10
+
+
+def test_a_running_collector_is_seen_where_its_folder_cannot_be_written(store, read_only):
+    read_only(store.folder)
+    with pytest.raises(FolderInUse):
+        fsck.check(store.folder)
 
 
 def test_exports_hold_every_sealed_report(store, tmp_path, plan, batches, body_of, fresh):

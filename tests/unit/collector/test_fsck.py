@@ -1,11 +1,19 @@
 """fsck finds what is wrong, says what to do, and repairs only what loses nothing."""
 
+import json
+import shutil
 import sqlite3
+import sys
+from contextlib import closing
 
 import pytest
+from typer.testing import CliRunner
 
-from faintly.collector import fsck
-from faintly.engine import aggregate
+from faintly.cli import app
+from faintly.collector import fsck, problems
+from faintly.collector.database import Database
+from faintly.collector.problems import Problem
+from faintly.engine import Aggregator, aggregate
 from faintly.engine.files import save_sketch
 from faintly.errors import FolderInUse, InvalidInput
 
@@ -79,6 +87,8 @@ def test_a_stray_file_is_deleted_when_asked(folder_of):
     stray.write_bytes(b"x")
     assert "--repair" in only(folder).advice
     assert stray.exists()
+    assert fsck.check(folder).sound, "nothing reads it, and the next start deletes it"
+    assert fsck.check(folder).leftovers == 1
     assert only(folder, repair=True).repaired
     assert not stray.exists()
     assert fsck.check(folder).findings == []
@@ -105,6 +115,7 @@ def test_a_wrong_sketch_is_dropped_where_segments_are_kept(
         connection.close()
     finding = only(folder)
     assert "--repair" in finding.advice
+    assert not fsck.check(folder).sound, "answers may be wrong until it is repaired"
     if damage == "other":
         assert "not that of its segments" in finding.what
     assert fsck.check(folder, repair=True).sound
@@ -138,6 +149,98 @@ def test_a_damaged_database(folder_of):
     checked = fsck.check(folder)
     assert not checked.sound
     assert checked.findings[0].where == "collector.sqlite"
+
+
+def said(folder, *options):
+    done = CliRunner().invoke(app, ["fsck", str(folder), *options])
+    return done.exit_code, done.stdout.splitlines()
+
+
+def test_what_a_crash_left_over_is_told_as_sound(folder_of):
+    folder = folder_of()
+    (folder / "segments" / "0-9.parquet.part").write_bytes(b"x")
+    counts = "1 collection, 30 sealed reports, 0 pending"
+    status, lines = said(folder)
+    assert status == 0
+    assert lines == [
+        f"segments/0-9.parquet.part: nothing names this file ({fsck.LEFT})",
+        f"{counts}: sound, with 1 leftover file",
+    ]
+    status, (line,) = said(folder, "--json")
+    assert status == 0
+    assert json.loads(line)["sound"]
+    assert said(folder, "--repair")[1][-1] == f"{counts}: sound"
+    min(folder.glob("segments/*/*")).unlink()
+    assert said(folder)[0] == 1
+
+
+def spoil_page(folder):
+    path = folder / "collector.sqlite"
+    path.write_bytes(b"x" * path.stat().st_size)
+
+
+def spoil_version(folder):
+    with closing(sqlite3.connect(folder / "collector.sqlite")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+
+
+RESTORE = "(restore a backup into a new folder)"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "line"),
+    [
+        (
+            spoil_page,
+            f"collector.sqlite: cannot be read (file is not a database) {RESTORE}",
+        ),
+        (
+            spoil_version,
+            "has version 99, and this program knows 2 (use the program that wrote it)",
+        ),
+        (
+            lambda folder: change(min(folder.glob("segments/*/*"))),
+            f"/0-1.parquet: it was changed: its checksum differs {RESTORE}",
+        ),
+        (
+            lambda folder: min(folder.glob("segments/*/*")).unlink(),
+            f"/0-1.parquet: cannot be read: No such file or directory {RESTORE}",
+        ),
+    ],
+)
+def test_a_finding_is_told_with_its_place_and_advice_once(folder_of, spoil, line):
+    folder = folder_of()
+    spoil(folder)
+    status, lines = said(folder)
+    assert status == 1
+    assert lines[0].endswith(line)
+    assert str(folder) not in lines[0]
+
+
+def test_a_disk_that_fails_is_not_a_finding(folder_of, monkeypatch):
+    folder = folder_of()
+
+    def fail(*_):
+        raise Problem(problems.CANNOT_STORE, "no room")
+
+    monkeypatch.setattr(Database, "rows", fail)
+    with pytest.raises(InvalidInput, match="cannot be checked: no room"):
+        fsck.check(folder)
+
+
+def test_reports_too_many_for_memory_need_no_folder_of_their_own(
+    open_store, direct_plan, batches_of, body_of, fresh, monkeypatch
+):
+    """A backup has none, and may be on read-only media."""
+    store = open_store()
+    store.create(direct_plan)
+    for batch in batches_of(direct_plan, 30, 10):
+        store.submit(direct_plan.digest, 0, fresh(), body_of(direct_plan, batch))
+        store.seal()
+    store.close()
+    shutil.rmtree(store.folder / "spool")
+    monkeypatch.setattr(sys.modules[Aggregator.__module__], "KEPT", 10)
+    assert fsck.check(store.folder).findings == []
 
 
 def test_not_a_folder_or_in_use(tmp_path, store):
