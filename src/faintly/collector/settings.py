@@ -1,6 +1,7 @@
 """What `faintly serve` can be told: by flags, else by FAINTLY_SERVE_ variables, else by a file."""
 
 import ipaddress
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -18,6 +19,7 @@ from pydantic_settings import (
 from faintly.errors import InvalidInput
 
 PORT = 8790
+VARIABLES = "FAINTLY_SERVE_"  # what their names begin with
 USUAL = {"http": ":80", "https": ":443"}  # ports that browsers leave out of an origin
 ADDRESS = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
 
@@ -25,7 +27,7 @@ ADDRESS = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
 class Settings(BaseSettings):
     """Everything that one collector process is told; the field names are those of the file."""
 
-    model_config = SettingsConfigDict(env_prefix="FAINTLY_SERVE_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=VARIABLES, extra="forbid", frozen=True)
 
     data: Path
     host: str = "127.0.0.1"
@@ -100,6 +102,14 @@ def _origin(text: str) -> str:
     return origin.removesuffix(USUAL[scheme])
 
 
+def _check_variables() -> None:
+    """Refuse a variable that is misspelt, as a name in the file is."""
+    known = {VARIABLES + name.upper() for name in Settings.model_fields}
+    for name in sorted(os.environ):
+        if name.upper().startswith(VARIABLES) and name.upper() not in known:
+            raise InvalidInput(f"the variable {name} is none of the settings; unset or correct it")
+
+
 def read_settings(file: Path | None, **flags: Any) -> Settings:
     """Return the settings, or say in one line what is wrong with them.
 
@@ -115,8 +125,9 @@ def read_settings(file: Path | None, **flags: Any) -> Settings:
     try:
         if file is not None and not file.is_file():
             raise InvalidInput(f"there is no file {file}")
+        _check_variables()
         return Chosen(**given)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{file} is not TOML: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]

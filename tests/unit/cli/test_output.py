@@ -21,6 +21,7 @@ def test_one_is_singular():
         ["load", "--server", "http://127.0.0.1:1", "--admin-credential-file"],
         ["load", "--server", "http://127.0.0.1:1", "--plan"],
         ["collection", "list", "--server", "http://127.0.0.1:1", "--credential-file"],
+        ["serve", "--data", "none", "--config"],
         ["encode", "none.csv", "-o", "none.fnt", "--plan"],
         ["plan", "--protect", "event", "--epsilon=1", "--sparsity=4", "--clients=9", "--universe"],
     ],

@@ -173,6 +173,15 @@ def test_flags_win_over_variables_over_the_file(tmp_path: Path, monkeypatch):
     assert read_settings(file).cors == ("https://a.b",)
 
 
+def test_a_misspelt_variable_is_named(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("faintly_serve_port", "2")
+    monkeypatch.setenv("FAINTLY_SERVER", "not ours")
+    assert read_settings(None, data=tmp_path).port == 2
+    monkeypatch.setenv("FAINTLY_SERVE_SEALS", "5")
+    with pytest.raises(InvalidInput, match="FAINTLY_SERVE_SEALS"):
+        read_settings(None, data=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("written", "sent"),
     [
