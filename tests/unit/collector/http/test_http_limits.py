@@ -285,7 +285,7 @@ def test_who_sends_nothing_more_is_cut_off(web, address, monkeypatch, rest):
 
 
 def test_who_is_quick_is_answered_and_kept(web, address, plan, body_of, monkeypatch):
-    monkeypatch.setattr(protocol, "ARRIVE_S", 0.2)
+    monkeypatch.setattr(protocol, "ARRIVE_S", 5.0)
     body = body_of(plan, 50)
     one = head_of(address) + b"Content-Length: %d\r\n\r\n" % len(body)
     last = head_of(address) + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
@@ -427,12 +427,14 @@ def test_few_answers_are_made_at_a_time(web, address, plan, body_of, monkeypatch
     web.send(plan, body_of(plan, 50))
     web.store.seal()
     at_once, most, lock = 0, 0, threading.Lock()
+    together = threading.Barrier(answers.COMPUTING)  # fewer than so many never get on
 
     def slow(found):
         nonlocal at_once, most
         with lock:
             at_once += 1
             most = max(most, at_once)
+        together.wait(20)
         time.sleep(0.02)
         with lock:
             at_once -= 1
@@ -441,7 +443,8 @@ def test_few_answers_are_made_at_a_time(web, address, plan, body_of, monkeypatch
     monkeypatch.setattr(answers, "estimate_document", slow)
     asked = answers.Asked(plan.digest, 0, 0.95)
     made = answers.Answers(web.store)
-    threads = [threading.Thread(target=made.estimates, args=(asked, [1])) for _ in range(12)]
+    count = 3 * answers.COMPUTING
+    threads = [threading.Thread(target=made.estimates, args=(asked, [1])) for _ in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
