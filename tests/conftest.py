@@ -1,4 +1,4 @@
-"""Seeds that can be swept, and datasets that may be missing.
+"""Seeds that can be swept, examples that do not change, and datasets that may be missing.
 
 --seed N        the seed of every statistical test, DEFAULT_SEED unless given
 --seed-sweep M  run each of them under the M seeds N, N+1, …
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 from faintly.data import find_dataset
 from faintly.errors import InvalidData
@@ -18,6 +19,19 @@ from faintly.primitives.entropy import SeededRng, seeded
 
 DEFAULT_SEED = 1
 LEFT_OUT = "left out, no dataset {}: set FAINTLY_DATA"
+
+# Hypothesis explores the same examples on every machine, and keeps no files.
+settings.register_profile(
+    "faintly",
+    max_examples=60,
+    deadline=None,  # a slow machine is no failure
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+# For scripts/sanitize.sh, which runs the same tests on many builds, some of them slow.
+settings.register_profile("brief", settings.get_profile("faintly"), max_examples=20)
+settings.load_profile("faintly")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -53,7 +53,9 @@ def test_answers_hold_the_truth(faintly, flow, universe, options):
     for row in answer["estimates"]:
         assert row["low_all"] < row["low"] < row["mean"] < row["high"] < row["high_all"]
     top = faintly("top", "sketch.fns", "-n", "2", "--keys-from", "names.txt", "--json").json
-    assert {row["key"] for row in top["estimates"] if row["significant"]} == {"tea", "milk"}
+    # Where both have one code in a map, which is seldom, the maps disagree and neither is sure.
+    sure = {row["key"] for row in top["estimates"] if row["significant"] or not row["agree"]}
+    assert sure == {"tea", "milk"}
 
 
 def test_more_clients_than_planned_are_counted_with_a_note(faintly, flow, tmp_path):

@@ -64,6 +64,10 @@ class Field:
             text=True,
         )
 
+    def count(self) -> int:
+        """Return how many reports were sent, by whomever."""
+        return self.sent.read_bytes().count(b"\n") if self.sent.exists() else 0
+
     def reports(self) -> dict[int, set[str]]:
         seen = defaultdict(set)
         if self.sent.exists():
@@ -88,9 +92,14 @@ def together(processes: list[subprocess.Popen]) -> None:
 def test_processes_killed_at_random_never_report_unpaid(tmp_path):
     field, odds, first = Field(tmp_path), random.Random(1), 0
     interrupted = 0
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
         processes = [field.start(first, 10_000) for _ in range(2)]
+        before = field.count()
         together(processes)
+        # Every second time they get to a new epoch first: both may report the last one again.
+        while number % 2 and field.count() < before + 3:
+            assert [process.poll() for process in processes] == [None, None]
+            time.sleep(0.001)
         for process in processes:
             time.sleep(odds.uniform(0, 0.05))
             process.send_signal(signal.SIGKILL)
@@ -101,7 +110,7 @@ def test_processes_killed_at_random_never_report_unpaid(tmp_path):
         assert field.spent() >= EPSILON * len(reports)
         first = max(reports, default=0)  # the last epoch is asked for again, by both
         interrupted += field.spent() > EPSILON * len(reports)
-    assert len(field.reports()) > ROUNDS, "the processes got somewhere before they were killed"
+    assert len(field.reports()) > ROUNDS // 2, "they got somewhere before they were killed"
     assert interrupted, "some kill came between a charge and its report, or this tests nothing"
     # What the kills left is still a ledger: the next process goes on with it.
     process = field.start(first, 3)

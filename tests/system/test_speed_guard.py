@@ -238,4 +238,8 @@ def test_the_reference_does_not_beat_itself():
         return slow(*arguments)
 
     least = min(FASTER, *SLOWER.values())
-    assert 1 / lowest_ratio(work, work, 1 / least) < least
+    with one_core():
+        tries = [compare(work, work, EFFORT) for _ in range(TRIES)]
+    # The quickest of all tries on either side: the best of their ratios would be one by chance.
+    ours, theirs = (min(each.best for each in side) for side in zip(*tries, strict=True))
+    assert theirs / ours < least

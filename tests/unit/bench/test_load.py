@@ -63,7 +63,7 @@ def test_what_it_sends_is_what_a_client_sends():
 def test_every_request_has_a_name_of_its_own():
     with server(lambda line, _: line.write(COUNTED)) as (url, seen):
         found = load(url, bodies=[b"one", b"two"], credential="secret", epoch=4)
-    assert found["requests"] == len(seen) > 10
+    assert found["requests"] == len(seen) > 1
     assert found["reports"] == 3 * len(seen)
     assert found["errors"] == {}
     names = {head.partition(b"request=")[2][:32] for head, _ in seen}
@@ -75,7 +75,7 @@ def test_every_request_has_a_name_of_its_own():
 
 def test_tokens_are_used_once_each():
     with server(lambda line, _: line.write(COUNTED)) as (url, seen):
-        found = load(url, tokens=["a", "b", "c"])
+        found = load(url, tokens=["a", "b", "c"], seconds=60)  # it ends with the last token
     assert found["requests"] == 3
     assert sorted(head.partition(b"Faintly-Token: ")[2] for head, _ in seen) == [b"a", b"b", b"c"]
 
@@ -91,15 +91,16 @@ def test_refusals_and_lost_connections_are_counted_apart():
             line.write(COUNTED[10:])
 
     with server(respond) as (url, seen):
-        found = load(url, seconds=0.6)
+        found = load(url, seconds=0.6, connections=3)  # one of each at once
     assert set(found["errors"]) == {"BUSY", "DISCONNECTED"}
     assert found["requests"] + sum(found["errors"].values()) == len(seen)
 
 
 def test_a_rate_is_kept():
     with server(lambda line, _: line.write(COUNTED)) as (url, seen):
-        load(url, rate=100, seconds=0.5)
-    assert 30 <= len(seen) <= 51, "never more than what was due"
+        found = load(url, rate=100, seconds=60, tokens=["token"] * 20)
+    assert len(seen) == 20
+    assert 0.19 <= found["seconds"] < 10, "never more than what was due"
 
 
 def test_a_stall_shows_in_the_latencies():
@@ -110,8 +111,8 @@ def test_a_stall_shows_in_the_latencies():
         asyncio.get_running_loop().call_later(pause, line.write, COUNTED)
 
     with server(respond) as (url, seen):
-        found = load(url, rate=100, seconds=0.5, connections=1)
-    assert found["requests"] == len(seen)
+        found = load(url, rate=100, seconds=60, connections=1, tokens=["token"] * 50)
+    assert found["requests"] == len(seen) == 50
     assert found["max_ms"] >= 390
     assert found["p50_ms"] > 50, "most of the requests fell due behind the stall"
 

@@ -244,7 +244,7 @@ def test_who_sends_nothing_more_is_cut_off(web, address, monkeypatch, rest):
 
 
 def test_who_is_quick_is_answered_and_kept(web, address, plan, body_of, monkeypatch):
-    monkeypatch.setattr(protocol, "ARRIVE_S", 0.2)
+    monkeypatch.setattr(protocol, "ARRIVE_S", 5.0)
     body = body_of(plan, 50)
     one = head_of(address) + b"Content-Length: %d\r\n\r\n" % len(body)
     last = head_of(address) + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body)

@@ -465,17 +465,20 @@ def test_refused_requests_leave_no_circles(web, address):
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_connection_is_kept_while_requests_come(web, address, plan, body_of, chunked):
     async def talk():
-        async with line_to(web.collector, keep_alive_s=0.5) as line:
-            for _ in range(4):  # the timer of the first ends while others come
+        async with line_to(web.collector) as line:
+            for _ in range(4):
                 line.writer.write(request_of(address, body_of(plan, 1), chunked=chunked))
                 assert (await line.read())[0] == "HTTP/1.1 200 OK"
-                await asyncio.sleep(0.3)
-            assert line.state.connections
-            started = time.monotonic()
-            assert await line.is_closed()  # half a second after the last one was answered
-            return time.monotonic() - started
+                (connection,) = line.state.connections
+                connection.timeout_keep_alive_task.cancel()
+                connection.timeout_keep_alive_handler()  # as if the timer ended, while others come
+                assert not connection.transport.is_closing()
+            connection.timeout_keep_alive_task.cancel()
+            connection.timeout_keep_alive = 0  # as if nothing came for as long as it is kept
+            connection.timeout_keep_alive_handler()
+            assert await line.is_closed()
 
-    assert 0.0 < asyncio.run(talk()) < 2.0
+    asyncio.run(talk())
 
 
 def test_nothing_is_left_of_a_connection_that_ended(web, address, plan, body_of):
