@@ -20,6 +20,7 @@ from faintly.collector.database import (
     Database,
     connect,
     damaged,
+    is_frozen,
     is_of_disk,
     not_opened,
 )
@@ -52,26 +53,49 @@ def backup(folder: Path, target: Path) -> int:
     if not (folder / NAME).is_file():
         raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InvalidInput(f"{target} is not empty; choose another folder")
+        raise _not_empty(target)
     made = [path for path in (target, *target.parents) if not path.exists()]
     try:
         make_folder(target)
-        with copying(folder):
-            return _copy(folder, target)
-    except BaseException as error:
-        _remove(target, made)
-        if isinstance(error, Problem):  # only the copy is written to
-            raise _not_written(target, error) from None
+        _claim(target)
+        try:
+            with copying(folder):
+                return _copy(folder, target)
+        except BaseException as error:
+            _remove(target)
+            if isinstance(error, Problem):  # only the copy is written to
+                raise _not_written(target, error) from None
+            raise
+    except BaseException:
+        _remove_folders(made)
         raise
 
 
-def _remove(target: Path, made: list[Path]) -> None:
+def _claim(target: Path) -> None:
+    """Make a folder ours: of two that make a copy there at the same time one does."""
+    try:
+        os.close(os.open(target / (NAME + PART), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        raise _not_empty(target) from None
+    if any(path.name != NAME + PART for path in target.iterdir()):  # it was made meanwhile
+        (target / (NAME + PART)).unlink()
+        raise _not_empty(target)
+
+
+def _not_empty(target: Path) -> InvalidInput:
+    return InvalidInput(f"{target} is not empty; choose another folder")
+
+
+def _remove(target: Path) -> None:
     """Delete what a copy that failed has made, so that it can be made again."""
     for name in (segments.FOLDER, sketches.FOLDER):
         shutil.rmtree(target / name, ignore_errors=True)
     for path in target.glob(f"{NAME}*"):
         with suppress(OSError):  # what made the copy fail may be in the way of this as well
             path.unlink()
+
+
+def _remove_folders(made: list[Path]) -> None:
     for path in made:
         with suppress(OSError):  # or somebody has put something there
             path.rmdir()
@@ -106,24 +130,35 @@ def restore(source: Path, folder: Path) -> int:
 
 
 def _copy_database(folder: Path, target: Path) -> Path:
-    path = target / (NAME + PART)
-    path.unlink(missing_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    with closing(connect(folder / NAME, timeout=BUSY_S)) as source, closing(connect(path)) as copy:
+    path, origin = target / (NAME + PART), folder / NAME
+    os.truncate(path, 0)  # of what an earlier attempt made
+    frozen = is_frozen(origin)
+    before = _state(origin)
+    with closing(connect(origin, timeout=BUSY_S)) as source, closing(connect(path)) as copy:
         try:
             source.execute("PRAGMA schema_version").fetchall()
         except sqlite3.DatabaseError as error:
-            raise not_opened(folder / NAME, error) from None
+            raise not_opened(origin, error) from None
+        failed: sqlite3.DatabaseError | None = None
         try:
             source.backup(copy)
             # One file: a log beside it would have to be renamed as well.
             copy.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.DatabaseError as error:
-            # The source could be read before, so want of a disk is that of the copy.
-            if is_of_disk(error):
-                raise _not_written(target, error) from None
-            raise damaged(folder / NAME, error) from None
+            failed = error
+    if frozen and (_state(origin) != before or not is_frozen(origin)):
+        raise InvalidInput(f"a collector began to use {folder} while it was copied; copy it again")
+    # The source could be read before, so want of a disk is that of the copy.
+    if failed is not None and is_of_disk(failed):
+        raise _not_written(target, failed)
+    if failed is not None:
+        raise damaged(origin, failed)
     return path
+
+
+def _state(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
 
 
 def _copy_files(folder: Path, target: Path, copied: Path) -> int:

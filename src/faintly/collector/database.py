@@ -206,9 +206,13 @@ def connect(path: Path, **options: Any) -> sqlite3.Connection:
     read-only media, if there is no log: whoever has the file open has one. A log that is there
     is read; whoever trusts the file alone would miss what it holds.
     """
-    frozen = not os.access(path.parent, os.W_OK) and not log_of(path).exists()
-    uri = path.absolute().as_uri() + ("?immutable=1" if frozen else "")
+    uri = path.absolute().as_uri() + ("?immutable=1" if is_frozen(path) else "")
     return sqlite3.connect(uri, uri=True, **options)
+
+
+def is_frozen(path: Path) -> bool:
+    """Return whether nobody changes a file now, for all that can be seen."""
+    return not os.access(path.parent, os.W_OK) and not log_of(path).exists()
 
 
 def log_of(path: Path) -> Path:

@@ -17,7 +17,7 @@ from faintly.collector import segments, sketches
 from faintly.collector.database import NAME, RESTORE, Database
 from faintly.collector.disk import Stored, file_problem, locked
 from faintly.collector.problems import Problem
-from faintly.collector.recovery import forget_sketch, stray_files
+from faintly.collector.recovery import NEWER, PUT_BACK, forget_sketch, newer_files, stray_files
 from faintly.collector.registry import Epoch, Registry
 from faintly.core import ReportBatch, Sketch
 from faintly.engine import Aggregator
@@ -25,6 +25,7 @@ from faintly.engine.files import load_sketch
 from faintly.errors import FaintlyError, FolderDamaged, InvalidInput
 
 REPAIR = "run fsck with --repair: nothing is lost"
+UNNAMED = "nothing names this file"
 LEFT = "the next start deletes it, or fsck with --repair: nothing is lost"
 
 
@@ -115,10 +116,18 @@ class _Check:
                 self.dropped(epoch)
             else:
                 self.kept(epoch)
-        for path in stray_files(self.folder, self.named):
+        self.stray()
+
+    def stray(self) -> None:
+        stray = stray_files(self.folder, self.named)
+        newer = newer_files(stray, self.database, self.registry)
+        for path in stray:
+            if newer:  # then none of them is known to be of no use
+                self.report(path, NEWER if path in newer else UNNAMED, PUT_BACK)
+                continue
             if self.repair:
                 path.unlink()
-            self.report(path, "nothing names this file", LEFT, repaired=self.repair)
+            self.report(path, UNNAMED, LEFT, repaired=self.repair)
 
     def report(self, where: Path | str, what: str, advice: str, *, repaired: bool = False) -> None:
         if isinstance(where, Path):

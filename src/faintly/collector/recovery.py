@@ -1,9 +1,11 @@
 """What a start does before anything else: make the folder what its manifest says.
 
 A crash leaves at most files that nothing names, and request ids of epochs that were closed.
-Both are deleted. A file that is named and not there is damage, and nothing starts.
+Both are deleted. A file that is named and not there is damage, and so is one that the manifest
+cannot know yet: another database was put in its place. Then nothing starts.
 """
 
+import re
 import shutil
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,6 +18,10 @@ from faintly.collector.disk import Stored, discard
 from faintly.collector.registry import CLOSED, Collection, Epoch, Registry
 from faintly.errors import FolderDamaged
 
+FILE = re.compile(r"(\d+)-(\d+)\.(parquet|fns)")  # of an epoch and a number,
+OWNER = re.compile(r"[0-9a-f]{32}-(\d+)")  # in the folder of a collection
+NEWER = "the database is older than this file"
+PUT_BACK = "put the database back that belongs to it, or restore a backup into a new folder"
 TABLES = ("requests", "tokens")  # of what is kept only while an epoch takes reports
 
 
@@ -34,8 +40,12 @@ def recover(folder: Path, database: Database, registry: Registry) -> None:
             f"{path} {'is missing' if found is None else size}; "
             "run faintly fsck, or restore a backup into a new folder"
         )
+    stray = stray_files(folder, set(named))
+    newer = newer_files(stray, database, registry)
+    if newer:
+        raise FolderDamaged(f"{newer[0]}: {NEWER}; {PUT_BACK}", NEWER, PUT_BACK)
     # Last, for what has no name may be wanted by whoever looks into the damage.
-    for path in stray_files(folder, set(named)):
+    for path in stray:
         discard(folder, path)
     delete_empty(folder)
     purge_all(database, registry)
@@ -82,6 +92,30 @@ def stray_files(folder: Path, named: set[Path]) -> list[Path]:
         for path in (folder / name).rglob("*")
     ]
     return [path for path in found if not path.is_dir() and path not in named]
+
+
+def newer_files(stray: Iterable[Path], database: Database, registry: Registry) -> list[Path]:
+    """Return those of the files without a name that no crash of this database has left.
+
+    A file gets the number after the last one, and its name in the next transaction. So whatever
+    is beyond that was named by a database that is not here any more: an old copy was put back,
+    or the log was lost. Its reports may be nowhere else.
+    """
+    made = database.rows("SELECT seq FROM sqlite_sequence WHERE name = 'collections'")
+    latest = made[0][0] if made else 0
+    known = {each.folder: each for each in registry.collections.values()}
+
+    def is_newer(path: Path) -> bool:
+        file, owner = FILE.fullmatch(path.name), OWNER.fullmatch(path.parent.name)
+        if file is None or owner is None:
+            return False
+        collection = known.get(path.parent.name)
+        if collection is None:
+            return int(owner[1]) > latest
+        epoch = collection.epochs.get(int(file[1]))
+        return epoch is None or int(file[2]) > epoch.last + 1
+
+    return [path for path in stray if is_newer(path)]
 
 
 def delete_empty(folder: Path) -> None:

@@ -66,6 +66,7 @@ class Collection:
     mechanism: Mechanism = field(repr=False)
     epochs: dict[int, Epoch] = field(default_factory=dict, repr=False)
     counter: report_v1.BatchCounter = field(init=False, repr=False)
+    merging: threading.Lock = field(default_factory=threading.Lock, repr=False)  # of its epochs
 
     def __post_init__(self) -> None:
         self.counter = report_v1.BatchCounter(self.digest, self.mechanism.layout)

@@ -84,7 +84,10 @@ def need(service: Service, role: str, *, strict: bool = True) -> Any:
 def _check_query(request: Request) -> None:
     """Refuse what the route does not take: misspelt, `epoch` would ask for another epoch."""
     taken = [each.alias for each in request.scope["route"].dependant.query_params]
-    if not set(request.query_params) <= set(taken):
+    asked = [name for name, _ in request.query_params.multi_items()]
+    if len(asked) > len(set(asked)):
+        raise Problem(INVALID, "query: it has a parameter twice", "Give each of them once.")
+    if not set(asked) <= set(taken):
         raise Problem(
             INVALID,
             "query: it has a parameter that is not known here",

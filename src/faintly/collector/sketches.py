@@ -42,7 +42,7 @@ class Sketches:
 
     def __init__(self, folder: Path, database: Database, most: int) -> None:
         self._folder, self._database, self._most = folder, database, most
-        self._lock, self._merging = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
         # A folder that was restored may count other reports under the same numbers.
         self._opened = secrets.token_hex(8)
         self._loaded: OrderedDict[int, Loaded] = OrderedDict()
@@ -167,16 +167,26 @@ class Sketches:
             raise Problem(problems.NO_REPORTS, "no reports were sealed yet")
         collection = epochs[0].collection
         version = self.version(epochs)  # taken first: at worst the reader knows more than it says
-        with self._merging:  # who asks the same meanwhile finds it made
-            with self._lock:
-                kept = self._merged.get(collection.digest)
-            if kept is None or kept[0] != version:
-                kept = version, Reader(self.sketch(epochs), level, mechanism=collection.mechanism)
-                with self._lock:
-                    self._merged[collection.digest] = kept
-                    while len(self._merged) > self._most:
-                        self._merged.popitem(last=False)
-        return kept[1].at(level), version
+        kept = self._kept(collection, version)
+        if kept is None:
+            with collection.merging:  # who asks the same meanwhile finds it made
+                kept = self._kept(collection, version)
+                if kept is None:
+                    kept = Reader(self.sketch(epochs), level, mechanism=collection.mechanism)
+                    self._keep(collection, version, kept)
+        return kept.at(level), version
+
+    def _kept(self, collection: Collection, version: str) -> Reader | None:
+        """Return the reader of all epochs, if it was made of this version."""
+        with self._lock:
+            found = self._merged.get(collection.digest)
+        return found[1] if found is not None and found[0] == version else None
+
+    def _keep(self, collection: Collection, version: str, reader: Reader) -> None:
+        with self._lock:
+            self._merged[collection.digest] = version, reader
+            while len(self._merged) > self._most:
+                self._merged.popitem(last=False)
 
     def version(self, epochs: list[Epoch]) -> str:
         """Return a name that changes whenever one of the epochs was sealed again."""

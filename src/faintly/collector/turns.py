@@ -25,6 +25,13 @@ class Turn:
     """One answer that is being made."""
 
     over = False  # nobody waits for it any more
+    limit: asyncio.Timeout | None = None  # of its waiting, while it waits
+
+    def end(self) -> None:
+        """Note that nobody waits for it, and make room for another that waits."""
+        self.over = True
+        if self.limit is not None:
+            self.limit.reschedule(0)
 
     def check(self) -> None:
         """Raise `Problem` where going on is of no use; whoever computes asks now and then."""
@@ -53,7 +60,7 @@ class Turns:
         turn = Turn()
         listener = asyncio.create_task(_listen(request, turn))
         try:
-            async with self._place():
+            async with self._place(turn):
                 turn.check()
                 if self.stopping:
                     raise stopping()
@@ -64,17 +71,19 @@ class Turns:
             listener.cancel()
 
     @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
-        """Wait for a turn, and give it back."""
+    async def _place(self, turn: Turn) -> AsyncIterator[None]:
+        """Wait until it is its turn, and end it."""
         if self._waiting >= WAITING:
             raise _busy()
         self._waiting += 1
         try:
-            async with asyncio.timeout(WAIT_S):
+            async with asyncio.timeout(WAIT_S) as turn.limit:
                 await self._free.acquire()
         except TimeoutError:
+            turn.check()
             raise _busy() from None
         finally:
+            turn.limit = None
             self._waiting -= 1
         try:
             yield
@@ -87,7 +96,7 @@ async def _listen(request: Request, turn: Turn) -> None:
     with suppress(Exception):
         while (await request.receive())["type"] != "http.disconnect":
             pass
-        turn.over = True
+        turn.end()
 
 
 def _busy() -> Problem:

@@ -4,7 +4,7 @@ A transform is made once per reader, after which every key costs a look-up in ea
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
@@ -30,8 +30,9 @@ DISAGREEMENT = 1e-4  # how often honest maps of one key are called contradictory
 CONTROLS = ("family", "fdr")
 NULL = np.zeros(1)  # the mean of a key that nobody holds
 KEYS = 2**16  # asked at a time
-REPORTS = 2**20  # read at a time in direct mode,
-READINGS = 2**26  # and so many reports times keys, which take about a second
+REPORTS = 2**20  # read at a time in direct mode
+WATCHED = 2**14  # and where somebody may stop it,
+READINGS = 2**26  # with so many reports times keys, which take about a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,17 +148,23 @@ class Reader:
         """
         rows = len(self.sketch.reports) if self._told_apart else 1
         values = np.zeros((rows, len(ids)), dtype=np.int64)
-        for batch in self.sketch.batches(REPORTS):
+        for batch in self.sketch.batches(REPORTS if self._check is None else WATCHED):
             chosen = self.mechanism.map_of(batch) if rows > 1 else None
             for row in range(rows):
                 mine = batch if chosen is None else batch.take(chosen == row)
-                size = max(1, READINGS // max(1, len(mine)))
-                for start in range(0, len(ids), size):
-                    if self._check is not None:
-                        self._check()
-                    piece = slice(start, start + size)
+                for piece in self._pieces(len(ids), len(mine)):
                     values[row, piece] += self.mechanism.read(mine, ids[piece])
         return values
+
+    def _pieces(self, keys: int, reports: int) -> Iterator[slice]:
+        """Yield which keys to ask at a time; all, unless it is to be asked whether to go on."""
+        if self._check is None:
+            yield slice(0, keys)
+            return
+        size = max(1, READINGS // max(1, reports))
+        for start in range(0, keys, size):
+            self._check()
+            yield slice(start, start + size)
 
     def estimate(self, keys: Sequence[Key] | np.ndarray) -> Estimates:
         """Return the mean of each key over the reporting clients, with its error."""
@@ -189,7 +196,7 @@ class Reader:
             else:
                 values = direct[:, piece]
             mean[piece] = values.sum(axis=0) * np.float64(self.mechanism.scale / count)
-            variance = self.mechanism.variance(self.sketch, asked, mean[piece])
+            variance = self._variance(asked, mean[piece])
             stderr[piece] = np.sqrt(variance / count)
             score[piece] = mean[piece] / math.sqrt(null / count)
             if self._told_apart:
@@ -206,6 +213,12 @@ class Reader:
             agree=agree,
             level=self.level,
         )
+
+    def _variance(self, ids: IdArray, means: FloatArray) -> FloatArray:
+        """Return the variances of keys, for which some mechanisms read all reports again."""
+        pieces = self._pieces(len(ids), self.sketch.count)
+        found = [self.mechanism.variance(self.sketch, ids[piece], means[piece]) for piece in pieces]
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
     def _least_score(self, values: IntArray, null: float) -> FloatArray:
         """Return how far each key stands out without the map that speaks most for it.

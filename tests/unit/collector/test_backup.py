@@ -130,6 +130,43 @@ def test_a_backup_during_a_deletion_holds_nothing_of_what_was_deleted(
     assert again.sketch(other_plan.digest, 0) == aggregate(other_plan, others)
 
 
+def test_of_two_copies_into_one_folder_one_is_made(
+    open_store, tmp_path, plan, batches, body_of, fresh, monkeypatch
+):
+    store = open_store()
+    store.create(plan)
+    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    store.seal()
+    target, copy = tmp_path / "copy", backup._copy
+
+    def beside(folder, _):
+        with pytest.raises(InvalidInput, match="not empty"):
+            backup._claim(target)
+        return copy(folder, target)
+
+    monkeypatch.setattr(backup, "_copy", beside)
+    backup.backup(store.folder, target)
+    with pytest.raises(InvalidInput, match="not empty"):  # who saw it empty before that
+        backup._claim(target)
+    assert not list(target.glob("*.part"))
+    assert fsck.check(target).findings == []
+    assert fsck.check(target).sealed == 10
+
+
+def test_a_copy_of_what_began_to_change_is_not_kept(
+    open_store, tmp_path, plan, batches, body_of, fresh, monkeypatch
+):
+    """Where nothing can be written a database is read as if nobody else had it."""
+    store = open_store()
+    store.create(plan)
+    store.close()
+    said = iter([True, False])
+    monkeypatch.setattr(backup, "is_frozen", lambda _: next(said))
+    with pytest.raises(InvalidInput, match="began to use"):
+        backup.backup(store.folder, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
 def damage(path, how):
     if how == "missing":
         path.unlink()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from faintly.collector import fsck
+from faintly.collector import fsck, recovery
 from faintly.collector.store import Store
 from faintly.engine import aggregate
 from faintly.errors import FolderDamaged
@@ -127,7 +127,7 @@ def test_files_without_a_name_are_deleted(filled, open_store, plan, batches):
     folder = filled()
     (segment, *_) = sorted(folder.glob("segments/*/*.parquet"))
     stray = [
-        segment.with_name("0-9.parquet"),
+        segment.with_name("0-3.parquet"),
         segment.with_name("0-3.parquet.part"),
         folder / "sketches" / "0-1.fns",
         folder / "spool" / "leftover",
@@ -140,6 +140,42 @@ def test_files_without_a_name_are_deleted(filled, open_store, plan, batches):
     assert not [path for path in stray if path.exists()]
     assert not left.exists()
     assert store.sketch(plan.digest, 0) == aggregate(plan, batches)
+
+
+def seal_more(open_store, plan, batches, body_of, fresh, epoch):
+    store = open_store()
+    store.create(plan)
+    store.open_epoch(plan.digest, epoch)
+    for batch in batches[:2]:
+        store.submit(plan.digest, epoch, fresh(), body_of(plan, batch))
+        store.seal()
+    store.close()
+
+
+@pytest.mark.parametrize("what", ["segments", "an epoch", "a collection"])
+def test_files_that_the_database_cannot_know_yet_stop_the_start(
+    filled, open_store, plan, other_plan, batches, batches_of, body_of, fresh, what
+):
+    """An old copy of the database was put back: what it does not name is nowhere else."""
+    folder = filled()
+    database = folder / "collector.sqlite"
+    old = database.read_bytes()
+    owner = other_plan if what == "a collection" else plan
+    more = batches_of(owner, 20, 10)
+    seal_more(open_store, owner, more, body_of, fresh, epoch=int(what == "an epoch"))
+    new, files = database.read_bytes(), sorted(folder.glob("*/*/*"))
+    database.write_bytes(old)
+    with pytest.raises(FolderDamaged, match="older than this file; put the database back"):
+        open_store()
+    for repair in (False, True):
+        checked = fsck.check(folder, repair=repair)
+        assert not checked.sound
+        newer = [found for found in checked.findings if found.what == recovery.NEWER]
+        assert newer
+        assert not any(found.harmless for found in newer)
+    assert [path for path in files if path.suffix == ".parquet" and not path.exists()] == []
+    database.write_bytes(new)
+    assert open_store().status(owner.digest).sealed >= 20
 
 
 def test_a_missing_or_short_segment_stops_the_start(filled, open_store):

@@ -294,6 +294,7 @@ def test_tokens_need_a_collection_that_has_them(store, plan, other_plan):
 def test_a_full_inbox_asks_to_wait(open_store, plan, bodies, fresh):
     width = 2  # bytes of a report of this plan
     store = open_store(limits=Limits(seal_s=1e9, inbox_bytes=10 * width, body_bytes=1000))
+    store._keeper.stop()  # which would seal at once
     assert store.create(plan).record_bytes == width
     store.submit(plan.digest, 0, fresh(), bodies[0])
     assert refused(store.submit, plan.digest, 0, fresh(), bodies[1]) == "BUSY"

@@ -60,10 +60,28 @@ def test_keys_that_are_read_some_at_a_time_give_the_same_integers(name, readings
     plan, batch = plan_named(name), reports_of(name, 12)
     sketch, ids, calls = aggregate(plan, [batch]), some_ids(plan), []
     wanted = Reader(sketch).totals(ids).tolist()
+    plainly = Reader(sketch).estimate_ids(ids, ids)
     monkeypatch.setattr(answers, "READINGS", readings)
-    assert Reader(sketch).totals(ids).tolist() == wanted
-    assert Reader(sketch).watched(lambda: calls.append(1)).totals(ids).tolist() == wanted
+    monkeypatch.setattr(answers, "WATCHED", 5)
+    watched = Reader(sketch).watched(lambda: calls.append(1))
+    assert watched.totals(ids).tolist() == wanted
     assert (len(calls) > 1) == (plan.decode == "direct")
+    watchfully = watched.estimate_ids(ids, ids)
+    for name_of, column in plainly.columns().items():
+        assert list(watchfully.columns()[name_of]) == list(column), name_of
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(cases.PLANS) if "direct" in name])
+def test_variances_are_watched_as_well(name, monkeypatch):
+    """Those of some mechanisms read all reports again."""
+    monkeypatch.setattr(answers, "READINGS", 1)
+    plan = plan_named(name)
+    sketch, ids, calls = aggregate(plan, [reports_of(name, 12)]), some_ids(plan), []
+    reader = Reader(sketch).watched(lambda: calls.append(1))
+    reader.totals(ids)
+    read = len(calls)
+    reader.estimate_ids(ids, ids)
+    assert len(calls) == 2 * read + len(ids)
 
 
 @EVERY

@@ -120,6 +120,7 @@ def test_a_body_that_comes_in_pieces_is_counted(web, address, plan, body_of):
 def test_a_full_inbox_asks_for_patience(make_web, plan, body_of, refused):
     body = body_of(plan, 100)
     web = make_web(Limits(seal_s=1e9, inbox_bytes=len(body) - 40))
+    web.store._keeper.stop()  # which would seal at once
     web.create(plan)
     assert web.send(plan, body).status_code == 200
     busy = web.send(plan, body_of(plan, 1))

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from faintly.bench import samples
-from faintly.collector import answers, files, turns
+from faintly.collector import files, turns
 from faintly.engine import answers as engine
 from faintly.mechanisms import mechanism_of
 
@@ -232,11 +232,14 @@ def test_nothing_is_begun_for_who_went_while_waiting(web, slow, gate):
         await gate.fill()
         asker = Asker(path, {"keys": [63]})
         late = asker.ask(web.collector.front)
-        asker.gone.set()
         while not web.collector.service.turns._waiting:
             await asyncio.sleep(0.001)
+        asker.gone.set()
+        async with asyncio.timeout(5):
+            await late  # at once, so that another may wait
+        assert not web.collector.service.turns._waiting
         gate.open()
-        await asyncio.gather(asked, late)
+        await asked
         return asker.answer
 
     assert asyncio.run(ask()) == (499, "ABANDONED")
@@ -267,12 +270,3 @@ def test_who_waits_when_time_is_over_is_told_so(web, slow, caplog):
     web.collector.service.turns._threads.shutdown()  # waits for what still computes
     assert len(seen) < len(KEYS)
     assert web.collector.ingest._held == 0
-
-
-def test_a_watched_answer_is_the_same(web, slow, direct_plan):
-    asked = answers.Asked(direct_plan.digest, 0, 0.95)
-    calls = []
-    watched = answers.Asked(direct_plan.digest, 0, 0.95, check=lambda: calls.append(1))
-    made = answers.Answers(web.store)
-    assert made.estimates(asked, [1, 2, 3]) == made.estimates(watched, [1, 2, 3])
-    assert len(calls) == 3

@@ -89,6 +89,7 @@ def test_without_senders_the_disk_says_that_it_is_well(web, plan, body_of, refus
 def test_it_is_not_ready_while_the_inbox_is_full(make_web, plan, body_of, refused):
     body = body_of(plan, 100)
     web = make_web(Limits(seal_s=1e9, inbox_bytes=len(body) - 40))
+    web.store._keeper.stop()  # which would seal at once
     web.create(plan)
     assert web("GET", "/readyz").status_code == 200
     assert web.send(plan, body).status_code == 200
