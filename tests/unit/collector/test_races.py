@@ -212,8 +212,11 @@ def test_epochs_are_merged_once_for_all_who_ask(store, plan, bodies, fresh, monk
         thread.join()
     assert len(seen) == 1
     assert len({id(reader.sketch) for reader, _ in read}) == 1
+    late = threading.Thread(target=store.reader, args=(plan.digest, None, 0.9), daemon=True)
     with store.collection(plan.digest).merging:  # what was made is there for all, whoever merges
-        store.reader(plan.digest, None, 0.9)
+        late.start()
+        late.join(10)
+        assert not late.is_alive()
     store.submit(plan.digest, 0, fresh(), bodies[2])
     store.seal()
     store.reader(plan.digest, None, 0.95)
