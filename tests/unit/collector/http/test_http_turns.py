@@ -70,31 +70,28 @@ def gate(web, monkeypatch):
     made.open()
 
 
-def test_few_answers_are_made_at_a_time(web, questions, gate):
+def check_few(web, gate, asked):
+    """Check that of so many askers as many as may be are inside at a time."""
+
     async def ask():
-        asked = asyncio.create_task(web.at_once(*questions[:5] * 6))
+        asking = asyncio.create_task(web.at_once(*asked))
         await gate.fill()
         await asyncio.sleep(0.05)
         gate.open()
-        return await asked
+        return await asking
 
     assert {answer.status_code for answer in asyncio.run(ask())} == {200}
     assert gate.most == turns.COMPUTING
+
+
+def test_few_answers_are_made_at_a_time(web, questions, gate):
+    check_few(web, gate, questions[:5] * 6)
 
 
 def test_few_sketches_are_written_at_a_time(web, questions, monkeypatch):
     gate = Gate(files.write_sketch)
     monkeypatch.setattr(files, "write_sketch", gate)
-
-    async def ask():
-        asked = asyncio.create_task(web.at_once(*questions[5:] * 12))
-        await gate.fill()
-        await asyncio.sleep(0.05)
-        gate.open()
-        return await asked
-
-    assert {answer.status_code for answer in asyncio.run(ask())} == {200}
-    assert gate.most == turns.COMPUTING
+    check_few(web, gate, questions[5:] * 12)
 
 
 def test_whoever_waits_takes_no_thread(web, address, gate):
