@@ -12,10 +12,8 @@ from faintly.cli.output import (
     as_keys,
     emit,
     estimate_cells,
-    note,
     read_keys,
     say,
-    shown,
     table,
 )
 
@@ -53,14 +51,4 @@ def query(
         f"{estimates.reports:,} reports. A key that nobody holds shows up to "
         f"±{estimates.noise_floor:.5f}."
     )
-    if not estimates.agree.all():
-        keys_apart = [
-            shown(row.key)
-            for row, agree in zip(estimates, estimates.agree, strict=True)
-            if not agree
-        ]
-        note(
-            f"the maps contradict each other about {', '.join(keys_apart[:10])}: "
-            f"{len(keys_apart)} of the keys share a code with another"
-        )
     say(estimates.guarantee.words())

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from faintly.engine import TopList
 
 _REASONS = {
-    "maps disagree": "the maps of the key contradict each other, so it shares a code with another",
-    "one map": "without one of its maps the key would not stand out, and that one may be shared",
+    "one map": "the key stands out by one of its maps, where other keys may be in the way",
 }
 
 

@@ -151,7 +151,7 @@ class Answers:
         found = reader.estimate_ids(np.zeros(0, dtype=np.uint64), [])
         document = estimate_document(found) | about | {"keys": keys}
         del document["estimates"]
-        document["noise_floor_all"] = normal_quantile(asked.level, keys) * found.null_stderr
+        document["noise_floor_all"] = found.mean_at(normal_quantile(asked.level, keys))
         return Answered(etag, JSON, encode(document))
 
     def history(self, asked: Asked, keys: Sequence[Key]) -> Answered:
@@ -270,7 +270,7 @@ def _arrow(document: Mapping[str, Any], found: Estimates | TopList) -> bytes:
 
     top = found if isinstance(found, TopList) else None
     estimates = found.estimates if isinstance(found, TopList) else found
-    columns = estimates.columns() | {"agree": estimates.agree}
+    columns = estimates.columns()
     if top is not None:
         columns |= {"significant": top.significant, "verdict": top.verdicts}
     kinds = set(map(type, columns["key"]))

@@ -217,7 +217,6 @@ class Row(Answer):
     high: float
     low_all: float = Field(description="Of the interval that holds for all keys together.")
     high_all: float
-    agree: bool = Field(description="False where the maps of an open universe contradict.")
 
 
 class TopRow(Row):

@@ -21,6 +21,7 @@ from faintly.core.privacy import (
     WithinL1,
     parse_unit,
 )
+from faintly.core.reading_law import ReadingLaw
 from faintly.core.report import Layout, Report, ReportBatch
 from faintly.core.sketch import Cells, Sketch, SketchShape
 from faintly.core.universe import Key, Universe
@@ -43,6 +44,7 @@ __all__ = [
     "Layout",
     "NarrowArray",
     "Plan",
+    "ReadingLaw",
     "Report",
     "ReportBatch",
     "Sketch",

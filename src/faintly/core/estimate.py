@@ -1,20 +1,22 @@
 """Answers that carry their doubt.
 
-mean ± z·stderr is the pointwise interval; the simultaneous one uses Šidák's level
-1-(1-a)^(1/m), so that all m asked keys are covered together with probability 1-a.
-The noise floor is what a key that nobody holds would show.
+The pointwise interval has the tails of z standard errors; the simultaneous one uses Šidák's
+level 1-(1-a)^(1/m), so that all m asked keys are covered together with probability 1-a. Where
+the exact law of a reading is known (`ReadingLaw`) the tails are its own, else those of the
+normal law: mean ± z·stderr. The noise floor is what a key that nobody holds would show.
 """
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from faintly.core.arrays import FloatArray
+from faintly.core.arrays import FloatArray, IntArray
 from faintly.core.privacy import Guarantee
+from faintly.core.reading_law import ReadingLaw
 from faintly.core.universe import Key
 from faintly.errors import InvalidInput, MissingDependency
 
@@ -46,6 +48,15 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Readings:
+    """The integers behind estimates and the law of one report: mean = scale·total/reports."""
+
+    law: ReadingLaw
+    totals: IntArray
+    scale: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
     """Estimates of many keys as columns; iterate it for one `Estimate` at a time."""
 
@@ -55,10 +66,10 @@ class Estimates:
     reports: int
     guarantee: Guarantee
     null_stderr: float  # standard error at a key that nobody holds
-    # The mean in standard errors of a key that nobody holds. Where several maps tell of a key of
-    # an open universe: the least of it that leaving one of them out gives.
+    # How unlikely a key that nobody holds is to read as much, as a score of the normal law. Where
+    # several maps tell of a key: without the one that speaks most for it.
     score: FloatArray
-    agree: np.ndarray  # False where the maps of an open universe contradict each other
+    readings: Readings | None = None  # None: the exact law is not known
     level: float = 0.95
     compared: int | None = None  # keys these rows were chosen from; None: they are all there is
 
@@ -77,67 +88,74 @@ class Estimates:
             yield Estimate(key=key, **dict(zip(_COLUMNS, row, strict=True)), **shared)
 
     def __getitem__(self, position: int) -> Estimate:
-        mean, stderr = float(self.mean[position]), float(self.stderr[position])
-        alone = normal_quantile(self.level) * stderr
-        among = normal_quantile(self.level, self.comparisons) * stderr
-        return Estimate(
-            key=self.keys[position],
-            mean=mean,
-            stderr=stderr,
-            low=mean - alone,
-            high=mean + alone,
-            low_all=mean - among,
-            high_all=mean + among,
-            reports=self.reports,
-            guarantee=self.guarantee,
-        )
+        return next(iter(self.take(np.array([range(len(self))[position]]))))
 
     @property
     def low(self) -> FloatArray:
         """Return the lower ends of the pointwise intervals."""
-        return self.mean - normal_quantile(self.level) * self.stderr
+        return self._ends(1)[0]
 
     @property
     def high(self) -> FloatArray:
         """Return the upper ends of the pointwise intervals."""
-        return self.mean + normal_quantile(self.level) * self.stderr
+        return self._ends(1)[1]
 
     @property
     def low_all(self) -> FloatArray:
         """Return the lower ends of the simultaneous intervals over all keys compared."""
-        return self.mean - normal_quantile(self.level, self.comparisons) * self.stderr
+        return self._ends(self.comparisons)[0]
 
     @property
     def high_all(self) -> FloatArray:
         """Return the upper ends of the simultaneous intervals over all keys compared."""
-        return self.mean + normal_quantile(self.level, self.comparisons) * self.stderr
+        return self._ends(self.comparisons)[1]
+
+    def _ends(self, comparisons: int) -> tuple[FloatArray, FloatArray]:
+        z, read = normal_quantile(self.level, comparisons), self.readings
+        if read is None:
+            return self.mean - z * self.stderr, self.mean + z * self.stderr
+        unit = read.scale / self.reports
+        low, high = read.law.ends(read.totals, self.reports, z)
+        # What the law does not know of, such as ghosts, widens it like the standard error.
+        own = read.law.deviations(read.totals, self.reports) * unit
+        wider = np.maximum(1.0, self.stderr / own)
+        return (
+            self.mean - wider * (read.totals - low) * unit,
+            self.mean + wider * (high - read.totals) * unit,
+        )
 
     @property
     def noise_floor(self) -> float:
         """Return how large the mean of one key that nobody holds may look at this level."""
-        return normal_quantile(self.level) * self.null_stderr
+        return self.mean_at(normal_quantile(self.level))
 
     @property
     def noise_floor_all(self) -> float:
         """Return how large the largest of all keys compared may look if nobody holds any."""
-        return normal_quantile(self.level, self.comparisons) * self.null_stderr
+        return self.mean_at(normal_quantile(self.level, self.comparisons))
+
+    def mean_at(self, score: float) -> float:
+        """Return the mean that a key nobody holds shows at this score of the normal law."""
+        read = self.readings
+        if read is None or not math.isfinite(score):
+            return score * self.null_stderr
+        exact = read.law.total_at(score, self.reports) / math.sqrt(self.reports)
+        return exact / read.law.deviation * self.null_stderr
 
     def take(self, chosen: np.ndarray) -> "Estimates":
         """Return the chosen rows; simultaneous intervals still speak of all keys compared.
 
         Rows are chosen for what they show, so their intervals must cover the choice as well.
         """
-        return Estimates(
-            [self.keys[int(position)] for position in chosen],
-            self.mean[chosen],
-            self.stderr[chosen],
-            self.reports,
-            self.guarantee,
-            self.null_stderr,
-            self.score[chosen],
-            self.agree[chosen],
-            self.level,
-            self.comparisons,
+        read = self.readings
+        return replace(
+            self,
+            keys=[self.keys[int(position)] for position in chosen],
+            mean=self.mean[chosen],
+            stderr=self.stderr[chosen],
+            score=self.score[chosen],
+            readings=read and replace(read, totals=read.totals[chosen]),
+            compared=self.comparisons,
         )
 
     def columns(self) -> dict[str, Any]:

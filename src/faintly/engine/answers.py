@@ -12,22 +12,17 @@ from statistics import NormalDist
 import numpy as np
 
 from faintly import kernels
-from faintly.core import (
-    Estimates,
-    FloatArray,
-    IdArray,
-    IntArray,
-    Key,
-    Sketch,
-    TableArray,
-)
-from faintly.core.estimate import normal_quantile
+from faintly.core import Estimates, FloatArray, IdArray, IntArray, Key, Sketch, TableArray
+from faintly.core.estimate import Readings, normal_quantile
 from faintly.engine.keys import ids_of
 from faintly.errors import InvalidInput
 from faintly.mechanisms import Mechanism, mechanism_of
 
-DISAGREEMENT = 1e-4  # how often honest maps of one key are called contradictory
 CONTROLS = ("family", "fdr")
+ONE_MAP = 0.3  # standard errors that one map may add to a score: the plan's own bound on ghosts
+NEGLIGIBLE = 0.01  # of the variance: it moves an interval by half a percent
+CHANCE = 4.0  # standard deviations by which noise alone seldom exceeds its mean
+ENTRIES = 2**20  # of tables, squared at a time
 NULL = np.zeros(1)  # the mean of a key that nobody holds
 KEYS = 2**16  # asked at a time
 REPORTS = 2**20  # read at a time in direct mode
@@ -50,20 +45,13 @@ class TopList:
     def verdicts(self) -> list[str]:
         """Return for each row yes, or why it is not significant.
 
-        no: its mean is too small. maps disagree: they contradict each other, so one of them has
-        a collision. one map: without one of its maps it would not stand out.
+        no: its mean is too small. one map: without one of its maps it would not stand out.
         """
         above = self.estimates.mean >= self.threshold
-        marks = zip(self.significant, self.estimates.agree, above, strict=True)
-        return [_verdict(*(bool(mark) for mark in row)) for row in marks]
-
-
-def _verdict(significant: bool, agree: bool, above: bool) -> str:
-    if significant:
-        return "yes"
-    if not agree:
-        return "maps disagree"
-    return "one map" if above else "no"
+        return [
+            "yes" if significant else "one map" if stands_out else "no"
+            for significant, stands_out in zip(self.significant, above, strict=True)
+        ]
 
 
 def transform(tables: TableArray) -> TableArray:
@@ -124,33 +112,31 @@ class Reader:
         return transform(self.sketch.tables)
 
     @property
-    def _told_apart(self) -> bool:
-        """Return whether maps are asked one by one, since in each another key may be in the way."""
+    def _maps(self) -> int:
+        """Return how many public maps tell of a key, each of which may have another in the way."""
         plan = self.sketch.plan
-        return plan.universe.size is None and plan.hashing.family == "linear"
+        return plan.hashing.maps if plan.hashing.family == "linear" else 1
 
     def totals(self, ids: IdArray) -> IntArray:
         """Return the integer behind each estimate: the same from tables and from reports."""
+        return self._sums(ids)[0]
+
+    def _sums(self, ids: IdArray) -> IntArray:
+        """Return (2, ids): the integer behind each estimate, and the largest part of one map."""
         if self.sketch.plan.decode == "direct":
-            return self._read(ids).sum(axis=0)
-        if self.mechanism.maps.maps == 1:
-            return self.mechanism.gather(self._transformed, ids)[0]
-        totals = np.empty(len(ids), dtype=np.int64)
-        for start in range(0, len(ids), KEYS):
-            piece = slice(start, start + KEYS)
-            self.mechanism.gather(self._transformed, ids[piece]).sum(axis=0, out=totals[piece])
-        return totals
+            values = self._read(ids)
+            return np.stack([values.sum(axis=0), values.max(axis=0)])
+        return self.mechanism.gather(self._transformed, ids)
 
     def _read(self, ids: IdArray) -> IntArray:
-        """Return the integers of direct reading, for each map where maps are told apart.
+        """Return the integers (maps, ids) of direct reading.
 
         Reports are read some at a time, so that columns may be larger than memory.
         """
-        rows = len(self.sketch.reports) if self._told_apart else 1
-        values = np.zeros((rows, len(ids)), dtype=np.int64)
+        values = np.zeros((self._maps, len(ids)), dtype=np.int64)
         for batch in self.sketch.batches(REPORTS if self._check is None else WATCHED):
-            chosen = self.mechanism.map_of(batch) if rows > 1 else None
-            for row in range(rows):
+            chosen = self.mechanism.map_of(batch) if self._maps > 1 else None
+            for row in range(self._maps):
                 mine = batch if chosen is None else batch.take(chosen == row)
                 for piece in self._pieces(len(ids), len(mine)):
                     values[row, piece] += self.mechanism.read(mine, ids[piece])
@@ -183,34 +169,19 @@ class Reader:
         count = self.sketch.count
         if count == 0:
             raise InvalidInput("the sketch has no reports yet; aggregate some first")
-        null = float(self.mechanism.variance(self.sketch, None, NULL)[0])
-        mean, stderr, score = (np.empty(len(ids)) for _ in range(3))
-        agree = np.ones(len(ids), dtype=bool)
-        direct = self._read(ids) if self.sketch.plan.decode == "direct" else None
-        for start in range(0, len(ids), KEYS):
-            # What one piece needs stays in the cache, however many keys are asked.
-            piece = slice(start, start + KEYS)
-            asked = ids[piece]
-            if direct is None:
-                values = self.mechanism.gather(self._transformed, asked)
-            else:
-                values = direct[:, piece]
-            mean[piece] = values.sum(axis=0) * np.float64(self.mechanism.scale / count)
-            variance = self._variance(asked, mean[piece])
-            stderr[piece] = np.sqrt(variance / count)
-            score[piece] = mean[piece] / math.sqrt(null / count)
-            if self._told_apart:
-                score[piece] = self._least_score(values, null)
-                agree[piece] = self._agreement(values, mean[piece], variance)
+        null = self._null_variance + self._ghosts
+        totals, largest = self._sums(ids)
+        mean = totals * np.float64(self.mechanism.scale / count)
+        law = self.mechanism.reading_law()
         return Estimates(
             keys=keys.tolist() if isinstance(keys, np.ndarray) else keys,
             mean=mean,
-            stderr=stderr,
+            stderr=np.sqrt((self._variance(ids, mean) + self._ghosts) / count),
             reports=count,
             guarantee=self.mechanism.guarantee(),
             null_stderr=math.sqrt(null / count),
-            score=score,
-            agree=agree,
+            score=self._scores(totals, largest, null),
+            readings=Readings(law, totals, self.mechanism.scale) if law else None,
             level=self.level,
         )
 
@@ -220,33 +191,48 @@ class Reader:
         found = [self.mechanism.variance(self.sketch, ids[piece], means[piece]) for piece in pieces]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
-    def _least_score(self, values: IntArray, null: float) -> FloatArray:
-        """Return how far each key stands out without the map that speaks most for it.
+    def _scores(self, totals: IntArray, largest: IntArray, null: float) -> FloatArray:
+        """Return how unlikely a key that nobody holds is to read as much, as a normal score.
 
-        In an open universe two keys may share a code in one map. A key that nobody holds and
-        that meets a heavy one there looks held by a share of its holders. Without that map it
-        is a key that nobody holds like any other, whatever the heavy one is, so demanding that
-        a key stands out without any one of its maps keeps the rate of false rows as long as
-        no more than one of its maps collides. With J maps of 2^D codes and h heavy keys, two
-        of them do with probability below J·(J-1)/2·(h/2^D)².
+        Where several maps tell of a key, one of them counts for `ONE_MAP` standard errors at most.
+        In one map another key may be in the way: one that shares its code in an open universe, or
+        several held ones whose codes add up to its own. However much they are held, that map
+        then adds no more than the noise hides.
         """
-        total = values.sum(axis=0)
-        least = np.full(len(total), np.inf)
-        for own, count in zip(values, self.sketch.reports.tolist(), strict=True):
-            others = self.sketch.count - count
-            # No other map has a report: nothing is known without this one.
-            factor = self.mechanism.scale / math.sqrt(null * others) if others else -math.inf
-            np.minimum(least, (total - own) * factor if others else factor, out=least)
-        return least
+        count, scale = self.sketch.count, self.mechanism.scale
+        if self._maps > 1:
+            most = math.floor(ONE_MAP * math.sqrt(null * count) / scale)
+            totals = totals - np.maximum(0, largest - most)
+        law = self.mechanism.reading_law()
+        if law is None:
+            return totals * np.float64(scale / math.sqrt(null * count))
+        # Ghosts widen the law like the standard error.
+        return law.scores(totals, count) * (law.deviation * scale / math.sqrt(null))
 
-    def _agreement(self, values: IntArray, mean: FloatArray, variance: FloatArray) -> np.ndarray:
-        """Return whether the maps of each key tell one story, by a chi-square over them."""
-        counted = np.nonzero(self.sketch.reports)[0]
-        spread = np.zeros(len(mean))
-        for j in counted:
-            count = int(self.sketch.reports[j])
-            spread += count * (values[j] * (self.mechanism.scale / count) - mean) ** 2
-        return spread <= chi_square_quantile(len(counted) - 1, 1 - DISAGREEMENT) * variance
+    @cached_property
+    def _null_variance(self) -> float:
+        """Return n·Var at a key that nobody holds, by the mechanism's own formula."""
+        return float(self.mechanism.variance(self.sketch, None, NULL)[0])
+
+    @cached_property
+    def _ghosts(self) -> float:
+        """Return the n·Var that public maps add to every key, as the tables themselves show it.
+
+        The mean of a squared reading over all codes of a table is the sum of its squared entries
+        (Parseval), which has the noise in it and all that people hold, once: about what keys in
+        the way add to any key. It is counted where it is more than chance makes of noise.
+        """
+        tables, maps = self.sketch.tables, self._maps
+        if tables is None:
+            return 0.0
+        flat, total = tables.reshape(-1), 0.0
+        for start in range(0, len(flat), ENTRIES):
+            part = flat[start : start + ENTRIES].astype(np.float64)
+            total += float(part @ part)
+        each = total * maps / len(tables)  # a key has one entry in each map
+        shown = each * self.mechanism.scale**2 / self.sketch.count - self._null_variance
+        chance = CHANCE * math.sqrt(2 / len(flat))
+        return shown if shown > max(NEGLIGIBLE, chance) * self._null_variance else 0.0
 
     def top(
         self,
@@ -271,20 +257,19 @@ class Reader:
         if count < 1:
             raise InvalidInput(f"a top list needs at least one row, got {count}")
         every = self.estimate_all() if candidates is None else self.estimate(candidates)
-        score = np.where(every.agree, every.score, -np.inf)
-        least = _least(score, control, false_rate)
+        least = _threshold_score(every.score, control, false_rate)
         shown = np.argsort(-every.mean, kind="stable")[:count]
         return TopList(
             estimates=every.take(shown),
-            significant=score[shown] >= least,
-            threshold=least * every.null_stderr,
+            significant=every.score[shown] >= least,
+            threshold=every.mean_at(least),
             compared=len(every),
             control=control,
             false_rate=false_rate,
         )
 
 
-def _least(score: FloatArray, control: str, false_rate: float) -> float:
+def _threshold_score(score: FloatArray, control: str, false_rate: float) -> float:
     """Return the score from which a key is significant among all of these."""
     compared = max(1, len(score))
     if control == "family":
@@ -296,12 +281,3 @@ def _least(score: FloatArray, control: str, false_rate: float) -> float:
     tails = np.array([math.erfc(one / math.sqrt(2)) / 2 for one in hopeful.tolist()])
     passing = np.nonzero(tails <= false_rate * np.arange(1, len(tails) + 1) / compared)[0]
     return float(hopeful[passing[-1]]) if len(passing) else math.inf
-
-
-def chi_square_quantile(freedom: int, level: float) -> float:
-    """Return the chi-square quantile by Wilson and Hilferty's cube; infinite at 0 freedom."""
-    if freedom < 1:
-        return math.inf
-    spread = 2 / (9 * freedom)
-    cube: float = 1 - spread + NormalDist().inv_cdf(level) * math.sqrt(spread)
-    return freedom * cube**3

@@ -17,9 +17,8 @@ def estimate_document(estimates: Estimates) -> dict[str, Any]:
             "high": row.high,
             "low_all": row.low_all,
             "high_all": row.high_all,
-            "agree": bool(agree),
         }
-        for row, agree in zip(estimates, estimates.agree, strict=True)
+        for row in estimates
     ]
     return {
         "estimates": rows,

@@ -162,17 +162,18 @@ def _mass(found: IntArray) -> int:
 
 
 def gather(tables: TableArray, ids: IdArray, maps: LinearMaps, blocks: int) -> IntArray:
-    """Return the integers (maps, ids) that transformed tables hold for each id; see reference."""
+    """Return sum and largest over the maps of what tables hold for each id; see reference."""
     width, ids = arguments.gathered(tables, ids, maps.maps, blocks)
-    values = np.empty((maps.maps, len(ids)), dtype=np.int64)
+    found = np.zeros((2, len(ids)), dtype=np.int64)
+    found[1] = np.iinfo(np.int64).min
     public = public_maps(maps)
 
     def work(a: int, b: int) -> None:
         some = (tables, tables.shape[1], blocks, ids[a:b], b - a)
-        call(f"faintly_gather_{width}", *some, *public, values[:, a:b], len(ids))
+        call(f"faintly_gather_{width}", *some, *public, found[0, a:b], found[1, a:b])
 
     parallel(work, len(ids), KEYS)
-    return values
+    return found
 
 
 def public_maps(maps: LinearMaps) -> list[AnyArray | int]:

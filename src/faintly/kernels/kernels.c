@@ -1909,13 +1909,14 @@ HOT API void faintly_code_items(const uint64_t *seeds, const int64_t *offsets, i
 }
 
 /* What transformed tables hold for ids, by one map after another: the code of an id names a
- * block (a table of the map) and an entry in it, and the public sign may turn the entry. */
+ * block (a table of the map) and an entry in it, and the public sign may turn the entry. Kept are
+ * the sum over the maps and the largest entry, for readers that leave one map out. */
 #define DEFINE_GATHER(width)                                                                 \
     HOT API void faintly_gather_##width(                                                     \
         const int##width##_t *tables, int64_t size, int64_t blocks, const uint64_t *ids,     \
         int64_t count, const uint32_t *factor, const uint32_t *offset,                       \
         const uint64_t *mask_key, const uint64_t *fold_key, int64_t bijective, int64_t maps, \
-        int64_t bits, int64_t *values, int64_t stride)                                       \
+        int64_t bits, int64_t *totals, int64_t *largest)                                     \
     {                                                                                        \
         const uint32_t low = (uint32_t)(((uint64_t)1 << bits) - 1), block = (uint32_t)blocks; \
         const uint32_t inside = (uint32_t)(size - 1);                                        \
@@ -1927,7 +1928,6 @@ HOT API void faintly_code_items(const uint64_t *seeds, const int64_t *offsets, i
             const int##width##_t *own = tables + j * blocks * size;                          \
             for (int64_t start = 0; start < count; start += ITEM_BLOCK) {                    \
                 const int64_t many = least(count - start, ITEM_BLOCK);                       \
-                int64_t *out = values + j * stride + start;                                  \
                 code_items(&all, (uint32_t)j, ids + start, many, codes);                     \
                 for (int64_t i = 0; i < many; i++)                                           \
                     flips[i] = half_sip(mask_key[j], ids[start + i], CLOSING(TAG_MASK)) & 1; \
@@ -1937,7 +1937,10 @@ HOT API void faintly_code_items(const uint64_t *seeds, const int64_t *offsets, i
                         blocks == 1                                                          \
                             ? own[codes[i] & inside]                                         \
                             : own[codes[i] % block * size + (codes[i] / block & inside)];    \
-                    out[i] = (value ^ minus) - minus;                                        \
+                    const int64_t turned = (value ^ minus) - minus;                          \
+                    const int64_t most = largest[start + i];                                 \
+                    totals[start + i] += turned;                                             \
+                    largest[start + i] = turned > most ? turned : most;                      \
                 }                                                                            \
             }                                                                                \
         }                                                                                    \

@@ -57,20 +57,23 @@ def total_mass(tables: TableArray) -> int:
 
 
 def gather(tables: TableArray, ids: IdArray, maps: hashing.LinearMaps, blocks: int) -> IntArray:
-    """Return the integers (maps, ids) that transformed tables hold for each id.
+    """Return (2, ids): sum and largest, over the maps, of what transformed tables hold for each id.
 
     A map has `blocks` tables, and the code of an id names one of them and an entry in it; the
     public sign of the id turns what stands there.
     """
     _, ids = arguments.gathered(tables, ids, maps.maps, blocks)
     size = tables.shape[1]
-    values = np.empty((maps.maps, len(ids)), dtype=np.int64)
+    found = np.zeros((2, len(ids)), dtype=np.int64)
+    found[1] = np.iinfo(np.int64).min
     for j in range(maps.maps):
         here = np.array([j])  # an array, since scalar hashing would warn of overflow
         codes = maps.codes(ids, here).astype(np.int64)
         rows, columns = j * blocks + codes % blocks, codes // blocks & (size - 1)
-        values[j] = maps.masks(ids, here) * tables[rows, columns]
-    return values
+        own = maps.masks(ids, here) * tables[rows, columns].astype(np.int64)
+        found[0] += own
+        np.maximum(found[1], own, out=found[1])
+    return found
 
 
 def map_codes(ids: IdArray, factor: WordArray, offset: WordArray, bits: int) -> WordArray:

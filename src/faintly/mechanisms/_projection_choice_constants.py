@@ -129,6 +129,33 @@ def ghost_energy(shape: Shape, top: int) -> float:
     return max(0.0, shape.slots / 2 * top * (shape.tokens / float(curve[top])) ** 2 - shape.tokens)
 
 
+def ghost_strength(shape: Shape, top: int) -> float:
+    """Return the largest ghost, relative to an item's own value (one signed bin).
+
+    The XOR of m tokens, m odd, reads what the product of their signs says of the sign of the
+    report. Over all sets of m tokens whose signs add up to X = k-2j that product is on average
+    φ_m(X), the Krawtchouk polynomial K_m(j)/C(k, m), and φ_1 = X/k is the items' own.
+    """
+    k = shape.tokens
+    if k < 3:
+        return 0.0
+    reach = _dense_reach(shape)[:, top - 1]
+    exact = reach - np.append(reach[1:], 0.0)  # the best slots that score t, on average
+    scores = np.arange(1, len(reach) + 1, dtype=np.float64)
+    odd_minus = np.where((k - scores) / 2 % 2 == 1, -1.0, 1.0)  # (-1)^j
+    before, now = np.ones(len(scores)), scores / k
+    own, largest = float(exact @ now), 0.0
+    for m in range(1, k // 2 + 1):
+        if m > 1 and m % 2:
+            largest = max(largest, abs(float(exact @ now)))
+        if (k - m) % 2 and k - m > 1:
+            largest = max(largest, abs(float(exact @ (odd_minus * now))))  # φ_(k-m) = (-1)^j·φ_m
+        before, now = now, (scores * now - m * before) / (k - m)
+    if k % 2:
+        largest = max(largest, abs(float(exact @ odd_minus)))  # all k tokens
+    return largest / own
+
+
 def pair_agreement(shape: Shape, odds: Odds) -> float:
     """Return E[s·s'] of two tokens' signs in the group of the report (one signed bin).
 
@@ -174,20 +201,24 @@ def _dense_curve(shape: Shape, *, squared: bool = False) -> FloatArray:
 
     With `squared`, the same of squared scores: level t then counts 2t-1 times.
     """
-    chances = sign_sum_tail(shape.tokens)
+    reach = _dense_reach(shape)
+    if squared:
+        reach = reach * (2 * np.arange(1, len(reach) + 1) - 1)[:, None]
+    return reach.sum(axis=0)  # not a product of matrices, whose last bit varies by machine
+
+
+@lru_cache(maxsize=8)
+def _dense_reach(shape: Shape) -> FloatArray:
+    """Return E[min(N, N_t)] for each level t from 1 (rows) and N from 1 to G (columns)."""
     # |S_k| has the parity of k, so levels come in pairs of equal chance but for the lowest.
-    levels = np.arange(1, len(chances))
-    chances = chances[levels]
-    total = np.zeros(shape.groups)
+    chances = sign_sum_tail(shape.tokens)[1:]
+    reach = np.empty((len(chances), shape.groups))
     size = max(1, LEVELS_AT_ONCE // (shape.groups + 1))
     for start in range(0, len(chances), size):
         law = _binomial_laws(shape.groups, chances[start : start + size])
         survival = np.cumsum(law[:, :0:-1], axis=1)[:, ::-1]  # P(N_t ≥ 1), …, P(N_t ≥ G)
-        reached = np.cumsum(survival, axis=1)
-        if squared:
-            reached *= (2 * levels[start : start + size] - 1)[:, None]
-        total += reached.sum(axis=0)  # not a product of matrices, whose last bit varies by machine
-    return total
+        np.cumsum(survival, axis=1, out=reach[start : start + size])
+    return reach
 
 
 def sign_sum_tail(count: int) -> FloatArray:

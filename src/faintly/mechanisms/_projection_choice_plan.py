@@ -9,9 +9,10 @@ from fractions import Fraction
 from typing import Any
 
 from faintly.core import Hashing, Plan
-from faintly.core.plan import MAX_BITS, MAX_MAPS, OPEN_MAPS
+from faintly.core.plan import MAX_BITS, MAX_MAPS
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import _projection_choice_constants as constants
+from faintly.mechanisms import ghosts
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms._projection_choice_constants import Odds, Shape
 from faintly.mechanisms.base import Calibrated, Request
@@ -26,11 +27,9 @@ MAX_BIN_GROUPS = 256  # one word each
 MAX_BIN_TOKENS = 4096  # the exact constants of bins take a second there, and grow fast
 MAX_SLOTS = 2**20  # a client scores every slot
 BIN_WORK = 512  # tokens times groups up to which more groups are worth their work
-SPREAD_MAPS = 16  # maps over which ghosts are spread before codes grow longer
-PLENTY, ENOUGH = 100, 10  # cells over κ·n/V0: ghosts below a tenth of, or a third of, the noise
-PLENTY_CELLS = 2**25  # up to here (256 MiB) a server can have plenty
+ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
 MAX_CELL_BITS = 31  # of code and map: with the sign they fit 4 bytes
-OPEN_BITS = (16, 24)  # least and most code bits that folding keys needs by itself
+OPEN_BITS = 8  # of the codes of an open universe, at least: they only have to spread keys
 
 
 def calibrate(request: Request) -> Calibrated:
@@ -141,43 +140,46 @@ def _hashing(request: Request, shape: Shape, top: int) -> Hashing:
             "use form dense, or decode direct with family prf"
         )
     odds = Odds.unrounded(shape, top, request.budget.epsilon)
-    ratio = constants.ghost_energy(shape, top) / constants.unheld_variance(shape, odds)
-    return _codes(request, ratio * request.clients)
+    return _codes(request, shape, top, constants.unheld_variance(shape, odds))
 
 
-def _codes(request: Request, ghosts: float) -> Hashing:
-    """Return code bits and maps, so that cells exceed κ·n/V0 often enough.
+def ghost_strength(shape: Shape, top: int, size: int | None) -> float:
+    """Return the largest ghost: in an open universe a key may share the code of a held one."""
+    own = constants.ghost_strength(shape, top)
+    return own if size is not None else max(1.0, own)
 
-    Bits or maps that the request fixes are kept: then intervals widen by what is left.
+
+def ghost_energy(shape: Shape, top: int, size: int | None) -> float:
+    """Return κ, and k more in an open universe, where keys may share the codes of held ones."""
+    return constants.ghost_energy(shape, top) + (shape.tokens if size is None else 0)
+
+
+def _codes(request: Request, shape: Shape, top: int, variance: float) -> Hashing:
+    """Return code bits and maps that keep ghosts small, or all that the memory holds.
+
+    Bits or maps that the request fixes are kept; intervals widen by the ghosts that are left.
     """
     size = request.universe.size
-    if size is None:
-        folded = (4 * request.clients - 1).bit_length()
-        least, fewest = min(OPEN_BITS[1], max(OPEN_BITS[0], folded)), OPEN_MAPS.bit_length() - 1
-    else:
-        least, fewest = max(1, (size - 1).bit_length()), 0
-    wanted = PLENTY * ghosts
-    if wanted > PLENTY_CELLS:
-        wanted = max(ENOUGH * ghosts, PLENTY_CELLS)
-    total = max(least + fewest, math.ceil(math.log2(max(1.0, wanted))))
-    spread = SPREAD_MAPS.bit_length() - 1
+    least = OPEN_BITS if size is None else max(1, (size - 1).bit_length())
+    fewest = ghosts.fewest_maps(request.sparsity, size)
     if request.maps is not None:
         _power_of_two("maps", request.maps, MAX_MAPS)
-        spread = fewest = request.maps.bit_length() - 1
-    bits = request.bits or max(least, total - max(spread, fewest))
-    maps = fewest if request.maps is not None else max(fewest, total - bits)
-    if 2**maps > MAX_MAPS and total <= MAX_CELL_BITS:
+    strength = ghost_strength(shape, top, size)
+    maps = request.maps or max(fewest, ghosts.least_maps(strength, request.clients, variance))
+    codes = ghosts.least_codes(ghost_energy(shape, top, size), request.clients, variance)
+    bits = request.bits or max(least, math.ceil(math.log2(max(1.0, codes)) - math.log2(maps)))
+    room = min(MAX_CELL_BITS, (request.memory // ENTRY_BYTES).bit_length() - 1)
+    if not request.maps:
+        # One large ghost is worse than many small ones, so bits give way before maps.
+        maps = min(maps, 1 << max(0, room - (request.bits or least)))
+    if not request.bits:
+        bits = min(bits, max(least, room - maps.bit_length() + 1))
+    if bits + maps.bit_length() - 1 > (MAX_CELL_BITS if request.bits and request.maps else room):
         raise InvalidPlan(
-            f"codes of {bits} bits would need {2**maps} maps, more than {MAX_MAPS}; use at least "
-            f"{total - MAX_MAPS.bit_length() + 1} bits, or leave bits out"
+            f"{maps} maps of 2^{bits} codes take more than {2 ** (room - 18):,} MiB; use decode "
+            "direct with family prf"
         )
-    if bits + maps > MAX_CELL_BITS:
-        raise InvalidPlan(
-            f"tables that keep the ghosts of {request.clients} clients below their noise would "
-            f"need 2^{bits + maps} cells, where a report can name 2^{MAX_CELL_BITS}; "
-            "use decode direct with family prf"
-        )
-    return Hashing(family="linear", bits=min(bits, MAX_BITS), maps=2**maps)
+    return Hashing(family="linear", bits=min(bits, MAX_BITS), maps=maps)
 
 
 def check(plan: Plan) -> Shape:

@@ -1,11 +1,13 @@
 """How large a retrieval report is: bits per cell, blocks, maps; and what that costs in bias.
 
-An item is lost when its equation follows from those before it. The chance of that is what
-the sizes are chosen by: with m items in a cell of t bits it is at most 2^(m-1-t).
-
 direct  t = k + 16 bits, at most 2^-17 of the last item is lost
-table   one cell of at least k + 8 bits for k up to 14; above, the keys are split into blocks
-        of 5.5 items on average, one cell of 18 bits each
+table   keys are split into B blocks with a cell of t bits each, in J public maps. Fewest bytes
+        win, then smallest tables, among sizes that keep four rules at the planned clients n:
+
+        names    all keys of an indexed universe have codes of their own: B·2^(t-1) ≥ d
+        bias     what items lose whose equation follows from others is below 0.3 standard errors
+        ghosts   one ghost is below 0.3 standard errors, and all add at most 2 % of variance
+        memory   the tables, J·B·2^(t-1) integers, fit the memory
 """
 
 import math
@@ -16,24 +18,20 @@ from typing import Any
 import numpy as np
 
 from faintly.core import EventLevel, FloatArray, Hashing, Plan
-from faintly.core.plan import MAX_BITS, MAX_MAPS, OPEN_MAPS, SEED_BYTES
+from faintly.core.plan import MAX_BITS, MAX_MAPS, SEED_BYTES
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
+from faintly.mechanisms import ghosts
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Request
 from faintly.primitives import noise
 from faintly.primitives.noise import FULL
 
 DIRECT_SPARE = 16  # bits beyond k in direct mode: 2^-17 of an item's weight is lost at most
-LEAST_SPARE = 8  # bits beyond the load in table mode: 2^-9, hidden by any noise of interest
+LEAST_SPARE = 8  # where bytes are limited: 2^-9 is hidden by any noise of interest
 MAX_DIRECT_BITS = 8192  # hash_words numbers its words by one byte
 MAX_CELL_BITS = 28  # 2^27 signed cells of one table are a gigabyte
-MAX_CELLS = 2**27
-FULL_CELLS = 2**21  # 16 MiB of tables: more maps are free up to here
-ONE_BLOCK_ITEMS = 14  # k + 8 bits and two for the map still fit three bytes
-ONE_BLOCK_BITS = 24
-BLOCK_BITS, WIDE_BLOCK_BITS = 18, 20  # what a block gets, and what it gets if bytes allow
-OPEN_BITS = 20  # four maps of 2^19 codes: 22 bits, three bytes
-MOST_MAPS = 16  # more would not thin out ghosts any further than the noise shows
+ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
+MAX_CELLS = 2**32  # their numbers fit 32 bits
 MAX_BLOCKS = 4096
 PARAMETERS = ("keep", "bits", "blocks")
 OPTIONS = ("bits", "blocks", "maps", "max_bytes")
@@ -59,9 +57,14 @@ class Shape:
         return self.seed_bytes + (self.bits * self.blocks + map_bits + 7) // 8
 
     @property
+    def codes(self) -> int:
+        """Return how many codes a block has in all maps together."""
+        return self.maps * 2 ** (self.bits - 1)
+
+    @property
     def cells(self) -> int:
         """Return the integers of all tables together; a cell's first bit is its sign."""
-        return self.maps * self.blocks * 2 ** (self.bits - 1)
+        return self.blocks * self.codes
 
 
 def calibrate(request: Request) -> Calibrated:
@@ -118,6 +121,11 @@ def keep(request: Request) -> int:
     return threshold
 
 
+def shrink(threshold: int) -> float:
+    """Return θ = (2N-2^32)/2^32: the mean of an answer to the value 1."""
+    return (2 * threshold - FULL) / FULL
+
+
 def _direct(
     request: Request,
     bits: int | None,
@@ -142,41 +150,115 @@ def _linear(
     blocks: int | None,
     max_bytes: int | None,
 ) -> Shape:
-    k, size = request.sparsity, request.universe.size
-    if blocks is None:
-        blocks = 1 if k <= ONE_BLOCK_ITEMS else -(-2 * k // 11)
-    need.integer(blocks, "blocks", 1, MAX_BLOCKS)
-    least_maps = maps or (OPEN_MAPS if size is None else 1)
-    if bits is None:
-        least = least_bits(k, blocks, size)
-        usual = BLOCK_BITS if blocks > 1 else (OPEN_BITS if size is None else 1)
-        bits = max(least, usual)
-        if max_bytes is not None:
-            room = (8 * max_bytes - least_maps.bit_length() + 1) // blocks
-            most = max(bits, WIDE_BLOCK_BITS if blocks > 1 else 1)
-            bits = max(least, min(most, room))
-    shape = Shape(bits, blocks, least_maps)
-    if maps is not None:
-        return shape
-    usual_bytes = ONE_BLOCK_BITS // 8 if blocks == 1 else 1
-    limit = max_bytes or max(usual_bytes, shape.record_bytes)
-    while shape.maps < MOST_MAPS:
-        more = Shape(bits, blocks, 2 * shape.maps)
-        if more.record_bytes > limit or more.cells > FULL_CELLS:
-            break
-        shape = more
-    return shape
+    """Return the sizes that keep the rules, or those within the memory with the smallest ghosts.
+
+    What the request fixes is kept, whatever the rules say: intervals then widen by what is left.
+    """
+    if blocks is not None:
+        need.integer(blocks, "blocks", 1, MAX_BLOCKS)
+    rules = _Rules(request, shrink(keep(request)))
+    fewest = ghosts.fewest_maps(request.sparsity, request.universe.size)
+    wanted = maps or max(fewest, rules.least_maps)
+    kept, left = [], []
+    for count in [blocks] if blocks else rules.blocks:
+        for each in [maps] if maps else _doubled(fewest, MAX_MAPS):
+            least = bits or rules.least_bits(count)
+            small = Shape(least, count, each)
+            quiet = Shape(bits or max(least, rules.ghost_bits(count, each)), count, each)
+            if each >= wanted and _fits(quiet, request.memory, max_bytes):
+                kept.append(quiet)
+            elif _fits(small, request.memory, max_bytes) or (bits and maps and blocks):
+                left.append(small)
+    if kept:
+        return min(kept, key=lambda one: (one.record_bytes, one.cells))
+    if not left:
+        raise InvalidPlan(
+            f"no tables within {request.memory / 2**20:,.0f} MiB "
+            f"{f'and reports within {max_bytes} bytes ' if max_bytes else ''}"
+            f"can serve sparsity {request.sparsity}; use --decode direct"
+        )
+    return max(left, key=lambda one: (min(one.maps, wanted), -one.record_bytes))
 
 
-def least_bits(sparsity: int, blocks: int, size: int | None) -> int:
-    """Return the bits a cell needs to name its keys and to keep its items apart."""
-    # The mean of 2^(load-1) over random blocks is (1+1/B)^(k-1).
-    load = (sparsity - 1) * math.log2(1 + 1 / blocks)
-    needed = 1 + LEAST_SPARE + math.ceil(load - 1e-9)
+def _doubled(least: int, most: int) -> list[int]:
+    """Return least, 2·least, 4·least, … up to most."""
+    return [least << step for step in range((most // least).bit_length())]
+
+
+def _fits(shape: Shape, memory: int, max_bytes: int | None) -> bool:
+    return (
+        shape.bits <= MAX_CELL_BITS
+        and ENTRY_BYTES * shape.cells <= memory
+        and (max_bytes is None or shape.record_bytes <= max_bytes)
+    )
+
+
+class _Rules:
+    """What the sizes of public maps must keep, for one request."""
+
+    def __init__(self, request: Request, shrink: float) -> None:
+        self.items, self.size, self.clients = (
+            request.sparsity,
+            request.universe.size,
+            request.clients,
+        )
+        self.shrink, self.variance = shrink, shrink**-2
+
+    @property
+    def blocks(self) -> list[int]:
+        return _doubled(1, min(MAX_BLOCKS, 2 * self.items))
+
+    @property
+    def least_maps(self) -> int:
+        strength = ghost_strength(self.items, self.shrink, self.size)
+        return ghosts.least_maps(strength, self.clients, self.variance)
+
+    def least_bits(self, blocks: int) -> int:
+        """Return the bits that name all keys and lose little of any item."""
+        limit = ghosts.LARGEST * math.sqrt(self.variance / self.clients)
+        lost = math.ceil(_lost_exponent(self.items, blocks) - math.log2(limit))
+        least = max(2, lost, -(-self.items // blocks))
+        if self.size is None:
+            return least
+        return max(least, _naming_bits(max(1, (self.size - 1).bit_length()), blocks))
+
+    def ghost_bits(self, blocks: int, maps: int) -> int:
+        """Return the bits with which all ghosts together stay small."""
+        energy = ghost_energy(self.items, blocks, self.shrink, self.size)
+        codes = ghosts.least_codes(energy, self.clients, self.variance)
+        return 1 + max(1, math.ceil(math.log2(max(1.0, codes)) - math.log2(maps)))
+
+
+def _lost_exponent(items: int, blocks: int) -> float:
+    """Return e such that an item among k loses at most 2^(e-t) of its weight, on average.
+
+    With m items in its cell it loses (1 + 2 + … + 2^(m-1))/(m·2^t), and m is 1 + Binomial.
+    """
+    share = 1 / blocks
+    growth, rest = items * math.log2(1 + share), 0.0
+    if blocks > 1:
+        rest = 2.0 ** (items * (math.log2(1 - share) - math.log2(1 + share)))
+    return growth + math.log2(1 - rest) - math.log2(items * share)
+
+
+def ghost_strength(items: int, shrink: float, size: int | None) -> float:
+    """Return the largest ghost: a key of an open universe may share a code, else it takes three."""
     if size is None:
-        return needed
-    codes = max(1, (size - 1).bit_length())
-    return max(needed, _naming_bits(codes, blocks))
+        return 1.0
+    return shrink**2 if items >= 3 else 0.0
+
+
+def ghost_energy(items: int, blocks: int, shrink: float, size: int | None) -> float:
+    """Return the sum of squared ghosts in the block of a key, if everybody holds the same k keys.
+
+    m of them, m odd, make C(k, m) ghosts of θ^(m-1) each, if all lie in the block. Where no two
+    keys share a code m is at least three.
+    """
+    x = shrink**2 / blocks
+    # Beyond e^300 no table is large enough, and floats end soon.
+    growth = math.exp(min(300.0, items * math.log1p(x)))
+    own = 0.0 if size is None else items * x
+    return max(0.0, (growth - (1 - x) ** items) / 2 - own) / shrink**2
 
 
 def _naming_bits(codes: int, blocks: int) -> int:

@@ -33,6 +33,7 @@ from faintly.core import (
     Layout,
     NarrowArray,
     Plan,
+    ReadingLaw,
     ReportBatch,
     Sketch,
     SketchShape,
@@ -50,6 +51,7 @@ from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
 from faintly.primitives.hashing import LinearMaps
 
+TABLE_MEMORY = 2**28  # bytes: 256 MiB of tables are no burden to a small server
 READ_AT_ONCE = 2**18  # reports whose cells are in memory while keys are read from them
 
 
@@ -67,6 +69,7 @@ class Request:
     family: str | None = None  # None: the mechanism's own choice for this decode
     maps: int | None = None
     bits: int | None = None
+    memory: int = TABLE_MEMORY  # bytes that the tables may take
     options: Mapping[str, Any] = field(default_factory=dict)  # the mechanism's own knobs
 
     def __post_init__(self) -> None:
@@ -190,7 +193,7 @@ class Mechanism(ABC):
         return False
 
     def gather(self, transformed: TableArray, ids: IdArray) -> IntArray:
-        """Return the integers (maps, ids) that the transformed tables hold for each id."""
+        """Return (2, ids): sum and largest, over the maps, of what transformed tables hold."""
         return kernels.gather(transformed, ids, self.maps, self.table_shape[0] // self.maps.maps)
 
     def read_cells(self, batch: ReportBatch, ids: IdArray) -> IntArray:
@@ -244,6 +247,13 @@ class Mechanism(ABC):
         Without ids, the answer is for keys that nobody holds.
         """
 
+    def reading_law(self) -> ReadingLaw | None:
+        """Return the law of what one report reads at a key that nobody holds, if it is exact.
+
+        None where it depends on what people hold: then the normal law has to do.
+        """
+        return None
+
     def pair_covariance(self) -> float | None:
         """Return n·Cov of the estimates at two keys, for each unit of the mean of v·v' there.
 
@@ -277,6 +287,10 @@ class Mechanism(ABC):
     def worst_variance(self) -> float:
         """Return the largest n·Var over all inputs of at most k items."""
         return self.predicted_variance(self.plan.sparsity)
+
+    def largest_ghost(self) -> float:
+        """Return how far, in standard errors, one key is off at most where people are all alike."""
+        return 0.0
 
     def relative_bias(self) -> float:
         """Return a bound on the bias at a key, relative to its mean, for clients with k items."""

@@ -32,6 +32,7 @@ from faintly.core import (
     IntArray,
     Layout,
     Plan,
+    ReadingLaw,
     ReportBatch,
     Sketch,
     SparseVector,
@@ -44,13 +45,13 @@ from faintly.mechanisms import _projection_choice_client as client
 from faintly.mechanisms import _projection_choice_constants as constants
 from faintly.mechanisms import _projection_choice_law as laws
 from faintly.mechanisms import _projection_choice_plan as planning
+from faintly.mechanisms import ghosts
 from faintly.mechanisms._projection_choice_constants import Odds, Shape
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
 from faintly.mechanisms.registry import register
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 
-NEGLIGIBLE = 0.01  # ghosts below this share of the variance move an interval by under 0.5 %
 THEOREM = "projection_choice.proof.md, Theorem 1 (the best slots are always equally many)"
 UNSENT_SEED_BYTES = 8  # table mode: rows and map come from it, and no server needs it
 BLOCK = 2**18  # scores or random words of one block of clients: they stay in the cache
@@ -274,16 +275,13 @@ class ProjectionChoice(Mechanism):
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
         """Return n·Var: the second moment of a report at each id, less the squared mean.
 
-        The dense one is 1/c², whatever people hold, and linear hashing adds the worst that
-        ghosts can do, where that is more than a hundredth of it. With bins it is read off the
-        reports; it is least where nobody holds the item. The exact term subtracted is the mean
-        of v², at least mean² and at most 1.
+        The dense one is 1/c², whatever people hold. With bins it is read off the reports; it is
+        least where nobody holds the item. The exact term subtracted is the mean of v², at least
+        mean² and at most 1.
         """
         square = np.minimum(means**2, 1.0)
         if self.form == "dense":
-            noise_alone = 1 / self.attenuation**2
-            ghosts = self._ghosts(sketch.count)
-            return noise_alone - square + (ghosts if ghosts > NEGLIGIBLE * noise_alone else 0.0)
+            return 1 / self.attenuation**2 - square
         hit = np.full(len(means), 1 / self.bins)
         if ids is not None:
             hits = np.zeros(len(ids), dtype=np.int64)
@@ -294,12 +292,11 @@ class ProjectionChoice(Mechanism):
             return hit / self.attenuation**2 - square
         return hit * (1 - hit) / self.attenuation**2
 
-    def _ghosts(self, reports: int) -> float:
-        """Return n·κ/(J·2^D): what linear hashing adds if everyone holds the same items."""
-        if not self._linear:
-            return 0.0
-        cells = self.plan.hashing.maps * 2**self.plan.hashing.bits
-        return reports * constants.ghost_energy(self.shape, self.top) / cells
+    def reading_law(self) -> ReadingLaw:
+        """Return a fair sign in a bin of b that the item has, or whether its bin is the one."""
+        if self.shape.signed:
+            return ReadingLaw.rare(1 / self.bins)
+        return ReadingLaw((-1, self.bins - 1), (1 - 1 / self.bins, 1 / self.bins))
 
     def pair_covariance(self) -> float | None:
         """Return the chance that two tokens agree in the chosen group, scaled, less v·v'.
@@ -324,8 +321,23 @@ class ProjectionChoice(Mechanism):
         return held + 1 - constants.unheld_variance(self.shape, self._odds)
 
     def worst_variance(self) -> float:
-        """Return the largest n·Var over all values of an item, ghosts included."""
-        return constants.worst_variance(self.shape, self._odds) + self._ghosts(self.plan.clients)
+        """Return the largest n·Var over all values of an item, and what ghosts add.
+
+        They add n·κ/(J·2^D) where everybody holds the same k items.
+        """
+        worst, plan = constants.worst_variance(self.shape, self._odds), self.plan
+        if not self._linear:
+            return worst
+        energy = planning.ghost_energy(self.shape, self.top, plan.universe.size)
+        return worst + plan.clients * energy / (plan.hashing.maps * 2**plan.hashing.bits)
+
+    def largest_ghost(self) -> float:
+        """Return what the XOR of several tokens reads, if everybody holds them."""
+        if not self._linear:
+            return 0.0
+        plan, variance = self.plan, constants.unheld_variance(self.shape, self._odds)
+        strength = planning.ghost_strength(self.shape, self.top, plan.universe.size)
+        return ghosts.in_errors(strength, plan.hashing.maps, plan.clients, variance)
 
     def influence(self) -> float:
         """Return the most that one report can say about any key."""

@@ -31,6 +31,7 @@ from faintly.core import (
     IntArray,
     Layout,
     Plan,
+    ReadingLaw,
     ReportBatch,
     Sketch,
     SparseVector,
@@ -39,11 +40,11 @@ from faintly.core import (
     WordArray,
 )
 from faintly.mechanisms import _retrieval_sizes as sizes
+from faintly.mechanisms import ghosts
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
 from faintly.mechanisms.registry import register
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
-from faintly.primitives.noise import FULL
 from faintly.primitives.rounding import bernoulli
 
 THEOREM = "retrieval.proof.md, Theorem 1 (a new item exchanges at most one item of the basis)"
@@ -69,13 +70,6 @@ class Retrieval(Mechanism):
     keep: int  # N: an answer is kept for words below it
     bits: int  # t: bits of one cell
     blocks: int  # B: cells of a report
-
-    @classmethod
-    def variants(cls, request: Request) -> Iterator[dict[str, Any]]:
-        """Yield the usual sizes and, where keys are split in blocks, wider cells."""
-        yield {}
-        if request.decode == "table" and request.sparsity > sizes.ONE_BLOCK_ITEMS:
-            yield {"bits": sizes.WIDE_BLOCK_BITS}
 
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
@@ -124,8 +118,8 @@ class Retrieval(Mechanism):
 
     @property
     def shrink(self) -> float:
-        """Return θ = (2N-2^32)/2^32: the mean of an answer to the value 1."""
-        return (2 * self.keep - FULL) / FULL
+        """Return θ: the mean of an answer to the value 1."""
+        return sizes.shrink(self.keep)
 
     def guarantee(self) -> Guarantee:
         """Return ln(N/(2^32-N)), for every map and any number of items."""
@@ -249,6 +243,10 @@ class Retrieval(Mechanism):
         square = self.scale**2
         return np.maximum(square - means**2, square - 1)
 
+    def reading_law(self) -> ReadingLaw:
+        """Return a fair sign: the client's own free bits make it."""
+        return ReadingLaw.coin()
+
     def pair_covariance(self) -> float:
         """Return 0: every item answers with a coin of its own."""
         return 0.0
@@ -256,6 +254,21 @@ class Retrieval(Mechanism):
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return c², which does not depend on what clients hold."""
         return self.scale**2
+
+    def worst_variance(self) -> float:
+        """Return c² and what ghosts add where everybody holds the same k keys."""
+        if not self._public:
+            return self.scale**2
+        plan = self.plan
+        energy = sizes.ghost_energy(plan.sparsity, self.blocks, self.shrink, plan.universe.size)
+        return self.scale**2 + plan.clients * energy / self._shape.codes
+
+    def largest_ghost(self) -> float:
+        """Return the reading of a key that nobody holds, if all hold three whose codes make its."""
+        if not self._public:
+            return 0.0
+        strength = sizes.ghost_strength(self.plan.sparsity, self.shrink, self.plan.universe.size)
+        return ghosts.in_errors(strength, self._shape.maps, self.plan.clients, self.scale**2)
 
     def relative_bias(self) -> float:
         """Return the share of an item's weight that dropping loses among k items."""

@@ -25,6 +25,7 @@ from faintly.core import (
     IntArray,
     Layout,
     Plan,
+    ReadingLaw,
     ReportBatch,
     Sketch,
     Universe,
@@ -230,6 +231,14 @@ class RetrievalGf(Mechanism):
         seeds, fields = sketch.hash_seeds[some], sketch.fields[some]
         moment = self._sums(seeds, fields, ids)[1] * (self.scale**2 / len(seeds))
         return np.maximum(moment - means**2, self.channel.absent_moment)
+
+    def reading_law(self) -> ReadingLaw:
+        """Return the law of a uniform symbol, and of a held item's where k keys share its row."""
+        channel, share = self.channel, min(1.0, self.plan.sparsity * self._collision)
+        held = (channel.factors(1) + channel.factors(-1)) / 2
+        values, places = np.unique(channel.counted, return_inverse=True)
+        chances = np.bincount(places, weights=(1 - share + share * held) / channel.size)
+        return ReadingLaw(tuple(values.tolist()), tuple(chances.tolist()))
 
     def pair_covariance(self) -> float:
         """Return 0: every item answers with a symbol of its own."""

@@ -26,6 +26,7 @@ from faintly.core import (
     IntArray,
     Layout,
     Plan,
+    ReadingLaw,
     ReportBatch,
     Sketch,
     Universe,
@@ -219,6 +220,10 @@ class RetrievalL1(Mechanism):
             moment = self._sums(seeds, sent, ids)[1] * (self.scale**2 / len(seeds))
         least = min(channel.variance_at(0.0), channel.variance_at(1.0))
         return np.maximum(moment - means**2, least)
+
+    def reading_law(self) -> ReadingLaw:
+        """Return a fair sign, there as often as one of the marked symbols is drawn."""
+        return ReadingLaw.rare(2 * self.channel.marked / self.channel.order)
 
     def pair_covariance(self) -> float:
         """Return 0: every item answers with a symbol of its own."""

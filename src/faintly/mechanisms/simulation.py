@@ -32,7 +32,7 @@ def totals(
         cells = mechanism.cells(batch)
         mass = kernels.scatter_add(tables, cells.index, cells.weight, mass)
     kernels.walsh_hadamard(tables)
-    return mechanism.gather(tables, ids).sum(axis=0)
+    return mechanism.gather(tables, ids)[0]
 
 
 def _reports(

@@ -20,6 +20,7 @@ from faintly.planner.wish import Wish, wish_for
 from faintly.primitives.entropy import secure
 
 MAX_BIAS = 0.01  # a mean that is off by more than one part in a hundred needs a warning
+GHOST = 0.5  # standard errors: 95 % intervals then cover 92 % of such keys
 MAX_OPERATIONS = 1e11  # a few minutes of one core at 2 to 3 ns each
 MAX_MEMORY = 16 * 2**30  # what one ordinary server holds
 TIE = 1.02  # n·Var: one percent of a standard error, which nobody would notice
@@ -75,9 +76,8 @@ class Candidate:
         if self.decode == "direct":
             return f"reads {self.key_operations:,} reports for each key"
         rows, columns = mechanism_of(self.plan).table_shape
-        tables, reads = "one table", "one look-up"
-        if rows > 1:
-            tables, reads = f"{rows:,} tables", f"{rows:,} look-ups"
+        tables = "one table" if rows == 1 else f"{rows:,} tables"
+        reads = "one look-up" if self.key_operations == 1 else f"{self.key_operations:,} look-ups"
         return f"transforms {tables} of {columns:,} cells, then {reads} a key"
 
 
@@ -211,6 +211,7 @@ class _Asked:
             wish.family,
             wish.maps,
             wish.bits,
+            wish.memory,
             repr(sorted(options.items())),
         )
 
@@ -233,7 +234,7 @@ def _measure(name: str, asked: _Asked) -> Candidate | str:
         return str(refused)
     if request.decode == "table":
         rows, columns = mechanism.table_shape
-        memory, each = 8 * rows * columns, rows
+        memory, each = 4 * rows * columns, mechanism.maps.maps
         operations = rows * columns * max(1, columns.bit_length() - 1) + wish.keys * rows
     else:
         memory, each = wish.clients * (8 + 4 * len(mechanism.layout.widths)), wish.clients
@@ -253,7 +254,11 @@ def _measure(name: str, asked: _Asked) -> Candidate | str:
         influence=mechanism.influence(),
         bound=wish.bound,
         drawbacks=_drawbacks(
-            bias, operations, memory, refuses=mechanism.enforces_sparsity and not wish.limited
+            bias,
+            operations,
+            memory,
+            ghost=mechanism.largest_ghost(),
+            refuses=mechanism.enforces_sparsity and not wish.limited,
         ),
     )
 
@@ -280,7 +285,7 @@ def plan_for(name: str, request: Request, salt: bytes) -> Plan:
 
 
 def _drawbacks(
-    bias: float, operations: int, memory: int, *, refuses: bool = False
+    bias: float, operations: int, memory: int, *, ghost: float = 0.0, refuses: bool = False
 ) -> tuple[str, ...]:
     found = []
     if refuses:
@@ -290,6 +295,11 @@ def _drawbacks(
         )
     if bias > MAX_BIAS:
         found.append(f"means may be off by {bias:.1%} of themselves")
+    if ghost > GHOST:
+        found.append(
+            f"where people are all alike a key that nobody holds may be off by {ghost:.1f} "
+            "standard errors (more memory makes it less)"
+        )
     if operations > MAX_OPERATIONS:
         found.append(f"answering all keys takes {operations:.1e} operations")
     if memory > MAX_MEMORY:

@@ -8,6 +8,7 @@ from faintly.core import Budget, Unit, Universe, WithinL1, parse_unit
 from faintly.core.plan import DECODES, MAX_CLIENTS, MAX_SPARSITY
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import Request, mechanism_names
+from faintly.mechanisms.base import TABLE_MEMORY
 from faintly.planner.bounds import lower_bound
 from faintly.planner.error_model import keys_of
 
@@ -31,6 +32,7 @@ class Wish:
     maps: int | None = None
     bits: int | None = None
     max_bytes: int | None = None
+    memory: int = TABLE_MEMORY  # bytes that tables may take
     mean_square: float | None = None  # Σv² of a typical client; a quarter of k if None
     measure: str = "worst"
     hard_sparsity: bool = False  # the application sees to it that no vector holds more
@@ -38,6 +40,7 @@ class Wish:
     def __post_init__(self) -> None:
         _between("sparsity", self.sparsity, 1, MAX_SPARSITY)
         _between("clients", self.clients, 1, MAX_CLIENTS)
+        _between("memory", self.memory, 2**10, 2**34)
         if self.max_bytes is not None:
             _between("max-bytes", self.max_bytes, 1, 2**20)
         if isinstance(self.unit, WithinL1) and self.unit.distance > 2 * self.sparsity:
@@ -104,6 +107,7 @@ class Wish:
             family=self.family,
             maps=self.maps,
             bits=self.bits,
+            memory=self.memory,
             options=options,
         )
 

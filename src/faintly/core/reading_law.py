@@ -1,0 +1,199 @@
+"""The exact law of a reading: what n reports say together about one key.
+
+A report says one of a few integers about a key. Where nobody holds the key their chances are
+known, and where somebody does the law is taken from the exponential family through that one:
+chances proportional to chance·e^(t·value). For readings of two values that is every law there
+is, and a sum of reports that differ is no wider than the sum of their mean (Hoeffding 1956).
+
+K(t) is the log of the mean of e^(t·value). The tail of the sum of n readings at x is that of
+the normal law at
+
+    r* = w + ln(u/w)/w,   w = ±√(2n·(s·y - K(s))),   u = 2·sinh(h·s/2)/h·√(n·K''(s)),
+
+with y = x/n, K'(s) = y, and h the distance between values that a sum can have; x is first moved
+by h/2 toward the mean (Lugannani and Rice 1980, Daniels 1987, Barndorff-Nielsen 1991).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from faintly.core.arrays import AnyArray, FloatArray, IntArray
+
+MOST_STEPS = 100  # of a search, if it had to halve all the way; ten are usual
+EXACT = 1e-13  # of a tilt: sums of 10^12 reports still have six digits
+STEEPEST = 700.0  # e^t beyond it leaves 64-bit floats
+TINY = 1e-200  # variances of laws so steep that only one value is left
+NEAR_MEAN = 1e-4  # below it ln(u/w)/w is taken from its limit, a sixth of the skewness
+
+
+@dataclass(frozen=True)
+class ReadingLaw:
+    """What one report may say about a key that nobody holds, and how likely each is."""
+
+    values: tuple[int, ...]
+    chances: tuple[float, ...]
+
+    @classmethod
+    def coin(cls) -> "ReadingLaw":
+        """Return the law of a fair sign."""
+        return cls((-1, 1), (0.5, 0.5))
+
+    @classmethod
+    def rare(cls, chance: float) -> "ReadingLaw":
+        """Return the law of a fair sign that is there with this chance, and 0 otherwise."""
+        if chance >= 1:
+            return cls.coin()
+        return cls((-1, 0, 1), (chance / 2, 1 - chance, chance / 2))
+
+    @cached_property
+    def step(self) -> int:
+        """Return h: sums of n readings differ by multiples of it."""
+        return math.gcd(*(value - self.values[0] for value in self.values))
+
+    @property
+    def deviation(self) -> float:
+        """Return the standard deviation of one reading."""
+        return float(np.sqrt(self._moments(np.zeros(1))[1][0]))
+
+    def scores(self, totals: IntArray, reports: int) -> FloatArray:
+        """Return the normal score of each total: P(a key nobody holds reads it or more)."""
+        some, places = self._distinct(totals)
+        found = np.full(len(some), -math.inf)
+        inside = some > reports * min(self.values)
+        above = np.minimum(some[inside], reports * max(self.values)) - self.step / 2
+        found[inside] = self._root(self._saddle(above / reports), np.zeros(inside.sum()), reports)
+        return found[places]
+
+    def total_at(self, score: float, reports: int) -> float:
+        """Return the total of this score, which lies between two that can be read."""
+        zero, far = np.zeros(1), np.full(1, STEEPEST / self._reach)
+        slope = np.full(1, self.deviation * math.sqrt(reports))
+        tilt = _solve(
+            lambda t: (self._root(t, zero, reports), slope), score, score / slope, (-far, far)
+        )
+        return float(reports * self._moments(tilt)[0][0] + self.step / 2)
+
+    def ends(self, totals: IntArray, reports: int, score: float) -> tuple[FloatArray, FloatArray]:
+        """Return the totals to expect of the two laws for which these are just unlikely.
+
+        They are Clopper and Pearson's: under the first a total as large, under the second one
+        as small has the tail of this score.
+        """
+        some, places = self._distinct(totals)
+        low = self._end(some, reports, score, -1)
+        high = self._end(some, reports, score, 1)
+        return low[places], high[places]
+
+    def deviations(self, totals: IntArray, reports: int) -> FloatArray:
+        """Return the standard deviation of a sum whose mean is the total; at the ends, half a step.
+
+        A total at an end says nothing about how far it could have moved.
+        """
+        half = self.step / 2
+        least, most = reports * min(self.values) + half, reports * max(self.values) - half
+        some, places = self._distinct(totals)
+        tilts = self._saddle(some.clip(least, most) / reports)
+        return np.sqrt(reports * self._moments(tilts)[1])[places]
+
+    def _distinct(self, totals: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the totals to look at, and which of them each one is.
+
+        Many keys share few totals; a list of all between the least and the most needs no sorting.
+        """
+        if not len(totals):
+            return totals, totals
+        least, most = int(totals.min()), int(totals.max())
+        if most - least > 2 * len(totals):
+            return np.unique(totals, return_inverse=True)
+        return np.arange(least, most + 1), totals - least
+
+    def _end(self, totals: IntArray, reports: int, score: float, side: int) -> FloatArray:
+        """Return the mean of the law on one side of each total that has it in its tail."""
+        border = reports * (max if side > 0 else min)(self.values)
+        found = np.full(len(totals), float(border))
+        inside = totals != border
+        saddles = self._saddle((totals[inside] + side * self.step / 2) / reports)
+        slopes = np.sqrt(reports * self._moments(saddles)[1])
+        far = np.full(inside.sum(), side * STEEPEST / self._reach)
+        tilts = _solve(
+            lambda t: (self._root(saddles, t, reports), -slopes),
+            -side * score,
+            saddles + side * score / slopes,
+            (np.minimum(saddles, far), np.maximum(saddles, far)),
+        )
+        found[inside] = reports * self._moments(tilts)[0]
+        return found
+
+    @property
+    def _reach(self) -> int:
+        return max(abs(value) for value in self.values)
+
+    def _growth(self, tilts: FloatArray) -> FloatArray:
+        """Return K of each tilt."""
+        values, chances = np.array(self.values), np.array(self.chances)
+        grown: FloatArray = np.log1p(chances @ np.expm1(np.multiply.outer(values, tilts)))
+        return grown
+
+    def _moments(self, tilts: FloatArray) -> AnyArray:
+        """Return mean, variance and third central moment of each tilted law."""
+        values = np.array(self.values, dtype=np.float64)[:, None]
+        turned = values * tilts
+        weight = np.exp(turned - turned.max(axis=0)) * np.array(self.chances)[:, None]
+        weight /= weight.sum(axis=0)
+        mean = (weight * values).sum(axis=0)
+        off = values - mean
+        square = weight * off * off
+        return np.stack([mean, square.sum(axis=0), (square * off).sum(axis=0)])
+
+    def _saddle(self, means: FloatArray) -> FloatArray:
+        """Return s with K'(s) = mean."""
+        far = np.full(len(means), STEEPEST / self._reach)
+
+        def mean_and_slope(tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+            mean, variance, _ = self._moments(tilts)
+            return mean, np.maximum(variance, TINY)
+
+        return _solve(mean_and_slope, means, np.zeros(len(means)), (-far, far))
+
+    def _root(self, saddles: FloatArray, tilts: FloatArray, reports: int) -> FloatArray:
+        """Return r* of sums whose saddles these are, under the tilted laws."""
+        mean, variance, third = self._moments(saddles)
+        away = saddles - tilts
+        gained = away * mean - self._growth(saddles) + self._growth(tilts)
+        w = np.sign(away) * np.sqrt(np.maximum(0.0, 2 * reports * gained))
+        u = 2 * np.sinh(self.step * away / 2) / self.step * np.sqrt(reports * variance)
+        near = np.abs(w) < NEAR_MEAN
+        skewness = third / np.maximum(variance, TINY) ** 1.5 / math.sqrt(reports)
+        one_w, one_u = np.where(near, 1.0, w), np.where(near, 1.0, u)
+        return w + np.where(near, skewness / 6, np.log(one_u / one_w) / one_w)
+
+
+def _solve(
+    function: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    wanted: FloatArray | float,
+    start: FloatArray,
+    ends: tuple[FloatArray, FloatArray],
+) -> FloatArray:
+    """Return where a monotone function takes the wanted values, by Newton's steps.
+
+    The function also gives its slope, about. A step that leaves what is known to enclose the
+    solution is replaced by a halving.
+    """
+    (low, high), place = ends, start
+    for _ in range(MOST_STEPS):
+        value, slope = function(place)
+        step = (value - wanted) / slope
+        settled = np.abs(step) <= EXACT * (1 + np.abs(place))
+        if settled.all():
+            break
+        beyond = (value > wanted) ^ (slope < 0)
+        low, high = np.where(beyond, low, place), np.where(beyond, place, high)
+        following = place - step
+        lost = (following <= low) | (following >= high)
+        following = np.where(lost, (low + high) / 2, following)
+        place = np.where(settled, place, following)
+    return place
