@@ -23,6 +23,7 @@ ONE_MAP = 0.3  # standard errors that one map may add to a score: the plan's own
 NEGLIGIBLE = 0.01  # of the variance: it moves an interval by half a percent
 CHANCE = 4.0  # standard deviations by which noise alone seldom exceeds its mean
 ENTRIES = 2**20  # of tables, squared at a time
+MOST_OWN = 2**20  # keys that are read for that
 NULL = np.zeros(1)  # the mean of a key that nobody holds
 KEYS = 2**16  # asked at a time
 REPORTS = 2**20  # read at a time in direct mode
@@ -218,20 +219,28 @@ class Reader:
     def _ghosts(self) -> float:
         """Return the n·Var that public maps add to every key, as the tables themselves show it.
 
-        The mean of a squared reading over all codes of a table is the sum of its squared entries
-        (Parseval), which has the noise in it and all that people hold, once: about what keys in
-        the way add to any key. It is counted where it is more than chance makes of noise.
+        The mean of a squared reading over all codes is the sum of a table's squared entries
+        (Parseval). It holds the noise, all ghosts, and what people hold. The last is the keys' own
+        and is taken out, in proportion to the codes that keys have; in an open universe keys
+        share codes, so that it stays. It counts where it is more than chance makes of noise.
         """
-        tables, maps = self.sketch.tables, self._maps
+        tables, size = self.sketch.tables, self.sketch.plan.universe.size
         if tables is None:
             return 0.0
-        flat, total = tables.reshape(-1), 0.0
+        flat, squares, own = tables.reshape(-1), 0.0, 0
         for start in range(0, len(flat), ENTRIES):
             part = flat[start : start + ENTRIES].astype(np.float64)
-            total += float(part @ part)
-        each = total * maps / len(tables)  # a key has one entry in each map
-        shown = each * self.mechanism.scale**2 / self.sketch.count - self._null_variance
-        chance = CHANCE * math.sqrt(2 / len(flat))
+            squares += float(part @ part)
+        squares *= self._maps / len(tables)  # a key has one entry in each map
+        if size is not None and size <= MOST_OWN:
+            own = size
+            totals = self.totals(np.arange(size, dtype=np.uint64)).astype(np.float64)
+            squares -= float(totals @ totals) / len(flat)
+        if own >= len(flat):  # one map that is full: ghosts and keys cannot be told apart
+            return 0.0
+        free = 1 - own / len(flat)
+        shown = squares / free * self.mechanism.scale**2 / self.sketch.count - self._null_variance
+        chance = CHANCE * math.sqrt(2 / (free * len(flat)))
         return shown if shown > max(NEGLIGIBLE, chance) * self._null_variance else 0.0
 
     def top(

@@ -5,7 +5,8 @@ table   keys are split into B blocks with a cell of t bits each, in J public map
         win, then smallest tables, among sizes that keep four rules at the planned clients n:
 
         names    all keys of an indexed universe have codes of their own: B·2^(t-1) ≥ d
-        bias     what items lose whose equation follows from others is below 0.3 standard errors
+        bias     what items lose whose equation follows from others is below 0.3 standard errors,
+                 and below 2^-8 of their weight
         ghosts   one ghost is below 0.3 standard errors, and all add at most 2 % of variance
         memory   the tables, J·B·2^(t-1) integers, fit the memory
 """
@@ -28,6 +29,7 @@ from faintly.primitives.noise import FULL
 
 DIRECT_SPARE = 16  # bits beyond k in direct mode: 2^-17 of an item's weight is lost at most
 LEAST_SPARE = 8  # where bytes are limited: 2^-9 is hidden by any noise of interest
+LEAST_LOST = 2.0**-8  # of an item's weight, however large the noise
 MAX_DIRECT_BITS = 8192  # hash_words numbers its words by one byte
 MAX_CELL_BITS = 28  # 2^27 signed cells of one table are a gigabyte
 ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
@@ -156,11 +158,13 @@ def _linear(
     """
     if blocks is not None:
         need.integer(blocks, "blocks", 1, MAX_BLOCKS)
+    if bits is not None:
+        need.integer(bits, "bits", 2, MAX_CELL_BITS)
     rules = _Rules(request, shrink(keep(request)))
     fewest = ghosts.fewest_maps(request.sparsity, request.universe.size)
     wanted = maps or max(fewest, rules.least_maps)
     kept, left = [], []
-    for count in [blocks] if blocks else rules.blocks:
+    for count in [blocks] if blocks else rules.blocks(bits):
         for each in [maps] if maps else _doubled(fewest, MAX_MAPS):
             least = bits or rules.least_bits(count)
             small = Shape(least, count, each)
@@ -204,9 +208,10 @@ class _Rules:
         )
         self.shrink, self.variance = shrink, shrink**-2
 
-    @property
-    def blocks(self) -> list[int]:
-        return _doubled(1, min(MAX_BLOCKS, 2 * self.items))
+    def blocks(self, bits: int | None) -> list[int]:
+        """Return how many blocks to try: those for which given bits are enough, if any are."""
+        counts = _doubled(1, min(MAX_BLOCKS, 2 * self.items))
+        return [one for one in counts if bits is None or bits >= self.least_bits(one)] or [1]
 
     @property
     def least_maps(self) -> int:
@@ -215,7 +220,7 @@ class _Rules:
 
     def least_bits(self, blocks: int) -> int:
         """Return the bits that name all keys and lose little of any item."""
-        limit = ghosts.LARGEST * math.sqrt(self.variance / self.clients)
+        limit = min(LEAST_LOST, ghosts.LARGEST * math.sqrt(self.variance / self.clients))
         lost = math.ceil(_lost_exponent(self.items, blocks) - math.log2(limit))
         least = max(2, lost, -(-self.items // blocks))
         if self.size is None:

@@ -7,6 +7,7 @@ from faintly.core import Plan, Unit, Universe
 from faintly.core.plan import SALT_BYTES
 from faintly.errors import FaintlyError
 from faintly.mechanisms import mechanism_of
+from faintly.mechanisms.base import TABLE_MEMORY
 from faintly.planner.search import plan_for, survey
 from faintly.planner.wish import Wish, wish_for
 from faintly.primitives.entropy import secure
@@ -26,6 +27,7 @@ def make_plan(
     family: str | None = None,
     maps: int | None = None,
     bits: int | None = None,
+    memory: int = TABLE_MEMORY,
     hard_sparsity: bool = False,
     salt: bytes | None = None,
     **options: Any,
@@ -46,6 +48,7 @@ def make_plan(
         family: hash family; None lets the mechanism choose.
         maps: public maps of the linear family; None lets the mechanism choose.
         bits: code bits of the linear family; None lets the mechanism choose.
+        memory: bytes that the tables of a server may take.
         hard_sparsity: no vector holds more items than the sparsity, and the application sees
             to it; then mechanisms that refuse such vectors rank beside the others.
         salt: 16 public bytes; fresh ones by default.
@@ -65,6 +68,7 @@ def make_plan(
         family=family,
         maps=maps,
         bits=bits,
+        memory=memory,
         hard_sparsity=hard_sparsity,
     )
     if mechanism is None:

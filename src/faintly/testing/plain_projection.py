@@ -152,16 +152,9 @@ def best_sum(k: int, groups: int, top: int) -> Fraction:
 
 def estimate(plan: Document, integer: int, reports: int) -> tuple[float, float]:
     """Return the mean and its standard error."""
-    given, hashing = plan["parameters"], plan["hashing"]
+    given = plan["parameters"]
     k, groups, top = given["tokens"], given["groups"], given["top"]
     share, best = Fraction(given["threshold"], FULL), best_sum(k, groups, top)
     shrink = (share / top - (1 - share) / (2 * groups - top)) * best / k
     mean = float(integer / shrink / reports)
-    variance = float(1 / shrink**2)
-    ghosts = 0.0
-    if hashing["family"] == "linear":
-        energy = max(Fraction(0), groups * top * (k / best) ** 2 - k)
-        ghosts = float(reports * energy / (hashing["maps"] * 2 ** hashing["bits"]))
-    if ghosts <= variance / 100:
-        ghosts = 0.0
-    return mean, math.sqrt((variance - min(mean**2, 1.0) + ghosts) / reports)
+    return mean, math.sqrt((float(1 / shrink**2) - min(mean**2, 1.0)) / reports)

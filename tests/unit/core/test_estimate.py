@@ -21,7 +21,6 @@ def three():
         guarantee=GUARANTEE,
         null_stderr=0.1,
         score=np.array([5.0, 0.0, -1.0]),
-        agree=np.ones(3, dtype=bool),
     )
 
 

@@ -32,7 +32,6 @@ def column(mean, stderr):
         guarantee=mechanism_of(PLAN).guarantee(),
         null_stderr=stderr,
         score=mean / stderr,
-        agree=np.ones(len(mean), bool),
     )
 
 

@@ -1,0 +1,168 @@
+"""Error bars and top lists where people are alike, which is where public maps show ghosts.
+
+Everybody holds the same keys, or the same few with high odds, or what a real click stream has.
+Every run has a salt of its own, so a ghost that some maps make has its chance to show. Judged
+are the runs with a false row, the runs in which all intervals of all keys hold together, and
+the share of 95 % intervals that hold at keys nobody holds. The mutant is one map instead of many.
+
+FALSE_ALARM: 1e-3 for each count of a run of 200, against the 5 % that is promised; the share of
+intervals is over millions of keys. Under the seed of every push the counts are judged as they are.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from faintly import Reader, aggregate, make_plan
+from faintly.client import randomize_all
+from faintly.core import VectorBatch
+from faintly.data import cut, read_records, to_vectors, true_means
+from faintly.primitives.entropy import seeded
+
+RUNS = 200
+PROMISED = 0.05
+FALSE_ALARM = 1e-3
+CLOSE = 0.01  # of the share of intervals that hold
+
+
+@dataclass
+class Seen:
+    """What several collections about the same people showed."""
+
+    runs: int = 0
+    false: int = 0  # with a significant key that nobody holds
+    false_share: float = 0.0  # of significant rows under fdr, summed over runs
+    covered: int = 0  # with all keys in their simultaneous intervals
+    held: int = 0
+    asked: int = 0  # intervals of keys that nobody holds, and how many of them hold
+
+    def add(self, reader, truth):
+        every, nobody = reader.estimate_all(), truth == 0
+        for control in ("family", "fdr"):
+            top = reader.top(200, control=control)
+            wrong = sum(truth[key] == 0 for key in np.array(top.estimates.keys)[top.significant])
+            if control == "family":
+                self.false += bool(wrong)
+            else:
+                self.false_share += wrong / max(1, top.significant.sum())
+        self.covered += bool(((every.low_all <= truth) & (truth <= every.high_all)).all())
+        self.held += int(((every.low <= 0) & (every.high >= 0))[nobody].sum())
+        self.asked += int(nobody.sum())
+        self.runs += 1
+
+    @property
+    def pointwise(self):
+        return self.held / self.asked
+
+
+def observe(vectors, truth, seed, runs=RUNS, **wanted):
+    seen = Seen()
+    for run in range(runs):
+        salt = np.random.default_rng([seed, run]).bytes(16)
+        plan = make_plan(clients=len(vectors), universe=len(truth), salt=salt, **wanted)
+        sources = (seeded(seed, f"{part} {run}") for part in ("public", "secret"))
+        seen.add(Reader(aggregate(plan, randomize_all(plan, vectors, *sources))), truth)
+    return seen
+
+
+def binomial_limit(runs, chance, false_alarm):
+    """Return the least count that so many tries reach with at most this probability."""
+    return int(stats.binom.isf(false_alarm, runs, chance)) + 1
+
+
+def judge(seen, tight):
+    limit = binomial_limit(seen.runs, PROMISED, FALSE_ALARM)
+    assert seen.false < limit, seen
+    assert seen.false_share < limit, seen
+    assert seen.covered > seen.runs - limit, seen
+    if tight:
+        assert seen.covered >= 0.93 * seen.runs, seen
+    assert abs(seen.pointwise - 0.95) < CLOSE, seen
+
+
+def same(clients, items, size):
+    """Return clients that all hold the same keys, and the true means."""
+    held = np.sort(np.random.default_rng(items).choice(size, items, replace=False))
+    truth = np.zeros(size)
+    truth[held] = 1.0
+    ids = np.tile(held.astype(np.uint64), clients)
+    return VectorBatch(np.arange(clients + 1) * items, ids, np.ones(len(ids))), truth
+
+
+def likely(clients, items, size, chance):
+    """Return clients that hold each of a few keys with the same chance."""
+    source = np.random.default_rng(items)
+    keys = np.sort(source.choice(size, items, replace=False))
+    has = source.random((clients, items)) < chance
+    truth = np.zeros(size)
+    truth[keys] = has.mean(axis=0)
+    ids = np.broadcast_to(keys.astype(np.uint64), has.shape)[has]
+    offsets = np.concatenate([[0], np.cumsum(has.sum(axis=1))])
+    return VectorBatch(offsets, ids, np.ones(len(ids))), truth
+
+
+EVENT = {"protect": "event", "epsilon": 1.0}
+TABLE = {"decode": "table"}
+
+
+def test_one_map_shows_ghosts_and_many_do_not(seed):
+    """In little, for every push: 20 runs of the first row below, and its mutant."""
+    people, truth = same(20_000, 14, 8_192)
+    judge(observe(people, truth, seed, runs=20, sparsity=14, **EVENT, **TABLE), tight=False)
+    one = {"mechanism": "retrieval", "maps": 1, "bits": 22}
+    seen = observe(people, truth, seed, runs=20, sparsity=14, **EVENT, **one)
+    limit = binomial_limit(20, PROMISED, FALSE_ALARM)
+    assert seen.false >= limit
+    assert seen.covered <= 20 - limit
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("items", "size"), [(14, 8_192), (14, 65_536), (32, 65_536)], ids=["small", "large", "blocks"]
+)
+def test_all_hold_the_same(items, size, seed, default_seed):
+    people, truth = same(20_000, items, size)
+    judge(observe(people, truth, seed, sparsity=items, **EVENT, **TABLE), default_seed)
+
+
+@pytest.mark.long
+def test_many_hold_the_same_few(seed, default_seed):
+    people, truth = likely(100_000, 10, 65_536, 0.6)
+    judge(observe(people, truth, seed, sparsity=14, **EVENT, **TABLE), default_seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize("items", [6, 14, 32, 64])
+def test_all_hold_the_same_at_user_level(items, epsilon, seed, default_seed):
+    people, truth = same(20_000, items, 8_192)
+    wanted = {"protect": "user", "epsilon": epsilon, "sparsity": items, "groups": 64}
+    wanted |= {"mechanism": "projection-choice", **TABLE}
+    judge(observe(people, truth, seed, **wanted), default_seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("items", "epsilon"), [(6, 4.0), (14, 4.0)], ids=["strong ghosts", "many ghosts"]
+)
+def test_one_map_shows_ghosts_at_user_level(items, epsilon, seed):
+    """The mutant of the test above, where ghosts are large: at epsilon 1 noise hides them."""
+    people, truth = same(20_000, items, 8_192)
+    wanted = {"protect": "user", "epsilon": epsilon, "sparsity": items, "groups": 64}
+    wanted |= {"mechanism": "projection-choice", "maps": 1, "bits": 16}
+    seen = observe(people, truth, seed, runs=20, **wanted)
+    assert seen.covered <= 20 - binomial_limit(20, PROMISED, FALSE_ALARM)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("protect", ["event", "user"])
+def test_a_click_stream(protect, seed, default_seed, dataset):
+    """Real clients, cut to the sparsity: what they hold beyond it is another matter."""
+    wanted = {"protect": protect, "epsilon": 1.0, "sparsity": 32, **TABLE}
+    records = read_records(dataset("kosarak100k"))
+    plan = make_plan(clients=100_000, universe=23_496, **wanted)
+    people, _ = cut(to_vectors(records, plan), 32, np.random.default_rng(1))
+    truth = true_means(people, np.arange(23_496, dtype=np.uint64))
+    judge(observe(people, truth, seed, **wanted), default_seed)
