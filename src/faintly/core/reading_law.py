@@ -183,7 +183,8 @@ def _solve(
     The function also gives its slope, about. A step that leaves what is known to enclose the
     solution is replaced by a halving.
     """
-    (low, high), place = ends, start
+    low, high = ends
+    place = np.clip(start, low, high)
     for _ in range(MOST_STEPS):
         value, slope = function(place)
         step = (value - wanted) / slope

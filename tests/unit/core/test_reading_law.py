@@ -30,14 +30,15 @@ def tails(law, reports):
 @pytest.mark.parametrize("law", [COIN, SETS, RARE, UNEVEN], ids=["coin", "sets", "rare", "uneven"])
 @pytest.mark.parametrize("reports", [20, 100, 400])
 def test_tails_are_within_two_percent(law, reports):
-    """And where readings are so rare that one of them is unlikely, within five."""
+    """But for the first reading where even one is rare, and the last total that there is: 12 %."""
     totals, exact = tails(law, reports)
     asked = (exact < 0.2) & (exact > 1e-12)
-    found = stats.norm.sf(law.scores(totals, reports))[asked]
-    away = found / exact[asked] - 1
-    assert np.abs(away).max() < (0.05 if law is RARE else 0.02)
+    away = stats.norm.sf(law.scores(totals, reports))[asked] / exact[asked] - 1
+    assert np.abs(away).max() < 0.12
+    inner = np.abs(away[1:-1] if law is not RARE else away[2:])
+    assert inner.max() < 0.02
     normal = stats.norm.sf(totals / (law.deviation * math.sqrt(reports)))[asked]
-    assert np.abs(normal / exact[asked] - 1).max() > 0.05, "the normal law would have done"
+    assert np.abs(normal / exact[asked] - 1).max() > 0.12, "the normal law would have done"
 
 
 @pytest.mark.parametrize("reports", [10**6, 10**9, 10**12])
@@ -59,10 +60,9 @@ def test_ends_are_clopper_and_pearson_s(chance, level):
     reports, law = 3000, ReadingLaw((0, 1), (1 - chance, chance))
     hits = np.array([0, 1, 2, 5, 40, 1500, 2999, 3000])
     low, high = law.ends(hits, reports, stats.norm.isf((1 - level) / 2))
-    wanted = stats.binomtest
     for place, count in enumerate(hits.tolist()):
-        exact = wanted(count, reports).proportion_ci(level, method="exact")
-        assert low[place] == pytest.approx(exact.low * reports, rel=0.06, abs=1e-9)
+        exact = stats.binomtest(count, reports).proportion_ci(level, method="exact")
+        assert low[place] == pytest.approx(exact.low * reports, rel=0.02, abs=0.002)
         assert high[place] == pytest.approx(exact.high * reports, rel=0.02)
 
 
