@@ -19,7 +19,7 @@ from faintly.mechanisms import parameters as need
 from faintly.mechanisms._retrieval_gf_channels import Channel
 from faintly.mechanisms._retrieval_gf_search import full_channel, span_safe_channel
 from faintly.mechanisms.base import Calibrated, Request
-from faintly.primitives import galois, hashing, noise
+from faintly.primitives import galois, hashing
 from faintly.primitives.entropy import Rng
 from faintly.primitives.noise import FULL
 

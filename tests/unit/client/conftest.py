@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from faintly import Plan, make_plan
+from faintly.client import Policy
 from faintly.client.store import Disk
 
 
@@ -127,6 +128,12 @@ def plan_of() -> Callable[..., Plan]:
         return make_plan(protect=protect, epsilon=epsilon, **(fields | more))
 
     return make
+
+
+@pytest.fixture
+def bounded() -> Policy:
+    """Return the policy of an application that bounds its items by itself."""
+    return Policy.within(epsilon=1, delta=1e-6, units=["l1:64"], bounded_items=True)
 
 
 @pytest.fixture

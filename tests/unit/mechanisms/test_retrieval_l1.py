@@ -273,7 +273,7 @@ def test_parts_of_a_batch_are_solved_apart(form, monkeypatch):
 
 def test_the_planner_compares_the_forms():
     wish = {"protect": "l1:2", "epsilon": 1.0, "sparsity": 64, "clients": 1000}
-    found = rank(**wish, delta=1e-5, universe=500, decode="direct")
+    found = rank(**wish, delta=1e-5, universe=500, decode="direct", hard_sparsity=True)
     mine = {one.options["form"] for one in found if one.mechanism == "retrieval-l1"}
     assert mine == set(FORMS)
     pure = rank(**wish, universe=500, decode="direct")
