@@ -91,6 +91,7 @@ class Entry:
         self._append(Charged(*self._key, charge))
         # The file's own name must last as well: whoever put it there may have died too early.
         self._ledger._sync_name()
+        self._ledger._mark(self._journal)
         self._paid = True
 
     def keep(self, report: bytes) -> None:
@@ -111,7 +112,7 @@ class Ledger:
 
     Privacy: the totals over all reports, in every account, stay within the limits, as long as
     the file is kept and every report of this person goes through it. Deleting the file, or
-    putting an older copy back, makes the ledger forget; it cannot notice.
+    putting an older copy of its folder back, makes the ledger forget; it cannot notice.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class Ledger:
         """
         self.path = Path(path).resolve()
         self.limits = Limits.of(limits)
+        self._mark_path = self.path.with_name(f"{self.path.name}.mark")
         self._wait_s = wait_s
         self._disk = disk or Disk()
 
@@ -177,6 +179,10 @@ class Ledger:
         if data is None:
             return Book(), None
         found = journal.read(data)
+        with self._failures("read"):
+            mark = self._disk.read(self._mark_path)
+        if mark is not None:
+            found.check_mark(mark)
         return Book.of(found.records), found
 
     def _ready(self, book: Book, found: Journal | None) -> Journal:
@@ -187,6 +193,8 @@ class Ledger:
             return found
         data = journal.write(shortest)
         with self._failures("write"):
+            # The mark is of the longer journal; without one, a crash right here does no harm.
+            self._disk.remove(self._mark_path)
             self._disk.replace(self.path, data)
         return journal.read(data)
 
@@ -195,6 +203,11 @@ class Ledger:
         with self._failures("write"):
             self._disk.append(self.path, line)
         return after
+
+    def _mark(self, found: Journal) -> None:
+        """Say beside the journal how far it goes, after that much of it is on the disk."""
+        with self._failures("write"):
+            self._disk.replace(self._mark_path, found.mark)
 
     def _sync_name(self) -> None:
         with self._failures("write"):

@@ -52,6 +52,10 @@ class MemoryDisk(Disk):
         self.names[path.name] = self.names.pop(f"{path.name}.new")
         self.sync_folder(path.parent)
 
+    def remove(self, path: Path) -> None:
+        if self.names.pop(path.name, None) is not None:
+            self.sync_folder(path.parent)
+
     def fill(self, file: File, data: bytes) -> None:
         self.step()
         file.data += data

@@ -215,7 +215,8 @@ def test_a_journal_says_what_was_written():
     charge = Charge(WithinL1(0.3), Loss(Fraction(1, 8), Fraction(1, 10**9)), 12)
     records = [Total(charge, 3), Last(DIGEST, 8), Charged(DIGEST, 9, ONE), Kept(DIGEST, 9, b"\0")]
     found = read(write(records))
-    assert found == Journal(tuple(records), found.checksum, torn=False)
+    assert found == Journal(tuple(records), found.checksums, torn=False)
+    assert len(found.checksums) == 1 + len(records)
     line, after = found.appended(Kept(DIGEST, 10, b""))
     assert read(write(records) + line) == after
 
@@ -293,6 +294,62 @@ def test_a_cleared_ledger_starts_at_nothing(plan_of, path):
 
 def _any():
     return Policy.within(epsilon=16, units=["event"])
+
+
+def test_lost_last_lines_are_noticed(path):
+    """Cut after any whole line, the journal is sound in itself; what was charged would be free."""
+    ledger = Ledger(path, {"event": 9})
+    for epoch in (1, 2, 3):
+        with ledger.entry(DIGEST, epoch) as entry:
+            entry.charge(ONE)
+            entry.keep(b"report")
+    lines = path.read_bytes().splitlines(keepends=True)
+    for left in range(1, len(lines)):
+        path.write_bytes(b"".join(lines[:left]))
+        charged = b"charge" in b"".join(lines[left:])
+        for use in (lambda: ledger.spent("event"), lambda: ledger.entry(DIGEST, 4).__enter__()):
+            if charged:
+                with pytest.raises(LedgerFailed, match="has lost lines"):
+                    use()
+        assert charged or ledger.spent("event") == Loss(Fraction(3)), "a lost report is no charge"
+    path.write_bytes(b"".join(lines))
+    (path.parent / "ledger.mark").write_bytes(b"damage")
+    with pytest.raises(LedgerFailed):
+        ledger.spent("event")
+    (path.parent / "ledger.mark").unlink()  # as of an earlier version of this program
+    assert ledger.spent("event") == Loss(Fraction(3))
+
+
+def test_an_older_copy_beside_the_newer_mark_is_noticed(path, monkeypatch):
+    """Also where the journal was written anew in between, and has become shorter by that."""
+    monkeypatch.setattr(ledger_module, "SPARE_LINES", 2)
+    ledger = Ledger(path, {"event": 99})
+    copies = []
+    for epoch in range(20):
+        with ledger.entry(DIGEST, epoch) as entry:
+            entry.charge(ONE)
+            entry.keep(b"report")
+        copies.append(path.read_bytes())
+    for copy in copies[:-1]:
+        path.write_bytes(copy)
+        with pytest.raises(LedgerFailed, match="has lost lines"):
+            ledger.spent("event")
+    path.write_bytes(copies[-1])
+    assert ledger.spent("event") == Loss(Fraction(20))
+
+
+def test_a_ledger_with_two_names_is_refused(path):
+    """Written anew under one of them, it would go on as two ledgers with a budget each."""
+    ledger = Ledger(path, {"event": 9})
+    with ledger.entry(DIGEST, 1) as entry:
+        entry.charge(ONE)
+    other = path.with_name("other")
+    other.hardlink_to(path)
+    for one in (ledger, Ledger(other, {"event": 9})):
+        with pytest.raises(LedgerFailed, match="it has a second name; remove that hard link"):
+            one.spent("event")
+    other.unlink()
+    assert ledger.spent("event") == Loss(Fraction(1))
 
 
 def test_left_needs_a_limit(path):
