@@ -30,6 +30,9 @@ def test_it_shows_every_account(plan_of, bounded, squeeze_plan, tmp_path):
     assert "2 charges" in text
     assert "unbounded" in text
     assert path.read_bytes() == before
+    path.write_bytes(b"".join(before.splitlines(keepends=True)[:2]))
+    cut = RUN.invoke(app, ["ledger", str(path)])
+    assert "has lost lines" in str(cut.exception)
 
 
 def test_it_says_what_is_wrong(tmp_path):
