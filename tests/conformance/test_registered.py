@@ -13,9 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from faintly.core import SparseVector, VectorBatch
+from faintly.core.projection import DOMAINS
 from faintly.errors import FaintlyError
 from faintly.mechanisms import checks, mechanism_class, mechanism_names, mechanism_of
 from faintly.planner import make_plan
+from faintly.primitives.entropy import seeded
 
 COMMON = {"clients": 4, "universe": 8, "failure": 0.5, "salt": bytes(range(16))}
 PRF = {"decode": "direct", "family": "prf"}
@@ -67,6 +70,19 @@ def states(notes, theorem):
     """Return whether the note that a guarantee names states that theorem, in bold."""
     note, number = re.match(r"(\w+\.proof\.md), (Theorem \d+)\b", theorem).groups()
     return note in notes and re.search(rf"^\*\*{number}\b", notes[note], re.MULTILINE) is not None
+
+
+@pytest.mark.parametrize("name", mechanism_names())
+def test_every_mechanism_takes_all_values_of_its_domain(name):
+    """A client projects onto the domain, and then sends whatever the values are."""
+    wild = np.concatenate([np.linspace(-2, 2, 33), [np.inf, -np.inf, 1e-300, -1e-300]])
+    for mechanism in served(name):
+        for value in DOMAINS[mechanism.domain](wild):
+            vector = SparseVector([0], [value])
+            mechanism.check_vector(vector)
+            batch = VectorBatch.of([vector])
+            seeds = np.array([5], dtype=np.uint64)
+            assert len(mechanism.randomize(batch, seeds, seeded(1, "noise"))) == 1
 
 
 @pytest.mark.parametrize("name", mechanism_names())

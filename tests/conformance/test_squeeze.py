@@ -149,6 +149,7 @@ SOUND = {"distance": 64, "sparsity": 32, "epsilon": 1.0, "delta": 1e-5}
         ({"delta": 0.0}, "delta above 0"),
         ({"distance": 8}, "distance/bins"),
         ({"bins": 8}, "distance/bins"),
+        ({"delta": 5e-20}, "a probability over 64-bit seeds"),
         ({"steps": 2**15}, "at least 65536 steps"),
     ],
     ids=str,

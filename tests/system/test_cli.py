@@ -149,6 +149,19 @@ def test_bad_data_is_refused_without_its_contents(faintly, flow, tmp_path, conte
     assert not list(tmp_path.glob("*bad.fnt*"))
 
 
+def test_without_strictness_every_client_is_encoded(faintly, flow, tmp_path):
+    flow("names.txt")
+    rows = "1,tea,nan\n2,tea,7.25\n2,secretkey,1\n3,tea,0.5\n3,tea,0.25\n"
+    (tmp_path / "messy.csv").write_text("client,key,value\n" + rows)
+    done = faintly(
+        "encode", "--plan", "plan.json", "messy.csv", "-o", "messy.fnt", "--no-strict", "--json"
+    )
+    assert json.loads(done.out)["with_data"] == 3
+    counts = "left out: 1; values that are no numbers: 1; clipped: 1; repeated items: 1"
+    assert counts in " ".join(done.err.split())
+    assert "secretkey" not in done.err
+
+
 @pytest.mark.parametrize(
     ("damage", "code"),
     [

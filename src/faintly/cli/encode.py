@@ -14,6 +14,14 @@ def encode(
     ],
     plan: PlanFile,
     output: Output,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict/--no-strict",
+            help="Refuse keys that the plan does not have, values that it does not take and "
+            "repeated items; or leave them out, clip them and add them up, as a device does.",
+        ),
+    ] = True,
     as_json: Json = False,
 ) -> None:
     """Turn every client of DATA into one randomized report, with secure randomness.
@@ -22,19 +30,28 @@ def encode(
     Each run spends the plan's budget once for every client.
     """
     from faintly.client import randomize_all
-    from faintly.data import find_dataset, read_records, to_vectors
+    from faintly.data import find_dataset, projected, read_records, to_vectors
     from faintly.engine.files import atomic_write, load_plan
     from faintly.mechanisms import mechanism_of
     from faintly.primitives.entropy import secure
     from faintly.wire.report_v1 import encode_batch
 
     loaded = load_plan(plan)
-    vectors = to_vectors(read_records(find_dataset(data)), loaded)
+    mechanism = mechanism_of(loaded)
+    records = read_records(find_dataset(data), strict=strict)
+    if strict:
+        vectors = to_vectors(records, loaded)
+    else:
+        vectors, lost = projected(records, loaded, mechanism.domain)
+        note(
+            f"keys left out: {lost.unknown:,}; values that are no numbers: {lost.absent:,}; "
+            f"clipped: {lost.clipped:,}; repeated items: {lost.repeated:,}"
+        )
     held = len(vectors)
     vectors = vectors.padded(loaded.clients)
     if held > loaded.clients:
         note(f"{held:,} clients, where the plan expects {loaded.clients:,}; all are encoded")
-    layout = mechanism_of(loaded).layout
+    layout = mechanism.layout
     with atomic_write(output) as stream, progress() as bar:
         task = bar.add_task("encoding", total=len(vectors))
         for batch in randomize_all(loaded, vectors, secure(), secure()):

@@ -98,12 +98,16 @@ def _collection(
     """Yield the plan of the collection to load: the one that is named, or one made for this."""
     from faintly.client.policy import Policy
     from faintly.errors import InvalidInput
+    from faintly.mechanisms import mechanism_names
 
     if digest is not None:
         if plan is not None:
             raise InvalidInput("give --plan or --digest, not both")
         note("these reports are counted like real ones and stay in the collection")
-        yield connection.plan(digest, Policy.pinned(digest))
+        baselines = sorted(set(mechanism_names()) - set(mechanism_names(baselines=False)))
+        # Nobody's data is sent, and never more items than the plan's sparsity.
+        policy = Policy.pinned(digest, bounded_items=True, baselines=baselines)
+        yield connection.plan(digest, policy)
         return
     made = _fresh(plan)
     body: dict[str, Any] = {"plan": made.document(), "name": "faintly load", "epochs": [epoch]}

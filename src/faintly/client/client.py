@@ -9,7 +9,8 @@ import numpy as np
 from faintly.client.bulk import randomize
 from faintly.client.ledger import Ledger
 from faintly.client.policy import Policy, admit, read_plan
-from faintly.core import Key, Layout, Plan, Report, ReportBatch, SparseVector, VectorBatch
+from faintly.core import Key, Layout, Plan, Report, ReportBatch, SparseVector, Tally, VectorBatch
+from faintly.core.projection import project
 from faintly.core.spending import Charge, Loss
 from faintly.errors import InvalidInput
 from faintly.mechanisms import Mechanism
@@ -24,8 +25,16 @@ class Client:
 
     Privacy: with a ledger, each plan and epoch is paid for once and gives the same bytes ever
     after, whatever the vector is by then. Without one, each call to `report` spends the plan's
-    budget anew, and the application decides how often to call it. An empty vector is reported
-    like any other: whether something is sent must not depend on the data.
+    budget anew, and the application decides how often to call it.
+
+    Nothing about the data decides whether there is a report, or how long it is. An empty vector
+    is reported like any other, and what the plan does not take is left out or moved to the
+    nearest that it takes. The one exception is the application's own promise, in a policy with
+    `bounded_items`, that nobody holds more than the plan's sparsity.
+
+    Attributes:
+        plan: the collection.
+        tally: what was left out, moved or added up so far. It depends on the data: never send it.
     """
 
     def __init__(
@@ -42,7 +51,8 @@ class Client:
         Args:
             plan: a plan that this program made, or one that it read and has a policy for.
             policy: what the application accepts. None only for a plan made in this program; a
-                plan the application ships as a file is pinned by its digest.
+                plan the application ships as a file is pinned by its digest. Without one, too,
+                baselines and mechanisms that do not take every vector are refused.
             ledger: what this person has spent; None leaves the counting to the application.
             period_s: seconds of an epoch; None makes all time one epoch, for one report in all.
             clock: seconds since 1970, asked only where `period_s` is set.
@@ -60,6 +70,7 @@ class Client:
         self._period_s = period_s
         self._clock = clock
         self._charge = _charge_of(self._mechanism)
+        self.tally = Tally()
         if ledger is not None:
             ledger.limits.accept(self._charge)
 
@@ -93,7 +104,9 @@ class Client:
         """Return one randomized report of a mapping of key to value, or of a set of keys.
 
         Args:
-            items: the person's data. Where the epoch's report is kept, it is not looked at.
+            items: the person's data, whatever it is: keys that the plan does not have are left
+                out, values clipped, repeated keys added up, and `tally` counts it. Where the
+                epoch's report is kept, it is not looked at.
             epoch: which report of the plan this is, for use with a ledger: an integer that
                 never falls. None: from the clock and the period, or 0 without a period.
 
@@ -102,6 +115,8 @@ class Client:
             EpochPassed: the epoch lies before the last one and its report is not kept.
             LedgerFailed: the ledger cannot be used; nothing is returned, and what was charged
                 stays charged.
+            TooManyItems: the policy promised `bounded_items`, and there are more; nothing was
+                charged.
 
         Privacy: the plan's unit within its budget; see the class for repeated calls.
         """
@@ -129,11 +144,17 @@ class Client:
     def _epoch(self, epoch: int | None) -> int:
         if epoch is not None:
             return epoch
-        return 0 if self._period_s is None else math.floor(self._clock() / self._period_s)
+        if self._period_s is None:
+            return 0
+        now = self._clock()
+        if not math.isfinite(now):
+            raise InvalidInput("the clock gives no time; it must be a finite number of seconds")
+        return math.floor(now / self._period_s)
 
     def _vector(self, items: Items) -> SparseVector:
-        vector = self.plan.vector(items)
-        # The mechanism would refuse too, but only after the report was paid for.
+        vector, lost = project(self.plan, items, self._mechanism.domain)
+        self.tally += lost
+        # The mechanism would refuse too many items too, but only after they were paid for.
         self._mechanism.check_vector(vector)
         return vector
 

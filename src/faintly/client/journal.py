@@ -11,6 +11,9 @@ Digests and bytes are hexadecimal, epsilon and delta plain decimals, items an in
 The first line is put in place whole, by a rename, and every further line is on the disk before
 the next one is begun. So only the end of a journal can be torn, and what is torn has no newline.
 Anything else that does not fit is damage, and damage is refused, never repaired.
+
+A journal that lost its last whole lines is sound in itself. So a mark lies beside it, which says
+how many lines there were at the last charge and what their checksum was.
 """
 
 import json
@@ -72,13 +75,26 @@ class Journal:
     """What the bytes of a ledger say."""
 
     records: tuple[Record, ...]
-    checksum: int
+    checksums: tuple[int, ...]  # of every whole line
     torn: bool  # whether a last write was cut short, so that nothing may be appended
 
     def appended(self, record: Record) -> tuple[bytes, "Journal"]:
         """Return the bytes that append a record, and the journal with it."""
-        line, checksum = _line(_values(record), self.checksum)
-        return line, Journal((*self.records, record), checksum, torn=False)
+        line, checksum = _line(_values(record), self.checksums[-1])
+        return line, Journal((*self.records, record), (*self.checksums, checksum), torn=False)
+
+    @property
+    def mark(self) -> bytes:
+        """Return what lies beside the journal: its number of lines and the last checksum."""
+        return _mark(len(self.checksums), self.checksums[-1])
+
+    def check_mark(self, mark: bytes) -> None:
+        """Raise `LedgerFailed` unless this journal is the marked one, or that with more lines."""
+        if mark not in (_mark(*line) for line in enumerate(self.checksums, start=1)):
+            raise LedgerFailed(
+                "the ledger has lost lines that it once had, so what was spent is not known; "
+                "restore the file, or delete it and count everything before as unknown"
+            )
 
 
 def write(records: list[Record]) -> bytes:
@@ -101,17 +117,21 @@ def read(data: bytes) -> Journal:
     end = lines.pop()
     if not lines:
         raise LedgerFailed("the ledger has no first line; it is damaged or something else")
-    checksum = _check(lines[0], 0, 1)
+    checksums = [_check(lines[0], 0, 1)]
     if _parse(lines[0], 1) != [FORMAT, VERSION]:
         raise LedgerFailed(f"the ledger is not of the version {VERSION} that this program reads")
     records: list[Record] = []
     for number, line in enumerate(lines[1:], start=2):
-        checksum = _check(line, checksum, number)
+        checksums.append(_check(line, checksums[-1], number))
         records.append(_record(_parse(line, number), number))
     charge = _torn_charge(end)
     if charge is not None:
         records.append(charge)
-    return Journal(tuple(records), checksum, torn=bool(end))
+    return Journal(tuple(records), tuple(checksums), torn=bool(end))
+
+
+def _mark(lines: int, checksum: int) -> bytes:
+    return f"{lines} {checksum:08x}\n".encode("ascii")
 
 
 def _line(values: list[Any], before: int) -> tuple[bytes, int]:

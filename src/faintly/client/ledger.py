@@ -91,6 +91,7 @@ class Entry:
         self._append(Charged(*self._key, charge))
         # The file's own name must last as well: whoever put it there may have died too early.
         self._ledger._sync_name()
+        self._ledger._mark(self._journal)
         self._paid = True
 
     def keep(self, report: bytes) -> None:
@@ -111,7 +112,7 @@ class Ledger:
 
     Privacy: the totals over all reports, in every account, stay within the limits, as long as
     the file is kept and every report of this person goes through it. Deleting the file, or
-    putting an older copy back, makes the ledger forget; it cannot notice.
+    putting an older copy of its folder back, makes the ledger forget; it cannot notice.
     """
 
     def __init__(
@@ -174,10 +175,8 @@ class Ledger:
     def _load(self) -> tuple[Book, Journal | None]:
         with self._failures("read"):
             data = self._disk.read(self.path)
-        if data is None:
-            return Book(), None
-        found = journal.read(data)
-        return Book.of(found.records), found
+            mark = self._disk.read(_mark_path(self.path))
+        return (Book(), None) if data is None else _checked(data, mark)
 
     def _ready(self, book: Book, found: Journal | None) -> Journal:
         """Return a journal that can be appended to, written anew where that is needed."""
@@ -187,6 +186,8 @@ class Ledger:
             return found
         data = journal.write(shortest)
         with self._failures("write"):
+            # The mark is of the longer journal; without one, a crash right here does no harm.
+            self._disk.remove(_mark_path(self.path))
             self._disk.replace(self.path, data)
         return journal.read(data)
 
@@ -195,6 +196,11 @@ class Ledger:
         with self._failures("write"):
             self._disk.append(self.path, line)
         return after
+
+    def _mark(self, found: Journal) -> None:
+        """Say beside the journal how far it goes, after that much of it is on the disk."""
+        with self._failures("write"):
+            self._disk.replace(_mark_path(self.path), found.mark)
 
     def _sync_name(self) -> None:
         with self._failures("write"):
@@ -212,10 +218,21 @@ class Ledger:
 def read_book(path: Path) -> Book:
     """Return what a ledger's file adds up to, for people to look at; nothing is changed."""
     try:
-        data = path.read_bytes()
+        data, mark = path.read_bytes(), Disk().read(_mark_path(path))
     except OSError as error:
         raise LedgerFailed(f"cannot read the ledger {path}: {error.strerror}") from None
-    return Book.of(journal.read(data).records)
+    return _checked(data, mark)[0]
+
+
+def _checked(data: bytes, mark: bytes | None) -> tuple[Book, Journal]:
+    found = journal.read(data)
+    if mark is not None:
+        found.check_mark(mark)
+    return Book.of(found.records), found
+
+
+def _mark_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.mark")
 
 
 def _unit(account: str | Unit) -> Unit:

@@ -2,6 +2,10 @@
 
 A plan is public and may state any epsilon. Whoever writes the application decides what it
 accepts, and does not leave that to the server a plan is fetched from.
+
+Some mechanisms refuse a vector of more than k items. With such a plan a server could learn from
+a missing report that somebody holds more. So it is refused unless the application promises, with
+`bounded_items`, that it never reports more than k items.
 """
 
 from collections.abc import Sequence
@@ -10,7 +14,7 @@ from dataclasses import dataclass
 from faintly.core import Budget, Guarantee, Plan, Unit, UserLevel
 from faintly.core.spending import at_least, units_of
 from faintly.errors import FaintlyError, InvalidInput, PlanRefused
-from faintly.mechanisms import Mechanism, mechanism_of
+from faintly.mechanisms import Mechanism, mechanism_class, mechanism_of
 
 DIGEST_BYTES = 16
 
@@ -22,28 +26,61 @@ class Policy:
     budget: Budget | None = None
     units: tuple[Unit, ...] = ()
     digests: frozenset[bytes] = frozenset()
+    bounded_items: bool = False
+    baselines: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.budget is None or not self.units) and not self.digests:
             raise InvalidInput("a policy needs a largest budget with units, or pinned digests")
+        for name in self.baselines:
+            if not mechanism_class(name).baseline:
+                raise InvalidInput(f"{name} is no baseline; it needs no mention")
 
     @classmethod
-    def within(cls, *, epsilon: float, delta: float = 0.0, units: Sequence[str | Unit]) -> "Policy":
+    def within(
+        cls,
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        units: Sequence[str | Unit],
+        bounded_items: bool = False,
+        baselines: Sequence[str] = (),
+    ) -> "Policy":
         """Return the policy of any plan within a budget per report that protects a listed unit.
 
         Args:
             epsilon: the most that one report may spend.
             delta: the same for delta; 0 accepts pure plans only.
             units: event, user or l1:DISTANCE; l1 plans must hide that distance or a larger one.
+            bounded_items: the application never reports more items than a plan's sparsity, so
+                that mechanisms which refuse more may be used.
+            baselines: names of research baselines to accept; by default none is.
         """
         if isinstance(units, str):
             raise TypeError("units must be a list, such as ['event', 'user']")
-        return cls(budget=Budget(epsilon, delta), units=units_of(tuple(units)))
+        return cls(
+            budget=Budget(epsilon, delta),
+            units=units_of(tuple(units)),
+            bounded_items=bounded_items,
+            baselines=_names(baselines),
+        )
 
     @classmethod
-    def pinned(cls, *digests: bytes | str) -> "Policy":
-        """Return the policy of exactly the plans with these digests (bytes or hexadecimal)."""
-        return cls(digests=frozenset(_digest(digest) for digest in digests))
+    def pinned(
+        cls, *digests: bytes | str, bounded_items: bool = False, baselines: Sequence[str] = ()
+    ) -> "Policy":
+        """Return the policy of exactly the plans with these digests (bytes or hexadecimal).
+
+        Args:
+            *digests: the plans.
+            bounded_items: as for `within`.
+            baselines: as for `within`.
+        """
+        return cls(
+            digests=frozenset(_digest(digest) for digest in digests),
+            bounded_items=bounded_items,
+            baselines=_names(baselines),
+        )
 
     def check(self, plan: Plan) -> None:
         """Raise `PlanRefused` unless the plan is pinned, or its statement is within the limits."""
@@ -58,6 +95,12 @@ class Policy:
         if not any(at_least(plan.unit, wanted) for wanted in self.units):
             allowed = ", ".join(str(unit) for unit in self.units)
             raise PlanRefused(f"the plan protects {plan.unit}; the policy allows {allowed}")
+
+
+def _names(names: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise TypeError("baselines must be a list, such as ['harmony']")
+    return tuple(names)
 
 
 def _digest(digest: bytes | str) -> bytes:
@@ -92,7 +135,24 @@ def admit(plan: Plan, policy: Policy | None) -> Mechanism:
         _check_statement(plan, mechanism.guarantee())
     except FaintlyError as error:
         raise PlanRefused(f"the plan does not keep its word: {error}") from error
+    _check_mechanism(mechanism, policy)
     return mechanism
+
+
+def _check_mechanism(mechanism: Mechanism, policy: Policy | None) -> None:
+    """Refuse what a policy must name: a baseline, or one that does not take every vector."""
+    name = mechanism.name
+    if mechanism.baseline and (policy is None or name not in policy.baselines):
+        raise PlanRefused(
+            f"{name} is a research baseline, to compare with and not to use; a policy that wants "
+            f"it says baselines=[{name!r}]"
+        )
+    if mechanism.enforces_sparsity and (policy is None or not policy.bounded_items):
+        raise PlanRefused(
+            f"{name} takes at most {mechanism.plan.sparsity} items here, and a report that is "
+            "missing would tell of more; an application that never reports more says so in its "
+            "policy, with bounded_items=True"
+        )
 
 
 def _check_statement(plan: Plan, proven: Guarantee) -> None:

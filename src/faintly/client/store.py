@@ -1,5 +1,6 @@
 """The few system calls of a ledger: read, append, replace, lock. Done means on the disk."""
 
+import errno
 import os
 import sys
 import time
@@ -21,9 +22,15 @@ class Disk:
     """Files of one folder; tests put another in its place that crashes or is full."""
 
     def read(self, path: Path) -> bytes | None:
-        """Return the bytes of a file, or None where there is none."""
+        """Return the bytes of a file, or None where there is none.
+
+        A file with two names is an error: replacing one of them would leave two files.
+        """
         try:
-            return path.read_bytes()
+            with path.open("rb") as file:
+                if os.fstat(file.fileno()).st_nlink > 1:
+                    raise OSError(errno.EMLINK, "it has a second name; remove that hard link")
+                return file.read()
         except FileNotFoundError:
             return None
 
@@ -37,6 +44,11 @@ class Disk:
         fresh = path.with_name(f"{path.name}.new")
         self._write(fresh, data, os.O_CREAT | os.O_TRUNC)
         self._rename(fresh, path)
+        self.sync_folder(path.parent)
+
+    def remove(self, path: Path) -> None:
+        """Make a file be gone, if it is there."""
+        path.unlink(missing_ok=True)
         self.sync_folder(path.parent)
 
     def sync_folder(self, folder: Path) -> None:

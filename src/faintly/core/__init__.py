@@ -21,6 +21,7 @@ from faintly.core.privacy import (
     WithinL1,
     parse_unit,
 )
+from faintly.core.projection import Tally
 from faintly.core.reading_law import ReadingLaw
 from faintly.core.report import Layout, Report, ReportBatch
 from faintly.core.sketch import Cells, Sketch, SketchShape
@@ -51,6 +52,7 @@ __all__ = [
     "SketchShape",
     "SparseVector",
     "TableArray",
+    "Tally",
     "Unit",
     "Universe",
     "UserLevel",

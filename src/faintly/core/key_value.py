@@ -7,11 +7,13 @@ is the mean value among those who hold the key. An integer x becomes the integer
 text and bytes get a suffix, so no two entries share a coordinate.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from faintly.core.arrays import AnyArray
+from faintly.core.projection import number_of
 from faintly.core.universe import Key, Universe
 from faintly.errors import InvalidInput
 
@@ -28,13 +30,22 @@ def entry_universe(universe: Universe) -> Universe:
 def entry_vector(entries: Mapping[Key, float]) -> dict[Key, float]:
     """Return what a client reports for its entries: a mapping for `Client.report`.
 
-    A value of 0 is a value: the key is held all the same.
+    A value of 0 is a value: the key is held all the same. A value that is no number is not, and
+    what is no key stays as it is, for the client to leave out and count.
 
     >>> entry_vector({"Alien": 0.5})
     {'Alien#held': 1.0, 'Alien#value': 0.5}
     """
-    numbers = (number for value in entries.values() for number in (1.0, value))
-    return dict(zip(coordinates(entries), numbers, strict=True))
+    vector: dict[Key, float] = {}
+    for key, value in entries.items():
+        number = number_of(value)
+        if not _is_key(key):
+            vector[key] = number
+            continue
+        held, worth = coordinates([key])
+        vector[held] = number if math.isnan(number) else 1.0
+        vector[worth] = number
+    return vector
 
 
 def coordinates(keys: Iterable[Key] | AnyArray) -> list[Key]:
@@ -57,6 +68,10 @@ def _coordinate(key: Key, side: int) -> Key:
         return f"{key}#{SIDES[side]}"
     if isinstance(key, bytes):
         return key + b"#" + SIDES[side].encode()
-    if isinstance(key, bool) or not isinstance(key, int | np.integer):
+    if not _is_key(key):
         raise InvalidInput("a key is neither text, bytes nor an integer")
     return 2 * int(key) + side
+
+
+def _is_key(key: object) -> bool:
+    return isinstance(key, str | bytes | int | np.integer) and not isinstance(key, bool)

@@ -257,7 +257,7 @@ def _fields(reader: _Reader) -> dict[str, Any]:
         "failure": reader.decimal("failure"),
         "universe": _universe(_Reader(reader.take("universe", dict), "universe")),
         "mechanism": reader.take("mechanism", str),
-        "parameters": reader.take("parameters", dict),
+        "parameters": _parameters(reader.take("parameters", dict)),
         "hashing": Hashing(
             family=hashing.take("family", str),
             bits=hashing.take("bits", int),
@@ -270,6 +270,18 @@ def _fields(reader: _Reader) -> dict[str, Any]:
     reader.done()
     _check_text(fields)
     return fields
+
+
+def _parameters(given: dict[str, Any]) -> dict[str, Parameter]:
+    """Return parameters that are what JSON says: true is not 1, though Python takes it for that."""
+    for name, value in given.items():
+        each = value if isinstance(value, list) else [value]
+        kinds = (int,) if isinstance(value, list) else (int, str, type(None))
+        if not all(type(one) in kinds for one in each):
+            raise InvalidPlan(
+                f"parameter {name!r} must be an integer, a text, null or a list of integers"
+            )
+    return given
 
 
 def _check_text(fields: dict[str, Any]) -> None:

@@ -6,9 +6,12 @@ may show; a guarantee is a budget that a theorem, with its conditions, backs.
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
 
 from faintly.errors import InvalidPlan
+
+_SHOWN = Context(prec=6, rounding=ROUND_CEILING)  # a bound is never shown smaller than it is
 
 
 def decimal_text(number: float) -> str:
@@ -84,13 +87,31 @@ class Budget:
         if not 0 <= self.delta < 1:
             raise InvalidPlan(f"delta must be at least 0 and below 1, got {self.delta:g}")
 
+    @classmethod
+    def at_least(cls, epsilon: Fraction, delta: Fraction = Fraction(0)) -> "Budget":
+        """Return the smallest budget whose decimals are no less than these exact amounts.
+
+        >>> Budget.at_least(Fraction(1, 10)), Budget.at_least(Fraction(1, 10) + Fraction(1, 10**30))
+        (Budget(epsilon=0.1, delta=0.0), Budget(epsilon=0.10000000000000002, delta=0.0))
+        """
+        return cls(_float_at_least(epsilon), _float_at_least(delta))
+
     def covers(self, other: "Budget") -> bool:
         """Return whether `other` spends no more than this in both numbers (a partial order)."""
         return other.epsilon <= self.epsilon and other.delta <= self.delta
 
     def __str__(self) -> str:
-        text = f"epsilon {self.epsilon:.6g}"
-        return text if self.delta == 0 else f"{text}, delta {self.delta:g}"
+        text = f"epsilon {_shown(self.epsilon)}"
+        return text if self.delta == 0 else f"{text}, delta {_shown(self.delta)}"
+
+
+def _float_at_least(number: Fraction) -> float:
+    near = float(number)
+    return near if Fraction(repr(near)) >= number else math.nextafter(near, math.inf)
+
+
+def _shown(number: float) -> str:
+    return f"{float(_SHOWN.create_decimal(repr(number))):g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ Text is hashed as its UTF-8 bytes without normalisation; lone surrogates are ref
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from faintly.core.arrays import AnyArray, IdArray
 from faintly.errors import InvalidPlan, InvalidVector, UnknownKey
 
 Key = str | bytes | int
+SURROGATE = "has a lone surrogate"
 MAX_SIZE = 2**31  # a D-bit code must fit the 32-bit arithmetic of the JavaScript client
 
 
@@ -55,58 +56,70 @@ class Universe:
         return cls("open")
 
     def ids(self, keys: Iterable[Key] | AnyArray, salt: bytes, *, private: bool) -> IdArray:
-        """Return the id of each key.
+        """Return the id of each key, or raise for the first that is none.
 
         Args:
             keys: integers for an indexed universe, names for a named one, anything for an open one.
             salt: the plan's salt, which keys the hash of an open universe.
             private: True where the keys are a client's own, so that errors must not show them.
         """
-        if self.kind == "indexed" or (isinstance(keys, np.ndarray) and keys.dtype.kind in "iu"):
-            return self._integers(_listed(keys), private)
-        out = np.empty(len(listed := _listed(keys)), dtype=np.uint64)
-        for position, key in enumerate(listed):
-            out[position] = self._id(key, position, salt, private)
-        return out
+        listed = keys if isinstance(keys, np.ndarray | list | tuple) else list(keys)
+        found, known = self.known(listed, salt)
+        if not known.all():
+            position = int(np.argmin(known))
+            raise self._bad(listed[position], position, private)
+        return found
+
+    def known(self, keys: Sequence[Any] | AnyArray, salt: bytes) -> tuple[IdArray, AnyArray]:
+        """Return the id of each key, and which are keys of this universe; others get some id."""
+        numbers = _as_numbers(keys) if self.kind == "indexed" else keys
+        if isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu":
+            known = numbers >= 0
+            if self.size is not None:
+                known &= numbers < self.size
+            return numbers.astype(np.uint64), known
+        found = [self._id(key, salt) for key in keys]
+        known = np.array([id_ is not None for id_ in found], dtype=bool)
+        return np.array([id_ or 0 for id_ in found], dtype=np.uint64), known
 
     def label(self, index: int) -> Key:
         """Return the key that stands at `index` of an indexed or named universe."""
         return self.names[index] if self.names is not None else index
 
-    def _integers(self, listed: Sequence[Key] | AnyArray, private: bool) -> IdArray:
-        keys = np.asarray(listed)
-        if keys.size == 0:
-            return np.zeros(0, dtype=np.uint64)
-        if keys.dtype.kind not in "iu":
-            raise _bad(private, *_first_other(listed), "is not an integer index")
-        limit = 2**64 if self.size is None else self.size
-        outside = (keys < 0) if keys.dtype.kind == "i" else np.zeros(keys.shape, bool)
-        if limit < 2**63:
-            outside = outside | (keys >= limit)
-        if outside.any():
-            position = int(np.argmax(outside))
-            raise _bad(private, position, keys[position], f"is outside 0..{limit - 1}")
-        return keys.astype(np.uint64)
-
-    def _id(self, key: Key, position: int, salt: bytes, private: bool) -> int:
-        if isinstance(key, np.integer):
-            key = int(key)
-        if isinstance(key, bool) or not isinstance(key, str | bytes | int):
-            raise _bad(private, position, key, "is neither text, bytes nor an integer")
+    def _id(self, key: Any, salt: bytes) -> int | None:
+        if isinstance(key, bool) or not isinstance(key, str | bytes | int | np.integer):
+            return None
         if self.kind == "named":
-            found = self._positions.get(key) if isinstance(key, str) else None
-            if found is None:
-                raise _bad(private, position, key, "is not one of the plan's names")
-            return found
-        if isinstance(key, int):
-            if not 0 <= key < 2**64:
-                raise _bad(private, position, key, "is outside 0..2^64-1")
-            return key
+            return self._positions.get(key) if isinstance(key, str) else None
+        if not isinstance(key, str | bytes):
+            return int(key) if 0 <= key < (self.size or 2**64) else None
+        if self.kind == "indexed":
+            return None
         try:
-            data = key if isinstance(key, bytes) else key.encode("utf-8")
+            return key_hash(key if isinstance(key, bytes) else key.encode("utf-8"), salt)
         except UnicodeEncodeError:
-            raise _bad(private, position, "", "has a lone surrogate") from None
-        return key_hash(data, salt)
+            return None
+
+    def _bad(self, key: Any, position: int, private: bool) -> Exception:
+        """Return the error of a key that has no id."""
+        rule = self._rule(key)
+        if private:
+            return InvalidVector(f"key at position {position} {rule}")
+        # A lone surrogate cannot be printed.
+        shown = "" if rule == SURROGATE else int(key) if isinstance(key, np.integer) else key
+        return UnknownKey(f"key {shown!r} at position {position} {rule}")
+
+    def _rule(self, key: Any) -> str:
+        whole = isinstance(key, int | np.integer) and not isinstance(key, bool)
+        if self.kind == "indexed" and not whole:
+            return "is not an integer index"
+        if not whole and not isinstance(key, str | bytes):
+            return "is neither text, bytes nor an integer"
+        if self.kind == "named" and not isinstance(key, np.integer):
+            return "is not one of the plan's names"
+        if not whole:
+            return SURROGATE
+        return "is outside 0..2^64-1" if self.size is None else f"is outside 0..{self.size - 1}"
 
 
 def key_hash(data: bytes, salt: bytes) -> int:
@@ -121,20 +134,11 @@ def _utf8(text: str, error: type[Exception]) -> bytes:
         raise error("a name has a lone surrogate, which UTF-8 cannot write") from None
 
 
-def _listed(keys: Iterable[Key] | AnyArray) -> Sequence[Key] | AnyArray:
-    return keys if isinstance(keys, np.ndarray | list | tuple) else list(keys)
-
-
-def _first_other(keys: Sequence[Key] | AnyArray) -> tuple[int, object]:
-    """Return position and value of the first key that is not an integer."""
-    for position, key in enumerate(keys):
-        if isinstance(key, bool | np.bool_) or not isinstance(key, int | np.integer):
-            return position, key
-    return 0, keys[0]  # integers all of them, but too large for 64 bits
-
-
-def _bad(private: bool, position: int, key: object, rule: str) -> Exception:
-    if private:
-        return InvalidVector(f"key at position {position} {rule}")
-    shown = int(key) if isinstance(key, np.integer) else key
-    return UnknownKey(f"key {shown!r} at position {position} {rule}")
+def _as_numbers(keys: Sequence[Any] | AnyArray) -> Sequence[Any] | AnyArray:
+    """Return keys that are all integers of 64 bits as an array, and others as they are."""
+    if isinstance(keys, np.ndarray) or not all(type(key) is int for key in keys):
+        return keys
+    try:
+        return np.array(keys, dtype=np.int64)
+    except OverflowError:
+        return keys

@@ -6,13 +6,22 @@ Errors here name the row and the rule, and never a value, a key or a client.
 from faintly.data.files import find_dataset, read_names, read_records
 from faintly.data.inputs import vectors_from
 from faintly.data.key_value import entries_from
-from faintly.data.records import Records, cut, to_vectors, true_means, vectors_in, with_names
+from faintly.data.records import (
+    Records,
+    cut,
+    projected,
+    to_vectors,
+    true_means,
+    vectors_in,
+    with_names,
+)
 
 __all__ = [
     "Records",
     "cut",
     "entries_from",
     "find_dataset",
+    "projected",
     "read_names",
     "read_records",
     "to_vectors",

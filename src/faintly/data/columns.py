@@ -11,6 +11,7 @@ from itertools import count
 import numpy as np
 
 from faintly.core import AnyArray, FloatArray, IntArray, Key
+from faintly.core.projection import number_of
 from faintly.errors import InvalidData
 
 KEY_TYPES = (int, str, bytes)
@@ -23,6 +24,7 @@ class Source:
     word: str = "row"
     name: str = ""  # file name; empty for data that is already in memory
     numbers: IntArray | None = None  # the number to print for each row; None: rows count from 1
+    strict: bool = True  # False: what a plan does not take is projected, as on a device
 
     def at(self, row: int) -> str:
         """Return how to name row `row`, counted from 0, to a person."""
@@ -100,6 +102,8 @@ def number_values(column: AnyArray | Iterable[object], source: Source) -> FloatA
         return column.astype(np.float64)
     rule = "value is not a number; write it as a decimal in [-1, 1]"
     listed = column.tolist() if isinstance(column, np.ndarray) else list(column)
+    if not source.strict:
+        return np.array([number_of(value) for value in listed], dtype=np.float64)
     out = np.empty(len(listed))
     for row, value in enumerate(listed):
         # Text and booleans would convert, but a column of them is more likely a mistake.
@@ -114,7 +118,7 @@ def number_values(column: AnyArray | Iterable[object], source: Source) -> FloatA
 
 def check_values(values: FloatArray, source: Source) -> None:
     """Raise for the first value that is not a finite number in [-1, 1]."""
-    if bool(np.all(np.abs(values) <= 1.0)):
+    if not source.strict or bool(np.all(np.abs(values) <= 1.0)):
         return
     source.check(~np.isfinite(values), "value is not finite; drop the row or give it a value")
     source.check(

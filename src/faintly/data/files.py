@@ -23,11 +23,16 @@ SETS = (".dat", ".fimi")
 READABLE = (".parquet", ".csv", ".jsonl", ".ndjson", *SETS)
 
 
-def read_records(path: str | Path) -> Records:
+def read_records(path: str | Path, *, strict: bool = True) -> Records:
     """Return the rows of a Parquet, CSV, JSON-lines or FIMI file, or of a dataset folder.
 
     Columns are client, item or key, and optionally value (1.0 where there is none).
     MovieLens' ratings.csv is known by its own columns.
+
+    Args:
+        path: the file or folder.
+        strict: refuse rows that a plan may not take; False leaves them to `projected`. A file
+            that is not of its kind, and a row without a client or a key, is refused anyway.
 
     Raises:
         InvalidData: the file is missing, empty, not of its kind, or a row breaks a rule.
@@ -36,13 +41,14 @@ def read_records(path: str | Path) -> Records:
     file = _data_file(Path(path))
     suffix = file.suffix.lower()
     if suffix == ".parquet":
-        return _read_parquet(file)
+        return _read_parquet(file, strict)
     if suffix in SETS:
-        return read_fimi(file)
+        return read_fimi(file, strict=strict)
     if suffix == ".csv":
-        return read_ratings(file) if is_ratings(file) else read_csv(file)
+        read = read_ratings if is_ratings(file) else read_csv
+        return read(file, strict=strict)
     if suffix in READABLE:
-        return read_jsonl(file)
+        return read_jsonl(file, strict=strict)
     raise InvalidData(f"{file.name} is not one of {', '.join(READABLE)}; convert it first")
 
 
@@ -110,11 +116,11 @@ def _data_file(path: Path) -> Path:
     return file
 
 
-def _read_parquet(file: Path) -> Records:
+def _read_parquet(file: Path, strict: bool) -> Records:
     names = _column_names(file)
     wanted = ["client", key_column(names, file.name)]
     wanted += ["value"] if "value" in names else []
-    return records_from_arrow(_read_table(file, wanted), Source("row", file.name))
+    return records_from_arrow(_read_table(file, wanted), Source("row", file.name, strict=strict))
 
 
 def _column_names(file: Path) -> list[str]:

@@ -16,7 +16,7 @@ from faintly.errors import InvalidData
 MAX_DIGITS = 18  # such integers fit 64 bits
 
 
-def read_fimi(path: Path) -> Records:
+def read_fimi(path: Path, *, strict: bool = True) -> Records:
     """Return the sets of a FIMI file, or say which line is not one."""
     items, lengths = array("q"), array("q")
     with path.open("rb") as file:
@@ -27,7 +27,7 @@ def read_fimi(path: Path) -> Records:
             lengths.append(len(parts))
     counts = np.array(lengths, dtype=np.int64)
     clients = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-    source = Source("line", path.name, clients + 1)
+    source = Source("line", path.name, clients + 1, strict)
     codes, keys = number_labels(np.array(items, dtype=np.int64), "item", source)
     return Records.checked(clients, codes, keys, None, source=source, count=len(counts))
 

@@ -7,6 +7,7 @@ pandas, polars, pyarrow tables   columns client, item (or key), optionally value
 """
 
 from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,14 @@ SHAPES = (
 )
 
 
-def vectors_from(data: Any, plan: Plan) -> VectorBatch:
+def vectors_from(data: Any, plan: Plan, *, strict: bool = True) -> VectorBatch:
     """Return one vector per client, whatever shape the data has.
 
     Args:
         data: any of the shapes at the top of this module, `Records`, or a `VectorBatch`.
         plan: tells how a key becomes an id.
+        strict: refuse keys that the plan does not have, values outside [-1, 1] and repeated
+            items. False projects them as a client does: left out, clipped, added up.
 
     Raises:
         InvalidData: the data break a rule; the message names the row or client, from 1.
@@ -36,27 +39,32 @@ def vectors_from(data: Any, plan: Plan) -> VectorBatch:
     Privacy: errors never show keys, values or client labels.
     """
     if isinstance(data, VectorBatch):
-        plan.ids(data.indices, private=True)  # refuses indices outside this plan's universe
-        return data
-    return to_vectors(records_of(data), plan)
+        if strict:
+            plan.ids(data.indices, private=True)  # refuses indices outside this plan's universe
+            return data
+        everything = (data.owners, np.arange(len(data.indices)), data.indices, data.values)
+        data = Records(*everything, len(data), Source(strict=False))
+    return to_vectors(records_of(data, strict=strict), plan)
 
 
-def records_of(data: Any) -> Records:
+def records_of(data: Any, *, strict: bool = True) -> Records:
     """Return the rows that the data hold, in any shape but a `VectorBatch`."""
+    rows = Source(strict=strict)
     if isinstance(data, Records):
-        return data
+        loose = replace(data.source, strict=False)  # what was read so cannot become strict again
+        return data if strict else replace(data, source=loose)
     package = type(data).__module__.partition(".")[0]
     if package == "scipy" and hasattr(data, "tocsr"):
-        return _from_matrix(data)
+        return _from_matrix(data, strict)
     if package == "pyarrow" and hasattr(data, "column_names"):
-        return records_from_arrow(data, Source())
+        return records_from_arrow(data, rows)
     if package in ("pandas", "polars") and type(data).__name__ == "DataFrame":
-        return records_from_frame(data, Source())
+        return records_from_frame(data, rows)
     if isinstance(data, tuple) and len(data) in (2, 3) and all(map(_is_column, data)):
         clients, keys, values = [*map(_flat, data), None][:3]
-        return records_from_columns(clients, keys, values, Source())
+        return records_from_columns(clients, keys, values, rows)
     if isinstance(data, Sequence) and not isinstance(data, str | bytes):
-        return _from_clients(data)
+        return _from_clients(data, strict)
     raise InvalidData(f"cannot read a {type(data).__name__}; pass {SHAPES}")
 
 
@@ -76,18 +84,18 @@ def _flat(part: Any) -> AnyArray | list[Any]:
     return column
 
 
-def _from_matrix(data: Any) -> Records:
+def _from_matrix(data: Any, strict: bool) -> Records:
     if len(data.shape) != 2:
         raise InvalidData("a matrix needs two dimensions: a row per client, a column per item")
     matrix = data.tocsr()
     clients = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
-    source = Source("row", "the matrix", clients + 1)
+    source = Source("row", "the matrix", clients + 1, strict)
     codes, keys = number_labels(np.asarray(matrix.indices), "item", source)
     values = number_values(np.asarray(matrix.data), source)
     return Records.checked(clients, codes, keys, values, source=source, count=int(matrix.shape[0]))
 
 
-def _from_clients(entries: Sequence[Any]) -> Records:
+def _from_clients(entries: Sequence[Any], strict: bool) -> Records:
     keys: list[Key] = []
     values: list[object] = []
     for number, entry in enumerate(entries, 1):
@@ -100,7 +108,7 @@ def _from_clients(entries: Sequence[Any]) -> Records:
         values.extend(entry.values() if isinstance(entry, Mapping) else (1.0,) * len(entry))
     lengths = np.fromiter(map(len, entries), np.int64, len(entries))
     clients = np.repeat(np.arange(len(entries), dtype=np.int64), lengths)
-    source = Source("client", numbers=clients + 1)
+    source = Source("client", numbers=clients + 1, strict=strict)
     codes, distinct = number_labels(keys, "item", source)
     return Records.checked(
         clients,

@@ -31,10 +31,10 @@ def is_ratings(path: Path) -> bool:
         return set(COLUMNS) <= {name.strip() for name in file.readline().split(",")}
 
 
-def read_ratings(path: Path) -> Records:
+def read_ratings(path: Path, *, strict: bool = True) -> Records:
     """Return the ratings as records, or say which line breaks which rule."""
     users, movies, stars = _columns(path)
-    source = Source("line", path.name, np.arange(2, len(users) + 2))
+    source = Source("line", path.name, np.arange(2, len(users) + 2), strict)
     source.check(users < 0, f"userId {IDS}")
     source.check(movies < 0, f"movieId {IDS}")
     source.check(~((stars >= LEAST) & (stars <= MOST)), RATING)

@@ -9,7 +9,18 @@ from typing import Self
 
 import numpy as np
 
-from faintly.core import AnyArray, FloatArray, IdArray, IntArray, Key, Plan, Universe, VectorBatch
+from faintly.core import (
+    AnyArray,
+    FloatArray,
+    IdArray,
+    IntArray,
+    Key,
+    Plan,
+    Tally,
+    Universe,
+    VectorBatch,
+)
+from faintly.core.projection import project_rows
 from faintly.data.columns import Source, check_values
 from faintly.errors import InvalidData, InvalidVector
 
@@ -26,7 +37,7 @@ class Records:
         clients: client number of each row, 0..count-1 in order of first appearance.
         codes: position in `keys` of each row's key.
         keys: the distinct keys.
-        values: value of each row, in [-1, 1].
+        values: value of each row, in [-1, 1] where the source is strict.
         count: number of clients, those without a row included.
         source: where the rows came from, for errors.
     """
@@ -85,9 +96,27 @@ def to_vectors(records: Records, plan: Plan) -> VectorBatch:
     Text such as "17" is an index where the universe is indexed, and text elsewhere.
 
     Raises:
-        InvalidData: a key is outside the plan's universe, or a client holds an item twice.
+        InvalidData: a key is outside the plan's universe, or a client holds an item twice, and
+            the records were read strictly.
     """
+    if not records.source.strict:
+        return projected(records, plan)[0]
     return vectors_in(records, plan.universe, plan.salt)
+
+
+def projected(records: Records, plan: Plan, domain: str = "signed") -> tuple[VectorBatch, Tally]:
+    """Return one vector per client as a device would make it, and what they lost together."""
+    keys = as_indices(records.keys, plan.universe)
+    ids, known = plan.universe.known(keys, plan.salt)
+    return project_rows(
+        records.clients,
+        ids[records.codes],
+        known[records.codes],
+        records.values,
+        count=records.count,
+        sparsity=plan.sparsity,
+        domain=domain,
+    )
 
 
 def vectors_in(records: Records, universe: Universe, salt: bytes = b"") -> VectorBatch:
@@ -154,13 +183,10 @@ def true_means(vectors: VectorBatch, ids: IdArray) -> FloatArray:
 
 
 def _key_ids(records: Records, universe: Universe, salt: bytes) -> IdArray:
-    keys = as_indices(records.keys, universe)
-    try:
-        return universe.ids(keys, salt, private=True)
-    except InvalidVector:
-        refused = _refusal(keys, universe, salt)[records.codes]
+    ids, known = universe.known(as_indices(records.keys, universe), salt)
     # Keys are distinct but rows repeat them: point at the first row that holds a refused one.
-    raise records.source.refuse(int(np.argmax(refused)), _key_rule(universe)) from None
+    records.source.check(~known[records.codes], _key_rule(universe))
+    return ids
 
 
 def as_indices(keys: AnyArray | Sequence[Key], universe: Universe) -> AnyArray | Sequence[Key]:
@@ -176,17 +202,6 @@ def _index(key: Key) -> Key:
         return key
     # One spelling per index: "017" is more likely a code than the number 17.
     return int(key) if len(key) <= MAX_INDEX_DIGITS and str(int(key)) == key else key
-
-
-def _refusal(keys: AnyArray | Sequence[Key], universe: Universe, salt: bytes) -> AnyArray:
-    """Return which keys the universe refuses, one by one: slow, and only on the way to an error."""
-    refused = np.zeros(len(keys), dtype=bool)
-    for position in range(len(keys)):
-        try:
-            universe.ids(keys[position : position + 1], salt, private=True)
-        except InvalidVector:
-            refused[position] = True
-    return refused
 
 
 def _key_rule(universe: Universe) -> str:

@@ -48,7 +48,8 @@ def records_from_frame(frame: Any, source: Source) -> Records:
 def _frame_column(frame: Any, name: str, source: Source) -> AnyArray:
     column = frame[name]
     missing = column.isna() if hasattr(column, "isna") else column.is_null()
-    source.check(np.asarray(missing.to_numpy(), dtype=bool), MISSING.format(name))
+    if source.strict or name != "value":
+        source.check(np.asarray(missing.to_numpy(), dtype=bool), MISSING.format(name))
     return np.asarray(column.to_numpy())
 
 
@@ -58,7 +59,7 @@ def records_from_arrow(table: Any, source: Source) -> Records:
     key_name = key_column(names, source.name or "the table")
     for name in ("client", key_name, *(["value"] if "value" in names else [])):
         column = table.column(name)
-        if column.null_count:
+        if column.null_count and (source.strict or name != "value"):
             source.check(_array(column.is_null()), MISSING.format(name))
     clients, labels = _arrow_labels(table.column("client"), "client", source)
     codes, keys = _arrow_labels(table.column(key_name), key_name, source)

@@ -7,6 +7,7 @@ JSONL  {"client": 7, "item": "a", "value": 0.5}             one row a line, or
 
 import csv
 import json
+import math
 from array import array
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from faintly.core import Key
+from faintly.core.projection import number_of
 from faintly.data.columns import KEY_TYPES, Numbering, Source, integers_or_list
 from faintly.data.records import Records
 from faintly.errors import InvalidData
@@ -26,8 +28,8 @@ NOT_A_NUMBER = "value is not a number; write it as a decimal in [-1, 1]"
 class _Rows:
     """Rows in the making, as flat arrays: a Python object per cell would cost gigabytes."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, strict: bool) -> None:
+        self.path, self.strict = path, strict
         self.client_numbers = Numbering()
         self.key_numbers = Numbering()
         self.clients = array("q")
@@ -47,7 +49,9 @@ class _Rows:
             np.array(self.codes, dtype=np.int64),
             integers_or_list(keys),
             np.array(self.values, dtype=np.float64),
-            source=Source("line", self.path.name, np.array(self.lines, dtype=np.int64)),
+            source=Source(
+                "line", self.path.name, np.array(self.lines, dtype=np.int64), self.strict
+            ),
             count=len(self.client_numbers),
         )
 
@@ -67,9 +71,9 @@ def key_column(names: list[str], source: str) -> str:
     return "item" if "item" in wanted else "key"
 
 
-def read_csv(path: Path) -> Records:
+def read_csv(path: Path, *, strict: bool = True) -> Records:
     """Return the rows of a comma-separated file in UTF-8 with a header."""
-    rows = _Rows(path)
+    rows = _Rows(path, strict)
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, strict=True)
         try:
@@ -112,6 +116,8 @@ def _decimal(text: str, line: int, rows: _Rows) -> float:
     try:
         return float(text)
     except ValueError:
+        if not rows.strict:
+            return math.nan
         missing = "value is missing; fill it or drop the row"
         raise rows.refuse(line, NOT_A_NUMBER if text.strip() else missing) from None
 
@@ -137,9 +143,9 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def read_jsonl(path: Path) -> Records:
+def read_jsonl(path: Path, *, strict: bool = True) -> Records:
     """Return the rows of a file with one JSON object a line, in either form."""
-    rows = _Rows(path)
+    rows = _Rows(path, strict)
     decode = json.JSONDecoder(object_pairs_hook=_no_repeats).decode
     form: frozenset[str] | None = None
     with path.open(encoding="utf-8-sig") as file:
@@ -229,6 +235,8 @@ def _add_item(client: int, key: Any, value: Any, line: int, rows: _Rows) -> None
 
 
 def _number(value: Any, line: int, rows: _Rows) -> float:
+    if not rows.strict:
+        return number_of(value)
     if value is None:
         raise rows.refuse(line, "value is missing; fill it or drop the row")
     if type(value) is not int:

@@ -110,15 +110,15 @@ class Channel:
         uniform = words >> np.uint32(32 - self.bits)
         return np.where(contents == 0, uniform, np.where(contents > 0, drawn, self.mirror[drawn]))
 
-    def any_span_loss(self) -> float:
+    def any_span_loss(self) -> Fraction:
         """Return ln(max ρ/min ρ): the loss when one factor may take another's place."""
-        return float(noise.log_at_least(Fraction(max(self.plus), min(self.minus))))
+        return noise.log_at_least(Fraction(max(self.plus), min(self.minus)))
 
-    def one_factor_loss(self) -> float:
+    def one_factor_loss(self) -> Fraction:
         """Return the loss when one factor appears, disappears or changes."""
         one = Fraction(FULL, self.size)  # the weight of a symbol of an item that is not held
         pairs = [Fraction(a, b) for a, b in zip(self.plus, self.minus, strict=True)]
-        return float(noise.log_at_least(max(max(self.plus) / one, one / min(self.minus), *pairs)))
+        return noise.log_at_least(max(max(self.plus) / one, one / min(self.minus), *pairs))
 
     @cached_property
     def contrast(self) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from faintly.mechanisms import parameters as need
 from faintly.mechanisms._retrieval_gf_channels import Channel
 from faintly.mechanisms._retrieval_gf_search import full_channel, span_safe_channel
 from faintly.mechanisms.base import Calibrated, Request
-from faintly.primitives import galois, hashing, noise
+from faintly.primitives import galois, hashing
 from faintly.primitives.entropy import Rng
 from faintly.primitives.noise import FULL
 
@@ -114,9 +114,10 @@ def _full(request: Request, options: dict[str, Any]) -> dict[str, int]:
             "the full form needs delta above 0 (and then loses at most 2ε with probability "
             "delta); give --delta, or use form span-safe or polynomial, which are pure"
         )
+    delta = need.seeds_delta(request.budget.delta)
     bits = _bits(options, "full", 4)
     least = request.sparsity
-    while failure(bits, request.sparsity, least) > noise.exact(request.budget.delta):
+    while failure(bits, request.sparsity, least) > delta:
         least += 1
     symbols = _hashed_symbols(options.pop("symbols", least), bits)
     if symbols < least:
@@ -132,9 +133,9 @@ def _full(request: Request, options: dict[str, Any]) -> dict[str, int]:
 
 
 def failure(bits: int, sparsity: int, symbols: int) -> Fraction:
-    """Return q^(k-t)/(q-1): how often k random rows of t symbols may be dependent."""
+    """Return q^(k-t)/(q-1), or one seed: how often k random rows of t symbols may be dependent."""
     size = Fraction(2**bits)
-    return size ** (sparsity - symbols) / (size - 1)
+    return max(need.ONE_SEED, size ** (sparsity - symbols) / (size - 1))
 
 
 def _hashed_symbols(symbols: Any, bits: int) -> int:
@@ -268,18 +269,19 @@ def _channel(given: dict[str, Any]) -> Channel:
     return channel
 
 
-def conditions(form: str, sparsity: int, epsilon: float) -> tuple[str, ...]:
+def conditions(form: str, sparsity: int, epsilon: Fraction) -> tuple[str, ...]:
     """Return what a form's theorem needs of clients, in words."""
     if form == "span-safe":
         return ()
     few = f"a vector has at most {sparsity} items (more are refused on the device)"
     if form == "polynomial":
         return (few,)
+    twice = f"{2 * float(epsilon):.6g}"
     return (
         "the client draws its own fresh 64-bit seed for every report and nobody else chooses it",
         "keyed BLAKE2s behaves as a random function",
         few,
-        f"where it fails, a cap of twice epsilon ({2 * epsilon:.6g}) on the loss is acceptable",
+        f"where it fails, a cap of twice epsilon ({twice}) on the loss is acceptable",
     )
 
 

@@ -121,7 +121,7 @@ def _hashed(
     else:
         channel = _ternary_channel(field, slope)
     _check_gain(channel)
-    k, delta = request.sparsity, noise.exact(request.budget.delta)
+    k, delta = request.sparsity, need.seeds_delta(request.budget.delta)
     symbols = k
     while failure(channel.order, k, symbols) > delta:
         symbols += 1
@@ -201,10 +201,10 @@ def _check_symbols(symbols: Any, order: int, sparsity: int) -> int:
 def failure(order: int, sparsity: int, symbols: int) -> Fraction:
     """Return how often the rows of one or the other of two vectors of k items are dependent.
 
-    2·(q^k - 1)/((q-1)·q^t), times what hashed rows may lean.
+    2·(q^k - 1)/((q-1)·q^t), times what hashed rows may lean; one seed at least.
     """
     spanned = Fraction(order**sparsity - 1, (order - 1) * order**symbols)
-    return 2 * spanned * lean(order, symbols)
+    return max(need.ONE_SEED, 2 * spanned * lean(order, symbols))
 
 
 def lean(order: int, symbols: int) -> Fraction:

@@ -230,29 +230,30 @@ def squeezed_steps(reach: float, sparsity: int, bins: int, steps: int, delta: fl
     """Return 3√(bL'·ln(2b/δ)) in grid steps, or refuse outside the lemma's condition."""
     if delta == 0:
         raise BoundDoesNotApply("the squeeze row needs delta above 0; give --delta")
+    need.seeds_delta(delta)
     rounded = reach + 2 * sparsity / steps
-    need = math.log(2 * bins / delta)
-    if reach / bins < need:
+    least = math.log(2 * bins / delta)
+    if reach / bins < least:
         raise BoundDoesNotApply(
             f"the squeezed sensitivity needs distance/bins >= log(2*bins/delta); "
-            f"got {reach / bins:.4g} < {need:.4g}. Use fewer bins, a larger delta, or row l1."
+            f"got {reach / bins:.4g} < {least:.4g}. Use fewer bins, a larger delta, or row l1."
         )
     # One extra step covers the rounding of this float expression.
-    return math.ceil(3 * math.sqrt(bins * rounded * need) * steps) + 1
+    return math.ceil(3 * math.sqrt(bins * rounded * least) * steps) + 1
 
 
 def loss(
     plan: Plan, *, row: str, bins: int, steps: int, clip: int | None, thresholds: list[int]
-) -> float:
+) -> Fraction:
     """Return the privacy loss that the thresholds prove for the plan's unit."""
     ratio = noise.step_ratio(thresholds)
     if row == "l1":
-        return float((ratio - 1) * noise.exact(distance(plan.unit)) * steps)
+        return (ratio - 1) * noise.exact(distance(plan.unit)) * steps
     if row == "squeeze":
         change = squeezed_steps(distance(plan.unit), plan.sparsity, bins, steps, plan.budget.delta)
     else:
         change = 2 * steps if row == "event" else 2 * (clip or 0) * bins
-    return float(noise.log_at_least(ratio) * change)
+    return noise.log_at_least(ratio) * change
 
 
 def tail_steps(thresholds: list[int]) -> int:

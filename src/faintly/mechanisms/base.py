@@ -45,7 +45,7 @@ from faintly.core import (
     WordArray,
 )
 from faintly.core.plan import check_budget, check_sizes
-from faintly.errors import TooManyItems
+from faintly.errors import InvalidVector, TooManyItems
 from faintly.mechanisms import simulation
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
@@ -137,6 +137,21 @@ class Mechanism(ABC):
             raise TooManyItems(
                 f"the plan allows at most {self.plan.sparsity} items; choose which to keep"
             )
+
+    @property
+    def domain(self) -> str:
+        """Return which values are taken: signed, nonnegative or set; see `core.projection`.
+
+        Whatever a client holds is projected onto it, so `check_vector` must refuse no value of
+        the domain that it shows here.
+        """
+        for domain, value in (("signed", -1.0), ("nonnegative", 0.5)):
+            try:
+                self.check_vector(SparseVector([0], [value]))
+            except InvalidVector:
+                continue
+            return domain
+        return "set"
 
     @cached_property
     def maps(self) -> LinearMaps:

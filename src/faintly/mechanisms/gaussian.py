@@ -129,7 +129,7 @@ class Gaussian(Coordinates):
         reach = self.plan.unit.distance
         check_rounding(epsilon, reach, self.steps, self.variance_steps)
         delta = kept_delta(epsilon, reach, self.steps, self.variance_steps, self.keys)
-        return Guarantee(self.plan.unit, Budget(epsilon, min(delta, 1 - 2.0**-53)), THEOREM)
+        return Guarantee(self.plan.unit, Budget(epsilon, delta), THEOREM)
 
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:  # noqa: ARG002
         """Return one noisy integer for each key and vector.

@@ -1,11 +1,18 @@
 """What every mechanism asks of its parameters and options; messages name the nearest that fits."""
 
 from collections.abc import Collection, Iterable, Mapping
+from fractions import Fraction
 from typing import Any
 
 from faintly.core import Hashing, Plan
-from faintly.errors import InvalidPlan
+from faintly.core.plan import SEED_BYTES
+from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms.base import Request
+from faintly.primitives import noise
+
+# Of a hash under seeds of 64 bits nobody can say that no seed fails two vectors, so a delta that
+# is a probability over seeds is never stated as less than one of them.
+ONE_SEED = Fraction(1, 2 ** (8 * SEED_BYTES["blake2s"]))
 
 
 def named(plan: Plan, names: Collection[str]) -> dict[str, Any]:
@@ -60,3 +67,13 @@ def direct(plan: Plan, owner: str, family: str) -> None:
     """Refuse a plan of another decoding or hash family than the only one there is."""
     if plan.decode != "direct" or plan.hashing.family != family:
         raise InvalidPlan(f"{owner} needs --decode direct --family {family}")
+
+
+def seeds_delta(delta: float) -> Fraction:
+    """Return a delta that is a probability over seeds, or refuse one that no seed allows."""
+    if noise.exact(delta) < ONE_SEED:
+        raise BoundDoesNotApply(
+            "delta is here a probability over 64-bit seeds, of which a single one is 5.43e-20; "
+            f"give a delta of at least that, got {delta:g}"
+        )
+    return noise.exact(delta)

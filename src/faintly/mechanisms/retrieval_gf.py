@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, Self
 
@@ -114,10 +115,10 @@ class RetrievalGf(Mechanism):
             else self.channel.one_factor_loss()
         )
         k = self.plan.sparsity
-        delta = 0.0 if pure else float(forms.failure(self.bits, k, self.symbols))
+        delta = 0 if pure else forms.failure(self.bits, k, self.symbols)
         return Guarantee(
             self.plan.unit,
-            Budget(loss, delta),
+            Budget.at_least(loss, Fraction(delta)),
             forms.THEOREMS[self.form],
             forms.conditions(self.form, k, loss),
         )

@@ -12,6 +12,7 @@ the powers of the key's own point (polynomial: always). retrieval_l1.proof.md.
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
@@ -110,10 +111,10 @@ class RetrievalL1(Mechanism):
         """Return L times the channel's slope, and how often rows may be dependent."""
         loss = self.channel.slope * noise.exact(forms.distance(self.plan.unit))
         k = self.plan.sparsity
-        delta = 0.0 if self._pointed else float(forms.failure(self.order, k, self.symbols))
+        delta = 0 if self._pointed else forms.failure(self.order, k, self.symbols)
         return Guarantee(
             self.plan.unit,
-            Budget(float(loss), min(delta, 1 - 2.0**-53)),
+            Budget.at_least(loss, Fraction(delta)),
             forms.THEOREMS[self.form],
             forms.conditions(self.form, k),
         )

@@ -103,9 +103,10 @@ class SignedBinning(Mechanism):
             clip=self.clip,
             thresholds=list(self.noise),
         )
-        delta = self.plan.budget.delta if self.row == "squeeze" else 0.0
+        delta = noise.exact(self.plan.budget.delta) if self.row == "squeeze" else Fraction(0)
         conditions = rows.CONDITIONS[self.row]
-        return Guarantee(self.plan.unit, Budget(loss, delta), rows.THEOREMS[self.row], conditions)
+        budget = Budget.at_least(loss, delta)
+        return Guarantee(self.plan.unit, budget, rows.THEOREMS[self.row], conditions)
 
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
         """Return the noisy bins of one report per vector.

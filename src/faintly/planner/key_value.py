@@ -19,7 +19,8 @@ from typing import Any
 
 from faintly.core import Budget, EventLevel, Guarantee, Plan, Universe, UserLevel
 from faintly.core.key_value import entry_universe
-from faintly.errors import InvalidPlan
+from faintly.core.spending import Loss, exact
+from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import mechanism_of
 from faintly.planner.search import Candidate, Ranking, survey
 from faintly.planner.wish import as_universe, wish_for
@@ -58,6 +59,9 @@ def entry_guarantee(plan: Plan) -> EntryGuarantee:
     """Return what a plan over coordinates of entries proves for one entry.
 
     A chain of m steps, each (ε, δ), costs m·ε and δ·(1 + e^ε + … + e^((m-1)·ε)).
+
+    Raises:
+        BoundDoesNotApply: that delta reaches 1, so nothing is proven for an entry.
     """
     proven = mechanism_of(plan).guarantee()
     if isinstance(plan.unit, UserLevel):
@@ -65,12 +69,14 @@ def entry_guarantee(plan: Plan) -> EntryGuarantee:
     elif isinstance(plan.unit, EventLevel):
         steps = ENTRY_COORDINATES
     else:
-        steps = math.ceil(ENTRY_DISTANCE / plan.unit.distance)
-    epsilon = proven.budget.epsilon
-    delta = proven.budget.delta and proven.budget.delta * sum(
-        math.exp(step * epsilon) for step in range(steps)
-    )
-    return EntryGuarantee(Budget(steps * epsilon, min(delta, math.nextafter(1, 0))), steps, proven)
+        steps = math.ceil(exact(ENTRY_DISTANCE) / exact(plan.unit.distance))
+    loss = Loss.of(proven.budget).over(steps)
+    if loss.delta >= 1:
+        raise BoundDoesNotApply(
+            f"an entry is {steps} steps of the plan's unit, and over these delta adds up to 1, "
+            "which hides nothing; protect l1:2 or user, or use a smaller delta"
+        )
+    return EntryGuarantee(Budget.at_least(loss.epsilon, loss.delta), steps, proven)
 
 
 def key_value_plan(

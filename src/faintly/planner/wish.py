@@ -75,9 +75,9 @@ class Wish:
     def limited(self) -> bool:
         """Return whether refusing a vector of more than k items is no drawback.
 
-        Theorems with a delta have that condition, so whoever grants one accepts it.
+        A delta does not make it so: by default a client's policy refuses such a mechanism.
         """
-        return self.hard_sparsity or self.budget.delta > 0
+        return self.hard_sparsity
 
     @property
     def bound(self) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from faintly import Plan, make_plan
+from faintly.client import Policy
 from faintly.client.store import Disk
 
 
@@ -50,6 +51,10 @@ class MemoryDisk(Disk):
         self.step()
         self.names[path.name] = self.names.pop(f"{path.name}.new")
         self.sync_folder(path.parent)
+
+    def remove(self, path: Path) -> None:
+        if self.names.pop(path.name, None) is not None:
+            self.sync_folder(path.parent)
 
     def fill(self, file: File, data: bytes) -> None:
         self.step()
@@ -127,6 +132,12 @@ def plan_of() -> Callable[..., Plan]:
         return make_plan(protect=protect, epsilon=epsilon, **(fields | more))
 
     return make
+
+
+@pytest.fixture
+def bounded() -> Policy:
+    """Return the policy of an application that bounds its items by itself."""
+    return Policy.within(epsilon=1, delta=1e-6, units=["l1:64"], bounded_items=True)
 
 
 @pytest.fixture

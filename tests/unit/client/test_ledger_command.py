@@ -11,11 +11,11 @@ from faintly.client import Ledger
 RUN = CliRunner()
 
 
-def test_it_shows_every_account(plan_of, squeeze_plan, tmp_path):
+def test_it_shows_every_account(plan_of, bounded, squeeze_plan, tmp_path):
     path = tmp_path / "ledger"
     ledger = Ledger(path, {"event": (9, "0.001")})
     Client(plan_of("event", 0.3), ledger=ledger).report([1], epoch=4)
-    Client(squeeze_plan, ledger=ledger).report([1])
+    Client(squeeze_plan, policy=bounded, ledger=ledger).report([1])
     before = path.read_bytes()
     shown = json.loads(RUN.invoke(app, ["ledger", str(path), "--json"]).output)
     assert shown["charges"] == 2
@@ -30,6 +30,9 @@ def test_it_shows_every_account(plan_of, squeeze_plan, tmp_path):
     assert "2 charges" in text
     assert "unbounded" in text
     assert path.read_bytes() == before
+    path.write_bytes(b"".join(before.splitlines(keepends=True)[:2]))
+    cut = RUN.invoke(app, ["ledger", str(path)])
+    assert "has lost lines" in str(cut.exception)
 
 
 def test_it_says_what_is_wrong(tmp_path):

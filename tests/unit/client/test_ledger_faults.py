@@ -281,8 +281,35 @@ def test_the_mutant_that_does_not_sync_is_caught(memory_disk):
 
     world, disk = World(), Lazy()
     world.ask(disk)
-    with pytest.raises(AssertionError):
+    with pytest.raises(LedgerFailed, match="has lost lines"):
         world.check(next(iter(disk.after_power_cut())))
+    left = next(iter(disk.after_power_cut()))
+    left.remove(Path("ledger.mark"))
+    with pytest.raises(AssertionError):
+        world.check(left)
+
+
+def test_the_mutant_that_marks_too_early_is_caught(memory_disk, crash, monkeypatch):
+    """A mark ahead of its journal would call a sound ledger damaged after a crash."""
+
+    def early(self, found, record):
+        _, after = found.appended(record)
+        self._mark(after)
+        return append(self, found, record)
+
+    append = Ledger._append
+    monkeypatch.setattr(Ledger, "_append", early)
+    refused = 0
+    for stop_at in range(1, 40):
+        disk = memory_disk(stop_at)
+        with pytest.raises(crash):
+            World().ask(disk)
+        for left in disk.after_kill():
+            try:
+                World().spent(left)
+            except LedgerFailed:
+                refused += 1
+    assert refused
 
 
 def test_the_mutant_that_names_no_file_is_caught(memory_disk, crash, monkeypatch):
@@ -299,6 +326,7 @@ def test_the_mutant_that_names_no_file_is_caught(memory_disk, crash, monkeypatch
         assert "ledger" not in disk.safe_names
         if mutant:
             monkeypatch.setattr(Ledger, "_sync_name", lambda self: None)
+            monkeypatch.setattr(Ledger, "_mark", lambda self, found: None)  # it syncs as well
         world = World()
         world.ask(disk)
         worst = [left for left in disk.after_power_cut() if left.read(LEDGER) is None]
@@ -310,7 +338,7 @@ def test_the_mutant_that_names_no_file_is_caught(memory_disk, crash, monkeypatch
 
 def test_a_kept_report_that_a_power_cut_takes_is_paid_for_again(memory_disk, crash):
     """A kill leaves a report unsynced, the next process returns it, then the power fails."""
-    world, disk = World(calls=CALLS[:1]), memory_disk(stop_at=12)
+    world, disk = World(calls=CALLS[:1]), memory_disk(stop_at=18)
     with pytest.raises(crash):
         world.ask(disk)
     disk = list(disk.after_kill())[-1]

@@ -51,11 +51,11 @@ def test_a_larger_distance_protects_more_and_is_allowed(plan_of):
     assert Client(plan_of("l1:3"), policy=MODEST)
 
 
-def test_delta_is_limited_too(squeeze_plan):
+def test_delta_is_limited_too(squeeze_plan, bounded):
     pure = Policy.within(epsilon=1, units=["l1:64"])
     with pytest.raises(PlanRefused, match="delta 1e-06 per report; the policy allows epsilon 1"):
         Client(squeeze_plan, policy=pure)
-    assert Client(squeeze_plan, policy=Policy.within(epsilon=1, delta=1e-6, units=["l1:64"]))
+    assert Client(squeeze_plan, policy=bounded)
 
 
 def test_a_pinned_plan_is_trusted_whatever_it_spends(plan_of):
@@ -166,10 +166,44 @@ def test_one_unit_is_given_as_a_list():
         Policy.within(epsilon=1, units="event")
 
 
-def test_too_many_items_cost_nothing(squeeze_plan, tmp_path):
-    """A vector that the mechanism would refuse is refused before it is paid for."""
+def test_who_takes_no_long_vector_needs_a_promise(squeeze_plan, bounded):
+    """Also where the program made the plan: silence would tell of too many items."""
+    limits = {"epsilon": 1, "delta": 1e-6, "units": ["l1:64"]}
+    digest = squeeze_plan.digest
+    for policy in (None, Policy.within(**limits), Policy.pinned(digest)):
+        with pytest.raises(PlanRefused, match=r"at most 32 items .* bounded_items=True"):
+            Client(squeeze_plan, policy=policy)
+    for policy in (bounded, Policy.pinned(digest, bounded_items=True)):
+        assert Client(squeeze_plan, policy=policy).report(range(32))
+
+
+def test_a_baseline_is_refused_unless_it_is_named(plan_of):
+    plan = plan_of("user", mechanism="harmony")
+    limits = {"epsilon": 1, "units": ["user"]}
+    for policy in (None, Policy.within(**limits), Policy.within(**limits, baselines=["k-fold"])):
+        with pytest.raises(PlanRefused, match=r"research baseline.*baselines=\['harmony'\]"):
+            Client(plan, policy=policy)
+    with pytest.raises(PlanRefused, match="research baseline"):
+        Client.fetched(plan.to_json(), Policy.pinned(plan.digest))
+    for policy in (
+        Policy.within(**limits, baselines=["harmony"]),
+        Policy.pinned(plan.digest, baselines=["harmony"]),
+    ):
+        assert Client.fetched(plan.to_json(), policy).report([1])
+
+
+def test_baselines_are_named_as_a_list_of_their_names():
+    with pytest.raises(TypeError, match="must be a list"):
+        Policy.within(epsilon=1, units=["user"], baselines="harmony")
+    for name in ("retrieval", "no such mechanism"):
+        with pytest.raises(InvalidInput):
+            Policy.within(epsilon=1, units=["user"], baselines=[name])
+
+
+def test_too_many_items_cost_nothing(squeeze_plan, bounded, tmp_path):
+    """A promise that is broken is a mistake of the program, and is told before it is paid for."""
     ledger = Ledger(tmp_path / "ledger", {"l1:64": (2, "1e-5")})
-    client = Client(squeeze_plan, ledger=ledger)
+    client = Client(squeeze_plan, policy=bounded, ledger=ledger)
     with pytest.raises(TooManyItems, match="at most 32 items"):
         client.report(list(range(33)))
     assert ledger.spent("l1:64").epsilon == 0

@@ -1,10 +1,15 @@
 """A plan is one document with one digest; whatever cannot work is refused by name."""
 
 import json
+import math
+import re
 import subprocess
 import sys
+from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from faintly.core import (
     Budget,
@@ -22,6 +27,7 @@ from faintly.core.privacy import decimal_text
 from faintly.errors import InvalidPlan, InvalidVector, UnsupportedUnit
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
+from faintly.primitives import noise
 from faintly.testing import cases
 
 SALT = bytes.fromhex(cases.SALT)
@@ -90,6 +96,14 @@ def test_bad_documents_name_the_field_and_the_rule(text, rule):
     with pytest.raises(InvalidPlan) as caught:
         Plan.from_json(text)
     assert rule in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [True, [1, False], 0.5, {}, [None], ["1"], [[1]]])
+def test_a_parameter_is_an_integer_a_text_null_or_a_list_of_integers(value):
+    """True equals 1 in Python, and 1 in a list of thresholds means another plan elsewhere."""
+    parameters = cases.BASE["parameters"] | {"noise": value}
+    with pytest.raises(InvalidPlan, match=r"parameter 'noise' must be|decimal strings"):
+        Plan.from_json(text_with(parameters=parameters))
 
 
 @pytest.mark.parametrize("name", sorted(cases.BASE))
@@ -262,6 +276,40 @@ def test_budgets_are_a_partial_order():
     assert not Budget(2.0).covers(small)
     assert Budget(1.0).covers(Budget(1.0))
     assert str(small) == "epsilon 1, delta 1e-06"
+
+
+@given(st.fractions(min_value=Fraction(1, 10**6), max_value=16))
+def test_a_budget_is_not_below_the_exact_amount_and_not_shown_below_it(amount):
+    budget = Budget.at_least(amount, amount / 17)
+    below = math.nextafter(budget.epsilon, 0)
+    assert Fraction(repr(below)) < amount <= Fraction(repr(budget.epsilon))
+    assert amount / 17 <= Fraction(repr(budget.delta))
+    epsilon, delta = re.fullmatch(r"epsilon (\S+), delta (\S+)", str(budget)).groups()
+    assert Fraction(epsilon) >= amount
+    assert Fraction(delta) >= amount / 17
+
+
+@pytest.mark.parametrize("mechanism", ["harmony", "signed-binning", "sampling", "collision"])
+def test_the_loss_that_is_stated_is_not_below_the_logarithm_that_is_proven(mechanism, monkeypatch):
+    exact = []
+    monkeypatch.setattr(
+        noise,
+        "log_at_least",
+        lambda ratio, real=noise.log_at_least: exact.append(real(ratio)) or exact[-1],
+    )
+    for step in range(20):
+        plan = make_plan(
+            protect="user",
+            epsilon=1 + step / 10,
+            sparsity=2,
+            clients=9,
+            universe=8,
+            mechanism=mechanism,
+        )
+        exact.clear()
+        proven = mechanism_of(plan).guarantee().budget.epsilon
+        times = 2 * plan.parameters["clip"] if mechanism == "signed-binning" else 1
+        assert Fraction(repr(proven)) >= exact[-1] * times
 
 
 def test_a_guarantee_speaks():

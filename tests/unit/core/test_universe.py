@@ -30,7 +30,7 @@ def test_an_index_outside_is_named_by_position_only(keys, position):
     assert str(caught.value) == f"key at position {position} is outside 0..9"
 
 
-@pytest.mark.parametrize("key", ["4711", 4711.5, None, True, b"4711", 2**64])
+@pytest.mark.parametrize("key", ["4711", 4711.5, None, True, b"4711", (1, 2)])
 def test_an_index_must_be_an_integer(key):
     with pytest.raises(InvalidVector, match=r"^key at position 0 is not an integer index$"):
         ids(Universe.indexed(10), [key])

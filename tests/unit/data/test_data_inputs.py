@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 from faintly.core import Universe
-from faintly.data import vectors_from
+from faintly.data import entries_from, read_records, to_vectors, vectors_from
 from faintly.errors import InvalidData, InvalidVector
 
 SMALL = Universe.indexed(100)
@@ -150,3 +150,58 @@ def test_bad_data_is_named_and_not_shown(plan_of, data, start):
     assert message.startswith(start)
     assert re.search(r"; \w.{5}", message), "the rule is named, and no way to keep it"
     assert not [secret for secret in ("777", "7.75", "hospital", "None") if secret in message]
+
+
+MESSY_COLUMNS = {
+    "client": [0, 0, 0, 1, 1, 2, 3],
+    "item": [3, 3, 400, 1, 2, 5, 6],
+    "value": [0.75, 0.75, 1.0, -9.0, float("nan"), None, 0.5],
+}
+MESSY = {
+    "dicts": [{3: 1.5, 400: 1}, {1: -9, 2: float("nan")}, {5: None}, {6: 0.5}],
+    "text for a number": [{3: 2, -1: 1}, {1: -2, 2: "one"}, {}, {6: 0.5}],
+    "lists": tuple(MESSY_COLUMNS.values()),
+    "pandas": pd.DataFrame(MESSY_COLUMNS),
+    "pandas objects": pd.DataFrame(MESSY_COLUMNS, dtype=object),
+    "polars": pl.DataFrame(MESSY_COLUMNS, strict=False),
+    "arrow": pa.table(MESSY_COLUMNS),
+}
+
+
+@pytest.mark.parametrize("shape", list(MESSY))
+def test_without_strictness_data_is_projected_as_on_a_device(plan_of, shape):
+    with pytest.raises(InvalidData):
+        vectors_from(MESSY[shape], plan_of(SMALL))
+    found = vectors_from(MESSY[shape], plan_of(SMALL), strict=False)
+    assert found.offsets.tolist() == [0, 1, 2, 2, 3]
+    assert found.indices.tolist() == [3, 1, 6]
+    assert found.values.tolist() == [1.0, -1.0, 0.5]
+
+
+def test_a_batch_of_another_universe_is_projected_too(plan_of):
+    plan = plan_of(Universe.indexed(3))
+    batch = vectors_from([{2: 1, 3: 0.5}, {3: 1}], plan_of(SMALL))
+    with pytest.raises(InvalidVector):
+        vectors_from(batch, plan)
+    found = vectors_from(batch, plan, strict=False)
+    assert (found.offsets.tolist(), found.indices.tolist()) == ([0, 1, 1], [2])
+
+
+def test_what_was_read_without_strictness_stays_so(plan_of, tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text("client,item,value\na,3,7\na,3,\na,400,1\nb,2,x\n")
+    with pytest.raises(InvalidData):
+        read_records(file)
+    records = read_records(file, strict=False)
+    for found in (vectors_from(records, plan_of(SMALL)), to_vectors(records, plan_of(SMALL))):
+        assert (found.offsets.tolist(), found.indices.tolist()) == ([0, 1, 1], [3])
+        assert found.values.tolist() == [1.0]
+
+
+def test_entries_without_a_value_are_no_entries(plan_of):
+    rows = [{1: float("nan"), 2: 5.0, 99: 0.5}]
+    with pytest.raises(InvalidData):
+        entries_from(rows, plan_of(SMALL))
+    found = entries_from(rows, plan_of(SMALL), strict=False)
+    assert found.indices.tolist() == [4, 5]
+    assert found.values.tolist() == [1.0, 1.0]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from faintly.client import randomize_all
-from faintly.core import Plan, SparseVector, VectorBatch
+from faintly.core import Budget, Plan, SparseVector, VectorBatch
 from faintly.engine import Reader, aggregate
 from faintly.errors import BoundDoesNotApply, InvalidPlan, TooManyItems, UnsupportedUnit
 from faintly.mechanisms import _retrieval_gf_search as search
@@ -171,6 +171,7 @@ REFUSED = [
     ({"form": "span-safe", "colour": 1}, InvalidPlan, "no option 'colour'"),
     ({"form": "span-safe", "sparsity": 5000}, InvalidPlan, "form polynomial"),
     ({"form": "full"}, BoundDoesNotApply, "needs delta above 0"),
+    ({"form": "full", "delta": 1e-30}, BoundDoesNotApply, "a probability over 64-bit seeds"),
     ({"form": "full", "delta": 1e-6, "family": "prf"}, BoundDoesNotApply, "keyed BLAKE2s"),
     ({"form": "full", "delta": 1e-6, "family": "linear"}, BoundDoesNotApply, "2ε"),
     ({"form": "full", "delta": 1e-6, "symbols": 7}, BoundDoesNotApply, "use 11"),
@@ -216,6 +217,13 @@ def test_a_full_plan_with_too_few_symbols_is_refused():
     few = {**plan.parameters, "symbols": plan.parameters["symbols"] - 1}
     with pytest.raises(InvalidPlan, match="only keep"):
         mechanism_of(replace(plan, parameters=few))
+
+
+def test_the_delta_of_the_full_form_is_never_less_than_one_seed():
+    plan = plan_of(form="full", delta=1e-6, symbols=60)
+    assert 2.0**-64 <= mechanism_of(plan).guarantee().budget.delta < 1.01 * 2.0**-64
+    with pytest.raises(InvalidPlan, match="only keep"):
+        mechanism_of(replace(plan, budget=Budget(1.0, 1e-30)))
 
 
 @pytest.mark.parametrize("options", ROUND_TRIP[1:])

@@ -114,11 +114,22 @@ def test_symbols_spare_forty_bits_or_what_delta_needs(delta, field):
     assert float(forms.failure(field, 10, fewest)) < 1.05 * note
 
 
+@pytest.mark.parametrize("form", ["binary", "ternary"])
+def test_delta_is_never_less_than_one_seed(form):
+    """However many symbols there are, one of 2^64 seeds may fail two vectors."""
+    proven = made(form, sparsity=10, symbols=200).guarantee().budget
+    assert 2.0**-64 <= proven.delta < 1.01 * 2.0**-64
+    plan = plan_of(form, sparsity=10, symbols=200)
+    with pytest.raises(InvalidPlan, match="only keep"):
+        mechanism_of(replace(plan, budget=Budget(1.0, 1e-30)))
+
+
 REFUSED = [
     ({"decode": "table"}, BoundDoesNotApply, r"evict ones.*use --decode direct"),
     ({"family": "linear"}, BoundDoesNotApply, "use --family blake2s"),
     ({"family": "prf"}, BoundDoesNotApply, "use --family blake2s"),
     ({"delta": 0.0}, BoundDoesNotApply, r"give --delta .*form polynomial"),
+    ({"delta": 1e-30}, BoundDoesNotApply, "a probability over 64-bit seeds"),
     ({"protect": "event"}, UnsupportedUnit, "protects l1"),
     ({"protect": "user"}, UnsupportedUnit, "protects l1"),
     ({"distance": 200}, InvalidPlan, "further apart than 128"),
@@ -262,7 +273,7 @@ def test_parts_of_a_batch_are_solved_apart(form, monkeypatch):
 
 def test_the_planner_compares_the_forms():
     wish = {"protect": "l1:2", "epsilon": 1.0, "sparsity": 64, "clients": 1000}
-    found = rank(**wish, delta=1e-5, universe=500, decode="direct")
+    found = rank(**wish, delta=1e-5, universe=500, decode="direct", hard_sparsity=True)
     mine = {one.options["form"] for one in found if one.mechanism == "retrieval-l1"}
     assert mine == set(FORMS)
     pure = rank(**wish, universe=500, decode="direct")

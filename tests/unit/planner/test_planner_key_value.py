@@ -3,7 +3,7 @@
 import pytest
 
 from faintly.core import EventLevel, Universe, UserLevel, WithinL1
-from faintly.errors import InvalidPlan
+from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.planner import entry_guarantee, key_value_plan, make_plan
 
 WISH = {"entries": 4, "clients": 10_000, "universe": 100}
@@ -60,6 +60,20 @@ def test_a_chain_of_steps_adds_up_its_delta():
     both = entry_guarantee(plan).budget
     assert both.epsilon == 2 * one.epsilon
     assert both.delta == pytest.approx(one.delta * (1 + 2.718281828**one.epsilon))
+
+
+def test_a_delta_that_adds_up_to_one_proves_nothing():
+    plan = make_plan(
+        protect="l1:0.25",
+        epsilon=1.0,
+        delta=1e-3,
+        sparsity=8,
+        clients=1000,
+        universe=20,
+        mechanism="gaussian",
+    )
+    with pytest.raises(BoundDoesNotApply, match="delta adds up to 1"):
+        entry_guarantee(plan)
 
 
 def test_words_say_what_is_hidden():

@@ -101,8 +101,8 @@ class Coverage(Mechanism):
         """Return the log of a covered slot's chance over the least that is left to another."""
         most = self.plan.sparsity * self.arc
         left = Fraction(noise.FULL - most * self.weight, self.slots - most)
-        loss = float(noise.log_at_least(self.weight / left))
-        return Guarantee(self.plan.unit, Budget(loss), self.theorem, self.conditions)
+        loss = noise.log_at_least(self.weight / left)
+        return Guarantee(self.plan.unit, Budget.at_least(loss), self.theorem, self.conditions)
 
     def check_vector(self, vector: SparseVector) -> None:
         """Refuse a value other than 1: a set has no others."""

@@ -185,7 +185,7 @@ class Gaussian(Additive):
         reach, (variance,) = distance(unit, sparsity), self.spread
         analytic.check_rounding(epsilon, reach, self.steps, variance)
         delta = analytic.kept_delta(epsilon, reach, self.steps, variance, keys)
-        return Budget(epsilon, min(delta, 1 - 2.0**-53))
+        return Budget(epsilon, delta)
 
     @property
     def variance(self) -> float:
@@ -245,7 +245,7 @@ class Laplace(Additive):
         """Return the loss of one step as often as a change has steps."""
         ratio = noise.step_ratio(list(self.spread))
         each = ratio - 1 if isinstance(unit, WithinL1) else noise.log_at_least(ratio)
-        return Budget(float(each * noise.exact(distance(unit, sparsity)) * self.steps))
+        return Budget.at_least(each * noise.exact(distance(unit, sparsity)) * self.steps)
 
     @property
     def variance(self) -> float:
@@ -301,7 +301,7 @@ class Response(Noise):
         if isinstance(unit, WithinL1):
             raise InvalidPlan("noise response protects event and user")
         each = noise.log_at_least(Fraction(2 * self.spread[0], FULL - self.spread[0]))
-        return Budget(float(each * _changed(unit, sparsity)))
+        return Budget.at_least(each * _changed(unit, sparsity))
 
     @property
     def chances(self) -> tuple[float, float]:

@@ -164,7 +164,7 @@ class OneSparse(Mechanism):
     def guarantee(self) -> Guarantee:
         """Return ln(p/q), for every hash and any number of items."""
         ratio = Fraction(self.keep * (self._symbols - 1), FULL - self.keep)
-        return Guarantee(self.plan.unit, Budget(float(noise.log_at_least(ratio))), self.theorem)
+        return Guarantee(self.plan.unit, Budget.at_least(noise.log_at_least(ratio)), self.theorem)
 
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
         """Return the symbols of one report per vector, or the cells that they stand for.

@@ -137,8 +137,8 @@ class Alp(Mechanism):
 
     def guarantee(self) -> Guarantee:
         """Return the log of what one item, turned from -1 to 1, can change at most."""
-        loss = float(noise.log_at_least(_ratio(self.flip, self.level)))
-        return Guarantee(self.plan.unit, Budget(loss), THEOREM)
+        loss = noise.log_at_least(_ratio(self.flip, self.level))
+        return Guarantee(self.plan.unit, Budget.at_least(loss), THEOREM)
 
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
         """Return the turned bits of one report per vector.

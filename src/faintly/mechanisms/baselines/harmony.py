@@ -71,7 +71,7 @@ class Harmony(OneKey):
     def guarantee(self) -> Guarantee:
         """Return ln(T/(2^32-T)), for any change of the vector."""
         ratio = Fraction(self.threshold, noise.FULL - self.threshold)
-        return Guarantee(self.plan.unit, Budget(float(noise.log_at_least(ratio))), THEOREM)
+        return Guarantee(self.plan.unit, Budget.at_least(noise.log_at_least(ratio)), THEOREM)
 
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:  # noqa: ARG002
         """Return a coordinate and a bit (1 for minus) for each vector.

@@ -129,8 +129,8 @@ class Pckv(Unhashed):
 
     def guarantee(self) -> Guarantee:
         """Return the log of the largest ratio of a report's odds, for any two vectors."""
-        loss = float(noise.log_at_least(self.odds.ratio))
-        return Guarantee(self.plan.unit, Budget(loss), THEOREMS[self.odds.form])
+        loss = noise.log_at_least(self.odds.ratio)
+        return Guarantee(self.plan.unit, Budget.at_least(loss), THEOREMS[self.odds.form])
 
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:  # noqa: ARG002
         """Return the fields of one report per vector.

@@ -76,7 +76,7 @@ class PrivKV(OneKey):
         p, q = Fraction(self.presence, noise.FULL), Fraction(self.sign, noise.FULL)
         signed = (p * q, p * (1 - q), (1 - p) / 2)
         ratio = max(p / (1 - p), max(signed) / min(signed))
-        return Guarantee(self.plan.unit, Budget(float(noise.log_at_least(ratio))), THEOREM)
+        return Guarantee(self.plan.unit, Budget.at_least(noise.log_at_least(ratio)), THEOREM)
 
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:  # noqa: ARG002
         """Return a key and an answer (0 absent, 1 plus, 2 minus) for each vector.

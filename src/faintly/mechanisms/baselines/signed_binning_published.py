@@ -125,7 +125,7 @@ class SignedBinningPublished(SignedBinning):
         if self.response is None:
             return super().guarantee()
         ratio = Fraction(self.response, noise.FULL - self.response)
-        return Guarantee(self.plan.unit, Budget(float(noise.log_at_least(ratio))), THEOREM)
+        return Guarantee(self.plan.unit, Budget.at_least(noise.log_at_least(ratio)), THEOREM)
 
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
         """Return the bit (1 for plus) or the noisy bins of one report per vector.
