@@ -6,6 +6,7 @@ from typing import Any
 
 from faintly.cli.output import counted, emit, note, say, table
 from faintly.core import Plan
+from faintly.core.estimate import normal_quantile
 from faintly.errors import BoundDoesNotApply
 from faintly.mechanisms import mechanism_of
 from faintly.planner import Candidate, Ranking, Solution, amplified, explain, predict
@@ -14,6 +15,7 @@ from faintly.planner.explain import warnings, why
 from faintly.planner.shuffle import CAVEAT
 
 LINES = 6  # rows of the ranking that are shown unasked
+NOISE_FLOOR = normal_quantile(0.95)  # in standard errors, at the level that answers have by default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,7 @@ def document(shown: Shown) -> None:
         "predicted_n_var_typical": model.typical,
         "predicted_stderr": model.stderr,
         "predicted_linf": model.linf,
+        "noise_floor": NOISE_FLOOR * model.stderr,
         "memory_bytes": pick.memory,
         "influence": pick.influence / pick.plan.clients,
         "relative_bias": pick.bias,
@@ -117,8 +120,9 @@ def describe(shown: Shown) -> None:
     say(f"report           {pick.bytes} bytes")
     say(f"server memory    about {pick.memory / 2**20:,.1f} MiB")
     say(f"standard error   at most {model.stderr:.4g} for one key, with {made.clients:,} reports")
-    say(f"noise floor      {1.96 * model.stderr:.4g} for one key, {model.linf:.4g} over all keys")
+    say(f"noise floor      {NOISE_FLOOR * model.stderr:.4g}: what one key that nobody holds may show")
     say(f"smallest mean    that stands out over {ranking.wish.keys:,} keys: {visible:.4g}")
+    say(f"largest error    over all of them: {model.linf:.4g}, but for a chance of {model.failure:g}")
     say(f"one lying client moves any estimate by at most {pick.influence / made.clients:.3g}")
     say(f"guarantee        {mechanism.guarantee().words()}")
     say(f"why              {why(ranking)}")

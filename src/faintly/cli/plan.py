@@ -1,5 +1,6 @@
 """faintly plan: choose every public parameter of a collection."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +166,8 @@ def _options(
 
 
 def _value(text: str) -> int | str:
-    return int(text) if text.lstrip("-").isdigit() else text
+    """Return an integer where the text is one; "²" and "--5" are none, whatever isdigit says."""
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
 
 
 def _universe(text: str) -> "int | Universe | list[str]":
@@ -174,6 +176,5 @@ def _universe(text: str) -> "int | Universe | list[str]":
 
     if text == "open":
         return Universe.open()
-    if text.lstrip("-").isdigit():
-        return int(text)
-    return read_keys(Path(text))
+    value = _value(text)
+    return value if isinstance(value, int) else read_keys(Path(value))
