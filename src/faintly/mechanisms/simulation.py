@@ -88,7 +88,8 @@ def mean_square(vectors: VectorBatch) -> float:
 
 def sums_of(vectors: VectorBatch, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
     """Return, for each client, the sum of the function over its values."""
-    return np.bincount(vectors.owners, by_value(function, vectors), minlength=len(vectors))
+    sums = np.bincount(vectors.owners, by_value(function, vectors), minlength=len(vectors))
+    return sums.astype(np.float64)  # without a row it counts in integers
 
 
 def by_length(function: Callable[[int], float], lengths: IntArray) -> FloatArray:
