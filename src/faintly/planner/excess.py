@@ -16,6 +16,8 @@ from faintly.core import FloatArray, IdArray, VectorBatch
 from faintly.mechanisms import Mechanism
 from faintly.mechanisms.simulation import means_at
 
+SLIGHT = 0.0005  # of all weight: it would be shown as nothing
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Excess:
@@ -41,11 +43,15 @@ class Excess:
         """Return it in a sentence or three."""
         if not self.over:
             return f"No client holds more than {self.sparsity} items."
-        return (
+        held = (
             f"{self.over:,} of {self.clients:,} clients ({self.over / self.clients:.1%}) hold more "
-            f"than {self.sparsity} items, up to {self.most:,}. Their reports leave out "
-            f"{self.lost:.1%} of all weight. The mean that loses most is {self.mean:.3f}, and "
-            f"answers are about {self.carried:.3f}."
+            f"than {self.sparsity} items, up to {self.most:,}."
+        )
+        if self.lost < SLIGHT:
+            return f"{held} Their reports carry them all the same."
+        return (
+            f"{held} Their reports leave out {self.lost:.1%} of all weight. The mean that loses "
+            f"most is {self.mean:.3f}, and answers are about {self.carried:.3f}."
         )
 
     def document(self) -> dict[str, Any]:

@@ -64,6 +64,13 @@ def test_nothing_beyond_k_is_said_so():
     assert excess(mechanism_of(plan), empty).words() == "No client holds more than 2 items."
 
 
+def test_what_is_carried_all_the_same_is_no_loss(crowd):
+    plan = make_plan(protect="event", sparsity=8, mechanism="signed-binning", **WANTED)
+    found = excess(mechanism_of(plan), crowd)
+    assert found.over == 10_000
+    assert found.words().endswith("up to 60. Their reports carry them all the same.")
+
+
 def test_bias_falls_and_noise_grows_with_the_sparsity(crowd):
     tried = try_sparsities(crowd, protect="user", **WANTED).tried
     biases, noises = [one.excess.bias for one in tried], [one.noise for one in tried]
