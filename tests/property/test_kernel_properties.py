@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from faintly.core import Hashing
+from faintly.errors import InvalidInput
 from faintly.kernels import (
     compiled,
     compiled_clients,
@@ -381,10 +382,10 @@ def test_what_a_slice_raises_is_raised_when_all_are_done(monkeypatch, bad):
     assert done == [1 - bad]
 
 
-@pytest.mark.parametrize("bad", ["0", "-1", "two", "1.5"])
+@pytest.mark.parametrize("bad", ["0", "-1", "two", "1.5", "²"])
 def test_a_number_of_threads_must_be_one(monkeypatch, bad):
     monkeypatch.setenv("FAINTLY_THREADS", bad)
-    with pytest.raises(ValueError, match="FAINTLY_THREADS"):
+    with pytest.raises(InvalidInput, match="FAINTLY_THREADS must be a positive integer"):
         threads.threads()
 
 

@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from faintly.engine.files import load_plan, read_reports
+from faintly.mechanisms import mechanism_of
 
 ROWS = ["client,key,value"] + [f"{i},{'tea' if i % 2 else 'milk'},1" for i in range(2_000)]
 NAMES = ["tea", "milk", "juice"]
@@ -66,6 +70,61 @@ def test_more_clients_than_planned_are_counted_with_a_note(faintly, flow, tmp_pa
     assert "the plan expects 100" in done.err
 
 
+def test_position_does_not_tell_who_is_empty(faintly, tmp_path):
+    """A shuffled half has 50 of the 100 in the mean, and fewer than 20 once in 10^17 runs."""
+    (tmp_path / "data.csv").write_text("client,key\n" + "\n".join(f"{i},0" for i in range(100)))
+    faintly(*EVENT[:-1], 200, "--epsilon", 16, "--universe", 5, "-o", "plan.json")
+    faintly("encode", "--plan", "plan.json", "data.csv", "-o", "reports.fnt")
+    plan = load_plan(tmp_path / "plan.json")
+    (batch,) = read_reports(plan, tmp_path / "reports.fnt")
+    mechanism, zero = mechanism_of(plan), np.zeros(1, dtype=np.uint64)
+    early = batch.take(slice(0, 100))
+    held = float(mechanism.read(early, zero)[0]) * mechanism.scale
+    assert 20 < held < 80
+
+
+LONG = ["client,key"] + [
+    f"{i},{(7 * i + j) % 50}" for i in range(300) for j in range(3 + 6 * (i < 60))
+]
+
+
+def test_encode_says_what_people_hold_beyond_k(faintly, tmp_path):
+    (tmp_path / "data.csv").write_text("\n".join(LONG) + "\n")
+    plan = ["plan", "--protect", "user", "--epsilon", 1, "--clients", 300, "--universe", 50]
+    faintly(*plan, "--sparsity", 3, "-o", "plan.json")
+    encode = ["encode", "--plan", "plan.json", "data.csv", "-o", "reports.fnt"]
+    said = faintly(*encode).out
+    assert "60 of 300 clients (20.0%) hold more than 3 items, up to 9" in said
+    assert "leave out 28.6% of all weight" in said  # of 60·9 + 240·3, 60·6 are cut
+    found = faintly(*encode, "--json").json["beyond_sparsity"]
+    assert (found["over"], found["clients"], found["most"]) == (60, 300, 9)
+    assert found["carried"] < found["mean"]
+    faintly(*plan, "--sparsity", 9, "-o", "plan.json")
+    assert "more than" not in faintly(*encode).out
+
+
+def test_encode_counts_whom_a_mechanism_would_refuse(faintly, tmp_path):
+    (tmp_path / "data.csv").write_text("\n".join(LONG) + "\n")
+    polynomial = ["--mechanism", "retrieval-gf", "--option", "form=polynomial"]
+    faintly(*EVENT, "--universe", 50, "--sparsity", 3, *polynomial, "-o", "plan.json")
+    refused = faintly("encode", "--plan", "plan.json", "data.csv", "-o", "r.fnt", status=1)
+    assert "60 of 2,500 clients hold more than 3 items" in refused.err
+    assert not list(tmp_path.glob("*r.fnt*"))
+    # Where it refuses, simulate cuts, and says so.
+    simulated = faintly("simulate", "--plan", "plan.json", "--data", "data.csv", "--runs", 2)
+    assert "60 of 2,500 clients" in simulated.out
+    assert "after the cut" in simulated.out
+
+
+@pytest.mark.parametrize("command", ["version", "plan"])
+def test_a_number_of_threads_that_is_none_is_refused_in_one_line(faintly, monkeypatch, command):
+    monkeypatch.setenv("FAINTLY_THREADS", "x")
+    done = faintly(command, status=1)
+    assert "FAINTLY_THREADS must be a positive integer, got 'x'" in done.err
+    assert done.err.count("\n") == 1
+    assert done.out == ""
+
+
 def test_merge_equals_aggregating_together(faintly, flow, tmp_path):
     flow("names.txt")
     faintly("encode", "--plan", "plan.json", "data.csv", "-o", "more.fnt")
@@ -95,7 +154,10 @@ def test_simulate_prints_the_promised_keys(faintly, flow):
         "simulate", "--plan", "plan.json", "--data", "data.csv", "--runs", 3, "--seed", 1, "--json"
     ).json
     promised = "linf mse n_mse predicted_n_var coverage95 coverage95_top20 bytes top20_recall"
+    promised += " bias_top20 significant false_significant after_cut top beyond_sparsity"
     assert set(promised.split()) | {"zero_linf", "runs"} <= set(result)
+    assert result["beyond_sparsity"]["over"] == 0
+    assert result["significant"] == 2
     assert result["runs"] == 3
     assert result["zero_linf"] == pytest.approx(0.4)
     again = faintly(
@@ -269,7 +331,8 @@ def without_reader(*arguments: str, cwd: Path) -> tuple[int, str]:
 
 @pytest.mark.parametrize("how", [(), ("--candidates",), ("--json",)])
 def test_a_reader_that_leaves_is_no_error(tmp_path, how):
-    made = without_reader(*EVENT, "--universe", "5", "-o", "plan.json", *how, cwd=tmp_path)
+    quiet = [*EVENT, "--epsilon", "2", "--universe", "5"]  # weaker ones get a note
+    made = without_reader(*quiet, "-o", "plan.json", *how, cwd=tmp_path)
     assert made == (0, "")
     assert (tmp_path / "plan.json").stat().st_size > 0
 

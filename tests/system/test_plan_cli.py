@@ -4,6 +4,7 @@ The first tests start real processes; the others call the same entry point in th
 """
 
 import json
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -29,7 +30,7 @@ def run(capsys, monkeypatch):
     """Return a caller of the command's entry point, which gives output and status."""
 
     def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["faintly", "plan", *arguments])
+        monkeypatch.setattr(sys, "argv", ["faintly", "plan", *map(str, arguments)])
         with pytest.raises(SystemExit) as stopped:
             main()
         seen = capsys.readouterr()
@@ -157,6 +158,11 @@ def test_a_plot_is_drawn(answer, tmp_path):
         ([*FULL, "--row", "squeeze", "--protect", "l1:16", "--decode", "direct"], "delta above 0"),
         ([*FULL, "--option", "bins=2"], "name it"),
         ([*FULL, "--option", "bins"], "NAME=VALUE"),
+        ([*FULL, "--universe", "²"], "cannot read ²"),
+        ([*FULL, "--universe=--5"], "cannot read --5"),
+        ([*FULL, "--mechanism", "signed-binning", "--option", "bins=--5"], "got '--5'"),
+        ([*FULL, "--option", "bins=²", "--mechanism", "signed-binning"], "got '²'"),
+        ([*COMMON[:2], *COMMON[4:], "--epsilon", "1", "--sample", "x.csv"], "give --clients"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(run, arguments, words):
@@ -165,3 +171,59 @@ def test_what_cannot_be_is_refused_in_one_line(run, arguments, words):
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_each_limit_has_one_name_and_one_number(run, answer):
+    found = answer(*FULL)
+    said = run(*FULL, "--explain", "--expected-mean", "0.001")
+    lines = said.stdout.splitlines()
+    (floor,) = [line for line in lines if "noise floor" in line]
+    assert f"{found['noise_floor']:.4g}:" in floor
+    (largest,) = [line for line in lines if "largest error" in line]
+    assert f"{found['predicted_linf']:.4g}," in largest
+    smallest = f"{found['smallest_visible_mean']:.4g}"
+    told = re.findall(
+        r"stands out over 1,000 keys(?::| is) ([0-9.]+[0-9])", said.stdout + said.stderr
+    )
+    assert told == [smallest] * 3  # the line, the explanation and the warning
+
+
+def test_a_weak_promise_is_called_so_on_standard_output(run):
+    weak, void = (run(*COMMON, "--clients", "999", "--epsilon", one) for one in ("4", "16"))
+    assert "Weak protection" in weak.stdout
+    assert "No protection to speak of" in void.stdout
+    assert "protection" not in run(*FULL).stdout
+
+
+PILOT = ["--protect", "user", "--universe", "1000", "--epsilon", "1", "--clients", "10000000"]
+
+
+@pytest.fixture
+def pilot(tmp_path):
+    """A file of 100 clients, every fifth of which holds 40 items, and the others 3; all hold 0."""
+    rows = [
+        f"{client},{item and 7 * client + item}"
+        for client in range(100)
+        for item in range(3 if client % 5 else 40)
+    ]
+    (tmp_path / "pilot.csv").write_text("client,item\n" + "\n".join(rows) + "\n")
+    return tmp_path / "pilot.csv"
+
+
+def test_a_sample_proposes_the_sparsity(run, answer, pilot):
+    found = answer(*PILOT, "--sample", pilot)
+    assert found["plan"]["sparsity"] == found["sample_sparsity"] == 40
+    tried = {one["sparsity"]: one for one in found["sample"]}
+    assert {1, 3, 40} <= set(tried)
+    assert tried[3]["share_over"] == 0.2
+    assert tried[40]["share_over"] == 0
+    assert tried[3]["weight_lost"] > 0.3 > 1e-3 > tried[40]["weight_lost"]
+    text = run(*PILOT, "--sample", pilot).stdout
+    assert "40 taken" in text
+    assert "20.00%" in text
+
+
+def test_a_sample_leaves_a_given_sparsity_alone(run, answer, pilot):
+    found = answer(*PILOT, "--sample", pilot, "--sparsity", "5")
+    assert (found["plan"]["sparsity"], found["sample_sparsity"]) == (5, 40)
+    assert "5 taken" in run(*PILOT, "--sample", pilot, "--sparsity", "5").stdout

@@ -36,6 +36,7 @@ from faintly.cli import token as token_command
 from faintly.cli import version as version_command
 from faintly.cli.output import emit
 from faintly.errors import FaintlyError, InvalidInput
+from faintly.kernels.threads import threads
 
 app = typer.Typer(
     name="faintly",
@@ -99,6 +100,7 @@ def main() -> None:
     try:
         if kernels.trouble():
             raise InvalidInput(kernels.trouble())
+        threads()  # what it refuses would else come up in the middle of the work, or not at all
         app()
     except FaintlyError as error:
         _fail(error, str(error))

@@ -41,7 +41,12 @@ Epsilon = Annotated[
     float | None, typer.Option(help="Privacy budget of one report [or solved for].")
 ]
 Sparsity = Annotated[
-    int | None, typer.Option(help="Items a client usually holds at most [or solved for].")
+    int | None,
+    typer.Option(help="Items a client usually holds at most [or solved for, or from --sample]."),
+]
+Sample = Annotated[
+    Path | None,
+    typer.Option(help="A pilot, as encode reads it: compare sparsities on it, and take the best."),
 ]
 Clients = Annotated[int | None, typer.Option(help="Expected number of clients [or solved for].")]
 TargetError = Annotated[

@@ -6,14 +6,16 @@ from typing import Any
 
 from faintly.cli.output import counted, emit, note, say, table
 from faintly.core import Plan
+from faintly.core.estimate import normal_quantile
 from faintly.errors import BoundDoesNotApply
 from faintly.mechanisms import mechanism_of
-from faintly.planner import Candidate, Ranking, Solution, amplified, explain, predict
+from faintly.planner import Candidate, Ranking, Solution, Trials, amplified, explain, predict
 from faintly.planner.error_model import smallest_visible
 from faintly.planner.explain import warnings, why
 from faintly.planner.shuffle import CAVEAT
 
 LINES = 6  # rows of the ranking that are shown unasked
+NOISE_FLOOR = normal_quantile(0.95)  # in standard errors, at the level that answers have by default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +23,7 @@ class Shown:
     """A ranking and how much of it to show."""
 
     ranking: Ranking
+    trials: Trials | None
     solution: Solution | None
     expected_mean: float | None
     shuffle_delta: float | None
@@ -40,6 +43,7 @@ def document(shown: Shown) -> None:
         "predicted_n_var_typical": model.typical,
         "predicted_stderr": model.stderr,
         "predicted_linf": model.linf,
+        "noise_floor": NOISE_FLOOR * model.stderr,
         "memory_bytes": pick.memory,
         "influence": pick.influence / pick.plan.clients,
         "relative_bias": pick.bias,
@@ -66,6 +70,9 @@ def document(shown: Shown) -> None:
             "value": pick.bytes if shown.solution.value is None else shown.solution.value,
             "words": shown.solution.words,
         }
+    if shown.trials is not None:
+        answer["sample"] = [one.document() for one in shown.trials.tried]
+        answer["sample_sparsity"] = shown.trials.pick.sparsity
     if shown.shuffle_delta is not None:
         answer["shuffle"] = _shuffled(shown)
     emit(answer | {"plan": pick.plan.document()})
@@ -109,6 +116,8 @@ def describe(shown: Shown) -> None:
     linear = f", {hashing.bits} bits, {counted(hashing.maps, 'map')}"
     maps = linear if hashing.family == "linear" else ""
     visible = smallest_visible(model.stderr, ranking.wish.keys)
+    if shown.trials is not None:
+        _say_trials(shown.trials, made.sparsity)
     if shown.solution is not None:
         say(f"solved           {shown.solution.words}")
     say(f"digest           {made.digest.hex()}")
@@ -117,8 +126,11 @@ def describe(shown: Shown) -> None:
     say(f"report           {pick.bytes} bytes")
     say(f"server memory    about {pick.memory / 2**20:,.1f} MiB")
     say(f"standard error   at most {model.stderr:.4g} for one key, with {made.clients:,} reports")
-    say(f"noise floor      {1.96 * model.stderr:.4g} for one key, {model.linf:.4g} over all keys")
+    floor = NOISE_FLOOR * model.stderr
+    say(f"noise floor      {floor:.4g}: what one key that nobody holds may show")
     say(f"smallest mean    that stands out over {ranking.wish.keys:,} keys: {visible:.4g}")
+    chance = f"but for a chance of {model.failure:g}"
+    say(f"largest error    over all of them: {model.linf:.4g}, {chance}")
     say(f"one lying client moves any estimate by at most {pick.influence / made.clients:.3g}")
     say(f"guarantee        {mechanism.guarantee().words()}")
     say(f"why              {why(ranking)}")
@@ -132,6 +144,30 @@ def describe(shown: Shown) -> None:
         say()
     for warning in warnings(ranking, shown.expected_mean):
         note(warning)
+
+
+def _say_trials(trials: Trials, taken: int) -> None:
+    headings = ["sparsity", "clients over it", "weight lost", "bias", "noise", "both", "bytes"]
+    table(
+        headings,
+        (
+            [
+                f"{one.sparsity:,}{' taken' * (one.sparsity == taken)}",
+                f"{one.excess.over / one.excess.clients:.2%}",
+                f"{one.excess.lost:.2%}",
+                f"{one.excess.bias:.4g}",
+                f"{one.noise:.4g}",
+                f"{one.error:.4g}",
+                f"{one.ranking.pick.bytes:,}",
+            ]
+            for one in trials.tried
+        ),
+    )
+    say(
+        "sparsity         bias is that of the mean that loses most, noise its standard error, both "
+        f"the root of their squares; {trials.pick.sparsity:,} is the smallest within 1 % of the "
+        "least"
+    )
 
 
 def _say_shuffled(found: dict[str, Any]) -> None:

@@ -83,7 +83,8 @@ def _show(story: "Story", out: Path) -> None:
     say(
         f"{found.reports:,} reports of {story.record_bytes} bytes; {story.keys:,} names asked. "
         f"{story.recall:.0%} of the true top 20 are in the list, and {story.covered:.1%} of all "
-        f"95 % intervals hold the truth. A name nobody uses shows up to ±{found.noise_floor:.4f}."
+        f"95 % intervals hold the truth. Noise floor of one name that nobody uses: "
+        f"±{found.noise_floor:.4f}."
     )
     say(found.guarantee.words())
     say(f"\nWritten to {out}/: plan.json, reports.fnt, sketch.fns, top.png. Go on with:")

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from faintly.core import Estimate
 
+# What to do about clients that hold more items than planned.
+ADVICE = "faintly plan --sample FILE compares sparsities on such data."
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 PlanFile = Annotated[
     Path, typer.Option("--plan", help="The plan that client and server share.", show_default=False)

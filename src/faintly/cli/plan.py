@@ -1,5 +1,6 @@
 """faintly plan: choose every public parameter of a collection."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from faintly.cli.output import Json, note, say
 if TYPE_CHECKING:
     from faintly.cli._plan_output import Shown
     from faintly.core import Universe
-    from faintly.planner import Ranking, Solution
+    from faintly.planner import Ranking, Solution, Trials
 
 BINNING = "signed-binning"  # the mechanism that --bins, --row, --steps and --cap belong to
 
@@ -19,6 +20,7 @@ def plan(
     universe: given.UniverseText,
     epsilon: given.Epsilon = None,
     sparsity: given.Sparsity = None,
+    sample: given.Sample = None,
     clients: given.Clients = None,
     target_error: given.TargetError = None,
     max_bytes: given.MaxBytes = None,
@@ -56,29 +58,31 @@ def plan(
     from faintly.cli._plan_output import Shown
 
     named, options = _options(mechanism, option, bins, max_bytes, row, steps, cap)
-    ranking, solution = _ranked(
-        target_error,
-        protect=protect,
-        epsilon=epsilon,
-        sparsity=sparsity,
-        clients=clients,
-        universe=_universe(universe),
-        delta=delta,
-        failure=failure,
-        mechanism=named,
-        options=options,
-        decode=decode,
-        family=family,
-        maps=maps,
-        bits=bits,
-        max_bytes=max_bytes,
-        mean_square=mean_square,
-        measure=rank,
-        hard_sparsity=hard_sparsity,
-    )
-    _keep(ranking, output, plot)
+    wanted: dict[str, Any] = {
+        "protect": protect,
+        "epsilon": epsilon,
+        "sparsity": sparsity,
+        "clients": clients,
+        "universe": _universe(universe),
+        "delta": delta,
+        "failure": failure,
+        "mechanism": named,
+        "options": options,
+        "decode": decode,
+        "family": family,
+        "maps": maps,
+        "bits": bits,
+        "max_bytes": max_bytes,
+        "mean_square": mean_square,
+        "measure": rank,
+        "hard_sparsity": hard_sparsity,
+    }
+    trials = None if sample is None else _tried(sample, wanted)
+    ranking, solution = _ranked(target_error, **wanted)
+    _keep(ranking, output, plot, trials)
     shown = Shown(
         ranking=ranking,
+        trials=trials,
         solution=solution,
         expected_mean=expected_mean,
         shuffle_delta=shuffle_delta if shuffle else None,
@@ -88,7 +92,24 @@ def plan(
     _show(shown, output, plot, as_json)
 
 
-def _keep(ranking: "Ranking", output: Path | None, plot: Path | None) -> None:
+def _tried(sample: Path, wanted: dict[str, Any]) -> "Trials":
+    """Return what several sparsities do to a sample, and want the best where none was given."""
+    from faintly.errors import InvalidPlan
+    from faintly.planner import try_sparsities
+
+    for name in ("epsilon", "clients"):
+        if wanted[name] is None:
+            raise InvalidPlan(f"give --{name}: a sample tells the sparsity, and nothing else")
+    trials = try_sparsities(sample, **wanted)
+    if wanted["sparsity"] is None:
+        wanted["sparsity"] = trials.pick.sparsity
+    wanted["mean_square"] = trials.at(wanted["sparsity"]).ranking.wish.mean_square
+    return trials
+
+
+def _keep(
+    ranking: "Ranking", output: Path | None, plot: Path | None, trials: "Trials | None"
+) -> None:
     if output is not None:
         from faintly.engine.files import save_plan
 
@@ -96,7 +117,7 @@ def _keep(ranking: "Ranking", output: Path | None, plot: Path | None) -> None:
     if plot is not None:
         from faintly.planner.plots import draw
 
-        draw(ranking, plot)
+        draw(ranking, plot, trials)
 
 
 def _show(shown: "Shown", output: Path | None, plot: Path | None, as_json: bool) -> None:
@@ -165,7 +186,8 @@ def _options(
 
 
 def _value(text: str) -> int | str:
-    return int(text) if text.lstrip("-").isdigit() else text
+    """Return an integer where the text is one; "²" and "--5" are none, whatever isdigit says."""
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
 
 
 def _universe(text: str) -> "int | Universe | list[str]":
@@ -174,6 +196,5 @@ def _universe(text: str) -> "int | Universe | list[str]":
 
     if text == "open":
         return Universe.open()
-    if text.lstrip("-").isdigit():
-        return int(text)
-    return read_keys(Path(text))
+    value = _value(text)
+    return value if isinstance(value, int) else read_keys(Path(value))

@@ -48,7 +48,7 @@ def query(
         ((*estimate_cells(row), f"{row.low_all:.5f} … {row.high_all:.5f}") for row in estimates),
     )
     say(
-        f"{estimates.reports:,} reports. A key that nobody holds shows up to "
+        f"{estimates.reports:,} reports. Noise floor of one key that nobody holds: "
         f"±{estimates.noise_floor:.5f}."
     )
     say(estimates.guarantee.words())

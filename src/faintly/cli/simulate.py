@@ -1,11 +1,12 @@
 """faintly simulate: how a plan would do on known data."""
 
+from dataclasses import astuple
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from faintly.cli.output import Json, PlanFile, counted, emit, note, progress, say, table
+from faintly.cli.output import ADVICE, Json, PlanFile, counted, emit, note, progress, say, table
 
 if TYPE_CHECKING:
     from faintly.core import IdArray, Plan, VectorBatch
@@ -18,25 +19,21 @@ def simulate(
         Path, typer.Option(help="Parquet, CSV, JSONL or FIMI with client, item (or key), value.")
     ],
     runs: Annotated[int, typer.Option(min=1, help="Independent runs.")] = 10,
-    seed: Annotated[int, typer.Option(help="Seed of data cut, hashing and noise.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of hashing, noise and any cut.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Encode DATA, decode it, and compare with the truth, several times over.
 
-    Each client is first cut to the plan's sparsity, uniformly at random; the truth is
-    taken from what is left. Noise is seeded: for study only, never for real reports.
+    The truth is that of everything clients hold; a second column compares with what reports
+    carry of it, where some hold more than the plan's sparsity. Noise is seeded: for study only,
+    never for real reports.
     """
-    import numpy as np
-
-    from faintly.data import cut, find_dataset, read_records, to_vectors, true_means
+    from faintly.data import find_dataset, read_records, to_vectors, true_means
     from faintly.engine.files import load_plan
     from faintly.evaluation import simulate as run_all
 
     loaded = load_plan(plan)
-    records = read_records(find_dataset(data))
-    vectors, dropped = cut(
-        to_vectors(records, loaded), loaded.sparsity, np.random.default_rng(seed)
-    )
+    vectors = to_vectors(read_records(find_dataset(data)), loaded)
     if len(vectors) > loaded.clients:
         note(f"{len(vectors):,} clients, where the plan expects {loaded.clients:,}; all report")
     vectors = vectors.padded(loaded.clients)
@@ -53,9 +50,9 @@ def simulate(
             on_run=lambda: bar.advance(task),
         )
     if as_json:
-        emit(result.document() | {"items_cut": dropped, "seed": seed})
+        emit(result.document() | {"seed": seed})
     else:
-        _describe(result, dropped)
+        _describe(result)
 
 
 def _asked(plan: "Plan", vectors: "VectorBatch") -> "IdArray":
@@ -67,7 +64,9 @@ def _asked(plan: "Plan", vectors: "VectorBatch") -> "IdArray":
     return np.unique(vectors.indices)
 
 
-def _describe(result: "Simulation", dropped: int) -> None:
+def _describe(result: "Simulation") -> None:
+    from faintly.evaluation.simulate import SCORES
+
     names = {
         "linf": "largest error",
         "mse": "mean squared error",
@@ -75,16 +74,38 @@ def _describe(result: "Simulation", dropped: int) -> None:
         "predicted_n_var": "predicted n·Var",
         "coverage95": "95 % intervals that cover, all keys",
         "coverage95_top20": "95 % intervals that cover, true top 20",
+        "bias_top20": "bias at the true top 20",
         "top20_recall": "true top 20 found",
+        "significant": "keys that stand out",
+        "false_significant": "of these held by nobody",
     }
-    rows = [
-        (text, f"{result.mean(name):.6g}", f"{result.stderr(name):.2g}")
-        for name, text in names.items()
-    ]
-    zero: dict[str, Any] = {"linf": result.zero_linf, "mse": result.zero_mse}
-    rows += [(f"all-zero answer: {names[name]}", f"{zero[name]:.6g}", "") for name in zero]
-    table([counted(len(result.runs), "run"), "mean", "std. error"], rows)
-    say(
-        f"{result.reports:,} reports of {result.bytes} bytes, {result.keys:,} keys; "
-        f"{dropped:,} items were cut from clients that held too many."
+    headings = [counted(len(result.runs), "run"), "mean", "std. error"]
+    cut = result.excess.over > 0
+    rows = [[text, *_cells(result, name, "truth")] for name, text in names.items()]
+    if cut:
+        headings += ["after the cut", "std. error"]
+        rows = [
+            row + (_cells(result, name, "after_cut") if name in SCORES else ["", ""])
+            for row, name in zip(rows, names, strict=True)
+        ]
+    blank = [""] * (len(headings) - 2)
+    for name, error in (("linf", result.zero_linf), ("mse", result.zero_mse)):
+        rows.append([f"all-zero answer: {names[name]}", f"{error:.6g}", *blank])
+    table(headings, rows)
+    table(
+        ["true top keys", "truth", "after the cut", "answered", "bias", "its std. error"],
+        (
+            [str(place), *(f"{one:.5f}" for one in (*astuple(key)[:3], key.bias, key.stderr))]
+            for place, key in enumerate(result.top, 1)
+        ),
     )
+    say(f"{result.reports:,} reports of {result.bytes} bytes, {result.keys:,} keys.")
+    say(f"{result.excess.words()} {ADVICE if cut else ''}".rstrip())
+    if result.mean("significant") < 1:
+        say(
+            "Hardly any key stands out: collect from more clients, ask for less, or do not collect."
+        )
+
+
+def _cells(result: "Simulation", name: str, against: str) -> list[str]:
+    return [f"{result.mean(name, against):.6g}", f"{result.stderr(name, against):.2g}"]

@@ -74,11 +74,12 @@ def _explain(found: "TopList") -> None:
         if found.control == "family"
         else "the expected share of rows marked yes that are held by nobody"
     )
-    limit = f"{found.threshold:.5f}" if found.threshold < float("inf") else "no row"
+    limit = f"{found.threshold:.5f}" if found.threshold < float("inf") else "none"
     say(
-        f"{found.estimates.reports:,} reports, {found.compared:,} keys compared. Significant from "
-        f"{limit} on: {promise} is at most {found.false_rate:.0%}. "
-        f"A key that nobody holds shows up to ±{found.estimates.noise_floor:.5f}."
+        f"{found.estimates.reports:,} reports, {found.compared:,} keys compared. The smallest mean "
+        f"that stands out over all of them is {limit}: {promise} is at most "
+        f"{found.false_rate:.0%}. Noise floor of one key that nobody holds: "
+        f"±{found.estimates.noise_floor:.5f}."
     )
     for verdict, meaning in _REASONS.items():
         if verdict in found.verdicts:

@@ -235,8 +235,12 @@ class About(Answer):
     reports: int = Field(description="Counted in this answer.")
     pending: int = Field(description="Stored since, and not in this answer.")
     level: float
-    noise_floor: float = Field(description="What a key that nobody holds may show.")
-    noise_floor_all: float = Field(description="What the largest of all keys asked may show.")
+    noise_floor: float = Field(
+        description="What one key that nobody holds may show, either side of 0."
+    )
+    noise_floor_all: float = Field(
+        description="What the largest of all keys asked may show if nobody holds any."
+    )
     guarantee: str
 
 

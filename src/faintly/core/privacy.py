@@ -12,6 +12,8 @@ from fractions import Fraction
 from faintly.errors import InvalidPlan
 
 _SHOWN = Context(prec=6, rounding=ROUND_CEILING)  # a bound is never shown smaller than it is
+WEAK_EPSILON = 3.0  # from here on even odds may become 95 % and more
+VOID_EPSILON = 7.0  # and from here on 99.9 %: whoever wants to know, knows
 
 
 def decimal_text(number: float) -> str:
@@ -114,6 +116,13 @@ def _shown(number: float) -> str:
     return f"{float(_SHOWN.create_decimal(repr(number))):g}"
 
 
+_VERDICTS = {
+    "sound": "",
+    "weak": f"Weak protection, as always from epsilon {WEAK_EPSILON:g} on. ",
+    "none": f"No protection to speak of, as always from epsilon {VOID_EPSILON:g} on. ",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """What is proven about one report, and under which conditions."""
@@ -122,6 +131,23 @@ class Guarantee:
     budget: Budget
     theorem: str
     conditions: tuple[str, ...] = ()
+
+    @property
+    def belief(self) -> float:
+        """Return how sure somebody may be afterwards who held it for as likely as not before.
+
+        With a delta it is how often such a person can at best be right, over all reports.
+        """
+        return (1 + self.budget.delta * math.exp(-self.budget.epsilon)) / (
+            1 + math.exp(-self.budget.epsilon)
+        )
+
+    @property
+    def strength(self) -> str:
+        """Return what to call the guarantee: sound, weak or none, by epsilon alone."""
+        if self.budget.epsilon >= VOID_EPSILON:
+            return "none"
+        return "weak" if self.budget.epsilon >= WEAK_EPSILON else "sound"
 
     def words(self) -> str:
         """Return the guarantee as one paragraph for people."""
@@ -138,11 +164,25 @@ class Guarantee:
                 f"no set of reports is, but for a difference of {self.budget.delta:g} in its "
                 f"probability, more than {factor:.3g} times as likely"
             )
+        sure = f"can be at most {_percent(self.belief)} sure of it afterwards"
+        if self.budget.delta:
+            sure = f"is afterwards right in at most {_percent(self.belief)} of all cases"
         text = (
-            f"Whoever sees a report, and knows everything else, can hardly tell {hidden}: "
-            f"{bound} with it as without it "
-            f"({self.budget}, local differential privacy, {self.unit} level)."
+            f"{_VERDICTS[self.strength]}Hidden is {hidden}. Whoever held it for as likely as not "
+            f"(50 %), knows everything else and sees the report {sure}: {bound} with it as without "
+            f"it ({self.budget}, local differential privacy, {self.unit} level)."
         )
         if self.conditions:
             text += " It holds provided that " + "; ".join(self.conditions) + "."
         return text
+
+
+def _percent(share: float) -> str:
+    """Return a share in per cent, rounded up, with two digits of what is missing to all.
+
+    >>> _percent(0.7310585), _percent(0.99999988)
+    ('73.2 %', '99.999988 %')
+    """
+    doubt = 100 * (1 - share)
+    digits = max(1, 1 - math.floor(math.log10(doubt))) if doubt > 0 else 0
+    return f"{100 - math.floor(doubt * 10**digits) / 10**digits:.{digits}f} %"

@@ -154,6 +154,13 @@ class VectorBatch:
             self.values[first:last],
         )
 
+    def take(self, chosen: IntArray) -> "VectorBatch":
+        """Return the chosen clients in the order given."""
+        lengths = self.lengths[chosen]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
+        return VectorBatch(offsets, self.indices[rows], self.values[rows])
+
     def padded(self, count: int) -> "VectorBatch":
         """Return the batch with empty vectors appended up to `count` clients."""
         missing = max(0, count - len(self))

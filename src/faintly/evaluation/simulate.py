@@ -1,39 +1,74 @@
 """Simulation: encode a dataset, decode it, and compare with the truth.
 
 Every run draws fresh seeds and fresh noise from seeded sources, so runs are independent
-and the whole can be repeated. The truth is the mean over all clients of the plan.
+and the whole can be repeated. The truth is the mean over all clients of the plan, of everything
+they hold. Beside it every run is scored against what reports carry of it, after the cut that a
+mechanism makes of vectors longer than planned; only where it refuses them are they cut here.
 
 Where a report is as long as the universe, the sum of all reports is drawn from its law instead,
 and standard errors are those that the mechanism predicts from what the clients hold.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from faintly.client import randomize_all
-from faintly.core import FloatArray, IdArray, Plan, VectorBatch
+from faintly.core import AnyArray, FloatArray, IdArray, Plan, VectorBatch
 from faintly.core.estimate import normal_quantile
+from faintly.data import cut
 from faintly.engine import Reader, aggregate
 from faintly.mechanisms import Mechanism, mechanism_of
+from faintly.mechanisms.simulation import mean_square
+from faintly.planner import Excess, carried_means, excess
+from faintly.planner.error_model import smallest_visible
 from faintly.primitives.entropy import Rng, seeded
 
 TOP = 20
+SHOWN = 5  # of the true top keys, one by one
 LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How one run compares with the truth, or with what reports carry of it."""
+
+    linf: float
+    mse: float
+    n_mse: float
+    coverage95: float
+    coverage95_top20: float
+    top20_recall: float
+    bias_top20: float  # mean error at the true top 20
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """What one run measured."""
 
-    linf: float
-    mse: float
-    n_mse: float
+    truth: Score
+    after_cut: Score
     predicted_n_var: float
-    coverage95: float
-    coverage95_top20: float
-    top20_recall: float
+    significant: int  # keys that stand out, as top lists judge
+    false_significant: int  # and those among them that nobody holds
+    top: FloatArray  # mean and standard error of the first of the true top keys
+
+
+@dataclass(frozen=True, slots=True)
+class TopKey:
+    """One of the true top keys over all runs."""
+
+    truth: float
+    after_cut: float
+    answered: float  # mean over runs
+    stderr: float  # of that mean, as predicted
+
+    @property
+    def bias(self) -> float:
+        """Return by how much the answers miss the truth, in the mean over runs."""
+        return self.answered - self.truth
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +76,34 @@ class Simulation:
     """Several runs, the plan's report size, and what an all-zero answer would get."""
 
     runs: tuple[Run, ...]
+    top: tuple[TopKey, ...]
+    excess: Excess
     reports: int
     keys: int
     bytes: int
     zero_linf: float
     zero_mse: float
 
-    def mean(self, name: str) -> float:
-        """Return the mean of one measure over the runs."""
-        return float(np.mean([getattr(run, name) for run in self.runs]))
+    def values(self, name: str, against: str = "truth") -> list[float]:
+        """Return one measure of every run: of a score, or of the run itself."""
+        whose = [getattr(run, against) if name in SCORES else run for run in self.runs]
+        return [getattr(one, name) for one in whose]
 
-    def stderr(self, name: str) -> float:
+    def mean(self, name: str, against: str = "truth") -> float:
+        """Return the mean of one measure over the runs."""
+        return float(np.mean(self.values(name, against)))
+
+    def stderr(self, name: str, against: str = "truth") -> float:
         """Return the standard error of that mean; NaN for a single run."""
-        values = [getattr(run, name) for run in self.runs]
+        values = self.values(name, against)
         return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
 
-    def document(self) -> dict[str, float | int | None]:
+    def document(self) -> dict[str, Any]:
         """Return means over runs, and their standard errors under NAME_stderr."""
-        out: dict[str, float | int | None] = {}
-        for field in fields(Run):
-            out[field.name] = self.mean(field.name)
-            spread = self.stderr(field.name)
-            out[f"{field.name}_stderr"] = None if np.isnan(spread) else spread
-        return out | {
+        return self._means((*SCORES, *COUNTS), "truth") | {
+            "after_cut": self._means(SCORES, "after_cut"),
+            "top": [asdict(key) | {"bias": key.bias} for key in self.top],
+            "beyond_sparsity": self.excess.document(),
             "bytes": self.bytes,
             "zero_linf": self.zero_linf,
             "zero_mse": self.zero_mse,
@@ -71,6 +111,18 @@ class Simulation:
             "reports": self.reports,
             "keys": self.keys,
         }
+
+    def _means(self, names: Iterable[str], against: str) -> dict[str, float | None]:
+        out: dict[str, float | None] = {}
+        for name in names:
+            spread = self.stderr(name, against)
+            out[name] = self.mean(name, against)
+            out[f"{name}_stderr"] = None if np.isnan(spread) else spread
+        return out
+
+
+SCORES = tuple(field.name for field in fields(Score))
+COUNTS = ("predicted_n_var", "significant", "false_significant")
 
 
 def simulate(
@@ -87,22 +139,27 @@ def simulate(
 
     Args:
         plan: the collection.
-        vectors: one per client, empty ones included; already cut as the caller wants.
+        vectors: one per client, empty ones included, with all that they hold.
         ids: keys to ask about.
         truth: true mean of each of them.
         runs: number of runs.
-        seed: of seeds and noise.
+        seed: of seeds, noise and, where longer vectors are refused, the cut.
         on_run: called after each run, for progress.
     """
     mechanism, measured = mechanism_of(plan), []
+    beyond, held = excess(mechanism, vectors), np.isin(ids, vectors.indices)
+    if mechanism.enforces_sparsity:
+        vectors, _ = cut(vectors, plan.sparsity, np.random.default_rng(seed))
+    judge = _Judge(truth, carried_means(mechanism, vectors, ids), held, len(vectors))
     answers = _drawn if mechanism.draws_sum else _made
     for run in range(runs):
         public, secret = (seeded(seed, f"{part}/{run}") for part in ("public", "secret"))
-        mean, stderr = answers(mechanism, vectors, ids, public, secret)
-        measured.append(_measure(mean, stderr, truth, len(vectors)))
+        measured.append(judge.run(answers(mechanism, vectors, ids, public, secret)))
         on_run()
     return Simulation(
         runs=tuple(measured),
+        top=judge.top(measured),
+        excess=beyond,
         reports=len(vectors),
         keys=len(ids),
         bytes=mechanism.layout.record_bytes,
@@ -111,7 +168,12 @@ def simulate(
     )
 
 
-Answers = tuple[FloatArray, FloatArray]  # mean and standard error of each key
+class Answers(NamedTuple):
+    """What one run says about each key."""
+
+    mean: FloatArray
+    stderr: FloatArray
+    stands_out: AnyArray
 
 
 def _made(
@@ -119,8 +181,9 @@ def _made(
 ) -> Answers:
     """Return what the engine answers to reports that clients made."""
     sketch = aggregate(mechanism.plan, randomize_all(mechanism.plan, vectors, public, secret))
-    estimates = Reader(sketch).estimate_ids(ids, ids)
-    return estimates.mean, estimates.stderr
+    found = Reader(sketch).estimate_ids(ids, ids)
+    stands_out = found.agree & (found.score >= smallest_visible(1.0, len(ids)))
+    return Answers(found.mean, found.stderr, stands_out)
 
 
 def _drawn(
@@ -129,22 +192,50 @@ def _drawn(
     """Return means by the law of the sum of all reports, which are too long to make."""
     clients = max(1, len(vectors))
     totals = mechanism.simulated_totals(vectors, ids, public, secret)
+    mean = totals * np.float64(mechanism.scale / clients)
     variances = mechanism.predicted_variances(vectors, ids)
-    return totals * np.float64(mechanism.scale / clients), np.sqrt(variances / clients)
+    null = np.sqrt(mechanism.predicted_variance(mean_square(vectors)) / clients)
+    stands_out = mean >= smallest_visible(float(null), len(ids))
+    return Answers(mean, np.sqrt(variances / clients), stands_out)
 
 
-def _measure(mean: FloatArray, stderr: FloatArray, truth: FloatArray, reports: int) -> Run:
-    error = mean - truth
-    covered = np.abs(error) <= normal_quantile(LEVEL) * stderr
-    top = np.argsort(-truth, kind="stable")[:TOP]
-    found = np.argsort(-mean, kind="stable")[:TOP]
-    mse = float((error**2).mean())
-    return Run(
-        linf=float(np.abs(error).max()),
-        mse=mse,
-        n_mse=mse * reports,
-        predicted_n_var=float((stderr**2).mean() * reports),
-        coverage95=float(covered.mean()),
-        coverage95_top20=float(covered[top].mean()),
-        top20_recall=len(np.intersect1d(top, found)) / len(top),
-    )
+class _Judge:
+    """Knows the truth, and scores runs by it."""
+
+    def __init__(
+        self, truth: FloatArray, carried: FloatArray, held: AnyArray, reports: int
+    ) -> None:
+        self.truth, self.carried, self.held, self.reports = truth, carried, held, reports
+        self.best = np.argsort(-truth, kind="stable")[:TOP]
+
+    def run(self, found: Answers) -> Run:
+        return Run(
+            truth=self._score(found, self.truth),
+            after_cut=self._score(found, self.carried),
+            predicted_n_var=float((found.stderr**2).mean() * self.reports),
+            significant=int(found.stands_out.sum()),
+            false_significant=int((found.stands_out & ~self.held).sum()),
+            top=np.stack([found.mean, found.stderr])[:, self.best[:SHOWN]],
+        )
+
+    def _score(self, found: Answers, truth: FloatArray) -> Score:
+        error = found.mean - truth
+        covered = np.abs(error) <= normal_quantile(LEVEL) * found.stderr
+        top = np.argsort(-truth, kind="stable")[:TOP]
+        listed = np.argsort(-found.mean, kind="stable")[:TOP]
+        mse = float((error**2).mean())
+        return Score(
+            linf=float(np.abs(error).max()),
+            mse=mse,
+            n_mse=mse * self.reports,
+            coverage95=float(covered.mean()),
+            coverage95_top20=float(covered[top].mean()),
+            top20_recall=len(np.intersect1d(top, listed)) / len(top),
+            bias_top20=float(error[self.best].mean()),
+        )
+
+    def top(self, runs: list[Run]) -> tuple[TopKey, ...]:
+        answered, stderr = np.mean([run.top for run in runs], axis=0)
+        shown = self.best[:SHOWN]
+        columns = (self.truth[shown], self.carried[shown], answered, stderr / np.sqrt(len(runs)))
+        return tuple(TopKey(*row) for row in np.stack(columns, axis=1).tolist())

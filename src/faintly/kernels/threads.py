@@ -8,13 +8,15 @@ from collections.abc import Callable
 from itertools import pairwise
 from threading import Thread
 
+from faintly.errors import InvalidInput
+
 
 def threads() -> int:
     """Return how many threads kernels may use."""
     asked = os.environ.get("FAINTLY_THREADS", "")
     if asked:
         if not asked.isdecimal() or int(asked) < 1:
-            raise ValueError(f"FAINTLY_THREADS must be a positive integer, got {asked!r}")
+            raise InvalidInput(f"FAINTLY_THREADS must be a positive integer, got {asked!r}")
         return int(asked)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

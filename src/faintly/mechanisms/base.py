@@ -44,7 +44,7 @@ from faintly.core import (
     VectorBatch,
     WordArray,
 )
-from faintly.core.plan import check_budget, check_sizes
+from faintly.core.plan import MAX_SPARSITY, check_budget, check_sizes
 from faintly.errors import InvalidVector, TooManyItems
 from faintly.mechanisms import simulation
 from faintly.primitives import hashing
@@ -310,6 +310,31 @@ class Mechanism(ABC):
     def relative_bias(self) -> float:
         """Return a bound on the bias at a key, relative to its mean, for clients with k items."""
         return 0.0
+
+    def lost(self, vectors: VectorBatch) -> FloatArray:
+        """Return the share of its values that each client's report leaves out, over all hashes.
+
+        Unlike `relative_bias` it answers for vectors of more than k items as well. By default
+        items are cut to k where more would be refused, and tokens, which an item becomes with
+        the chance |v|, where the plan counts them. Elsewhere the items that `relative_bias`
+        counts among so many are lost, and never more than a cut to k would lose.
+        """
+        if self.enforces_sparsity:
+            return self.cut(vectors.lengths)
+        if "tokens" in self.plan.parameters:
+            return self.cut(simulation.sums_of(vectors, np.abs))
+        dropped = simulation.by_length(self._bias_of, vectors.lengths)
+        return np.minimum(dropped, self.cut(vectors.lengths))
+
+    def cut(self, items: AnyArray) -> FloatArray:
+        """Return the share that a client of so many items loses if a uniform choice of k stays."""
+        kept: FloatArray = self.plan.sparsity / np.maximum(items, self.plan.sparsity)
+        return 1 - kept * (1 - self.relative_bias())
+
+    def _bias_of(self, items: int) -> float:
+        """Return the relative bias of this very mechanism among so many items."""
+        plan = replace(self.plan, sparsity=min(max(items, self.plan.sparsity), MAX_SPARSITY))
+        return replace(self, plan=plan).relative_bias()  # type: ignore[type-var]  # a dataclass
 
     @abstractmethod
     def influence(self) -> float:

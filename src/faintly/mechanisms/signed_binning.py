@@ -188,6 +188,17 @@ class SignedBinning(Mechanism):
         mine = simulation.means_at(vectors, simulation.by_value(np.square, vectors), ids) + own
         return self.noise_variance + own + (others - mine) / self.bins
 
+    def lost(self, vectors: VectorBatch) -> FloatArray:
+        """Return the chance that the items of a client fill a bin up to its bound.
+
+        There one item more no longer shows. Their signed sum is taken for normal.
+        """
+        reach = (self.range if self.clip is None else self.clip) / self.steps
+        out, over = np.zeros(len(vectors)), simulation.sums_of(vectors, np.abs) > reach
+        spread = np.sqrt(simulation.sums_of(vectors, np.square)[over] / self.bins)
+        out[over] = [math.erfc(reach / (math.sqrt(2) * one)) for one in spread.tolist()]
+        return out
+
     def influence(self) -> float:
         """Return the largest value that a bin of a report can claim."""
         return self.range / self.steps

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 SIMULATED_FIELDS = 2**22  # report fields that a simulation holds at once: 16 MiB
 BLOCK = 2**15  # values that stay in a cache from one step to the next
+LENGTHS = 64  # at which a share that grows with a client's items is worked out
 COUNTED = 2**24  # keys up to which rows are summed into an array of the universe
 
 
@@ -83,6 +84,19 @@ def means_at(vectors: VectorBatch, weights: FloatArray, ids: IdArray) -> FloatAr
 def mean_square(vectors: VectorBatch) -> float:
     """Return the mean over all clients of the sum of their squared values."""
     return float(by_value(np.square, vectors).sum()) / max(1, len(vectors))
+
+
+def sums_of(vectors: VectorBatch, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Return, for each client, the sum of the function over its values."""
+    sums = np.bincount(vectors.owners, by_value(function, vectors), minlength=len(vectors))
+    return sums.astype(np.float64)  # without a row it counts in integers
+
+
+def by_length(function: Callable[[int], float], lengths: IntArray) -> FloatArray:
+    """Return the function of each length, worked out at a few and interpolated between them."""
+    most = int(lengths.max(initial=1))
+    known = np.unique(np.geomspace(1, max(1, most), LENGTHS).round().astype(int))
+    return np.interp(lengths, known, [function(items) for items in known.tolist()])
 
 
 def by_value(function: Callable[[FloatArray], FloatArray], vectors: VectorBatch) -> FloatArray:

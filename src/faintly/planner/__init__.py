@@ -3,8 +3,10 @@
 from faintly.planner.bounds import lower_bound
 from faintly.planner.build import make_plan
 from faintly.planner.error_model import ErrorModel, predict
+from faintly.planner.excess import Excess, carried_means, excess
 from faintly.planner.explain import explain
 from faintly.planner.key_value import EntryGuarantee, entry_guarantee, key_value_plan
+from faintly.planner.sample import Trial, Trials, try_sparsities
 from faintly.planner.search import Candidate, Ranking, rank, survey
 from faintly.planner.shuffle import amplified
 from faintly.planner.solve import Solution, solve
@@ -14,11 +16,16 @@ __all__ = [
     "Candidate",
     "EntryGuarantee",
     "ErrorModel",
+    "Excess",
     "Ranking",
     "Solution",
+    "Trial",
+    "Trials",
     "Wish",
     "amplified",
+    "carried_means",
     "entry_guarantee",
+    "excess",
     "explain",
     "key_value_plan",
     "lower_bound",
@@ -27,5 +34,6 @@ __all__ = [
     "rank",
     "solve",
     "survey",
+    "try_sparsities",
     "wish_for",
 ]

@@ -5,9 +5,10 @@ from typing import Any
 
 from faintly.core import Plan, Unit, Universe
 from faintly.core.plan import SALT_BYTES
-from faintly.errors import FaintlyError
+from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.base import TABLE_MEMORY
+from faintly.planner.sample import try_sparsities
 from faintly.planner.search import plan_for, survey
 from faintly.planner.wish import Wish, wish_for
 from faintly.primitives.entropy import secure
@@ -17,9 +18,10 @@ def make_plan(
     *,
     protect: str | Unit,
     epsilon: float,
-    sparsity: int,
     clients: int,
     universe: int | Universe | list[str],
+    sparsity: int | None = None,
+    sample: Any = None,
     delta: float = 0.0,
     failure: float = 0.05,
     mechanism: str | None = None,
@@ -37,9 +39,12 @@ def make_plan(
     Args:
         protect: event, user or l1:DISTANCE.
         epsilon: privacy budget of one report.
-        sparsity: items a client usually holds at most.
         clients: expected number of clients; more may report.
         universe: a size, a list of names, or a `Universe` (open for any text).
+        sparsity: items a client holds at most; what a client holds beyond it is lost in part.
+        sample: instead of the sparsity, a pilot to choose it from: a path, or data in any shape
+            that `vectors_from` takes. The sparsity taken is in the plan; `try_sparsities` shows
+            what others would do.
         delta: above 0 only where a theorem needs it.
         failure: chance that clipping or truncation touches any report.
         mechanism: name of a registered mechanism; None takes the best of the ranking.
@@ -54,23 +59,27 @@ def make_plan(
         salt: 16 public bytes; fresh ones by default.
         **options: the knobs of the mechanism that is named, such as bins, steps, row or cap.
     """
-    wish = wish_for(
-        protect=protect,
-        epsilon=epsilon,
-        sparsity=sparsity,
-        clients=clients,
-        universe=universe,
-        delta=delta,
-        failure=failure,
-        mechanism=mechanism,
-        options=options or None,
-        decode=decode,
-        family=family,
-        maps=maps,
-        bits=bits,
-        memory=memory,
-        hard_sparsity=hard_sparsity,
-    )
+    if (sparsity is None) == (sample is None):
+        raise InvalidPlan("give either the sparsity or a sample to choose it from")
+    wanted: dict[str, Any] = {
+        "protect": protect,
+        "epsilon": epsilon,
+        "clients": clients,
+        "universe": universe,
+        "delta": delta,
+        "failure": failure,
+        "mechanism": mechanism,
+        "options": options or None,
+        "decode": decode,
+        "family": family,
+        "maps": maps,
+        "bits": bits,
+        "memory": memory,
+        "hard_sparsity": hard_sparsity,
+    }
+    if sparsity is None:
+        sparsity = try_sparsities(sample, **wanted).pick.sparsity
+    wish = wish_for(sparsity=sparsity, **wanted)
     if mechanism is None:
         plan = survey(wish).pick.plan
         return plan if salt is None else replace(plan, salt=salt)

@@ -3,12 +3,11 @@
 import math
 
 from faintly.core import EventLevel, UserLevel
+from faintly.core.privacy import VOID_EPSILON, WEAK_EPSILON
 from faintly.errors import InvalidInput
 from faintly.mechanisms import mechanism_of
 from faintly.planner.error_model import smallest_visible
 from faintly.planner.search import Candidate, Ranking
-
-WEAK_EPSILON = 5.0  # e^5 is about 150: odds that hide little
 
 
 def explain(ranking: Ranking, expected_mean: float | None = None) -> list[str]:
@@ -77,18 +76,10 @@ def _collected(pick: Candidate) -> str:
 
 
 def _hidden(pick: Candidate) -> str:
-    guarantee = mechanism_of(pick.plan).guarantee()
-    factor = math.exp(guarantee.budget.epsilon)
-    text = (
-        "What is hidden, and from whom. From everybody who sees reports: the operator, its staff "
-        f"and suppliers, an eavesdropper, whoever obtains the files later. {guarantee.words()}"
-    )
-    if guarantee.budget.delta:
-        return text
     return (
-        f"{text} Put as odds: whoever held it for as likely as not beforehand (50 %) can be at "
-        f"most {100 * factor / (1 + factor):.3g} % sure afterwards, whatever the report says and "
-        "whatever else they know."
+        "What is hidden, and from whom. From everybody who sees reports: the operator, its staff "
+        "and suppliers, an eavesdropper, whoever obtains the files later. "
+        f"{mechanism_of(pick.plan).guarantee().words()}"
     )
 
 
@@ -118,8 +109,8 @@ def accuracy(pick: Candidate, keys: int, expected_mean: float | None = None) -> 
     text = (
         f"How accurate. With {pick.plan.clients:,} reports a mean has a standard error of at most "
         f"{pick.stderr:.3g} ({pick.error.typical_stderr:.3g} for typical clients), so it is known "
-        f"within {1.96 * pick.stderr:.3g} in 19 cases of 20. Among {keys:,} keys the smallest "
-        f"mean that stands out of the noise is {visible:.3g}."
+        f"within {1.96 * pick.stderr:.4g} in 19 cases of 20. The smallest mean that stands out "
+        f"over {keys:,} keys is {visible:.4g}."
     )
     if pick.bias > 1e-6:
         text += f" Means may be too small by up to {pick.bias:.2g} of themselves."
@@ -141,15 +132,19 @@ def warnings(ranking: Ranking, expected_mean: float | None = None) -> list[str]:
     if expected_mean is not None and expected_mean < visible:
         need = math.ceil(plan.clients * (visible / expected_mean) ** 2)
         found.append(
-            f"a mean of {expected_mean:g} drowns: the noise floor over {ranking.wish.keys:,} keys "
-            f"is {visible:.3g}; it would take about {need:,} clients"
+            f"a mean of {expected_mean:g} drowns: the smallest that stands out over "
+            f"{ranking.wish.keys:,} keys is {visible:.4g}; it would take about {need:,} clients"
         )
     if visible > 1:
-        found.append("the noise floor is above 1, so no mean at all can stand out")
+        found.append(
+            f"no mean at all can stand out over {ranking.wish.keys:,} keys: it would have to be "
+            f"{visible:.4g}, and no mean is above 1"
+        )
     if plan.budget.epsilon >= WEAK_EPSILON:
+        hides = "nothing" if plan.budget.epsilon >= VOID_EPSILON else "little"
         found.append(
             f"epsilon {plan.budget.epsilon:g} lets odds move by a factor of "
-            f"{math.exp(plan.budget.epsilon):,.0f}, which hides little"
+            f"{math.exp(plan.budget.epsilon):,.0f}, which hides {hides}"
         )
     if plan.budget.delta >= 1 / plan.clients:
         found.append(

@@ -1,5 +1,7 @@
 """Two pictures of a ranking: error against bytes, and error against epsilon.
 
+With a sample there is a third, of bias and noise against the sparsity.
+
 One colour and one marker per mechanism, in Okabe and Ito's palette, which colour-blind
 readers can tell apart. Filled marks decode by table, hollow ones directly.
 """
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from faintly.core import Budget
 from faintly.errors import InvalidInput, MissingDependency
 from faintly.mechanisms import mechanism_names
+from faintly.planner.sample import Trials
 from faintly.planner.search import Candidate, Ranking, survey
 
 if TYPE_CHECKING:
@@ -23,8 +26,8 @@ EPSILONS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 6.0)
 SUFFIXES = (".png", ".svg", ".pdf")
 
 
-def draw(ranking: Ranking, path: Path) -> None:
-    """Write both pictures side by side, in the format that the file's name asks for."""
+def draw(ranking: Ranking, path: Path, trials: Trials | None = None) -> None:
+    """Write the pictures side by side, in the format that the file's name asks for."""
     if path.suffix.lower() not in SUFFIXES:
         raise InvalidInput(f"a plot is written as {', '.join(SUFFIXES)}, not {path.suffix!r}")
     try:
@@ -35,15 +38,18 @@ def draw(ranking: Ranking, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     wish = ranking.wish
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5.4), layout="constrained")
-    _error_against_bytes(left, ranking)
-    _error_against_epsilon(right, ranking)
-    for axes in (left, right):
+    count = 2 if trials is None else 3
+    figure, every = plt.subplots(1, count, figsize=(5.5 * count, 5.4), layout="constrained")
+    _error_against_bytes(every[0], ranking)
+    _error_against_epsilon(every[1], ranking)
+    if trials is not None:
+        _bias_against_noise(every[2], trials)
+    for axes in every:
         axes.set_yscale("log")
         axes.grid(True, which="major", color="0.9", linewidth=0.8)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.set_ylabel("worst-case standard error of one mean")
+        axes.set_ylabel(axes.get_ylabel() or "worst-case standard error of one mean")
         _plain(axes.yaxis)
     figure.suptitle(
         f"protect {wish.unit}, sparsity {wish.sparsity:,}, {wish.clients:,} clients",
@@ -162,6 +168,24 @@ def _error_against_epsilon(axes: "Axes", ranking: Ranking) -> None:
     axes.set_xlabel("epsilon of one report (the thin line is the plan's)")
     axes.set_title("error against epsilon, best of each mechanism", loc="left", fontsize=11)
     axes.set_xticks([0.25, 0.5, 1, 2, 4, 6])
+    axes.minorticks_off()
+    _plain(axes.xaxis)
+
+
+def _bias_against_noise(axes: "Axes", trials: Trials) -> None:
+    axes.set_xscale("log")
+    tried = [one.sparsity for one in trials.tried]
+    # Nothing lost has no place on a logarithmic axis.
+    biases = [one.excess.bias or math.nan for one in trials.tried]
+    axes.plot(tried, biases, "v-", color=COLOURS[1], label="bias")
+    axes.plot(tried, [one.noise for one in trials.tried], "o-", color=COLOURS[0], label="noise")
+    axes.plot(tried, [one.error for one in trials.tried], "k--", linewidth=1.2, label="both")
+    axes.set_ylim(bottom=min(one.noise for one in trials.tried) / 10)
+    axes.axvline(trials.pick.sparsity, color="0.75", linewidth=1, zorder=0)
+    axes.legend(frameon=False)
+    axes.set_xlabel("sparsity (the thin line is the best)")
+    axes.set_ylabel("error of the mean that loses most")
+    axes.set_title("bias against noise, on the sample", loc="left", fontsize=11)
     axes.minorticks_off()
     _plain(axes.xaxis)
 

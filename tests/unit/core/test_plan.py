@@ -316,6 +316,36 @@ def test_a_guarantee_speaks():
     said = Guarantee(WithinL1(3), Budget(1.0, 1e-6), "a theorem", ("the seed is fresh",)).words()
     for part in ("at most 3", "2.72 times", "1e-06", "provided that the seed is fresh"):
         assert part in said
+    assert "right in at most 73.2 % of all cases" in said
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "sure", "verdict"),
+    [
+        (1.0, "73.2 %", "Hidden is"),
+        (2.99, "95.3 %", "Hidden is"),
+        (3.0, "95.3 %", "Weak protection, as always from epsilon 3 on."),
+        (7.0, "99.909 %", "No protection to speak of, as always from epsilon 7 on."),
+        (16.0, "99.999989 %", "No protection to speak of, as always from epsilon 7 on."),
+    ],
+)
+def test_the_words_of_a_guarantee_follow_its_number(epsilon, sure, verdict):
+    said = Guarantee(EventLevel(), Budget(epsilon), "a theorem").words()
+    assert said.startswith(verdict)
+    assert f"at most {sure} sure" in said
+    assert "hardly" not in said
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.25, 0.999999])
+def test_belief_is_never_said_too_small(delta):
+    """With a delta: half of what the two laws have in common is always guessed wrong."""
+    for epsilon in (0.01, 0.7, 3.3, 9.0, 16.0):
+        made = Guarantee(UserLevel(), Budget(epsilon, delta), "a theorem")
+        exact = (Fraction(math.exp(epsilon)) + Fraction(delta)) / (1 + Fraction(math.exp(epsilon)))
+        assert made.belief == pytest.approx(float(exact), abs=1e-15)
+        (said,) = re.findall(r"at most ([0-9.]+) %", made.words())
+        assert float(exact) <= float(said) / 100 + 1e-12
+        assert float(said) / 100 < 1
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,17 @@ def test_an_empty_batch():
     assert VectorBatch.of([]).owners.tolist() == []
 
 
+@pytest.mark.parametrize("chosen", [[], [2, 0, 1], [1, 1], [0]])
+def test_taking_is_the_batch_of_those_vectors_in_that_order(chosen):
+    whole = batch()
+    taken = whole.take(np.array(chosen, dtype=np.int64))
+    assert len(taken) == len(chosen)
+    for place, client in enumerate(chosen):
+        one, same = taken.slice(place, place + 1), whole.slice(client, client + 1)
+        assert one.indices.tolist() == same.indices.tolist()
+        assert one.values.tolist() == same.values.tolist()
+
+
 @pytest.mark.parametrize(("start", "stop"), [(0, 3), (1, 2), (2, 9), (0, 0), (3, 3)])
 def test_a_slice_is_the_batch_of_those_vectors(start, stop):
     part = batch().slice(start, stop)

@@ -28,7 +28,7 @@ def test_the_paragraphs_answer_every_question(protect, words):
         assert question in text
     assert words in text
     assert f"report of {ranking.pick.bytes} bytes" in text
-    assert "at most 73.1 % sure" in text  # e/(1+e)
+    assert "at most 73.2 % sure" in text  # e/(1+e), rounded up
     assert f"{ranking.pick.stderr:.3g}" in text
 
 
@@ -53,6 +53,8 @@ def test_a_signal_below_the_noise_is_warned_of_with_the_clients_it_would_take():
     (text,) = warnings(ranking, visible / 2)
     assert "drowns" in text
     assert f"{math.ceil(20_000 * 4):,}" in text
+    assert f"stands out over 1,000 keys is {visible:.4g}" in text  # and explain says the same
+    assert f"stands out over 1,000 keys is {visible:.4g}" in explain(ranking)[3]
 
 
 def test_smallest_visible_is_the_limit_of_top_lists():
@@ -63,7 +65,8 @@ def test_smallest_visible_is_the_limit_of_top_lists():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"epsilon": 8.0}, "hides little"),
+        ({"epsilon": 3.0}, "hides little"),
+        ({"epsilon": 8.0}, "hides nothing"),
         ({"clients": 20}, "no mean at all"),
         ({"delta": 0.01}, "may fail for one of"),
         ({"delta": 1e-9}, "makes no use of delta"),

@@ -40,7 +40,7 @@ from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.baselines._rings import Rings
 from faintly.mechanisms.baselines._unhashed import growth
-from faintly.mechanisms.simulation import BLOCK, means_at
+from faintly.mechanisms.simulation import BLOCK, means_at, sums_of
 from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -190,6 +190,10 @@ class Coverage(Mechanism):
     def worst_variance(self) -> float:
         """Return n·Var at an item that nobody, or everyone, holds."""
         return max(self._coins)
+
+    def lost(self, vectors: VectorBatch) -> FloatArray:
+        """Return what is lost where more tokens than k are cut."""
+        return self.cut(sums_of(vectors, np.abs))
 
     def influence(self) -> float:
         """Return the most that one report can say about any key."""

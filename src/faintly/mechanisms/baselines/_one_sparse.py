@@ -321,6 +321,10 @@ class OneSparse(Mechanism):
         more = self.slots / self.plan.sparsity * (sum(self.chances) - 1 / self.bins)
         return more * self.scale**2
 
+    def lost(self, vectors: VectorBatch) -> FloatArray:
+        """Return what is lost where more items than k share the slots."""
+        return self.cut(vectors.lengths)
+
     def influence(self) -> float:
         """Return what a report says about a key if all its slots speak of it."""
         return self.slots * self.scale
