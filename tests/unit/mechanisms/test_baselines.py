@@ -1,6 +1,7 @@
 """Baselines to compare with: the paper's numbers, the rules, and what reports look like."""
 
 import math
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from faintly.errors import (
     UnsupportedUnit,
 )
 from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
+from faintly.mechanisms.baselines import _one_sparse
 from faintly.mechanisms.baselines._slots import best_bins
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
@@ -53,6 +55,24 @@ def test_variance_is_that_of_one_sparse_schemes_repeated_or_sampled(name, sparsi
     single = ((math.e + 1) / (math.e - 1)) ** 2
     assert mechanism.predicted_variance(1.0) == pytest.approx(factor * single, rel=1e-6)
     assert mechanism.worst_variance() == mechanism.predicted_variance(0.0)
+
+
+def test_reports_are_read_a_block_at_a_time(monkeypatch):
+    """Expanded all at once, the slots of these reports would take megabytes."""
+    plan = plan_of("k-fold", epsilon=3.0, scheme="optimal", decode="direct")
+    mechanism, rng, ids = mechanism_of(plan), seeded(1, "slots"), np.arange(3, dtype=np.uint64)
+    fields = rng.words(12_000 * 6).reshape(-1, 6) % mechanism._symbols
+    sketch = aggregate(
+        plan, [ReportBatch(plan.digest, rng.words(12_000).astype(np.uint64), fields)]
+    )
+    wanted = mechanism.variance(sketch, ids, np.zeros(3))
+    monkeypatch.setattr(_one_sparse, "BLOCK", 6 * 1000)
+    tracemalloc.start()
+    found = mechanism.variance(sketch, ids, np.zeros(3))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.tolist() == wanted.tolist()
+    assert peak < 500_000, f"{peak} bytes for {fields.nbytes} of reports"
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 1.3, 1.4, 2.0, 3.0, 5.0])
