@@ -28,7 +28,7 @@ from faintly.kernels import (
 from faintly.primitives import fields
 from faintly.primitives.hashing import LinearMaps
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.long
 TRIES = 4
 EFFORT = Effort(rounds=9, seconds=0.4)
 LIMITS = {"transform": 8.0, "scatter": 2.5, "decode": 5_000.0}
