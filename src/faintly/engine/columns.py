@@ -16,7 +16,7 @@ from faintly.core.sketch import sorted_columns
 from faintly.errors import InvalidInput
 
 Columns = tuple[IdArray, WordArray]  # seeds and fields of reports, in sorted order
-MERGED = 2**24  # bytes of all runs together that a merge looks at a time
+MERGED = 2**23  # bytes of all runs together that a merge looks at a time
 
 
 def record_bytes(width: int) -> int:
