@@ -178,6 +178,7 @@ def totals_of_reports(mechanism, vectors, ids, public, secret):
     return mechanism.read(ReportBatch(mechanism.plan.digest, zeros, fields), ids)
 
 
+@pytest.mark.long
 def test_simulated_totals_of_ue_have_the_law_of_the_reports(rng_of, odds):
     """Six clients, one key held by four: the law of the total is known exactly."""
     mechanism = build("pckv ue", universe=2)

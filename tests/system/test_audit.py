@@ -101,13 +101,12 @@ def test_half_the_noise_is_caught_by_integers_and_by_samples():
     assert {"statement", "client"} <= broken(make=halved)
 
 
-@pytest.mark.parametrize("change", [stuck_bit, biased_coin, no_noise])
-def test_a_client_that_draws_wrongly_is_caught(change):
-    assert "sampler" in broken(make=with_randomize(change))
-
-
-def test_missing_noise_is_caught_by_the_black_box_too():
-    assert "client" in broken(make=with_randomize(no_noise))
+@pytest.mark.parametrize(
+    ("change", "checks"),
+    [(stuck_bit, {"sampler"}), (biased_coin, {"sampler"}), (no_noise, {"sampler", "client"})],
+)
+def test_a_client_that_draws_wrongly_is_caught(change, checks):
+    assert checks <= broken(make=with_randomize(change))
 
 
 def test_a_length_leak_is_caught():
@@ -173,6 +172,7 @@ def test_a_cut_to_k_added_to_the_client_of_retrieval_is_caught():
     assert "sampler" in {finding.check for finding in found.findings if not finding.holds}
 
 
+@pytest.mark.long
 def test_a_cut_to_k_added_to_the_design_of_retrieval_is_caught():
     """The enumerated law then loses more than epsilon."""
 
