@@ -13,7 +13,7 @@ SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/faintly/kernel
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-numpy sanitize fuzz check stat vectors docs cli-reference reproduce bench peers clean
+.PHONY: help demo test test-all test-long test-numpy sanitize fuzz check stat vectors docs cli-reference reproduce bench peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -21,13 +21,18 @@ help: ## list these targets
 demo: $(VENV)/demo.stamp ## the whole flow on the sample that ships with the repository
 	@$(BIN)/faintly demo $(DEMO_ARGS)
 
-test: $(VENV)/dev.stamp ## every test, with one statistical seed
-	$(BIN)/python -m pytest -n auto
+test: $(VENV)/dev.stamp ## the tests that fit into minutes: every module, one statistical seed
+	$(BIN)/python -m pytest -n auto -m "not long"
 
-# The kernels give the same integers, which these tests show; samples of the same law and processes
-# around the same numbers would show nothing more.
-test-numpy: $(VENV)/dev.stamp ## the tests as on a machine without a C compiler, but for samples and processes
-	FAINTLY_KERNEL=numpy $(BIN)/python -m pytest -n auto -m "not statistical and not system"
+test-all: test-long test-numpy sanitize fuzz ## what `make test` leaves out: long tests, numpy, sanitizers, fuzzing
+
+test-long: $(VENV)/dev.stamp ## the long tests: enumeration, large samples, crashes, speed
+	$(BIN)/python -m pytest -n auto -m long
+
+# The kernels give the same integers, which these tests show; samples of the same law, longer
+# enumerations and processes around the same numbers would show nothing more.
+test-numpy: $(VENV)/dev.stamp ## the quick tests without the C kernels, but for samples and processes
+	FAINTLY_KERNEL=numpy $(BIN)/python -m pytest -n auto -m "not long and not statistical and not system"
 
 sanitize: $(VENV)/dev.stamp ## the kernels under sanitizers and for each instruction set; needs gcc
 	PYTHON=$(CURDIR)/$(BIN)/python scripts/sanitize.sh --self-test

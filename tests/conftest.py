@@ -49,8 +49,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "statistical" in item.path.parts:
-            item.add_marker("statistical")
+        for marker in {"statistical", "system"}.intersection(item.path.parts):
+            item.add_marker(marker)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

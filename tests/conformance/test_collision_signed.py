@@ -24,6 +24,7 @@ def build(**changes):
     return mechanism_of(plan)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize(
     ("sparsity", "slots", "items", "grid"),

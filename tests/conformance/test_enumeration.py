@@ -78,7 +78,7 @@ EVENT = [
     (0.5, 2, 1, 4),
     (0.5, 1, 2, 2),
     (1.0, 2, 1, 2),
-    (1.0, 2, 2, 1),
+    pytest.param(1.0, 2, 2, 1, marks=pytest.mark.long),
     (1.0, 1, 2, 4),
     (1.0, 1, 3, 1),
     (3.0, 3, 1, 4),
@@ -122,6 +122,7 @@ L1 = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("epsilon", "distance", "sparsity", "bins", "steps", "tight"), L1)
 def test_l1_row_keeps_epsilon(epsilon, distance, sparsity, bins, steps, tight):
     mechanism = small(f"l1:{distance:g}", epsilon, sparsity=sparsity, bins=bins, steps=steps)
@@ -141,6 +142,7 @@ def test_l1_row_approaches_epsilon_with_many_small_moves():
 USER = [(0.5, 1, 1), (0.5, 2, 1), (1.0, 1, 4), (1.0, 2, 1), (3.0, 1, 2), (3.0, 2, 2)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("epsilon", "sparsity", "steps"), USER)
 @pytest.mark.parametrize("cap", [1, 1.5, None])
 def test_user_row_keeps_epsilon_for_any_change(epsilon, sparsity, steps, cap):

@@ -42,6 +42,7 @@ def wanted(mechanism, epsilon, **rest):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_one_entry_is_hidden_within_epsilon_by_two_coordinates_at_half(epsilon):
     plan = wanted("retrieval", epsilon, decode="direct")
@@ -63,6 +64,7 @@ def test_one_entry_is_hidden_within_epsilon_by_two_coordinates_at_half(epsilon):
     assert entry_guarantee(careless).budget.epsilon == pytest.approx(2 * epsilon, rel=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_one_entry_is_hidden_within_epsilon_by_a_distance_of_two(epsilon):
     plan = wanted("signed-binning", epsilon)

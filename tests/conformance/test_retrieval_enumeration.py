@@ -62,6 +62,7 @@ LARGEST = "40 maps of 5 items into 3 bits"  # 3125 vectors each: two epsilons ar
 CASES = [(e, name) for name in MAPS for e in (EPSILONS if name != LARGEST else [1.0, 3.0])]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("epsilon", "name"), CASES)
 def test_every_map_keeps_epsilon(epsilon, name):
     sparsity, bits, items, maps = MAPS[name]

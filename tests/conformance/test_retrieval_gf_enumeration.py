@@ -325,6 +325,7 @@ def test_a_key_outside_the_span_reads_exactly_uniform(form):
     )
 
 
+@pytest.mark.long
 def test_miniatures_of_every_form_pass_the_auditor_s_check():
     for options in (
         {"form": "span-safe", "symbol_bits": 4},

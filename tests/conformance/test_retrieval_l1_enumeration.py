@@ -103,6 +103,7 @@ HASHED = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("form", "field", "epsilon", "distance", "sparsity", "symbols", "items", "grid"), HASHED
 )

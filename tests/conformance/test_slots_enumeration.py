@@ -57,6 +57,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize(("name", "sparsity", "items", "bins"), CASES)
 def test_epsilon_is_kept_and_used_up(name, sparsity, items, bins, epsilon):
@@ -75,6 +76,7 @@ def test_halves_and_quarters_keep_it_too(name):
     assert worst(mechanism, grid, 3) <= 1.0 + checks.SLACK
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("items", [1, 2, 3, 4, 5])
 def test_three_slots_and_up_to_five_items(items):
     """k + 2 items at most, one of which turns, comes or goes, under every hash of one bit.

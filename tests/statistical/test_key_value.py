@@ -83,6 +83,7 @@ def ratings(generator):
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RUNS)
 def test_intervals_of_conditional_means_cover(name, seed, odds, generator):
     """At least 95 % are covered, which a mutant that leaves out the frequency's error misses."""

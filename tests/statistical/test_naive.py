@@ -93,6 +93,7 @@ def test_sums_and_reports_follow_the_law(protect, kind, delta, values, odds, rng
     assert seen["quiet"] > 1, seen
 
 
+@pytest.mark.long
 @EVERY
 def test_what_is_held_follows_the_law_too(protect, kind, delta, odds, rng_of):
     """Many runs of one key that five clients hold; mutant: the held values are lost."""

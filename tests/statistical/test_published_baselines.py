@@ -178,6 +178,7 @@ def totals_of_reports(mechanism, vectors, ids, public, secret):
     return mechanism.read(ReportBatch(mechanism.plan.digest, zeros, fields), ids)
 
 
+@pytest.mark.long
 def test_simulated_totals_of_ue_have_the_law_of_the_reports(rng_of, odds):
     """Six clients, one key held by four: the law of the total is known exactly."""
     mechanism = build("pckv ue", universe=2)
@@ -204,6 +205,7 @@ def test_simulated_totals_of_ue_have_the_law_of_the_reports(rng_of, odds):
     assert odds.misfit(draws["drawn"], shifted) > 1  # mutant: one coin too many
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_simulated_totals_of_alp_have_the_law_of_the_reports(epsilon, rng_of, odds):
     """Three clients: the law of what their reports say about a key is known exactly."""

@@ -35,25 +35,44 @@ class Result:
 Run = Callable[..., Result]
 
 
+@pytest.fixture(scope="session")
+def commands() -> Iterator[subprocess.Popen]:
+    """A process that has imported the command line and forks a command on request."""
+    yield from _ready("commands.py")
+
+
 @pytest.fixture
-def faintly(tmp_path: Path) -> Run:
-    """Return a function that runs `faintly ARGUMENTS` in a fresh folder."""
+def faintly(commands: subprocess.Popen, tmp_path: Path, tmp_path_factory) -> Run:
+    """Return a function that runs `faintly ARGUMENTS` in a fresh folder, as a process."""
+    out, err = (tmp_path_factory.mktemp("said") / name for name in ("out", "err"))
 
     def run(*arguments: object, status: int = 0) -> Result:
-        command = [sys.executable, "-c", "from faintly.cli import main; main()"]
-        done = subprocess.run(
-            [*command, *(str(argument) for argument in arguments)],
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == status, done.stderr + done.stdout
-        return Result(done.returncode, done.stdout, done.stderr)
+        out.write_bytes(b"")
+        err.write_bytes(b"")
+        command = {
+            "arguments": [str(argument) for argument in arguments],
+            "folder": str(tmp_path),
+            "environment": dict(os.environ),
+            "out": str(out),
+            "err": str(err),
+        }
+        commands.stdin.write(json.dumps(command) + "\n")
+        commands.stdin.flush()
+        ended = int(commands.stdout.readline())
+        done = Result(ended, out.read_text(), err.read_text())
+        assert ended == status, done.err + done.out
+        return done
 
     return run
+
+
+def _ready(program: str) -> Iterator[subprocess.Popen]:
+    """Yield a program of this folder, once it says that it is ready for requests."""
+    command, pipe = [sys.executable, str(Path(__file__).parent / program)], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        process.stdin.close()
 
 
 def _free_port() -> int:
@@ -118,12 +137,7 @@ def _lives(pid: int) -> bool:
 @pytest.fixture(scope="session")
 def forks() -> Iterator[subprocess.Popen]:
     """A process that has imported the collector and forks it on request."""
-    command = [sys.executable, str(Path(__file__).parent / "serving.py")]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
-        assert process.stdout.readline() == "ready\n"
-        yield process
-        process.stdin.close()
+    yield from _ready("serving.py")
 
 
 @pytest.fixture

@@ -101,13 +101,12 @@ def test_half_the_noise_is_caught_by_integers_and_by_samples():
     assert {"statement", "client"} <= broken(make=halved)
 
 
-@pytest.mark.parametrize("change", [stuck_bit, biased_coin, no_noise])
-def test_a_client_that_draws_wrongly_is_caught(change):
-    assert "sampler" in broken(make=with_randomize(change))
-
-
-def test_missing_noise_is_caught_by_the_black_box_too():
-    assert "client" in broken(make=with_randomize(no_noise))
+@pytest.mark.parametrize(
+    ("change", "checks"),
+    [(stuck_bit, {"sampler"}), (biased_coin, {"sampler"}), (no_noise, {"sampler", "client"})],
+)
+def test_a_client_that_draws_wrongly_is_caught(change, checks):
+    assert checks <= broken(make=with_randomize(change))
 
 
 def test_a_length_leak_is_caught():
@@ -151,6 +150,7 @@ def plan_of(name, **changes):
     raise AssertionError(f"{name} serves none of the wishes")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", mechanism_names())
 def test_sound_plans_of_every_mechanism_pass(name):
     found = audit(plan_of(name), samples=2_000)
@@ -165,12 +165,14 @@ def cut_to_k(self, sound, vectors, seeds, rng):
     return sound(VectorBatch(offsets, vectors.indices[kept], vectors.values[kept]), seeds, rng)
 
 
+@pytest.mark.long
 def test_a_cut_to_k_added_to_the_client_of_retrieval_is_caught():
     """The client then no longer follows the law that was enumerated."""
     found = audit(plan_of("retrieval"), samples=SAMPLES, make=with_randomize(cut_to_k))
     assert "sampler" in {finding.check for finding in found.findings if not finding.holds}
 
 
+@pytest.mark.long
 def test_a_cut_to_k_added_to_the_design_of_retrieval_is_caught():
     """The enumerated law then loses more than epsilon."""
 
@@ -188,6 +190,7 @@ def test_a_cut_to_k_added_to_the_design_of_retrieval_is_caught():
     assert "law" in {finding.check for finding in found.findings if not finding.holds}
 
 
+@pytest.mark.long
 def test_a_biased_coin_in_retrieval_is_caught_by_the_black_box():
     found = audit(plan_of("retrieval"), samples=SAMPLES, make=with_randomize(biased_coin))
     assert {"client", "sampler"} & {one.check for one in found.findings if not one.holds}
@@ -204,6 +207,7 @@ def doubled(name, epsilon):
     return make
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "epsilon"), [("retrieval", 1.0), ("retrieval-gf", 3.0)])
 def test_a_client_of_twice_the_epsilon_is_caught_by_integers_and_by_samples(name, epsilon):
     plan = plan_of(name, epsilon=epsilon)

@@ -11,7 +11,6 @@ from faintly.collector.store import Limits, Store
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 
-pytestmark = pytest.mark.system
 PLAN = samples.one_cell_plan(1000, 64)
 DIGEST = PLAN.digest.hex()
 
@@ -52,6 +51,7 @@ def test_a_backup_to_a_full_disk_can_be_made_again(data, small_disk, faintly):
     assert faintly("fsck", small_disk / "copy", "--json").json["sealed"] == 10
 
 
+@pytest.mark.long
 def test_a_backup_on_read_only_media(data, small_disk, tmp_path, faintly):
     copy = small_disk / "copy"
     faintly("backup", data, copy)

@@ -11,7 +11,6 @@ import pytest
 
 from faintly import kernels
 
-pytestmark = pytest.mark.system
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = {"decode_vs_loop", "direct_vs_loop", "wht_vs_copy", "scatter_vs_rmw", "encode_per_s"}
 COMMAND = [sys.executable, "-c", "from faintly.cli import main; main()", "bench"]
@@ -30,6 +29,7 @@ def run(command, **environment):
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kernel", ["c", "numpy"])
 def test_quick_gives_every_key_within_a_minute(kernel):
     if kernel == "c" and kernels.active != "c":
@@ -65,6 +65,7 @@ def test_an_unknown_benchmark_is_named(faintly):
     assert "transform" in refused.err
 
 
+@pytest.mark.long
 def test_a_file_runs_alone_and_saves_what_it_shows(tmp_path):
     target = tmp_path / "tables.json"
     script = ROOT / "benchmarks" / "tables.py"
@@ -75,6 +76,7 @@ def test_a_file_runs_alone_and_saves_what_it_shows(tmp_path):
     assert all(row["what"] in shown for row in saved["rows"])
 
 
+@pytest.mark.long
 def test_a_stream_keeps_memory_flat(tmp_path):
     target = tmp_path / "stream.json"
     script = ROOT / "benchmarks" / "stream.py"

@@ -30,7 +30,6 @@ from faintly.errors import FolderInUse, SendFailed
 from faintly.mechanisms import mechanism_of
 from faintly.wire.report_v1 import encode_batch, pack, unpack
 
-pytestmark = pytest.mark.system
 SENDERS = 5
 KILLS = 22
 SEALS = {"seal_s": 0.15, "seal_reports": 400}  # so that many kills fall into a seal
@@ -165,6 +164,7 @@ def names(batches: list[ReportBatch]) -> Counter[bytes]:
     return Counter(row.tobytes() for batch in batches for row in pack(batch, LAYOUT))
 
 
+@pytest.mark.long
 def test_kills_lose_nothing_and_count_nothing_twice(collector, faintly):
     served = collector(**SEALS)
     acknowledged = run_and_kill(served, KILLS)
@@ -173,6 +173,7 @@ def test_kills_lose_nothing_and_count_nothing_twice(collector, faintly):
     assert differences(served.folder, acknowledged) == set()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mutant", "seen"), [("answers_early", "lost"), ("forgets_requests", "twice")]
 )

@@ -18,7 +18,6 @@ from faintly.cli import app
 from faintly.client.transport import fetch_plan
 from faintly.errors import PlanRefused
 
-pytestmark = pytest.mark.system
 CLIENTS, SINGLES, KEYS = 20_000, 400, 24
 FAINTLY = [sys.executable, "-c", "from faintly.cli import main; main()"]
 LEVEL = 1 - 1e-9  # the promise that is tested: all intervals hold, but for one time in 10^9
@@ -144,6 +143,7 @@ def test_from_a_plan_to_estimates(server, tmp_path, faintly):
     assert [row["key"] for row in top["estimates"]] == [row["key"] for row in largest]
 
 
+@pytest.mark.long
 def test_a_push_that_is_killed_counts_nothing_twice(server, tmp_path, faintly):
     digest, collection = created(server, name="killed")
     file = tmp_path / "reports.fnt"

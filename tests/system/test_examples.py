@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.system
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.long
 def test_federated_learning_prints_a_table_and_draws(tmp_path):
     picture = tmp_path / "curves.png"
     command = [sys.executable, str(ROOT / "examples" / "federated.py"), "--out", str(picture)]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.system
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "collect.md"
 
 
+@pytest.mark.long
 def test_the_page_runs_from_nothing_to_an_answer(port, tmp_path):
     if shutil.which("curl") is None:
         pytest.skip("the page uses curl, which is not installed")

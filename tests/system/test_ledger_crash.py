@@ -18,7 +18,6 @@ import pytest
 from faintly import make_plan
 from faintly.client import Ledger
 
-pytestmark = pytest.mark.system
 ROUNDS = 20
 EPSILON = Fraction(1, 10)
 
@@ -89,6 +88,7 @@ def together(processes: list[subprocess.Popen]) -> None:
         process.stdin.flush()
 
 
+@pytest.mark.long
 def test_processes_killed_at_random_never_report_unpaid(tmp_path):
     field, odds, first = Field(tmp_path), random.Random(1), 0
     interrupted = 0

@@ -15,7 +15,6 @@ from faintly.cli import main
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 
-pytestmark = pytest.mark.system
 RUN = [sys.executable, "-c", "from faintly.cli import main; main()", "plan"]
 COMMON = ["--protect", "event", "--sparsity", "8", "--universe", "1000"]
 FULL = [*COMMON, "--epsilon", "1", "--clients", "20000"]

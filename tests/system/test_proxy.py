@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.system
 SHIPPED = (Path(__file__).parents[2] / "packaging" / "nginx.conf").read_text("utf-8")
 # Debian keeps it where only root looks.
 NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.system
-
 WITH = ["--quick", "--method", "ours", "--method", "paper", "--json", "--out"]
 RUN = ["reproduce", "user-d", "event-d", "--runs", "2", *WITH]
 SHORT = ["reproduce", "bias", "--runs", "4", *WITH]  # many small tasks: some are left to resume
@@ -27,6 +25,7 @@ def records_of(folder: Path) -> dict[str, dict]:
     return {record["task"]: record for record in found}
 
 
+@pytest.mark.long
 def test_killed_and_resumed_equals_uninterrupted(faintly, tmp_path):
     """Kill -9 hits the whole program in the middle of a run; nothing of it may show."""
     command = [sys.executable, "-c", "from faintly.cli import main; main()", *SHORT, "killed"]
@@ -50,6 +49,7 @@ def test_killed_and_resumed_equals_uninterrupted(faintly, tmp_path):
     assert records_of(tmp_path / "killed") == records_of(tmp_path / "whole")
 
 
+@pytest.mark.long
 def test_a_quick_run_writes_everything_and_finds_the_order(faintly, tmp_path):
     done = faintly(*RUN, "out").json
     assert done["tasks"] == {"done": 16, "refused": 0, "failed": 0}

@@ -22,7 +22,7 @@ from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.long
 SERVE = "from faintly.cli import main; main()"
 # What breaks a collector: one route that fails, and one that answers as nothing announces.
 FAILS = """

@@ -23,7 +23,6 @@ from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 
-pytestmark = pytest.mark.system
 FAINTLY = [sys.executable, "-c", "from faintly.cli import main; main()"]
 
 
@@ -104,14 +103,16 @@ def bodies(plan: Plan) -> list[bytes]:
     return [report_v1.encode_batch(each, layout) for each in samples.batches(plan, 600, 1)]
 
 
-def refuses(*arguments: str) -> str:
-    """Return what the command says when it refuses to start."""
-    done = subprocess.run(
-        [*FAINTLY, "serve", *arguments], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 1, done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    return done.stderr
+@pytest.fixture
+def refuses(faintly) -> Callable[..., str]:
+    """Return a function that gives what the command says when it refuses to start."""
+
+    def run(*arguments: object) -> str:
+        said = faintly("serve", *arguments, status=1).err
+        assert len(said.splitlines()) == 1
+        return said
+
+    return run
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
@@ -133,6 +134,7 @@ def test_a_signal_seals_everything_and_ends_with_zero(start, plan, bodies, sign)
     assert again.stop(sign) == 0
 
 
+@pytest.mark.long
 def test_a_question_that_nobody_waits_for_holds_up_no_end(start):
     """It would take minutes: 200,000 reports are read one by one for each of 100,000 keys."""
     plan = samples.retrieval_plan(200_000, 2**17, 8, "direct")
@@ -210,12 +212,12 @@ def test_a_request_under_way_is_finished_before_the_end(start, plan, bodies):
     assert counted == (1 if b"counted" in answer else 0), answer
 
 
-def test_one_folder_has_one_server(start, tmp_path):
+def test_one_folder_has_one_server(start, refuses, tmp_path):
     start()
     assert "FolderInUse" in refuses("--data", str(tmp_path / "data"), "--port", "0")
 
 
-def test_a_port_in_use_is_named(tmp_path):
+def test_a_port_in_use_is_named(refuses, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = refuses("--data", str(tmp_path / "d"), "--port", str(port))
@@ -223,7 +225,7 @@ def test_a_port_in_use_is_named(tmp_path):
     assert "--port" in said
 
 
-def test_it_does_not_listen_to_the_world_without_credentials(start, tmp_path):
+def test_it_does_not_listen_to_the_world_without_credentials(start, refuses, tmp_path):
     folder = tmp_path / "data"
     for options in (("--host", "0.0.0.0"), ("--proxy",)):
         said = refuses("--data", str(folder), "--port", "0", *options)
@@ -281,7 +283,7 @@ def test_a_file_and_the_environment_set_it_up(start, tmp_path):
     assert server.log == []
 
 
-def test_tls(start, certificate, tmp_path):
+def test_tls(start, refuses, faintly, certificate, tmp_path):
     cert, key = certificate
     server = start("--tls-cert", str(cert), "--tls-key", str(key))
     assert server.ready["url"].startswith("https://")
@@ -291,15 +293,10 @@ def test_tls(start, certificate, tmp_path):
     connection.request("GET", "/healthz")
     assert connection.getresponse().status == 200
     connection.close()
-    load = [*FAINTLY, "load", "--server", f"https://localhost:{port}", "--batch", "10", "--json"]
-    load += ["--seconds", "0.3", "--connections", "2"]
-    trusting = [*load, "--ca-file", str(cert)]
-    done = subprocess.run(trusting, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["reports"] > 0
-    done = subprocess.run(load, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1
-    assert "cannot be verified" in done.stderr
+    load = ["load", "--server", f"https://localhost:{port}", "--batch", 10, "--json"]
+    load += ["--seconds", 0.3, "--connections", 2]
+    assert faintly(*load, "--ca-file", cert).json["reports"] > 0
+    assert "cannot be verified" in faintly(*load, status=1).err
     assert server.stop() == 0
     options = ["--data", str(tmp_path / "other"), "--port", "0"]
     assert "TLS" in refuses(*options, "--tls-cert", str(key), "--tls-key", str(cert))
@@ -320,17 +317,16 @@ def test_help_stays_quick():
     assert done.stdout.strip() == "[]"
 
 
-def test_removing_the_last_credential_is_remarked(tmp_path):
+def test_removing_the_last_credential_is_remarked(faintly, tmp_path):
     folder = tmp_path / "data"
     with Store.open(folder) as store:
         for label, role in (("a", "admin"), ("b", "admin"), ("s", "submit")):
             store._access.add(role, label)
     said = []
     for label in "abs":
-        command = [*FAINTLY, "credential", "remove", label, "--data", str(folder), "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-        assert json.loads(done.stdout) == {"removed": label}
-        said.append(done.stderr)
+        done = faintly("credential", "remove", label, "--data", folder, "--json")
+        assert done.json == {"removed": label}
+        said.append(done.err)
     assert said[0] == ""
     assert "administer" in said[1]
     assert "no credential is left" in said[2]

@@ -28,8 +28,8 @@ from faintly.kernels import (
 from faintly.primitives import fields
 from faintly.primitives.hashing import LinearMaps
 
-pytestmark = pytest.mark.system
-TRIES = 4
+pytestmark = pytest.mark.long
+TRIES = 8
 EFFORT = Effort(rounds=9, seconds=0.4)
 LIMITS = {"transform": 8.0, "scatter": 2.5, "decode": 5_000.0}
 MAPS = LinearMaps(Hashing(family="linear", maps=1, bits=20), bytes(16), 2**20)

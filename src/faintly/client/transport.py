@@ -19,6 +19,7 @@ from urllib.parse import urlencode, urlsplit
 
 from faintly.client.policy import Policy, admit, read_plan
 from faintly.core import Plan
+from faintly.core.strict_json import no_repeats
 from faintly.errors import InvalidInput, PlanRefused, SendFailed
 
 REQUEST_BYTES = 16
@@ -328,7 +329,7 @@ def _wish(text: str) -> float:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body)
+        found = json.loads(body, object_pairs_hook=no_repeats)
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from faintly.collector.problems import NOT_ALLOWED, NOT_AUTHORISED, Problem
+from faintly.collector.problems import BAD_REQUEST, NOT_ALLOWED, NOT_AUTHORISED, Problem
 
 REFRESH_S = 0.25  # how long a credential that another process removed may still serve
 REMEMBERED = 1024  # secrets looked up in that time
@@ -30,8 +30,20 @@ PREFLIGHT = [
     (b"access-control-allow-headers", b"authorization, content-type, faintly-token, if-none-match"),
     (b"access-control-max-age", b"3600"),
 ]
+ONCE = (b"authorization", b"faintly-token", b"host", b"origin")  # headers that decide who calls
 NOBODY = "Whoever runs the collector can add one with faintly credential add."
 Headers = list[tuple[bytes, bytes]]
+
+
+def check_headers(headers: Headers) -> None:
+    """Refuse a header twice where a proxy before us may have acted on the other one."""
+    names = [name for name, _ in headers if name in ONCE]
+    if len(names) > len(set(names)):
+        raise Problem(
+            BAD_REQUEST,
+            "a header is repeated",
+            "Send Authorization, Faintly-Token, Host and Origin once each.",
+        )
 
 
 def role_for(method: str, path: str) -> str:

@@ -4,12 +4,21 @@ from fastapi import APIRouter, Request, Response
 
 from faintly.collector import models
 from faintly.collector.manage import status_reply
-from faintly.collector.routes import OCTETS, TEMPLATE, Digest, Service, json_reply, need, refusals
+from faintly.collector.routes import (
+    OCTETS,
+    TEMPLATE,
+    Digest,
+    Service,
+    StrictRoute,
+    json_reply,
+    need,
+    refusals,
+)
 
 
 def change_routes(service: Service) -> APIRouter:
     """Return the routes."""
-    router = APIRouter(tags=["collections"])
+    router = APIRouter(tags=["collections"], route_class=StrictRoute)
     store, admin = service.store, [need(service, "admin")]
 
     @router.post(

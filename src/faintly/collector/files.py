@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 
 from faintly.collector import models
 from faintly.collector.answers import Check
-from faintly.collector.problems import BUSY, CANNOT_STORE, Problem
+from faintly.collector.problems import BUSY, Problem, no_room
 from faintly.collector.routes import (
     OCTETS,
     TEMPLATE,
@@ -130,7 +130,7 @@ class Spool:
         except BaseException as error:
             file.close()
             if isinstance(error, OSError):
-                raise _full() from None
+                raise no_room() from None
             raise
         return file
 
@@ -138,11 +138,7 @@ class Spool:
         try:
             return tempfile.TemporaryFile(dir=self._folder)
         except OSError:
-            raise _full() from None
-
-
-def _full() -> Problem:
-    return Problem(CANNOT_STORE, "the data folder cannot be written to", "Make room on the disk.")
+            raise no_room() from None
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:

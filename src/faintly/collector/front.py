@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from starlette.exceptions import HTTPException
 
 from faintly.collector import logs
-from faintly.collector.access import SAFE, Access, Headers, Pages, role_for
+from faintly.collector.access import SAFE, Access, Headers, Pages, check_headers, role_for
 from faintly.collector.answers import encode
 from faintly.collector.metrics import Traffic
 from faintly.collector.problems import (
@@ -196,6 +196,7 @@ class Front:
 
     def _early(self, scope: Scope, origin: bytes | None) -> tuple[int, Headers, bytes] | None:
         """Return an answer that needs no application, or raise a refusal."""
+        check_headers(scope["headers"])
         host = header(scope, b"host") or b""
         local = self._local and not self._access.roles
         self._pages.check(scope["method"], host, origin, local=local)

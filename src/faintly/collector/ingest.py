@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from faintly.collector import logs
-from faintly.collector.access import Access, Headers, Pages
+from faintly.collector.access import Access, Headers, Pages, check_headers
 from faintly.collector.database import NAME_BYTES
 from faintly.collector.front import (
     COMMON,
@@ -157,6 +157,8 @@ class Ingest:
         try:
             if len(body) > self._limit:
                 return False
+            if len(found) < len(headers):
+                check_headers(headers)
             roles = self._admit(found, waiting.origin)
             request, epoch = _parse_query(query)
             head = Head(_parse_digest(path), epoch, len(body), waiting.origin)
@@ -235,6 +237,7 @@ class Ingest:
         size = 0
         outcome: Reply | Problem
         try:
+            check_headers(scope["headers"])
             self._admit(found, origin)
             request, epoch = _parse_query(scope["query_string"])
             body = await self._read(found.get(b"content-length"), receive)

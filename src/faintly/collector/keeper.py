@@ -103,7 +103,8 @@ class Keeper:
             well &= self.attempt(self._access.reload)  # a seal takes a while
         for epoch in self.ended(time.monotonic()):
             well &= self.attempt(self._close, epoch)
-            self._unmerged.append(epoch)
+            if epoch.state == CLOSED:  # else it is tried again, or was opened meanwhile
+                self._unmerged.append(epoch)
         well &= self.attempt(self._merge_next)
         return self.attempt(self._tidy) and well
 

@@ -13,6 +13,7 @@ from faintly.collector.routes import (
     TEMPLATE,
     Digest,
     Service,
+    StrictRoute,
     json_reply,
     need,
     refusals,
@@ -66,7 +67,7 @@ def status_reply(store: Store, digest: str) -> Response:
 
 def collection_routes(service: Service) -> APIRouter:
     """Return the routes."""
-    router = APIRouter(tags=["collections"])
+    router = APIRouter(tags=["collections"], route_class=StrictRoute)
     store = service.store
     read, admin = [need(service, "read")], [need(service, "admin")]
 

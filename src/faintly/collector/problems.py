@@ -90,3 +90,8 @@ INTERNAL = Kind("INTERNAL", 500, "This is a fault of the collector; its log has 
 def stopping() -> Problem:
     """Return the refusal of what comes, or is not done, when the process ends."""
     return Problem(STOPPING, "the collector is stopping")
+
+
+def no_room() -> Problem:
+    """Return the refusal of what needs a file that cannot be written."""
+    return Problem(CANNOT_STORE, "the data folder cannot be written to", "Make room on the disk.")

@@ -13,6 +13,7 @@ from faintly.collector.routes import (
     Digest,
     EpochQuery,
     Service,
+    StrictRoute,
     answer_reply,
     epoch_of,
     need,
@@ -58,7 +59,9 @@ Wanted = Annotated[Form, Depends()]
 
 def question_routes(service: Service) -> APIRouter:
     """Return the routes."""
-    router = APIRouter(tags=["answers"], dependencies=[need(service, "read")])
+    router = APIRouter(
+        tags=["answers"], dependencies=[need(service, "read")], route_class=StrictRoute
+    )
     answers, turns = Answers(service.store), service.turns
     tabular = refusals(404, 406, 409, 429, 503) | SAME | {200: {"content": TABLE}}
     plain = refusals(404, 406, 409, 429, 503) | SAME

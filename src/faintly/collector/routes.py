@@ -1,9 +1,12 @@
 """What the files of routes share: who may call, what may be refused, how answers leave."""
 
+import json
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Query, Request, Response, Security
+from fastapi import Depends, HTTPException, Path, Query, Request, Response, Security
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from faintly.collector.access import Access
@@ -14,6 +17,7 @@ from faintly.collector.models import Refusal
 from faintly.collector.problems import INVALID, Problem
 from faintly.collector.store import Store
 from faintly.collector.turns import Turns
+from faintly.core.strict_json import RepeatedField, no_repeats
 
 ALWAYS = (400, 401, 403, 413, 422, 500)  # what every route may answer besides its own
 WORDS = {
@@ -58,6 +62,31 @@ class Service:
     metrics: Metrics
     table_bytes: int  # of the largest plan that a new collection may have
     turns: Turns = field(default_factory=Turns)
+
+
+class StrictRequest(Request):
+    """A request whose JSON body names each field once."""
+
+    async def json(self) -> Any:
+        """Return the body, parsed."""
+        try:
+            return json.loads(await self.body(), object_pairs_hook=no_repeats)
+        except RepeatedField as error:
+            # FastAPI lets its own kind of error pass while it reads a body, and no other.
+            raise HTTPException(400, f"the body is ambiguous: {error}") from None
+
+
+class StrictRoute(APIRoute):
+    """A route that reads its body strictly."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what serves a request."""
+        handle = super().get_route_handler()
+
+        async def serve(request: Request) -> Response:
+            return await handle(StrictRequest(request.scope, request.receive))
+
+        return serve
 
 
 def need(service: Service, role: str, *, strict: bool = True) -> Any:

@@ -8,6 +8,7 @@ import hashlib
 import secrets
 import threading
 from collections import OrderedDict
+from functools import reduce
 from pathlib import Path
 
 from faintly.collector import problems, segments
@@ -18,7 +19,8 @@ from faintly.collector.registry import Collection, Epoch
 from faintly.core import Sketch
 from faintly.engine import Aggregator, Reader
 from faintly.engine.files import load_sketch
-from faintly.errors import FaintlyError, FolderDamaged
+from faintly.engine.merge import merge_all, spooled
+from faintly.errors import FaintlyError, FolderDamaged, InvalidInput
 from faintly.wire import sketch_v1
 
 FOLDER, SUFFIX = "sketches", ".fns"
@@ -42,6 +44,7 @@ class Sketches:
 
     def __init__(self, folder: Path, database: Database, most: int) -> None:
         self._folder, self._database, self._most = folder, database, most
+        self._spool = folder / "spool"
         self._lock = threading.Lock()
         # A folder that was restored may count other reports under the same numbers.
         self._opened = secrets.token_hex(8)
@@ -85,9 +88,7 @@ class Sketches:
             self._merged.pop(collection.digest, None)
 
     def _read(self, epoch: Epoch) -> Loaded:
-        loaded = self._snapshot(epoch) or Loaded(
-            Aggregator(epoch.collection.plan, self._folder / "spool"), 0
-        )
+        loaded = self._snapshot(epoch) or Loaded(Aggregator(epoch.collection.plan, self._spool), 0)
         if epoch.collection.retention == "drop":
             return loaded
         for number, *stored in self._database.rows(
@@ -117,7 +118,7 @@ class Sketches:
             if epoch.collection.retention == "keep":
                 return None  # the segments have everything
             raise FolderDamaged(f"{error}; restore a backup") from None
-        return Loaded(Aggregator.resume(sketch, self._folder / "spool"), number)
+        return Loaded(Aggregator.resume(sketch, self._spool), number)
 
     def write(self, epoch: Epoch, sketch: Sketch, number: int) -> Stored:
         """Write a sketch file; returns once it is on the disk."""
@@ -148,14 +149,20 @@ class Sketches:
 
     def sketch(self, epochs: list[Epoch]) -> Sketch:
         """Return the sketch of all these epochs together."""
-        merged: Sketch | None = None
-        for epoch in epochs:
-            with epoch.lock:
-                mine = self._sealed(epoch).aggregator.sketch()
-            merged = mine if merged is None else merged.merge(mine)
-        if merged is None:
+        if not epochs:
             raise Problem(problems.NO_REPORTS, "no reports were sealed yet")
-        return merged
+        if len(epochs) > 1 and epochs[0].collection.plan.decode == "direct":
+            # Reports do not add up as tables do: all of them would be in memory.
+            parts = (spooled(self._sketch(epoch), self._spool) for epoch in epochs)
+            try:
+                return merge_all(parts, spool=self._spool)
+            except InvalidInput:
+                raise problems.no_room() from None
+        return reduce(Sketch.merge, map(self._sketch, epochs))
+
+    def _sketch(self, epoch: Epoch) -> Sketch:
+        with epoch.lock:
+            return self._sealed(epoch).aggregator.sketch()
 
     def reader(self, epochs: list[Epoch], level: float) -> tuple[Reader, str]:
         """Return a reader of all these epochs together, and the version of what it read."""

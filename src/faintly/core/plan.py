@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from faintly.core.arrays import AnyArray, IdArray
 from faintly.core.privacy import Budget, Unit, WithinL1, decimal_text, parse_unit
+from faintly.core.strict_json import no_repeats
 from faintly.core.universe import Key, Universe
 from faintly.core.vector import SparseVector, vector_from_mapping
 from faintly.errors import InvalidPlan
@@ -152,7 +153,7 @@ class Plan:
             decoded = text.decode("utf-8") if isinstance(text, bytes) else text
             document = json.loads(
                 decoded,
-                object_pairs_hook=_no_repeats,
+                object_pairs_hook=no_repeats,
                 parse_float=_no_floats,
                 parse_constant=_no_floats,
             )
@@ -200,12 +201,6 @@ def check_sizes(unit: Unit, sparsity: int, clients: int, failure: float, decode:
         )
     if decode not in DECODES:
         raise InvalidPlan(f"decode must be table or direct, got {decode!r}")
-
-
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({name for name, _ in pairs}) != len(pairs):
-        raise ValueError("a field appears twice")
-    return dict(pairs)
 
 
 def _no_floats(text: str) -> Any:
@@ -273,14 +268,14 @@ def _fields(reader: _Reader) -> dict[str, Any]:
 
 
 def _parameters(given: dict[str, Any]) -> dict[str, Parameter]:
-    """Return parameters that are what JSON says: true is not 1, though Python takes it for that."""
+    """Refuse values of other types than a parameter has; to Python, true equals 1."""
     for name, value in given.items():
-        each = value if isinstance(value, list) else [value]
-        kinds = (int,) if isinstance(value, list) else (int, str, type(None))
-        if not all(type(one) in kinds for one in each):
-            raise InvalidPlan(
-                f"parameter {name!r} must be an integer, a text, null or a list of integers"
-            )
+        integers = value if isinstance(value, list) else [value]
+        if value is None or isinstance(value, str) or all(type(each) is int for each in integers):
+            continue
+        raise InvalidPlan(
+            f"parameter {name!r} must be an integer, a text, null or a list of integers"
+        )
     return given
 
 

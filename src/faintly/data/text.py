@@ -17,6 +17,7 @@ import numpy as np
 
 from faintly.core import Key
 from faintly.core.projection import number_of
+from faintly.core.strict_json import RepeatedField, no_repeats
 from faintly.data.columns import KEY_TYPES, Numbering, Source, integers_or_list
 from faintly.data.records import Records
 from faintly.errors import InvalidData
@@ -132,21 +133,10 @@ def _not_utf8(rows: _Rows) -> InvalidData:
     return InvalidData(f"{rows.path.name} is not UTF-8 text; save the file as UTF-8")
 
 
-class _RepeatedFieldError(ValueError):
-    """A JSON object names a field twice; the standard parser would keep the last one."""
-
-
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise _RepeatedFieldError
-    return fields
-
-
 def read_jsonl(path: Path, *, strict: bool = True) -> Records:
     """Return the rows of a file with one JSON object a line, in either form."""
     rows = _Rows(path, strict)
-    decode = json.JSONDecoder(object_pairs_hook=_no_repeats).decode
+    decode = json.JSONDecoder(object_pairs_hook=no_repeats).decode
     form: frozenset[str] | None = None
     with path.open(encoding="utf-8-sig") as file:
         try:
@@ -164,7 +154,7 @@ def read_jsonl(path: Path, *, strict: bool = True) -> Records:
 def _object(decode: Any, text: str, line: int, rows: _Rows) -> dict[str, Any]:
     try:
         fields = decode(text)
-    except _RepeatedFieldError:
+    except RepeatedField:
         raise rows.refuse(line, "names a field or an item twice; keep one") from None
     except (ValueError, RecursionError):
         raise rows.refuse(line, "is not JSON; write one object a line") from None

@@ -16,7 +16,12 @@ from faintly.core.sketch import sorted_columns
 from faintly.errors import InvalidInput
 
 Columns = tuple[IdArray, WordArray]  # seeds and fields of reports, in sorted order
-MERGED = 2**20  # reports of all runs together that a merge looks at a time
+MERGED = 2**23  # bytes of all runs together that a merge looks at a time
+
+
+def record_bytes(width: int) -> int:
+    """Return the size of a report: its seed, and so many fields."""
+    return 8 + 4 * width
 
 
 def join(parts: Sequence[Columns], width: int) -> Columns:
@@ -70,7 +75,7 @@ def _merged(runs: Sequence[Columns], width: int) -> Iterator[Columns]:
     blocks' last reports, so what is not above it can be sorted and put out. Reports that are
     equal need no care, so one that repeats without end takes no more memory than others.
     """
-    block = max(1, MERGED // max(1, len(runs)))
+    block = max(1, MERGED // (record_bytes(width) * max(1, len(runs))))
     while runs:
         heads = [(seeds[:block], fields[:block]) for seeds, fields in runs]
         lengths = [len(seeds) for seeds, _ in runs]

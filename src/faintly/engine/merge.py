@@ -5,9 +5,10 @@ range by range, so that a sum is written once and stays in the cache; each threa
 its own, and no more than one sum is in memory. Integers add up to the same whatever the order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -25,24 +26,31 @@ RANGE = 2**16  # entries that one thread adds up at a time
 Source = Sketch | Path
 
 
+def spooled(sketch: Sketch, spool: Path) -> Sketch:
+    """Return a sketch of direct mode whose columns lie in the folder, and not in memory."""
+    assert sketch.hash_seeds is not None and sketch.fields is not None
+    width = sketch.fields.shape[1]
+    seeds, fields = columns.spill([(sketch.hash_seeds, sketch.fields)], width, spool)
+    return replace(sketch, hash_seeds=seeds, fields=fields)
+
+
 def merge_all(
-    sources: Sequence[Source], threads: int | None = None, spool: Path | None = None
+    sources: Iterable[Source], threads: int | None = None, spool: Path | None = None
 ) -> Sketch:
     """Return the sketch of all reports together: the same bytes for every order and thread count.
 
     Args:
-        sources: sketches of one plan, or the files that hold them.
+        sources: sketches of one plan, or the files that hold them; some tens are asked for at
+            a time.
         threads: how many to use; as many as kernels use unless given.
         spool: a folder for the columns of direct mode, where they are too many for memory.
     """
-    if not sources:
-        raise InvalidInput("there is nothing to merge; give at least one sketch")
+    remaining, merged = iter(sources), None
     with ThreadPoolExecutor(threads or usual_threads()) as pool:
-        merged: Sketch | None = None
-        for start in range(0, len(sources), KNOT):
-            knot = list(pool.map(_opened, sources[start : start + KNOT]))
+        while knot := list(pool.map(_opened, islice(remaining, KNOT))):
             merged = _merge(merged, knot, pool, spool)
-    assert merged is not None
+    if merged is None:
+        raise InvalidInput("there is nothing to merge; give at least one sketch")
     return merged
 
 

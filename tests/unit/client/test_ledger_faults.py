@@ -90,6 +90,7 @@ def steps_of(memory_disk):
     return disk.steps
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("accident", ["after_kill", "after_power_cut"])
 def test_a_crash_at_every_step(memory_disk, crash, spare, accident):
     """Every step of every call, and every prefix of the bytes that were on their way."""

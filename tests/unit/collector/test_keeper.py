@@ -116,6 +116,32 @@ def test_a_closing_that_failed_is_tried_again(store, plan, bodies, fresh, clock,
     assert store.status(plan.digest).sealed == 10
 
 
+def test_an_epoch_is_queued_for_merging_once_and_when_it_is_closed(
+    store, plan, bodies, fresh, clock, monkeypatch
+):
+    """Queued with each try, a full disk would have filled memory as well."""
+    monkeypatch.setattr(keeper, "LEAST_S", 0.0)
+    monkeypatch.setattr(keeper, "PERIODS", 0)
+    store._keeper.stop()
+    queued, write = store._keeper._unmerged, segments.write
+
+    def failing(*_):
+        raise Problem(CANNOT_STORE, "the disk is full")
+
+    monkeypatch.setattr(store._keeper, "_merge_next", lambda: None)
+    monkeypatch.setattr(segments, "write", failing)
+    store.create(plan, period_s=PERIOD, epochs=())
+    store.submit(plan.digest, 1000, fresh(), bodies[0])
+    clock[0] = 1003
+    for _ in range(3):
+        assert not store._keeper._work()
+        assert not queued
+    monkeypatch.setattr(segments, "write", write)
+    for _ in range(3):
+        assert store._keeper._work()
+        assert [epoch.number for epoch in queued] == [1000]
+
+
 def test_an_epoch_that_was_opened_meanwhile_stays_open(store, plan, bodies, fresh, clock):
     """Somebody may open it, or set the clock right, between the keeper's look and its closing."""
     store._keeper.stop()

@@ -1,15 +1,17 @@
 """What a store takes, refuses, counts and forgets."""
 
+import errno
 import stat
 import threading
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from faintly.collector.problems import Problem
 from faintly.collector.store import Limits
-from faintly.engine import Reader, aggregate
+from faintly.engine import Reader, aggregate, columns
 from faintly.errors import FolderInUse, InvalidInput
 
 
@@ -96,6 +98,32 @@ def test_direct_reports_are_kept_and_answered(open_store, direct_plan, batches_o
     assert store.sketch(direct_plan.digest, 0) == aggregate(direct_plan, batches)
     store.close()
     assert open_store().sketch(direct_plan.digest, 0) == aggregate(direct_plan, batches)
+
+
+def test_direct_epochs_are_put_together_on_the_disk(
+    open_store, direct_plan, batches_of, body_of, fresh, monkeypatch
+):
+    """Together the reports of all epochs may be more than memory holds."""
+    monkeypatch.setattr(columns, "MERGED", 2**16)
+    store, batches = open_store(), batches_of(direct_plan, 60_000, 10_000)
+    digest = direct_plan.digest
+    store.create(direct_plan, epochs=range(len(batches)))
+    for epoch, batch in enumerate(batches):
+        store.submit(digest, epoch, fresh(), body_of(direct_plan, batch))
+        store.seal()
+    tracemalloc.start()
+    found = store.sketch(digest, None)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == aggregate(direct_plan, batches)
+    size = found.hash_seeds.nbytes + found.fields.nbytes
+    assert peak < size, f"{peak} bytes for {size} of columns"
+
+    def full(**_):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr("faintly.engine.columns.tempfile.TemporaryFile", full)
+    assert refused(store.sketch, digest, None) == "CANNOT_STORE"
 
 
 def test_a_version_changes_when_answers_may(store, plan, bodies, fresh):

@@ -90,6 +90,10 @@ def test_every_field_counts_in_the_digest():
         (text_with(universe={"kind": "named", "names": ["\ud800"]}), "lone surrogate"),
         (text_with(universe={"kind": "indexed"}), "universe lacks the field 'size'"),
         (text_with(hashing={"family": "prf", "bits": 0}), "hashing lacks the field 'maps'"),
+        (text_with(parameters={"bins": True}), "parameter 'bins' must be an integer"),
+        (text_with(parameters={"noise": [1, True]}), "parameter 'noise' must be an integer"),
+        (text_with(parameters={"noise": [[1]]}), "parameter 'noise' must be an integer"),
+        (text_with(parameters={"noise": {}}), "parameter 'noise' must be an integer"),
     ],
 )
 def test_bad_documents_name_the_field_and_the_rule(text, rule):

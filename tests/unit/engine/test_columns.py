@@ -30,7 +30,7 @@ def as_lists(found):
 )
 @pytest.mark.parametrize("merged", [1, 4, 16, 1000])
 def test_runs_merge_to_all_at_once(generator, monkeypatch, tmp_path, seeds, lengths, merged):
-    monkeypatch.setattr(columns, "MERGED", merged)
+    monkeypatch.setattr(columns, "MERGED", merged * columns.record_bytes(2))
     runs = some_runs(generator, lengths, seeds)
     wanted = as_lists(columns.join(runs, 2))
     assert as_lists(columns.merge_runs(runs, 2, None)) == wanted
@@ -41,7 +41,7 @@ def test_runs_merge_to_all_at_once(generator, monkeypatch, tmp_path, seeds, leng
 
 def test_one_report_repeated_without_end_is_merged_in_parts(monkeypatch):
     """A merge that split by value could not split this, and would take it all at once."""
-    monkeypatch.setattr(columns, "MERGED", 8)
+    monkeypatch.setattr(columns, "MERGED", 8 * columns.record_bytes(1))
     same = np.full(50, 7, np.uint64), np.full((50, 1), 3, np.uint32)
     parts = list(columns._merged([same, same, same], 1))
     assert max(len(seeds) for seeds, _ in parts) <= 8

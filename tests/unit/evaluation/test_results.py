@@ -157,6 +157,7 @@ def test_claims_name_experiments_and_methods_that_exist(made_up):
     assert {one.kind for one in orders} == {"order"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["user-k", "pareto", "recall", "bounds", "error-n"])
 def test_a_figure_is_made_twice_the_same(made_up, tmp_path, name):
     found = made_up(name)
@@ -341,6 +342,7 @@ def test_the_report_says_what_was_not_run(made_up, tmp_path):
     assert "2.1·10⁻³" in text  # the paper's own number is still shown
 
 
+@pytest.mark.long
 def test_the_report_speaks_of_randomized_response_only_where_it_was_run_and_errs_less(
     made_up, tmp_path
 ):

@@ -120,6 +120,7 @@ def _die(task: Task, folder: str | None) -> dict:
     os._exit(9)
 
 
+@pytest.mark.long
 def test_a_task_that_kills_its_process_is_given_up_and_the_others_are_done(tmp_path, monkeypatch):
     """The worker is replaced; a task gets two tries. Another process is started by fork here,
     so that it sees the murderous function."""

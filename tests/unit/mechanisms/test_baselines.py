@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from faintly import kernels
 from faintly.core import Budget, ReportBatch, SparseVector, Universe, VectorBatch
 from faintly.engine import Reader, aggregate
 from faintly.errors import (
@@ -16,6 +17,7 @@ from faintly.errors import (
     UnsupportedUnit,
 )
 from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
+from faintly.mechanisms.baselines import _one_sparse
 from faintly.mechanisms.baselines._slots import best_bins
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
@@ -53,6 +55,25 @@ def test_variance_is_that_of_one_sparse_schemes_repeated_or_sampled(name, sparsi
     single = ((math.e + 1) / (math.e - 1)) ** 2
     assert mechanism.predicted_variance(1.0) == pytest.approx(factor * single, rel=1e-6)
     assert mechanism.worst_variance() == mechanism.predicted_variance(0.0)
+
+
+def test_reports_are_read_a_block_at_a_time(monkeypatch):
+    """Expanded all at once, the slots of many reports would take far more memory than they."""
+    plan = plan_of("k-fold", epsilon=3.0, scheme="optimal", decode="direct")
+    mechanism, rng, ids = mechanism_of(plan), seeded(1, "slots"), np.arange(3, dtype=np.uint64)
+    seeds, fields = rng.words(500).astype(np.uint64), rng.words(500 * 6).reshape(-1, 6)
+    sketch = aggregate(plan, [ReportBatch(plan.digest, seeds, fields % mechanism._symbols)])
+    wanted = mechanism.variance(sketch, ids, np.zeros(3))
+    read, sizes = kernels.read_slots, []
+
+    def noted(seeds, *rest):
+        sizes.append(len(seeds))
+        return read(seeds, *rest)
+
+    monkeypatch.setattr(kernels, "read_slots", noted)
+    monkeypatch.setattr(_one_sparse, "BLOCK", 6 * 64)
+    assert mechanism.variance(sketch, ids, np.zeros(3)).tolist() == wanted.tolist()
+    assert sizes == [6 * 64] * 7 + [6 * 52]
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 1.3, 1.4, 2.0, 3.0, 5.0])

@@ -148,6 +148,7 @@ def test_any_number_of_items_is_taken():
     assert not mechanism.enforces_sparsity
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("distance", [0.5, 4])
 def test_audits_pass(distance):
     """A sound plan fails a check once in a million audits; mutant: half of the variance."""

@@ -63,6 +63,7 @@ def test_one_token_has_the_tabled_slots(row):
 SEARCHED = [row for row in TABLE if row["k"] <= 100 and row["epsilon"] >= 2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", SEARCHED, ids=case)
 def test_searched_bins_are_at_least_as_good_as_the_tables(row):
     epsilon, k = row["epsilon"], row["k"]

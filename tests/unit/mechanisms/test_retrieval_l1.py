@@ -283,6 +283,7 @@ def test_the_planner_compares_the_forms():
     assert found[0].worst <= 7.3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("distance", [0.1, 1, 3])
 def test_audits_pass(form, distance):
@@ -290,6 +291,7 @@ def test_audits_pass(form, distance):
     assert found.passed, found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", FORMS)
 def test_audits_catch_half_the_noise(form):
     def halved(plan):

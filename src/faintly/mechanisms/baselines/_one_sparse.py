@@ -62,7 +62,7 @@ MAX_SLOTS = 8192  # a hash numbers its words by one byte, and a word has a bit f
 MAX_BIN_SLOTS = 256  # with bins every slot has a word of its own
 WORD_BITS = 32
 UNSENT_SEED_BYTES = 8  # table mode: rows and map come from it, and no server needs it
-BLOCK = 2**20  # slots that are dealt at once
+BLOCK = 2**20  # slots that are dealt, or read, at once
 OPEN_BITS = (16, 24)  # least and most code bits that folding keys needs
 
 
@@ -280,10 +280,22 @@ class OneSparse(Mechanism):
         """Return Σ ±s(x)·1[h(x) = j] over the slots (j, ±) of all reports, for each id."""
         if self._table:
             return self.read_cells(batch, ids)
-        return self._hits(batch.hash_seeds, batch.fields, ids)[0]
+        return self._hits(batch, ids)[0]
 
-    def _hits(self, seeds: IdArray, fields: WordArray, ids: IdArray) -> tuple[IntArray, IntArray]:
+    def _hits(self, batch: ReportBatch, ids: IdArray) -> tuple[IntArray, IntArray]:
         """Return for each id the sum of signs and the number of slots that name its bin."""
+        signs = hits = np.zeros(len(ids), dtype=np.int64)
+        size = max(1, BLOCK // self.slots)
+        for start in range(0, len(batch), size):
+            part = batch.take(slice(start, start + size))
+            more_signs, more_hits = self._hits_of(part.hash_seeds, part.fields, ids)
+            signs, hits = signs + more_signs, hits + more_hits
+        return signs, hits
+
+    def _hits_of(
+        self, seeds: IdArray, fields: WordArray, ids: IdArray
+    ) -> tuple[IntArray, IntArray]:
+        """Return the same of reports whose slots fit into memory together."""
         word, bit = self._word_of(np.tile(np.arange(self.slots), len(fields)))
         symbol = fields.ravel()
         minus, where = symbol & np.uint32(1), symbol >> np.uint32(1)
@@ -299,7 +311,8 @@ class OneSparse(Mechanism):
         hit = np.full(len(means), self.slots / self.bins)
         if self.bins > 1 and ids is not None:
             assert sketch.hash_seeds is not None and sketch.fields is not None
-            hits = self._hits(sketch.hash_seeds, sketch.fields, ids)[1]
+            every = ReportBatch(self.plan.digest, sketch.hash_seeds, sketch.fields)
+            hits = self._hits(every, ids)[1]
             hit = np.maximum(hit, hits / max(1, sketch.count))
         return hit * self.scale**2 - np.minimum(means**2, 1.0)
 

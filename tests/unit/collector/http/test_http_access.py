@@ -165,6 +165,13 @@ class Keyring:
         return self.roles.get(secret)
 
 
+@pytest.mark.parametrize("name", ["Authorization", "Host", "Origin"])
+def test_headers_that_may_come_once(filled, refused, name):
+    headers = [(name, "127.0.0.1")] * 2
+    told = refused(filled("GET", "/v1/collections", headers=headers), 400, "BAD_REQUEST")
+    assert "repeated" in told["message"]
+
+
 def test_credentials_are_remembered_for_a_moment_only(monkeypatch):
     monkeypatch.setattr(access_module, "REFRESH_S", 0.5)
     now = 0.0

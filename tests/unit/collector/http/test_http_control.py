@@ -161,6 +161,20 @@ def test_bad_bodies_are_refused(web, refused, content, status, code):
     refused(web("POST", "/v1/collections", content=content, headers=headers), status, code)
 
 
+def test_a_field_that_appears_twice_is_refused(web, plan, refused):
+    """Of two plans in one body, or two epsilons in one plan, nobody could say which was meant."""
+    address = web.create(plan)
+    document = json.dumps(plan.document())
+    for path, body in (
+        ("/v1/collections", f'{{"plan": {document[:-1]}, "clients": 1000}}}}'),
+        ("/v1/collections", f'{{"plan": {document}, "plan": {document}}}'),
+        (f"{address}/tokens", '{"count": 1, "count": 2}'),
+        (f"{address}/top", '{"candidates": [1], "count": 1, "count": 2}'),
+    ):
+        told = web("POST", path, content=body, headers={"content-type": "application/json"})
+        assert "a field appears twice" in refused(told, 400, "BAD_REQUEST")["message"]
+
+
 def test_json_must_be_called_so(web, plan, refused):
     """A page may send text anywhere without asking; JSON it may not."""
     body = json.dumps({"plan": plan.document()})

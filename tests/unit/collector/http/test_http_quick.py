@@ -200,6 +200,14 @@ def test_who_may_send(ask, web, address, plan, body_of):
     both(ask, web, address, body, 200, headers=b"Authorization: Bearer %s\r\n" % secret)
 
 
+@pytest.mark.parametrize("name", [b"Authorization", b"Faintly-Token", b"Host", b"Origin"])
+def test_headers_that_may_come_once(ask, web, address, plan, body_of, name):
+    """A proxy may have looked at the other one."""
+    twice = b"%s: 127.0.0.1\r\n" % name * 2
+    assert b"a header is repeated" in both(ask, web, address, body_of(plan, 1), 400, headers=twice)
+    both(ask, web, address, body_of(plan, 1), 200, headers=b"Accept: a\r\nAccept: b\r\n")
+
+
 def test_a_page_is_answered_with_its_headers(ask, make_web, plan, body_of):
     web = make_web(cors=["https://example.org"])
     address = web.create(plan)
