@@ -327,9 +327,9 @@ def check(plan: Plan) -> Shape:
     return shape
 
 
-def loss(threshold: int) -> float:
-    """Return ln(N/(2^32-N)): the loss that randomized response with this threshold has."""
-    return float(noise.log_at_least(Fraction(threshold, FULL - threshold)))
+def loss(threshold: int) -> Fraction:
+    """Return ln(N/(2^32-N)) or a little more: the loss of randomized response at this threshold."""
+    return noise.log_at_least(Fraction(threshold, FULL - threshold))
 
 
 def drop_chances(items: int, shape: Shape, distinct: bool) -> FloatArray:

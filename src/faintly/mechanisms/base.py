@@ -315,14 +315,11 @@ class Mechanism(ABC):
         """Return the share of its values that each client's report leaves out, over all hashes.
 
         Unlike `relative_bias` it answers for vectors of more than k items as well. By default
-        items are cut to k where more would be refused, and tokens, which an item becomes with
-        the chance |v|, where the plan counts them. Elsewhere the items that `relative_bias`
+        items are cut to k where more would be refused. Elsewhere the items that `relative_bias`
         counts among so many are lost, and never more than a cut to k would lose.
         """
         if self.enforces_sparsity:
             return self.cut(vectors.lengths)
-        if "tokens" in self.plan.parameters:
-            return self.cut(simulation.sums_of(vectors, np.abs))
         dropped = simulation.by_length(self._bias_of, vectors.lengths)
         return np.minimum(dropped, self.cut(vectors.lengths))
 

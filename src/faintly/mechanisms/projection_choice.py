@@ -45,7 +45,7 @@ from faintly.mechanisms import _projection_choice_client as client
 from faintly.mechanisms import _projection_choice_constants as constants
 from faintly.mechanisms import _projection_choice_law as laws
 from faintly.mechanisms import _projection_choice_plan as planning
-from faintly.mechanisms import ghosts
+from faintly.mechanisms import ghosts, simulation
 from faintly.mechanisms._projection_choice_constants import Odds, Shape
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
 from faintly.mechanisms.registry import register
@@ -144,7 +144,7 @@ class ProjectionChoice(Mechanism):
         ratio = planning.likelihood_ratio(self.shape, self.top, self.threshold)
         conditions = () if self.shape.signed else ("every value is at least 0",)
         return Guarantee(
-            self.plan.unit, Budget(float(noise.log_at_least(ratio))), THEOREM, conditions
+            self.plan.unit, Budget.at_least(noise.log_at_least(ratio)), THEOREM, conditions
         )
 
     def check_vector(self, vector: SparseVector) -> None:
@@ -338,6 +338,10 @@ class ProjectionChoice(Mechanism):
         plan, variance = self.plan, constants.unheld_variance(self.shape, self._odds)
         strength = planning.ghost_strength(self.shape, self.top, plan.universe.size)
         return ghosts.in_errors(strength, plan.hashing.maps, plan.clients, variance)
+
+    def lost(self, vectors: VectorBatch) -> FloatArray:
+        """Return what is cut of more than k tokens, which an item becomes with the chance |v|."""
+        return self.cut(simulation.sums_of(vectors, np.abs))
 
     def influence(self) -> float:
         """Return the most that one report can say about any key."""

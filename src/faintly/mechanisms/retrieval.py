@@ -123,7 +123,7 @@ class Retrieval(Mechanism):
 
     def guarantee(self) -> Guarantee:
         """Return ln(N/(2^32-N)), for every map and any number of items."""
-        return Guarantee(self.plan.unit, Budget(sizes.loss(self.keep)), THEOREM)
+        return Guarantee(self.plan.unit, Budget.at_least(sizes.loss(self.keep)), THEOREM)
 
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
         """Return the cells of one report per vector.

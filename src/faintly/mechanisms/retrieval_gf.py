@@ -280,6 +280,13 @@ class RetrievalGf(Mechanism):
         largest, norm = self.channel.contrast
         return math.sqrt(self.channel.absent_moment) * norm * largest ** (k - 1)
 
+    def lost(self, vectors: VectorBatch) -> FloatArray:
+        """Return the items above k that are refused, or above the rank of t symbols, dropped."""
+        if self.enforces_sparsity:
+            return self.cut(vectors.lengths)
+        kept: FloatArray = np.minimum(1.0, self.symbols / np.maximum(1, vectors.lengths))
+        return 1 - kept * (1 - self.relative_bias())
+
     def influence(self) -> float:
         """Return the largest value that one symbol can claim."""
         return self.channel.largest
