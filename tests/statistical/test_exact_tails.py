@@ -47,7 +47,13 @@ def readers(name, people, seed):
         yield Reader(aggregate(plan, randomize_all(plan, people, *sources)))
 
 
-@pytest.mark.parametrize("name", PLANS)
+EVERY = pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] * (name in {"bins", "sets"})) for name in PLANS],
+)
+
+
+@EVERY
 def test_nothing_stands_out_where_nobody_holds_anything(name, seed):
     people = VectorBatch.of([]).padded(CLIENTS)
     limit = int(stats.binom.isf(FALSE_ALARM, RUNS, PROMISED)) + 1
@@ -66,7 +72,7 @@ def test_nothing_stands_out_where_nobody_holds_anything(name, seed):
         assert normal >= limit, "the normal law would have done"
 
 
-@pytest.mark.parametrize("name", PLANS)
+@EVERY
 def test_intervals_hold_at_keys_that_few_hold(name, seed, odds):
     """Keys held by one to sixteen clients: their exact intervals hold, all of them together."""
     holders = np.repeat(np.arange(200), 1 + np.arange(200) % 16)

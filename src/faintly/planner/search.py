@@ -234,7 +234,7 @@ def _measure(name: str, asked: _Asked) -> Candidate | str:
         return str(refused)
     if request.decode == "table":
         rows, columns = mechanism.table_shape
-        memory, each = 4 * rows * columns, mechanism.maps.maps
+        memory, each = 8 * rows * columns, mechanism.maps.maps  # tables and their transform
         operations = rows * columns * max(1, columns.bit_length() - 1) + wish.keys * rows
     else:
         memory, each = wish.clients * (8 + 4 * len(mechanism.layout.widths)), wish.clients
