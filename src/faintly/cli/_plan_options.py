@@ -57,6 +57,9 @@ TargetError = Annotated[
     ),
 ]
 MaxBytes = Annotated[int | None, typer.Option(help="Largest report, in bytes.")]
+Memory = Annotated[
+    int, typer.Option(min=1, max=2**14, help="MiB that the server's tables may take.")
+]
 HardSparsity = Annotated[
     bool,
     typer.Option(
