@@ -5,8 +5,8 @@ Every run has a salt of its own, so a ghost that some maps make has its chance t
 are the runs with a false row, the runs in which all intervals of all keys hold together, and
 the share of 95 % intervals that hold at keys nobody holds. The mutant is one map instead of many.
 
-FALSE_ALARM: 1e-3 for each count of a run of 200, against the 5 % that is promised; the share of
-intervals is over millions of keys. Under the seed of every push the counts are judged as they are.
+FALSE_ALARM: 1e-3 for each count of 200 runs, against the 5 % that is promised, under the fixed
+seed; the share of intervals is over millions of keys, and is given a hundredth.
 """
 
 from dataclasses import dataclass
@@ -72,13 +72,11 @@ def binomial_limit(runs, chance, false_alarm):
     return int(stats.binom.isf(false_alarm, runs, chance)) + 1
 
 
-def judge(seen, tight):
+def judge(seen):
     limit = binomial_limit(seen.runs, PROMISED, FALSE_ALARM)
     assert seen.false < limit, seen
     assert seen.false_share < limit, seen
     assert seen.covered > seen.runs - limit, seen
-    if tight:
-        assert seen.covered >= 0.93 * seen.runs, seen
     assert abs(seen.pointwise - 0.95) < CLOSE, seen
 
 
@@ -105,12 +103,13 @@ def likely(clients, items, size, chance):
 
 EVENT = {"protect": "event", "epsilon": 1.0}
 TABLE = {"decode": "table"}
+FEW_GROUPS = {"mechanism": "projection-choice", "groups": 64}  # the planner's other variant; faster
 
 
 def test_one_map_shows_ghosts_and_many_do_not(seed):
     """In little, for every push: 20 runs of the first row below, and its mutant."""
     people, truth = same(20_000, 14, 8_192)
-    judge(observe(people, truth, seed, runs=20, sparsity=14, **EVENT, **TABLE), tight=False)
+    judge(observe(people, truth, seed, runs=20, sparsity=14, **EVENT, **TABLE))
     one = {"mechanism": "retrieval", "maps": 1, "bits": 22}
     seen = observe(people, truth, seed, runs=20, sparsity=14, **EVENT, **one)
     limit = binomial_limit(20, PROMISED, FALSE_ALARM)
@@ -122,25 +121,24 @@ def test_one_map_shows_ghosts_and_many_do_not(seed):
 @pytest.mark.parametrize(
     ("items", "size"), [(14, 8_192), (14, 65_536), (32, 65_536)], ids=["small", "large", "blocks"]
 )
-def test_all_hold_the_same(items, size, seed, default_seed):
+def test_all_hold_the_same(items, size, seed):
     people, truth = same(20_000, items, size)
-    judge(observe(people, truth, seed, sparsity=items, **EVENT, **TABLE), default_seed)
+    judge(observe(people, truth, seed, sparsity=items, **EVENT, **TABLE))
 
 
 @pytest.mark.long
-def test_many_hold_the_same_few(seed, default_seed):
+def test_many_hold_the_same_few(seed):
     people, truth = likely(100_000, 10, 65_536, 0.6)
-    judge(observe(people, truth, seed, sparsity=14, **EVENT, **TABLE), default_seed)
+    judge(observe(people, truth, seed, sparsity=14, **EVENT, **TABLE))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 @pytest.mark.parametrize("items", [6, 14, 32, 64])
-def test_all_hold_the_same_at_user_level(items, epsilon, seed, default_seed):
+def test_all_hold_the_same_at_user_level(items, epsilon, seed):
     people, truth = same(20_000, items, 8_192)
-    wanted = {"protect": "user", "epsilon": epsilon, "sparsity": items, "groups": 64}
-    wanted |= {"mechanism": "projection-choice", **TABLE}
-    judge(observe(people, truth, seed, **wanted), default_seed)
+    wanted = {"protect": "user", "epsilon": epsilon, "sparsity": items, **TABLE, **FEW_GROUPS}
+    judge(observe(people, truth, seed, **wanted))
 
 
 @pytest.mark.long
@@ -150,19 +148,21 @@ def test_all_hold_the_same_at_user_level(items, epsilon, seed, default_seed):
 def test_one_map_shows_ghosts_at_user_level(items, epsilon, seed):
     """The mutant of the test above, where ghosts are large: at epsilon 1 noise hides them."""
     people, truth = same(20_000, items, 8_192)
-    wanted = {"protect": "user", "epsilon": epsilon, "sparsity": items, "groups": 64}
-    wanted |= {"mechanism": "projection-choice", "maps": 1, "bits": 16}
+    wanted = {"protect": "user", "epsilon": epsilon, "sparsity": items, **FEW_GROUPS}
+    wanted |= {"maps": 1, "bits": 16}
     seen = observe(people, truth, seed, runs=20, **wanted)
     assert seen.covered <= 20 - binomial_limit(20, PROMISED, FALSE_ALARM)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("protect", ["event", "user"])
-def test_a_click_stream(protect, seed, default_seed, dataset):
+def test_a_click_stream(protect, seed, dataset):
     """Real clients, cut to the sparsity: what they hold beyond it is another matter."""
     wanted = {"protect": protect, "epsilon": 1.0, "sparsity": 32, **TABLE}
+    if protect == "user":
+        wanted |= FEW_GROUPS
     records = read_records(dataset("kosarak100k"))
     plan = make_plan(clients=100_000, universe=23_496, **wanted)
     people, _ = cut(to_vectors(records, plan), 32, np.random.default_rng(1))
     truth = true_means(people, np.arange(23_496, dtype=np.uint64))
-    judge(observe(people, truth, seed, **wanted), default_seed)
+    judge(observe(people, truth, seed, **wanted))
