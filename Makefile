@@ -4,7 +4,9 @@ SEEDS ?= 2 3 4 5 6
 DEMO_ARGS ?=
 FUZZ_SECONDS ?= 10
 REPRODUCE_ARGS ?= all
-BENCHMARKS ?= tables decode clients server stream peers collector
+BENCH_ARGS ?=
+SUITES := tables decode clients server
+BENCHMARKS := stream peers collector
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -57,7 +59,7 @@ stat: $(VENV)/dev.stamp ## the statistical tests under other seeds: make stat SE
 	done
 
 vectors: $(VENV)/dev.stamp ## regenerate spec/vectors; git diff must then be empty
-	$(BIN)/python -m faintly.testing.vectors
+	$(BIN)/python -m spec.generator
 
 docs: $(VENV)/dev.stamp ## build the documentation into site/, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -67,15 +69,24 @@ cli-reference: $(VENV)/dev.stamp ## regenerate docs/reference/cli.md from the co
 	$(BIN)/python scripts/cli_reference.py
 
 reproduce: $(VENV)/demo.stamp ## every experiment of the evaluation: make reproduce REPRODUCE_ARGS="all --quick"
-	@$(BIN)/faintly reproduce $(REPRODUCE_ARGS)
+	@$(BIN)/python -m evaluation $(REPRODUCE_ARGS)
 
-bench: $(VENV)/dev.stamp peers ## every benchmark beside every peer; results, plot and tables
-	@for name in $(BENCHMARKS); do \
-		$(BIN)/python benchmarks/$$name.py --json benchmarks/results/$$name.json || exit 1; \
+# With arguments it prints the ratios that they ask for, and changes no file.
+ifeq ($(BENCH_ARGS),)
+bench: $(VENV)/dev.stamp peers
+	@for name in $(SUITES); do \
+		$(BIN)/python -m benchmarks --suite $$name --json benchmarks/results/$$name.json || exit 1; \
 	done
-	@$(BIN)/python benchmarks/scaling.py --json benchmarks/results/scaling.json \
+	@for name in $(BENCHMARKS); do \
+		$(BIN)/python -m benchmarks.$$name --json benchmarks/results/$$name.json || exit 1; \
+	done
+	@$(BIN)/python -m benchmarks.scaling --json benchmarks/results/scaling.json \
 		--plot docs/explanation/cost.svg
 	@$(BIN)/python scripts/bench_readme.py
+else
+bench: $(VENV)/dev.stamp ## every benchmark and peer, for the tables of the pages; or make bench BENCH_ARGS=--quick
+	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+endif
 
 peers: .venv-peers/peers.stamp ## the environment of the libraries that we compare with
 
@@ -83,7 +94,7 @@ clean: ## remove the environment and everything built
 	rm -rf $(VENV) .venv-peers build dist site src/faintly.egg-info faintly-demo
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -f src/faintly/kernels/_kernels*
-	find src tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests scripts benchmarks evaluation spec -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -1,6 +1,6 @@
 """Reports over HTTP: one collector and one sender on the same cores, every answer durable.
 
-python benchmarks/collector.py [--quick] [--json FILE]
+python -m benchmarks.collector [--quick] [--json FILE]
 
 Beside it, in turns, a bare handler under the same server reads the body and answers 200. What
 other guests of the host took of the cores meanwhile is told: nothing here can do without them.
@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from faintly.bench import document
-from faintly.bench.result import Row
-from faintly.bench.script import finish, options, started
+from benchmarks import document
+from benchmarks.result import Row
+from benchmarks.script import finish, options, started
 from faintly.core import Plan, ReportBatch, Universe
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan

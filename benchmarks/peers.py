@@ -1,6 +1,6 @@
 """Local hashing as other libraries decode it, beside our decode of as many reports and keys.
 
-python benchmarks/peers.py [--json FILE]      after `make peers`
+python -m benchmarks.peers [--json FILE]      after `make peers`
 
 The peers take hours at this size, so they run on labelled subsets and are scaled linearly. Three
 subsets check that: doubling the reports, or the keys, must double the time.
@@ -8,15 +8,14 @@ subsets check that: doubling the reports, or the keys, must double the time.
 
 import sys
 
-import _peers
 import numpy as np
-from _peers import Case
 
-from faintly.bench import QUICK, Row, Timing, document, measure, samples
-from faintly.bench.decode import all_totals
-from faintly.bench.measure import one_core
-from faintly.bench.result import gain
-from faintly.bench.script import finish, options, started
+from benchmarks import QUICK, Row, Timing, _peers, document, measure, samples
+from benchmarks._peers import Case
+from benchmarks.decode import all_totals
+from benchmarks.measure import one_core
+from benchmarks.result import gain
+from benchmarks.script import finish, options, started
 
 REPORTS = KEYS = 100_000
 SUBSETS = ((2_000, 200), (4_000, 200), (2_000, 400))

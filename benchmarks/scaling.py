@@ -1,6 +1,6 @@
 """The cost of decoding every key, against reports, keys and items a client; and its plot.
 
-python benchmarks/scaling.py [--json FILE] [--plot FILE]      peers only after `make peers`
+python -m benchmarks.scaling [--json FILE] [--plot FILE]      peers only after `make peers`
 
 Whatever would take too long runs on a subset of the keys (peers: of reports and keys) and is
 scaled linearly; such points are hollow. Local hashing has no vectors: against n and d a client
@@ -12,16 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import _peers
 import numpy as np
-from _peers import Case
 from matplotlib.lines import Line2D
 
-from faintly.bench import Effort, document, measure, samples
-from faintly.bench.decode import PAIRS_OF_LOOP, all_totals
-from faintly.bench.measure import one_core
-from faintly.bench.result import shown as number
-from faintly.bench.script import options, save, started
+from benchmarks import Effort, _peers, document, measure, samples
+from benchmarks._peers import Case
+from benchmarks.decode import PAIRS_OF_LOOP, all_totals
+from benchmarks.measure import one_core
+from benchmarks.result import shown as number
+from benchmarks.script import options, save, started
 from faintly.kernels import comparison
 from faintly.mechanisms import mechanism_of
 

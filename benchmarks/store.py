@@ -1,6 +1,6 @@
 """The collector's store without HTTP: single reports and batches, durable, sealing included.
 
-python benchmarks/store.py [--quick] [--json FILE]
+python -m benchmarks.store [--quick] [--json FILE]
 
 Beside it, in turns, runs the least that could keep the same promise: bodies appended to a file,
 synced once for each group of as many as the store had in a commit. It checks, counts, shuffles
@@ -14,9 +14,9 @@ import threading
 import time
 from pathlib import Path
 
-from faintly.bench import document, samples
-from faintly.bench.result import Row, amount
-from faintly.bench.script import finish, options
+from benchmarks import document, samples
+from benchmarks.result import Row, amount
+from benchmarks.script import finish, options
 from faintly.collector.store import Store
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of

@@ -1,14 +1,14 @@
 """Reports of one cell stream through ingestion, and memory stays flat.
 
-python benchmarks/stream.py [--reports 1e8] [--json FILE]
+python -m benchmarks.stream [--reports 1e8] [--json FILE]
 """
 
 import sys
 from pathlib import Path
 
-from faintly.bench import FULL, document
-from faintly.bench.script import finish, options
-from faintly.bench.server import stream
+from benchmarks import FULL, document
+from benchmarks.script import finish, options
+from benchmarks.server import stream
 
 
 def main() -> int:

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from faintly import Plan, aggregate, make_plan
-from faintly.bench.load import empty_reports
 from faintly.client import journal
 from faintly.client.push import READY, Parcel, read_state
 from faintly.client.transport import Answer
@@ -30,6 +29,7 @@ from faintly.data import read_records, to_vectors
 from faintly.engine import decode
 from faintly.engine.files import sketch_shape
 from faintly.errors import FaintlyError
+from faintly.load import empty_reports
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1, sketch_v1
 

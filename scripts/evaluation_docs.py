@@ -1,6 +1,6 @@
 """Write the evaluation's results into README.md and docs/explanation/evaluation.md.
 
-python scripts/evaluation_docs.py --take FOLDER   first take the results of `faintly reproduce all`
+python scripts/evaluation_docs.py --take FOLDER   first take the results of `make reproduce`
 python scripts/evaluation_docs.py                 write tables between the markers, draw figures
 python scripts/evaluation_docs.py --check         fail if they are not what evaluation/results say
 
@@ -16,9 +16,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from textwrap import fill
 
-from faintly.evaluation.experiments import experiments
-from faintly.evaluation.figures import svg
-from faintly.evaluation.glance import (
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # what is measured is no part of the installed package
+
+from evaluation.experiments import experiments
+from evaluation.figures import svg
+from evaluation.formatting import is_words
+from evaluation.report import paper_numbers
+from evaluation.results import read_summary
+from evaluation.summary_tables import (
     NOTES,
     Row,
     Table,
@@ -27,12 +33,8 @@ from faintly.evaluation.glance import (
     side_by_side,
     winners,
 )
-from faintly.evaluation.report import paper_numbers
-from faintly.evaluation.results import read_summary
-from faintly.evaluation.timing import RUN, read, words
-from faintly.evaluation.words import is_words
+from evaluation.timing import RUN, read, words
 
-ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "evaluation" / "results"
 FIGURES = ROOT / "docs" / "explanation" / "figures"  # the pages can only show what is beside them
 README = ROOT / "README.md"

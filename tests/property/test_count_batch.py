@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from faintly.bench import samples
+from benchmarks import samples
 from faintly.errors import ReportRejected
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1

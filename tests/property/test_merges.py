@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from faintly.core import Plan, ReportBatch, Sketch
 from faintly.engine import Reader, aggregate, merge_all
 from faintly.mechanisms import mechanism_of
-from faintly.testing import cases
 from faintly.wire.sketch_v1 import encode_sketch
+from spec.generator import cases
 
 PLANS = {name: Plan.from_json(json.dumps(cases.document(name))) for name in cases.PLANS}
 names = st.sampled_from(sorted(PLANS))

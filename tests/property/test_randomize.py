@@ -11,7 +11,9 @@ from faintly.core import Plan, SparseVector, VectorBatch
 from faintly.mechanisms import mechanism_of
 from faintly.primitives.entropy import uniform_seeds
 from faintly.primitives.rounding import round_unbiased
-from faintly.testing import GivenWords, HashedWords, RecordedWords, WordsExhausted, cases, plain
+from faintly.testing import GivenWords, HashedWords, RecordedWords, WordsExhausted
+from spec import independent
+from spec.generator import cases
 
 MECHANISMS = {
     name: mechanism_of(Plan.from_json(json.dumps(cases.document(name)))) for name in cases.PLANS
@@ -34,7 +36,7 @@ def test_randomize_follows_the_text(name, items, seed, label):
     seeds = np.array([seed], dtype=np.uint64)
     fields = mechanism.randomize(VectorBatch.of([vector]), seeds, source)
     words = iter(source.used)
-    assert fields[0].tolist() == plain.randomize(
+    assert fields[0].tolist() == independent.randomize(
         cases.document(name), list(items.items()), seed, words
     )
     assert next(words, None) is None
@@ -53,15 +55,15 @@ def test_rounding_with_words_that_tie(values, power, data):
         rests = [rest * 2.0**32 % 1 for rest in rests]
     source = GivenWords(words)
     found = round_unbiased(np.array(values, dtype=np.float64), steps, source)
-    plain_words = iter(words)
-    assert found.tolist() == plain.rounded(values, steps, plain_words)
-    assert len(list(plain_words)) == source.left
+    given_words = iter(words)
+    assert found.tolist() == independent.rounded(values, steps, given_words)
+    assert len(list(given_words)) == source.left
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.sampled_from([5, 8]))
 def test_seeds_follow_the_text(first, second, size):
     found = uniform_seeds(GivenWords([first, second]), 1, size)
-    assert found.tolist() == [plain.seed_from(first, second, size)]
+    assert found.tolist() == [independent.seed_from(first, second, size)]
     assert found[0] < 256**size
 
 

@@ -13,8 +13,8 @@ from faintly.core.privacy import Budget, EventLevel, UserLevel, WithinL1, decima
 from faintly.engine import aggregate
 from faintly.errors import FaintlyError, InvalidPlan, InvalidVector, Rejected
 from faintly.mechanisms import mechanism_of
-from faintly.testing import cases
 from faintly.wire import report_v1, sketch_v1
+from spec.generator import cases
 
 DIGEST = bytes(range(16))
 PLANS = {name: Plan.from_json(json.dumps(cases.document(name))) for name in cases.PLANS}

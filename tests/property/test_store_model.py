@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faintly.bench import samples
+from benchmarks import samples
 from faintly.collector.problems import Problem
 from faintly.collector.store import Limits, Store
 from faintly.engine import aggregate

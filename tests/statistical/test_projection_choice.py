@@ -19,12 +19,12 @@ from faintly.client import randomize_all
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.data import cut, read_records, to_vectors, true_means
 from faintly.engine import Reader, aggregate
-from faintly.evaluation import simulate
 from faintly.mechanisms import _projection_choice_client as client
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.projection_choice import ProjectionChoice
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
+from faintly.simulate import simulate
 
 FALSE_ALARM = 1e-9
 SAMPLES = 20_000

@@ -14,13 +14,13 @@ from faintly.client import randomize_all
 from faintly.core import ReportBatch, SparseVector, Universe, VectorBatch
 from faintly.data import cut, read_records, to_vectors, true_means
 from faintly.engine import Reader, aggregate
-from faintly.evaluation import simulate
 from faintly.kernels import compiled, reference
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.retrieval import Retrieval
 from faintly.planner import make_plan
 from faintly.primitives import hashing
 from faintly.primitives.entropy import uniform_seeds
+from faintly.simulate import simulate
 
 FALSE_ALARM = 1e-9  # per assertion
 LIMIT = stats.norm.isf(FALSE_ALARM / 2)  # 6.1 standard errors, where a statistic is normal

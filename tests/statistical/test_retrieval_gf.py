@@ -14,12 +14,12 @@ from faintly.client import randomize_all
 from faintly.core import VectorBatch
 from faintly.data import cut, read_records, to_vectors, true_means
 from faintly.engine import Reader, aggregate
-from faintly.evaluation import simulate
 from faintly.mechanisms import _retrieval_gf_forms as forms
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms._retrieval_gf_search import span_safe_channel
 from faintly.mechanisms.retrieval_gf import RetrievalGf
 from faintly.planner import make_plan
+from faintly.simulate import simulate
 
 FALSE_ALARM = 1e-9  # per assertion
 LIMIT = stats.norm.isf(FALSE_ALARM / 2)  # 6.1 standard errors, where a statistic is normal

@@ -1,7 +1,7 @@
 """A process that forks commands, on request: everything is imported once, each is its own.
 
-Each line on standard input is a JSON object: the arguments of `faintly`, its folder, environment
-and output files. Prints the status of the command when it has ended.
+Each line on standard input is a JSON object: the program, which is `faintly` or `evaluation`, its
+arguments, folder, environment and output files. Prints the status of the command when it has ended.
 """
 
 import gc
@@ -9,6 +9,10 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # where `evaluation` is
 
 # ruff: noqa: F401 — these take long to import
 import pydantic
@@ -17,10 +21,11 @@ import rich.console
 import faintly.collector.store
 import faintly.data
 import faintly.engine
-import faintly.evaluation
 import faintly.planner
-from faintly.cli import main
+from evaluation.command import main as evaluation
+from faintly.cli import main as faintly_main
 
+PROGRAMS = {"faintly": faintly_main, "evaluation": evaluation}
 LONGEST_S = 120  # no command of the tests takes that long
 
 
@@ -33,21 +38,22 @@ def become(command: dict) -> None:
         file = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
         os.dup2(file, number)
         os.close(file)
-    sys.argv = ["faintly", *command["arguments"]]
+    sys.argv = [command["program"], *command["arguments"]]
     signal.alarm(LONGEST_S)
 
 
-def answer_requests() -> bool:
-    """Fork for each line on standard input, and return True in the forks."""
+def answer_requests() -> Callable[[], None] | None:
+    """Fork for each line on standard input, and return the program to run in the forks."""
     gc.freeze()  # or collecting garbage would copy every page to each fork
     _say("ready")
     for line in sys.stdin:
         pid = os.fork()
         if not pid:
-            become(json.loads(line))
-            return True
+            command = json.loads(line)
+            become(command)
+            return PROGRAMS[command["program"]]
         _say(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
-    return False
+    return None
 
 
 def _say(text: str) -> None:
@@ -55,5 +61,5 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-if __name__ == "__main__" and answer_requests():
-    main()
+if __name__ == "__main__" and (program := answer_requests()):
+    program()

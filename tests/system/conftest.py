@@ -44,12 +44,23 @@ def commands() -> Iterator[subprocess.Popen]:
 @pytest.fixture
 def faintly(commands: subprocess.Popen, tmp_path: Path, tmp_path_factory) -> Run:
     """Return a function that runs `faintly ARGUMENTS` in a fresh folder, as a process."""
+    return _runner("faintly", commands, tmp_path, tmp_path_factory)
+
+
+@pytest.fixture
+def evaluation(commands: subprocess.Popen, tmp_path: Path, tmp_path_factory) -> Run:
+    """Return a function that runs `python -m evaluation ARGUMENTS`, in the same way."""
+    return _runner("evaluation", commands, tmp_path, tmp_path_factory)
+
+
+def _runner(program: str, commands: subprocess.Popen, tmp_path: Path, tmp_path_factory) -> Run:
     out, err = (tmp_path_factory.mktemp("said") / name for name in ("out", "err"))
 
     def run(*arguments: object, status: int = 0) -> Result:
         out.write_bytes(b"")
         err.write_bytes(b"")
         command = {
+            "program": program,
             "arguments": [str(argument) for argument in arguments],
             "folder": str(tmp_path),
             "environment": dict(os.environ),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from faintly.bench import samples
+from benchmarks import samples
 from faintly.collector.store import Limits, Store
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1

@@ -1,4 +1,4 @@
-"""`faintly reproduce` as a user runs it: listed, killed, resumed, looked at."""
+"""`make reproduce` as a user runs it: listed, killed, resumed, looked at."""
 
 import json
 import os
@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 WITH = ["--quick", "--method", "ours", "--method", "paper", "--json", "--out"]
-RUN = ["reproduce", "user-d", "event-d", "--runs", "2", *WITH]
-SHORT = ["reproduce", "bias", "--runs", "4", *WITH]  # many small tasks: some are left to resume
+RUN = ["user-d", "event-d", "--runs", "2", *WITH]
+SHORT = ["bias", "--runs", "4", *WITH]  # many small tasks: some are left to resume
 
 
 def records_of(folder: Path) -> dict[str, dict]:
@@ -26,11 +27,11 @@ def records_of(folder: Path) -> dict[str, dict]:
 
 
 @pytest.mark.long
-def test_killed_and_resumed_equals_uninterrupted(faintly, tmp_path):
+def test_killed_and_resumed_equals_uninterrupted(evaluation, tmp_path):
     """Kill -9 hits the whole program in the middle of a run; nothing of it may show."""
-    command = [sys.executable, "-c", "from faintly.cli import main; main()", *SHORT, "killed"]
+    command = [sys.executable, "-m", "evaluation", *SHORT, tmp_path / "killed"]
     started = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     log = tmp_path / "killed" / "tasks.jsonl"
     deadline = time.monotonic() + 60
@@ -41,8 +42,8 @@ def test_killed_and_resumed_equals_uninterrupted(faintly, tmp_path):
     os.kill(started.pid, signal.SIGKILL)
     started.wait()
     finished = log.read_bytes().count(b"\n")
-    resumed = faintly(*SHORT, "killed").json
-    whole = faintly(*SHORT, "whole").json
+    resumed = evaluation(*SHORT, "killed").json
+    whole = evaluation(*SHORT, "whole").json
     assert finished < resumed["tasks"]["done"]
     assert resumed["tasks"] == whole["tasks"]
     assert resumed["claims"] == whole["claims"]
@@ -50,8 +51,8 @@ def test_killed_and_resumed_equals_uninterrupted(faintly, tmp_path):
 
 
 @pytest.mark.long
-def test_a_quick_run_writes_everything_and_finds_the_order(faintly, tmp_path):
-    done = faintly(*RUN, "out").json
+def test_a_quick_run_writes_everything_and_finds_the_order(evaluation, tmp_path):
+    done = evaluation(*RUN, "out").json
     assert done["tasks"] == {"done": 16, "refused": 0, "failed": 0}
     orders = [claim["holds"] for claim in done["claims"] if claim["of"] == "order"]
     assert orders.count(True) == 6
@@ -70,31 +71,31 @@ def test_a_quick_run_writes_everything_and_finds_the_order(faintly, tmp_path):
         record["wrong"] = {"mse": other["mse"], "seconds": 0.1, "cpu_seconds": 0.1}
     lines = [json.dumps(record | record.pop("wrong")) for record in records.values()]
     (tmp_path / "out" / "tasks.jsonl").write_text("\n".join(lines) + "\n")
-    wrong = faintly(*[part for part in RUN if part != "--json"], "out", status=1)
+    wrong = evaluation(*[part for part in RUN if part != "--json"], "out", status=1)
     assert wrong.err.count("against theory: ") == 4
     assert "user level: ours errs no more than the paper's method" in wrong.err
 
 
-def test_the_list_and_the_errors_help(faintly):
-    listed = faintly("reproduce", "--list")
+def test_the_list_and_the_errors_help(evaluation):
+    listed = evaluation("--list")
     assert "user-eps" in listed.out
     assert "neighbouring" in listed.out
-    known = faintly("reproduce", "--list", "--json").json
+    known = evaluation("--list", "--json").json
     assert {one["name"] for one in known["methods"]} >= {"ours", "paper", "harmony"}
-    wrong = faintly("reproduce", "user-q", status=2)
+    wrong = evaluation("user-q", status=2)
     assert "there is no user-q; there are user-k" in wrong.err
-    wrong = faintly("reproduce", "user-k", "--quick", "--method", "magic", status=2)
+    wrong = evaluation("user-k", "--quick", "--method", "magic", status=2)
     assert "there is no magic; there are ours" in wrong.err
-    assert "exclude" in faintly("reproduce", "--quick", "--full", status=1).err
-    assert "is none" in faintly("reproduce", "--data", "nowhere", status=1).err
+    assert "exclude" in evaluation("--quick", "--full", status=1).err
+    assert "is none" in evaluation("--data", "nowhere", status=1).err
 
 
-def test_a_failed_task_is_reported_and_sets_the_status(faintly, tmp_path):
+def test_a_failed_task_is_reported_and_sets_the_status(evaluation, tmp_path):
     """A dataset that is broken fails its own tasks only, with the row and the fix."""
     (tmp_path / "data" / "clothing").mkdir(parents=True)
     (tmp_path / "data" / "clothing" / "data.parquet").write_text("no parquet")
-    done = faintly(
-        *("reproduce", "clothing", "bias", "--quick", "--runs", "1", "--method", "paper"),
+    done = evaluation(
+        *("clothing", "bias", "--quick", "--runs", "1", "--method", "paper"),
         *("--data", "data", "--out", "out", "--json"),
         status=1,
     ).json

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from faintly.bench import samples
+from benchmarks import samples
 from faintly.collector.store import Store
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from faintly.bench import samples
+from benchmarks import samples
 from faintly.collector.serve import DRAIN_S
 from faintly.collector.store import Store
 from faintly.core import Plan

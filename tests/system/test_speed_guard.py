@@ -11,10 +11,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from benchmarks import Effort, compare, samples
+from benchmarks.decode import all_totals
+from benchmarks.measure import one_core
 from faintly import kernels
-from faintly.bench import Effort, compare, samples
-from faintly.bench.decode import all_totals
-from faintly.bench.measure import one_core
 from faintly.core import Hashing
 from faintly.kernels import (
     comparison,

@@ -1,4 +1,4 @@
-"""Replays spec/vectors through the library and through `plain`, written from the text alone."""
+"""Replays spec/vectors through the library and through a client written from the text alone."""
 
 import hashlib
 import json
@@ -14,8 +14,11 @@ from faintly.errors import Reject, Rejected, ReportRejected, SketchRejected
 from faintly.mechanisms import mechanism_of
 from faintly.primitives import hashing
 from faintly.primitives.entropy import uniform_seeds
-from faintly.testing import GivenWords, cases, plain, plain_projection, plain_retrieval, vectors
+from faintly.testing import GivenWords
 from faintly.wire import report_v1, sketch_v1
+from spec import independent
+from spec.generator import cases, vectors
+from spec.independent import projection, retrieval
 
 FOLDER = Path(__file__).parents[2] / "spec" / "vectors"
 
@@ -48,7 +51,7 @@ def batch_of(plan, reports):
     return ReportBatch(plan.digest, seeds, fields.reshape(-1, width))
 
 
-def plain_id(document, key):
+def independent_id(document, key):
     if document["universe"]["kind"] == "named":
         return document["universe"]["names"].index(key["text"])
     if "index" in key:
@@ -56,7 +59,7 @@ def plain_id(document, key):
     if "integer" in key:
         return int(key["integer"], 16)
     data = key["text"].encode() if "text" in key else bytes.fromhex(key["bytes"])
-    return plain.key_id(data, bytes.fromhex(document["salt"]))
+    return independent.key_id(data, bytes.fromhex(document["salt"]))
 
 
 def shape_of(plan):
@@ -97,7 +100,7 @@ def test_keys(case):
     plan = plan_named("event-open")
     assert plan.salt.hex() == case["salt"]
     assert plan.ids([vectors.key_of(case["key"])])[0] == int(case["id"], 16)
-    assert plain_id(DOCUMENTS["event-open"], case["key"]) == int(case["id"], 16)
+    assert independent_id(DOCUMENTS["event-open"], case["key"]) == int(case["id"], 16)
 
 
 @each("hashing/mix")
@@ -106,8 +109,8 @@ def test_mix(case):
     columns = column([case["key"]]), column([case["id"]])
     assert hashing.mix(*columns, case["tag"]).tolist() == [case["half_sip"]]
     assert hashing.mix_blake2s(*columns, case["tag"]).tolist() == [case["blake2s"]]
-    assert plain.mix(key, item, case["tag"]) == case["half_sip"]
-    assert plain.mix_blake2s(key, item, case["tag"]) == case["blake2s"]
+    assert independent.mix(key, item, case["tag"]) == case["half_sip"]
+    assert independent.mix_blake2s(key, item, case["tag"]) == case["blake2s"]
 
 
 @each("hashing/words")
@@ -119,13 +122,15 @@ def test_words(case):
         assert tag == hashing.WIDE
         assert hashing.wide_words(*columns, count).tolist() == [case["wide"]]
         assert kernels.hash_wide(*columns, count).tolist() == [case["wide"]]
-        assert plain.wide_words(key, item, count) == case["wide"]
+        assert independent.wide_words(key, item, count) == case["wide"]
         return
     count = len(case["half_sip"])
     assert kernels.hash_words(*columns, tag, count).tolist() == [case["half_sip"]]
     for family, name in (("prf", "half_sip"), ("blake2s", "blake2s")):
         assert hashing.hash_words(*columns, tag, count, family).tolist() == [case[name]]
-        assert [plain.hash_word(key, item, tag, w, family) for w in range(count)] == case[name]
+        assert [independent.hash_word(key, item, tag, w, family) for w in range(count)] == case[
+            name
+        ]
 
 
 @each("hashing/linear")
@@ -137,14 +142,14 @@ def test_linear_maps(case):
         chosen = np.full(len(ids), j)
         assert maps.codes(ids, chosen).tolist() == case["codes"][j]
         assert maps.masks(ids, chosen).tolist() == case["masks"][j]
-        assert [plain.code(document, item, j) for item in ids.tolist()] == case["codes"][j]
-        assert [plain.mask(document, item, j) for item in ids.tolist()] == case["masks"][j]
+        assert [independent.code(document, item, j) for item in ids.tolist()] == case["codes"][j]
+        assert [independent.mask(document, item, j) for item in ids.tolist()] == case["masks"][j]
     row, matrix = maps.rows(seeds, len(case["matrix"][0]))
     assert (row.tolist(), matrix.tolist()) == (case["row"], case["matrix"])
     assert maps.map_of(seeds).tolist() == case["map_of"]
-    drawn = [plain.row_and_matrix(document, seed) for seed in seeds.tolist()]
+    drawn = [independent.row_and_matrix(document, seed) for seed in seeds.tolist()]
     assert drawn == list(zip(case["row"], case["matrix"], strict=True))
-    assert [plain.map_of(document, seed) for seed in seeds.tolist()] == case["map_of"]
+    assert [independent.map_of(document, seed) for seed in seeds.tolist()] == case["map_of"]
 
 
 @each("hashing/places")
@@ -156,14 +161,14 @@ def test_places(case):
     found = vectors.places_of(plan, seeds, ids)
     assert list(zip(found.bins.tolist(), found.signs.tolist(), strict=True)) == wanted
     pairs = zip(seeds.tolist(), ids.tolist(), strict=True)
-    assert [plain.place(document, seed, item) for seed, item in pairs] == wanted
+    assert [independent.place(document, seed, item) for seed, item in pairs] == wanted
 
 
 @each("hashing/seeds")
 def test_seeds(case):
     words, size, wanted = case["words"], case["seed_bytes"], int(case["seed"], 16)
     assert uniform_seeds(GivenWords(words), 1, size).tolist() == [wanted]
-    assert plain.seed_from(*words, size) == wanted
+    assert independent.seed_from(*words, size) == wanted
 
 
 @each("plan/valid")
@@ -210,11 +215,11 @@ def test_randomize(case):
 @each("report/randomize")
 def test_randomize_by_the_text(case):
     document, words = DOCUMENTS[case["plan"]], iter(case["words"])
-    items = [(plain_id(document, item["key"]), item["value"]) for item in case["items"]]
+    items = [(independent_id(document, item["key"]), item["value"]) for item in case["items"]]
     seed = int(case["hash_seed"], 16)
-    assert plain.randomize(document, items, seed, words) == case["fields"]
+    assert independent.randomize(document, items, seed, words) == case["fields"]
     assert next(words, None) is None
-    assert plain.record(document, seed, case["fields"]).hex() == case["record"]
+    assert independent.record(document, seed, case["fields"]).hex() == case["record"]
 
 
 def test_the_cases_show_what_they_claim():
@@ -223,7 +228,7 @@ def test_the_cases_show_what_they_claim():
     document = DOCUMENTS["user-clip"]
     items = [(item["key"]["index"], item["value"]) for item in user["items"]]
     raw = sum(
-        plain.place(document, int(user["hash_seed"], 16), item)[1] * int(value * 2)
+        independent.place(document, int(user["hash_seed"], 16), item)[1] * int(value * 2)
         for item, value in items
     )
     assert raw == -6
@@ -241,7 +246,7 @@ def claimed(start):
     """Return the one randomize case whose reason starts so, its plan, and its held (id, value)s."""
     (case,) = [case for case in load("report/randomize") if case["why"].startswith(start)]
     document = DOCUMENTS[case["plan"]]
-    items = [(plain_id(document, item["key"]), item["value"]) for item in case["items"]]
+    items = [(independent_id(document, item["key"]), item["value"]) for item in case["items"]]
     return case, document, items
 
 
@@ -256,12 +261,12 @@ def claimed(start):
 def test_dependent_items_are_dropped(start, ranks):
     case, document, items = claimed(start)
     seed = int(case["hash_seed"], 16)
-    j = plain.map_of(document, seed)
+    j = independent.map_of(document, seed)
     rows = [[] for _ in ranks]
     for item, _ in items:
-        block, row, _ = plain_retrieval.place(document, item, seed, j)
+        block, row, _ = retrieval.place(document, item, seed, j)
         rows[block].append((row, 0))
-    assert [len(plain_retrieval.basis(block)) for block in rows] == ranks
+    assert [len(retrieval.basis(block)) for block in rows] == ranks
     assert len(items) > max(sum(ranks), document["sparsity"])
 
 
@@ -282,14 +287,14 @@ def test_dependent_items_are_dropped(start, ranks):
 def test_ties_are_what_they_claim(start, scores, slots):
     case, document, _ = claimed(start)
     words = iter(case["words"])
-    assert plain_projection.sums(document, 0, [], words) == scores
+    assert projection.sums(document, 0, [], words) == scores
     assert case["fields"][0] in slots
 
 
 def test_systematic_rounding_gives_two_tokens_from_any_start():
     _, document, items = claimed("systematic rounding: eight items")
     for start in (0, 1, 2**30, 2**32 - 1):
-        assert len(plain_projection.tokens(document, items, iter([0] * 8 + [start]))) == 2
+        assert len(projection.tokens(document, items, iter([0] * 8 + [start]))) == 2
 
 
 @each("report/batch")
@@ -301,7 +306,7 @@ def test_batches(case):
     back = report_v1.decode_batch(data, plan.digest, layout)
     assert vectors.reports_json(back) == case["reports"]
     records = [
-        plain.record(DOCUMENTS[case["plan"]], int(report["hash_seed"], 16), report["fields"])
+        independent.record(DOCUMENTS[case["plan"]], int(report["hash_seed"], 16), report["fields"])
         for report in case["reports"]
     ]
     assert data[report_v1.HEADER.size : -4] == b"".join(records)
@@ -322,11 +327,11 @@ def test_estimates(case):
     assert found.stderr.tolist() == pytest.approx(stderr, rel=1e-12)
     assert found.null_stderr == pytest.approx(case["null_stderr"], rel=1e-12)
     reports = [(int(r["hash_seed"], 16), r["fields"]) for r in case["reports"]]
-    ids = [plain_id(document, answer["key"]) for answer in case["answers"]]
-    assert [plain.total(document, reports, item) for item in ids] == wanted
+    ids = [independent_id(document, answer["key"]) for answer in case["answers"]]
+    assert [independent.total(document, reports, item) for item in ids] == wanted
     if document["mechanism"] == "signed-binning":
         return
-    by_text = plain.MECHANISMS[document["mechanism"]].estimate
+    by_text = independent.MECHANISMS[document["mechanism"]].estimate
     for answer in case["answers"]:
         mean, error = by_text(document, answer["total"], len(reports))
         assert answer["mean"] == pytest.approx(mean, rel=1e-12)

@@ -23,13 +23,11 @@ from faintly.cli import (
     top,
 )
 from faintly.cli import backup as backup_command
-from faintly.cli import bench as bench_command
 from faintly.cli import demo as demo_command
 from faintly.cli import export as export_command
 from faintly.cli import load as load_command
 from faintly.cli import merge as merge_command
 from faintly.cli import push as push_command
-from faintly.cli import reproduce as reproduce_command
 from faintly.cli import serve as serve_command
 from faintly.cli import simulate as simulate_command
 from faintly.cli import token as token_command
@@ -77,11 +75,9 @@ app.command()(inspect.inspect)
 app.command(short_help="Encode data, decode it, and compare with the truth.")(
     simulate_command.simulate
 )
-app.command()(reproduce_command.reproduce)
 app.command(short_help="Check a plan's promise, exactly and by samples.")(audit.audit)
 app.command(short_help="Show what a client's ledger has spent.")(ledger.ledger)
 app.command(short_help="Run the whole flow on real data.")(demo_command.demo)
-app.command(short_help="Measure speed on this machine, as ratios.")(bench_command.bench)
 app.command(short_help="Collect reports over HTTP, and answer.")(serve_command.serve)
 app.add_typer(collection.app, name="collection", short_help="Create, close and delete collections.")
 app.command()(push_command.push)
@@ -95,13 +91,13 @@ app.command(short_help="Load a collector, to size a machine.")(load_command.load
 app.command(short_help="Say which version and which kernels run.")(version_command.version)
 
 
-def main() -> None:
-    """Run the command line; errors that a user can mend become one line and status 1."""
+def main(program: typer.Typer = app) -> None:
+    """Run a command line; errors that a user can mend become one line and status 1."""
     try:
         if kernels.trouble():
             raise InvalidInput(kernels.trouble())
         threads()  # what it refuses would else come up in the middle of the work, or not at all
-        app()
+        program()
     except FaintlyError as error:
         _fail(error, str(error))
     except OSError as error:

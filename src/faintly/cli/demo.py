@@ -8,7 +8,7 @@ import typer
 from faintly.cli.output import Json, emit, say, shown, table
 
 if TYPE_CHECKING:
-    from faintly.demo import Story
+    from faintly.demo import DemoResult
 
 BAR = 24  # characters of the longest bar
 
@@ -27,7 +27,7 @@ def demo(
     """
     import time
 
-    from faintly.demo import draw_chart, tell
+    from faintly.demo import draw_chart, run_demo
 
     output.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
@@ -36,35 +36,35 @@ def demo(
         if not as_json:
             typer.secho(f"[{time.monotonic() - started:4.1f} s] {text}", fg="cyan", err=True)
 
-    story = tell(output, epsilon, step)
+    result = run_demo(output, epsilon, step)
     step("drawing the chart")
-    draw_chart(story, output / "top.png")
+    draw_chart(result, output / "top.png")
     if as_json:
-        emit(_document(story, output))
+        emit(_document(result, output))
     else:
-        _show(story, output)
+        _show(result, output)
 
 
-def _document(story: "Story", out: Path) -> dict[str, Any]:
+def _document(result: "DemoResult", out: Path) -> dict[str, Any]:
     from faintly.engine.documents import estimate_document
 
-    document = estimate_document(story.top.estimates)
+    document = estimate_document(result.top.estimates)
     for row, truth, significant in zip(
-        document["estimates"], story.truth, story.top.significant, strict=True
+        document["estimates"], result.truth, result.top.significant, strict=True
     ):
         row |= {"truth": float(truth), "significant": bool(significant)}
     return document | {
-        "top20_recall": story.recall,
-        "coverage95": story.covered,
-        "keys": story.keys,
-        "bytes": story.record_bytes,
-        "epsilon": story.plan.budget.epsilon,
+        "top20_recall": result.recall,
+        "coverage95": result.covered,
+        "keys": result.keys,
+        "bytes": result.record_bytes,
+        "epsilon": result.plan.budget.epsilon,
         "chart": str(out / "top.png"),
     }
 
 
-def _show(story: "Story", out: Path) -> None:
-    found = story.top.estimates
+def _show(result: "DemoResult", out: Path) -> None:
+    found = result.top.estimates
     longest = max(float(found.mean.max()), 1e-9)
     table(
         ["package", "estimate", "± 95 %", "truth", "significant", ""],
@@ -77,12 +77,12 @@ def _show(story: "Story", out: Path) -> None:
                 verdict,
                 "█" * round(BAR * max(0.0, row.mean) / longest),
             )
-            for row, truth, verdict in zip(found, story.truth, story.top.verdicts, strict=True)
+            for row, truth, verdict in zip(found, result.truth, result.top.verdicts, strict=True)
         ),
     )
     say(
-        f"{found.reports:,} reports of {story.record_bytes} bytes; {story.keys:,} names asked. "
-        f"{story.recall:.0%} of the true top 20 are in the list, and {story.covered:.1%} of all "
+        f"{found.reports:,} reports of {result.record_bytes} bytes; {result.keys:,} names asked. "
+        f"{result.recall:.0%} of the true top 20 are in the list, and {result.covered:.1%} of all "
         f"95 % intervals hold the truth. Noise floor of one name that nobody uses: "
         f"±{found.noise_floor:.4f}."
     )

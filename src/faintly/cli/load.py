@@ -60,8 +60,8 @@ def load(
     exists: the reports are counted like real ones and cannot be told from them afterwards, so
     never name a collection that holds people's reports.
     """
-    from faintly.bench.load import Load, empty_reports, run
     from faintly.errors import InvalidInput
+    from faintly.load import Load, empty_reports, run
 
     tokens = None if token_file is None else read_text(token_file).split()
     if tokens is not None and not singles:

@@ -10,7 +10,7 @@ from faintly.cli.output import ADVICE, Json, PlanFile, counted, emit, note, prog
 
 if TYPE_CHECKING:
     from faintly.core import IdArray, Plan, VectorBatch
-    from faintly.evaluation import Simulation
+    from faintly.simulate import Simulation
 
 
 def simulate(
@@ -30,7 +30,7 @@ def simulate(
     """
     from faintly.data import find_dataset, read_records, to_vectors, true_means
     from faintly.engine.files import load_plan
-    from faintly.evaluation import simulate as run_all
+    from faintly.simulate import simulate as run_all
 
     loaded = load_plan(plan)
     vectors = to_vectors(read_records(find_dataset(data)), loaded)
@@ -65,7 +65,7 @@ def _asked(plan: "Plan", vectors: "VectorBatch") -> "IdArray":
 
 
 def _describe(result: "Simulation") -> None:
-    from faintly.evaluation.simulate import SCORES
+    from faintly.simulate import SCORES
 
     names = {
         "linf": "largest error",

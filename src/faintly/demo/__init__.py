@@ -4,6 +4,6 @@ Each of 120,000 packages plays a client that holds the names of what it depends 
 """
 
 from faintly.demo.chart import draw_chart
-from faintly.demo.story import Story, tell
+from faintly.demo.run import DemoResult, run_demo
 
-__all__ = ["Story", "draw_chart", "tell"]
+__all__ = ["DemoResult", "draw_chart", "run_demo"]

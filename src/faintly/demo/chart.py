@@ -4,14 +4,14 @@ from pathlib import Path
 
 import numpy as np
 
-from faintly.demo.story import Story
+from faintly.demo.run import DemoResult
 from faintly.errors import MissingDependency
 
 # Two colours of Okabe and Ito's palette, which colour-blind readers can tell apart.
 ESTIMATE, TRUTH = "#0072B2", "#D55E00"
 
 
-def draw_chart(story: Story, path: Path) -> None:
+def draw_chart(result: DemoResult, path: Path) -> None:
     """Write the chart as a PNG."""
     try:
         import matplotlib as mpl
@@ -20,7 +20,7 @@ def draw_chart(story: Story, path: Path) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    found = story.top.estimates
+    found = result.top.estimates
     places = np.arange(len(found))[::-1]
     figure, axes = plt.subplots(figsize=(8, 0.32 * len(found) + 1.8), layout="constrained")
     axes.axvspan(
@@ -35,12 +35,12 @@ def draw_chart(story: Story, path: Path) -> None:
         capsize=3,
         label="private estimate, 95 % interval",
     )
-    axes.plot(story.truth, places, "D", color=TRUTH, markersize=5, label="truth (never collected)")
+    axes.plot(result.truth, places, "D", color=TRUTH, markersize=5, label="truth (never collected)")
     axes.set_yticks(places, [str(key) for key in found.keys])
     axes.set_xlabel("share of packages that depend on it")
     axes.set_title(
-        f"{found.reports:,} clients, epsilon {story.plan.budget.epsilon:g} per dependency, "
-        f"{story.record_bytes} bytes each",
+        f"{found.reports:,} clients, epsilon {result.plan.budget.epsilon:g} per dependency, "
+        f"{result.record_bytes} bytes each",
         loc="left",
         fontsize=11,
     )

@@ -48,13 +48,6 @@ def test_what_is_typed_narrows_the_offer():
     assert offered("plan", "--decode", typed="x") == []
 
 
-def test_names_that_are_read_when_needed_are_offered():
-    assert offered("reproduce", typed="user-") == ["user-k", "user-eps", "user-d"]
-    assert offered("reproduce", typed="al") == ["all"]
-    assert "pckv-ue" in offered("reproduce", "--method", typed="pck")
-    assert "transform" in offered("bench", "--only", typed="tr")
-
-
 def test_an_option_with_more_than_words_offers_the_words():
     assert offered("plan", "--protect") == ["event", "user", "l1:"]
     assert offered("plan", "--bins") == ["paper", "best"]
@@ -81,9 +74,6 @@ def test_the_words_of_the_collector_are_the_collectors():
         ("serve", "--log-level", "foo"),
         ("collection", "create", "p.json", "--server", "http://x", "--retention", "foo"),
         ("credential", "add", "me", "--data", "d", "--role", "foo"),
-        ("bench", "--only", "foo"),
-        ("reproduce", "foo"),
-        ("reproduce", "--method", "foo"),
     ],
 )
 def test_another_word_is_a_mistake_in_the_command(words):

@@ -33,17 +33,3 @@ def test_a_file_that_is_not_text_is_refused(command, tmp_path):
     refused = CliRunner().invoke(app, [*command, str(file)]).exception
     assert type(refused) is not UnicodeDecodeError  # which is a ValueError, as InvalidInput is
     assert isinstance(refused, InvalidInput), refused
-
-
-@pytest.mark.parametrize("spelling", ["--output", "--out", "-o"])
-def test_the_folder_of_a_reproduction_has_three_spellings(spelling, monkeypatch, tmp_path):
-    class Seen(Exception):
-        pass
-
-    def run(_names, _grid, out, **_options):
-        raise Seen(out)
-
-    monkeypatch.setattr("faintly.evaluation.reproduce.reproduce", run)
-    done = CliRunner().invoke(app, ["reproduce", "all", spelling, str(tmp_path)])
-    assert isinstance(done.exception, Seen)
-    assert done.exception.args == (tmp_path,)

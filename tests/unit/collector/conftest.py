@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from faintly.bench import samples
+from benchmarks import samples
 from faintly.collector.store import Limits, Store
 from faintly.core import Plan, ReportBatch
 from faintly.mechanisms import mechanism_of

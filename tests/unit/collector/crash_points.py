@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow.parquet  # noqa: F401  # children would import it again and again
 
-from faintly.bench import samples
+from benchmarks import samples
 from faintly.collector import fsck
 from faintly.collector.database import Database
 from faintly.collector.store import Limits, Store

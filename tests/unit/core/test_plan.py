@@ -28,7 +28,7 @@ from faintly.errors import InvalidPlan, InvalidVector, UnsupportedUnit
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives import noise
-from faintly.testing import cases
+from spec.generator import cases
 
 SALT = bytes.fromhex(cases.SALT)
 

@@ -11,7 +11,7 @@ from faintly.core.sketch import sorted_columns
 from faintly.engine import aggregate
 from faintly.errors import Reject, SketchRejected
 from faintly.mechanisms import mechanism_of
-from faintly.testing import cases, vectors
+from spec.generator import cases, vectors
 
 
 def plan_named(name):

@@ -15,7 +15,8 @@ from faintly.errors import InvalidInput, Reject, ReportRejected, UnknownKey
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
-from faintly.testing import cases, plain, vectors
+from spec import independent
+from spec.generator import cases, vectors
 
 EVERY = pytest.mark.parametrize("name", sorted(cases.PLANS))
 
@@ -49,7 +50,7 @@ def test_any_split_equals_all_at_once(name, cuts):
     assert Reader(merged).totals(ids).tolist() == Reader(whole).totals(ids).tolist()
     document = cases.document(name)
     pairs = list(zip(batch.hash_seeds.tolist(), batch.fields.tolist(), strict=True))
-    wanted = [plain.total(document, pairs, item) for item in ids.tolist()]
+    wanted = [independent.total(document, pairs, item) for item in ids.tolist()]
     assert Reader(whole).totals(ids).tolist() == wanted
 
 
@@ -246,7 +247,7 @@ def collided(plan, keys):
     codes = {}
     for key in keys:
         item = int(plan.ids([key])[0])
-        codes[key] = [plain.code(document, item, j) for j in range(4)]
+        codes[key] = [independent.code(document, item, j) for j in range(4)]
     for heavy in keys:
         for other in keys:
             shared = sum(a == b for a, b in zip(codes[heavy], codes[other], strict=True))

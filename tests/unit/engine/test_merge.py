@@ -10,8 +10,8 @@ from faintly.engine import aggregate, merge, merge_all
 from faintly.engine.files import save_sketch
 from faintly.errors import InvalidInput, Reject, SketchRejected
 from faintly.mechanisms import mechanism_of
-from faintly.testing import cases, vectors
 from faintly.wire.sketch_v1 import encode_sketch
+from spec.generator import cases, vectors
 
 
 def parts_of(name, count, parts):

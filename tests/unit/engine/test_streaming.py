@@ -17,8 +17,8 @@ from faintly.engine.merge import merge_all
 from faintly.errors import InvalidInput, InvalidPlan, Reject, ReportRejected, SketchRejected
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
-from faintly.testing import cases, vectors
 from faintly.wire import sketch_v1
+from spec.generator import cases, vectors
 
 aggregate_module = sys.modules["faintly.engine.aggregate"]
 TABLES = [name for name in sorted(cases.PLANS) if cases.document(name)["decode"] == "table"]

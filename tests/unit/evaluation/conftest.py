@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from faintly.evaluation.experiments import Experiment, experiments
-from faintly.evaluation.grids import QUICK
-from faintly.evaluation.log import Record
-from faintly.evaluation.measure import Measured, Task, setting
-from faintly.evaluation.results import Results
+from evaluation.experiments import Experiment, experiments
+from evaluation.grids import QUICK
+from evaluation.log import Record
+from evaluation.measure import Measured, Task, setting
+from evaluation.results import Results
 
 ERRORS = {"ours": 1e-3, "paper": 4e-2, "published": 2e-3, "sampling": 5e-1}
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from faintly.evaluation import agreement
-from faintly.evaluation.verdict import Near, Unbent
+from evaluation import agreement
+from evaluation.verdict import Near, Unbent
 
 
 @pytest.mark.parametrize("runs", [2, 3, 10])

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from evaluation import datasets
+from evaluation.datasets import Stored, Synthetic, generator_of, load
+from evaluation.zipf import DistinctZipf
 from faintly.core import VectorBatch
 from faintly.errors import InvalidData
-from faintly.evaluation import datasets
-from faintly.evaluation.datasets import Stored, Synthetic, generator_of, load
-from faintly.evaluation.zipf import DistinctZipf
 
 FALSE_ALARM = 1e-9
 CLIENTS = 20_000
@@ -58,7 +58,7 @@ def test_a_tail_that_forgets_what_it_gave_would_be_noticed(monkeypatch):
     sampler = DistinctZipf(6, 3, 1.4)
     sampler.__dict__.update(head=0, horizon=0.5)
     nothing = lambda items, new, times: np.zeros(new.shape, bool)  # noqa: E731
-    monkeypatch.setattr("faintly.evaluation.zipf._known", nothing)
+    monkeypatch.setattr("evaluation.zipf._known", nothing)
     drawn = sampler.draw(2_000, generator_of("law"))
     assert (np.diff(drawn, axis=1) == 0).any()
 

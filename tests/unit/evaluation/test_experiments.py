@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from evaluation.experiments import experiments
+from evaluation.formatting import ASKED
+from evaluation.grids import DEFAULT, FULL, QUICK
+from evaluation.measure import Task
+from evaluation.methods import METHODS, ZERO, predicted
+from evaluation.report import paper_numbers
+from evaluation.reproduce import choose
 from faintly.errors import BoundDoesNotApply, InvalidInput, UnsupportedUnit
-from faintly.evaluation.experiments import experiments
-from faintly.evaluation.grids import DEFAULT, FULL, QUICK
-from faintly.evaluation.measure import Task
-from faintly.evaluation.methods import METHODS, ZERO, predicted
-from faintly.evaluation.report import paper_numbers
-from faintly.evaluation.reproduce import choose
-from faintly.evaluation.words import ASKED
 
 PANELS = {f"{unit}-{axis}" for unit in ("user", "event") for axis in ("k", "eps", "d")}
 PAPER = PANELS | {"neighbouring", "clothing", "renting", "movies"}

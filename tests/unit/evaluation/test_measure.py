@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from evaluation.datasets import Sample, Synthetic
+from evaluation.experiments import Point
+from evaluation.measure import Keys, Task, asked, compare, largest, run, score
+from evaluation.methods import METHODS
+from evaluation.results import COLUMNS, Cell
 from faintly.core import VectorBatch
-from faintly.evaluation.datasets import Sample, Synthetic
-from faintly.evaluation.experiments import Point
-from faintly.evaluation.measure import Keys, Task, asked, compare, largest, run, score
-from faintly.evaluation.methods import METHODS
-from faintly.evaluation.results import COLUMNS, Cell
 
 TRUTH = np.array([0.5, -0.25, 0.0, 0.0])
 
@@ -107,7 +107,7 @@ def test_another_run_has_other_data_and_noise():
 def test_a_refusal_is_an_answer_and_an_accident_is_not(monkeypatch):
     point = Point(Synthetic(50, 64, 4), "l1:4", 2.0, "all", ("retrieval",))
     assert run(Task(point, "retrieval", 0), None)["status"] == "refused"
-    monkeypatch.setattr("faintly.evaluation.measure.measure", lambda *_: 1 / 0)
+    monkeypatch.setattr("evaluation.measure.measure", lambda *_: 1 / 0)
     record = run(Task(point, "retrieval", 0), None)
     assert record["status"] == "failed"
     assert "ZeroDivisionError" in record["error"]

@@ -8,14 +8,14 @@ from html.parser import HTMLParser
 import pyarrow.parquet as pq
 import pytest
 
+from evaluation import claims, figures, report, results
+from evaluation.claims import CLAIMS
+from evaluation.curves import panels, sizes
+from evaluation.grids import QUICK
+from evaluation.label_layout import beside, spread
+from evaluation.methods import METHODS, ZERO
+from evaluation.verdict import Growth, Near, Ratio, Unbent
 from faintly.errors import MissingDependency
-from faintly.evaluation import claims, figures, report, results
-from faintly.evaluation.claims import CLAIMS
-from faintly.evaluation.curves import panels, sizes
-from faintly.evaluation.grids import QUICK
-from faintly.evaluation.methods import METHODS, ZERO
-from faintly.evaluation.placing import beside, spread
-from faintly.evaluation.verdict import Growth, Near, Ratio, Unbent
 
 EVIL = "<script>alert(1)</script>&\"'"
 

@@ -5,13 +5,13 @@ import os
 
 import pytest
 
+from evaluation.datasets import Stored, Synthetic
+from evaluation.experiments import Experiment, Point, experiments
+from evaluation.grids import QUICK
+from evaluation.log import Log
+from evaluation.measure import Task, run, setting
+from evaluation.runner import LOG, Progress, _Clock, plan_tasks, run_all
 from faintly.errors import InvalidInput
-from faintly.evaluation.datasets import Stored, Synthetic
-from faintly.evaluation.experiments import Experiment, Point, experiments
-from faintly.evaluation.grids import QUICK
-from faintly.evaluation.log import Log
-from faintly.evaluation.measure import Task, run, setting
-from faintly.evaluation.runner import LOG, Progress, _Clock, plan_tasks, run_all
 
 METHODS = ("ours", "paper")
 POINTS = tuple(Point(Synthetic(300, 64, k), "user", 2.0, "all", METHODS) for k in (2, 4))
@@ -126,7 +126,7 @@ def test_a_task_that_kills_its_process_is_given_up_and_the_others_are_done(tmp_p
     so that it sees the murderous function."""
     import multiprocessing
 
-    from faintly.evaluation import workers
+    from evaluation import workers
 
     honest = workers.run
     bad = Task(POINTS[0], "paper", 0).name

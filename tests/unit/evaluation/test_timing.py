@@ -2,7 +2,7 @@
 
 import pytest
 
-from faintly.evaluation.timing import RUN, Session, Stopwatch, cores, read, words
+from evaluation.timing import RUN, Session, Stopwatch, cores, read, words
 
 
 def test_a_session_is_on_disk_after_each_task(tmp_path):

@@ -9,7 +9,7 @@ from faintly.kernels import comparison, compiled, reference
 from faintly.primitives import hashing
 from faintly.primitives.entropy import seeded
 from faintly.primitives.hashing import LinearMaps
-from faintly.testing import plain
+from spec import independent
 
 COMPILED = pytest.param(
     compiled, id="c", marks=pytest.mark.skipif(not compiled.available(), reason="not compiled")
@@ -204,14 +204,14 @@ def test_map_codes(kernels, bits, count):
 @pytest.mark.parametrize("key", [0, 2**64 - 1, 0x0123456789ABCDEF])
 def test_hash_ids(kernels, count, key):
     ids = wide("ids", count)
-    wanted = [plain.half_sip(key, item.to_bytes(8, "little") + b"m") for item in ids.tolist()]
+    wanted = [independent.half_sip(key, item.to_bytes(8, "little") + b"m") for item in ids.tolist()]
     assert kernels.hash_ids(key, ids, ord("m")).tolist() == wanted
 
 
 def plain_cells(index, weight, codes):
     cells = list(zip(index.tolist(), weight.tolist(), strict=True))
     return [
-        sum(add * (1 - 2 * plain.parity(cell & code)) for cell, add in cells)
+        sum(add * (1 - 2 * independent.parity(cell & code)) for cell, add in cells)
         for code in codes.tolist()
     ]
 
@@ -254,7 +254,7 @@ def plain_hashed(family, seeds, values, ids):
     wanted = [0] * len(ids)
     for position, item in enumerate(ids.tolist()):
         for seed, row in zip(seeds.tolist(), values.tolist(), strict=True):
-            where, sign = plain.place(plan, seed, item)
+            where, sign = independent.place(plan, seed, item)
             wanted[position] += sign * row[where]
     return wanted
 
@@ -270,14 +270,16 @@ def test_read_parity(kernels, reports, size):
         for seed, own in zip(seeds.tolist(), payload.tolist(), strict=True):
             odd = plain_word(seed, item, "c", 0) & 1
             for number, word in enumerate(own):
-                odd ^= plain.parity(plain_word(seed, item, "a", number) & word)
+                odd ^= independent.parity(plain_word(seed, item, "a", number) & word)
             total += 1 - 2 * odd
         wanted.append(total)
     assert kernels.read_parity(seeds, payload, ids).tolist() == wanted
 
 
 def plain_word(seed, item, letter, number):
-    return plain.half_sip(seed, item.to_bytes(8, "little") + letter.encode() + bytes([number]))
+    return independent.half_sip(
+        seed, item.to_bytes(8, "little") + letter.encode() + bytes([number])
+    )
 
 
 @BOTH

@@ -10,8 +10,8 @@ import pytest
 from faintly.core import Layout, Plan, ReportBatch
 from faintly.errors import Reject, ReportRejected
 from faintly.mechanisms import mechanism_of
-from faintly.testing import cases, refusals, vectors
 from faintly.wire import report_v1
+from spec.generator import cases, refusals, vectors
 
 PLAN = Plan.from_json(json.dumps(cases.document("event-one-bin")))
 MECHANISM = mechanism_of(PLAN)

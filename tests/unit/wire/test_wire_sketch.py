@@ -10,8 +10,8 @@ from faintly.core import Plan
 from faintly.core.sketch import table_type
 from faintly.errors import FaintlyError, Reject, SketchRejected
 from faintly.mechanisms import mechanism_of
-from faintly.testing import cases, refusals, vectors
 from faintly.wire import sketch_v1
+from spec.generator import cases, refusals, vectors
 
 SKETCH = vectors.some_sketch("event-coarse")
 GOOD = sketch_v1.encode_sketch(SKETCH)

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from faintly.bench import samples
+from benchmarks import samples
 from faintly.collector import access
 from faintly.collector.app import Collector, build
 from faintly.collector.settings import read_settings

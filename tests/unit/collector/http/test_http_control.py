@@ -8,8 +8,8 @@ import re
 
 import pytest
 
+from benchmarks import samples
 from faintly import make_plan
-from faintly.bench import samples
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 

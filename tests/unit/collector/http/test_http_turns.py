@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from faintly.bench import samples
+from benchmarks import samples
 from faintly.collector import files, turns
 from faintly.engine import answers as engine
 from faintly.mechanisms import mechanism_of

@@ -1,0 +1,1 @@
+"""How accurate: the paper's experiments and ours, on data whose truth is known."""

@@ -1,0 +1,240 @@
+"""One task: one method at one point, once. Everything that a results table needs.
+
+linf, mse  largest and mean squared error over the keys that are scored
+bias       Σ error·truth / Σ truth²: the share of the truth by which estimates are off
+recall     share of the true top 20 among the estimated top 20, where all keys are asked
+signal     mean of the true top 20 over the root of the MSE
+agreement  mean over the keys of n·error² over the variance that the method predicts for the key:
+           1 but for chance, wherever the method is unbiased
+"""
+
+import hashlib
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from evaluation.datasets import Sample, load
+from evaluation.experiments import TOP, Point
+from evaluation.methods import METHODS
+from faintly import __version__
+from faintly.core import FloatArray, IdArray, IntArray, Plan, parse_unit
+from faintly.core.plan import SALT_BYTES
+from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
+from faintly.mechanisms import mechanism_of
+from faintly.planner import lower_bound
+from faintly.primitives.entropy import seeded
+
+SPREAD_KEYS = 1000  # keys asked about where the whole universe would take too long
+FAINT = 0.1  # of a standard error: a stated bias below this spoils no comparison of variances
+LISTED = 20  # rows of a top list
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One method at one point, in one run."""
+
+    point: Point
+    method: str
+    run: int
+
+    @property
+    def name(self) -> str:
+        """Return the name that the seed is derived from; no position enters it."""
+        return f"{self.point.name} | {self.method} | run {self.run}"
+
+    @property
+    def seed(self) -> int:
+        """Return 63 bits hashed from the name."""
+        digest = hashlib.blake2b(self.name.encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little") >> 1
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Ids to ask about, and which of them are scored; the others help to judge predictions."""
+
+    ids: IdArray
+    scored: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What one task measured, and under which plan."""
+
+    mechanism: str
+    options: str
+    decode: str
+    digest: str
+    bytes: int
+    linf: float
+    mse: float
+    n_mse: float
+    predicted: float  # mean n·Var that the method expects from these clients at these keys
+    agreement: float | None
+    compared: int  # keys of `agreement`
+    bias: float
+    bias_spread: float  # standard deviation of `bias` that follows from the predicted variances
+    claimed_bias: float  # the mechanism's own bound
+    recall: float | None
+    signal: float
+    bound: float  # no pure unbiased mechanism has a smaller worst-case n·Var
+    ratio: float
+    zero_linf: float
+    zero_mse: float
+    mean_square: float
+    aggregate: bool  # the sum of all reports was drawn, not each report
+    epsilon_proven: float
+    delta_proven: float
+    parameters: str | None = None  # single numbers of the plan; its digest covers the others
+
+
+def setting(task: Task) -> dict[str, Any]:
+    """Return what a record says about its task before anything is measured."""
+    point, data = task.point, task.point.data
+    return {
+        "task": task.name,
+        "data": data.name,
+        "clients": data.clients,
+        "universe": data.universe,
+        "sparsity": data.sparsity,
+        "unit": point.unit,
+        "epsilon": point.epsilon,
+        "keys": point.keys,
+        "method": task.method,
+        "run": task.run,
+        "seed": task.seed,
+        "version": __version__,
+        "numpy": np.__version__,
+    }
+
+
+def run(task: Task, folder: str | None) -> dict[str, Any]:
+    """Return the record of a task: what was measured, or why it could not be."""
+    record = setting(task)
+    began, worked = time.perf_counter(), time.process_time()
+    try:
+        record["data_digest"] = task.point.data.digest(folder)
+        measured = measure(task, load(task.point.data, task.run, folder))
+        record |= {"status": "done", **asdict(measured)}
+    except (BoundDoesNotApply, InvalidPlan, UnsupportedUnit) as error:
+        # A theorem that does not reach this point is an answer, not an accident.
+        record |= {"status": "refused", "error": f"{type(error).__name__}: {error}"}
+    except Exception as error:  # one broken task must not end the others
+        record |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+    spent = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - worked}
+    return record | spent
+
+
+def measure(task: Task, sample: Sample) -> Measured:
+    """Return what one method measures on a sample."""
+    point, data, method = task.point, task.point.data, METHODS[task.method]
+    plan = method.plan(
+        unit=point.unit,
+        epsilon=point.epsilon,
+        sparsity=data.sparsity,
+        clients=data.clients,
+        universe=data.universe,
+        decode=point.decode,
+        salt=seeded(task.seed, "salt").words(SALT_BYTES // 4).tobytes(),
+    )
+    mechanism, keys = mechanism_of(plan), asked(sample, point.keys)
+    public, secret = (seeded(task.seed, part) for part in ("public", "secret"))
+    totals = mechanism.simulated_totals(sample.vectors, keys.ids, public, secret)
+    means = totals * np.float64(mechanism.scale / data.clients)
+    proven = mechanism.guarantee().budget
+    bound = lower_bound(parse_unit(point.unit), point.epsilon, data.sparsity, data.universe)
+    expected = mechanism.predicted_variances(sample.vectors, keys.ids)
+    scores = score(means, sample, keys) | compare(
+        means, expected, sample, keys, mechanism.relative_bias()
+    )
+    return Measured(
+        mechanism=plan.mechanism,
+        options=", ".join(f"{name}={value}" for name, value in sorted(method.options.items())),
+        decode=plan.decode,
+        digest=plan.digest.hex(),
+        bytes=mechanism.layout.record_bytes,
+        claimed_bias=mechanism.relative_bias(),
+        bound=bound,
+        ratio=scores["n_mse"] / bound if bound > 0 else np.inf,
+        mean_square=sample.mean_square,
+        aggregate=mechanism.draws_sum,
+        epsilon_proven=proven.epsilon,
+        delta_proven=proven.delta,
+        parameters=parameters_of(plan),
+        **scores,
+    )
+
+
+def parameters_of(plan: Plan) -> str:
+    """Return the numbers that a plan is made of, but for lists such as thresholds of noise."""
+    hashing = {f"hash_{name}": value for name, value in asdict(plan.hashing).items()}
+    found = {**plan.parameters, **hashing, "failure": plan.failure}
+    return ", ".join(
+        f"{name}={value}" for name, value in found.items() if isinstance(value, str | int | float)
+    )
+
+
+def asked(sample: Sample, keys: str) -> Keys:
+    """Return the ids to ask about."""
+    size = len(sample.truth)
+    ids = np.arange(size, dtype=np.uint64)
+    if keys == "some" and size > SPREAD_KEYS:
+        ids = np.linspace(0, size - 1, SPREAD_KEYS).astype(np.uint64)
+    scored = np.ones(len(ids), dtype=bool)
+    if keys == "top" and size > TOP:
+        order = np.argsort(-np.abs(sample.truth), kind="stable")
+        ids = np.concatenate([order[:TOP], order[TOP:][-SPREAD_KEYS:]]).astype(np.uint64)
+        scored = np.arange(len(ids)) < TOP
+    return Keys(ids, scored)
+
+
+def score(means: FloatArray, sample: Sample, keys: Keys) -> dict[str, Any]:
+    """Return every measure of these estimates of `keys.ids`."""
+    truth, clients = sample.truth[keys.ids], len(sample.vectors)
+    error = means - truth
+    mse = float((error[keys.scored] ** 2).mean())
+    held, off = truth[keys.scored], error[keys.scored]
+    square = float((held**2).sum())
+    top, found = largest(sample.truth, LISTED), keys.ids[largest(means, LISTED)]
+    complete = len(keys.ids) == len(sample.truth)
+    return {
+        "linf": float(np.abs(off).max()),
+        "mse": mse,
+        "n_mse": mse * clients,
+        "bias": float((off * held).sum() / square) if square else 0.0,
+        "recall": len(np.intersect1d(top, found)) / len(top) if complete else None,
+        "signal": float(sample.truth[top].mean() / np.sqrt(mse)) if mse else np.inf,
+        "zero_linf": float(np.abs(held).max()),
+        "zero_mse": float((held**2).mean()),
+    }
+
+
+def largest(values: FloatArray, count: int) -> IntArray:
+    """Return where the largest values are, in descending order, the first of equals first."""
+    some = np.arange(len(values))
+    if count < len(values):
+        # Not "at least": what is no number comes last, and is not left out.
+        some = np.flatnonzero(~(-values > np.partition(-values, count - 1)[count - 1]))
+    return some[np.argsort(-values[some], kind="stable")][:count]
+
+
+def compare(
+    means: FloatArray, expected: FloatArray, sample: Sample, keys: Keys, stated: float
+) -> dict[str, Any]:
+    """Return how the estimates agree with the n·Var expected at each key.
+
+    Keys at which the stated relative bias is no longer faint are left out of the agreement.
+    """
+    truth, clients = sample.truth[keys.ids], len(sample.vectors)
+    fair = clients * (stated * truth) ** 2 <= FAINT**2 * expected
+    ratios = clients * (means - truth)[fair] ** 2 / expected[fair]
+    held, spread = truth[keys.scored], expected[keys.scored] / clients
+    square = float((held**2).sum())
+    return {
+        "predicted": float(expected[keys.scored].mean()),
+        "agreement": float(ratios.mean()) if fair.any() else None,
+        "compared": int(fair.sum()),
+        "bias_spread": float(np.sqrt((spread * held**2).sum()) / square) if square else 0.0,
+    }

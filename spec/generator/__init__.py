@@ -1,0 +1,1 @@
+"""Makes spec/vectors: python -m spec.generator [--check]."""

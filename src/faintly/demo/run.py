@@ -1,0 +1,79 @@
+"""Plan, encode, aggregate, ask: the real steps, on files, with secure randomness."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import numpy as np
+
+from faintly.client import randomize_all
+from faintly.core import FloatArray, Plan, Universe
+from faintly.data import read_records, to_vectors, true_means
+from faintly.engine import Reader, TopList, aggregate
+from faintly.engine.files import atomic_write, load_sketch, read_reports, save_plan, save_sketch
+from faintly.mechanisms import mechanism_of
+from faintly.planner import make_plan
+from faintly.primitives.entropy import secure
+from faintly.wire.report_v1 import encode_batch
+
+SAMPLE = "npm_deps_sample.parquet"
+SPARSITY = 16  # the sample keeps at most so many names per package
+SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """What the demo found, beside the truth that a real collector would never see."""
+
+    plan: Plan
+    record_bytes: int
+    top: TopList
+    truth: FloatArray  # true mean of each row of the top list
+    recall: float  # share of the true top rows that are in the list
+    covered: float  # share of all keys whose interval holds the true mean
+    keys: int
+
+
+def run_demo(folder: Path, epsilon: float, on_step: Callable[[str], None]) -> DemoResult:
+    """Run the demo, writing plan.json, reports.fnt and sketch.fns into `folder`."""
+    on_step("reading the sample: who depends on what, in the npm registry of 2016")
+    with as_file(files("faintly.demo") / SAMPLE) as path:
+        records = read_records(path)
+    names = [str(key) for key in records.keys]
+    on_step(f"planning: {records.count:,} clients, any package name, hide each single dependency")
+    plan = make_plan(
+        protect="event",
+        epsilon=epsilon,
+        sparsity=SPARSITY,
+        clients=records.count,
+        universe=Universe.open(),
+    )
+    save_plan(plan, folder / "plan.json")
+    layout = mechanism_of(plan).layout
+    on_step(f"encoding: every client sends {layout.record_bytes} bytes, with secure randomness")
+    vectors = to_vectors(records, plan)
+    with atomic_write(folder / "reports.fnt") as stream:
+        for batch in randomize_all(plan, vectors, secure(), secure()):
+            stream.write(encode_batch(batch, layout))
+    on_step("aggregating: the server adds integers into tables, and may forget the reports")
+    save_sketch(aggregate(plan, read_reports(plan, folder / "reports.fnt")), folder / "sketch.fns")
+    on_step(f"asking: one transform, then the mean of each of {len(names):,} package names")
+    reader = Reader(load_sketch(folder / "sketch.fns"))
+    return _compare(reader, names, true_means(vectors, plan.ids(names)), layout.record_bytes)
+
+
+def _compare(reader: Reader, names: list[str], truth: FloatArray, record_bytes: int) -> DemoResult:
+    every, top = reader.estimate(names), reader.top(SHOWN, names)
+    true_mean = dict(zip(names, truth, strict=True))
+    best = {names[int(position)] for position in np.argsort(-truth, kind="stable")[:SHOWN]}
+    listed = [str(key) for key in top.estimates.keys]
+    return DemoResult(
+        plan=reader.sketch.plan,
+        record_bytes=record_bytes,
+        top=top,
+        truth=np.array([true_mean[key] for key in listed]),
+        recall=len(best.intersection(listed)) / len(best),
+        covered=float(((every.low <= truth) & (truth <= every.high)).mean()),
+        keys=len(names),
+    )

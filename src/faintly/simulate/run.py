@@ -1,0 +1,147 @@
+"""Simulation: encode a dataset, decode it, and compare with the truth.
+
+Every run draws fresh seeds and fresh noise from seeded sources, so runs are independent
+and the whole can be repeated. The truth is the mean over all clients of the plan, of everything
+they hold. Beside it every run is scored against what reports carry of it, after the cut that a
+mechanism makes of vectors longer than planned; only where it refuses them are they cut here.
+
+Where a report is as long as the universe, the sum of all reports is drawn from its law instead,
+and standard errors are those that the mechanism predicts from what the clients hold.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from faintly.client import randomize_all
+from faintly.core import AnyArray, FloatArray, IdArray, Plan, VectorBatch
+from faintly.core.estimate import normal_quantile
+from faintly.data import cut
+from faintly.engine import Reader, aggregate
+from faintly.mechanisms import Mechanism, mechanism_of
+from faintly.mechanisms.simulation import mean_square
+from faintly.planner import carried_means, excess
+from faintly.planner.error_model import smallest_visible
+from faintly.primitives.entropy import Rng, seeded
+from faintly.simulate.scores import Run, Score, Simulation, TopKey
+
+TOP = 20
+SHOWN = 5  # of the true top keys, one by one
+LEVEL = 0.95
+
+
+def simulate(
+    plan: Plan,
+    vectors: VectorBatch,
+    ids: IdArray,
+    truth: FloatArray,
+    *,
+    runs: int,
+    seed: int,
+    on_run: Callable[[], None] = lambda: None,
+) -> Simulation:
+    """Return `runs` independent runs of the plan on the vectors.
+
+    Args:
+        plan: the collection.
+        vectors: one per client, empty ones included, with all that they hold.
+        ids: keys to ask about.
+        truth: true mean of each of them.
+        runs: number of runs.
+        seed: of seeds, noise and, where longer vectors are refused, the cut.
+        on_run: called after each run, for progress.
+    """
+    mechanism, measured = mechanism_of(plan), []
+    beyond, held = excess(mechanism, vectors), np.isin(ids, vectors.indices)
+    if mechanism.enforces_sparsity:
+        vectors, _ = cut(vectors, plan.sparsity, np.random.default_rng(seed))
+    judge = _Judge(truth, carried_means(mechanism, vectors, ids), held, len(vectors))
+    answers = _drawn if mechanism.draws_sum else _made
+    for run in range(runs):
+        public, secret = (seeded(seed, f"{part}/{run}") for part in ("public", "secret"))
+        measured.append(judge.run(answers(mechanism, vectors, ids, public, secret)))
+        on_run()
+    return Simulation(
+        runs=tuple(measured),
+        top=judge.top(measured),
+        excess=beyond,
+        reports=len(vectors),
+        keys=len(ids),
+        bytes=mechanism.layout.record_bytes,
+        zero_linf=float(np.abs(truth).max(initial=0)),
+        zero_mse=float((truth**2).mean()),
+    )
+
+
+class Answers(NamedTuple):
+    """What one run says about each key."""
+
+    mean: FloatArray
+    stderr: FloatArray
+    stands_out: AnyArray
+
+
+def _made(
+    mechanism: Mechanism, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
+) -> Answers:
+    """Return what the engine answers to reports that clients made."""
+    sketch = aggregate(mechanism.plan, randomize_all(mechanism.plan, vectors, public, secret))
+    found = Reader(sketch).estimate_ids(ids, ids)
+    stands_out = found.score >= smallest_visible(1.0, len(ids))
+    return Answers(found.mean, found.stderr, stands_out)
+
+
+def _drawn(
+    mechanism: Mechanism, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
+) -> Answers:
+    """Return means by the law of the sum of all reports, which are too long to make."""
+    clients = max(1, len(vectors))
+    totals = mechanism.simulated_totals(vectors, ids, public, secret)
+    mean = totals * np.float64(mechanism.scale / clients)
+    variances = mechanism.predicted_variances(vectors, ids)
+    null = np.sqrt(mechanism.predicted_variance(mean_square(vectors)) / clients)
+    stands_out = mean >= smallest_visible(float(null), len(ids))
+    return Answers(mean, np.sqrt(variances / clients), stands_out)
+
+
+class _Judge:
+    """Knows the truth, and scores runs by it."""
+
+    def __init__(
+        self, truth: FloatArray, carried: FloatArray, held: AnyArray, reports: int
+    ) -> None:
+        self.truth, self.carried, self.held, self.reports = truth, carried, held, reports
+        self.best = np.argsort(-truth, kind="stable")[:TOP]
+
+    def run(self, found: Answers) -> Run:
+        return Run(
+            truth=self._score(found, self.truth),
+            after_cut=self._score(found, self.carried),
+            predicted_n_var=float((found.stderr**2).mean() * self.reports),
+            significant=int(found.stands_out.sum()),
+            false_significant=int((found.stands_out & ~self.held).sum()),
+            top=np.stack([found.mean, found.stderr])[:, self.best[:SHOWN]],
+        )
+
+    def _score(self, found: Answers, truth: FloatArray) -> Score:
+        error = found.mean - truth
+        covered = np.abs(error) <= normal_quantile(LEVEL) * found.stderr
+        top = np.argsort(-truth, kind="stable")[:TOP]
+        listed = np.argsort(-found.mean, kind="stable")[:TOP]
+        mse = float((error**2).mean())
+        return Score(
+            linf=float(np.abs(error).max()),
+            mse=mse,
+            n_mse=mse * self.reports,
+            coverage95=float(covered.mean()),
+            coverage95_top20=float(covered[top].mean()),
+            top20_recall=len(np.intersect1d(top, listed)) / len(top),
+            bias_top20=float(error[self.best].mean()),
+        )
+
+    def top(self, runs: list[Run]) -> tuple[TopKey, ...]:
+        answered, stderr = np.mean([run.top for run in runs], axis=0)
+        shown = self.best[:SHOWN]
+        columns = (self.truth[shown], self.carried[shown], answered, stderr / np.sqrt(len(runs)))
+        return tuple(TopKey(*row) for row in np.stack(columns, axis=1).tolist())
