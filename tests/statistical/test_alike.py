@@ -117,6 +117,14 @@ def test_one_map_shows_ghosts_and_many_do_not(seed):
     assert seen.covered <= 20 - limit
 
 
+def test_people_who_hold_more_than_planned_are_alike(seed):
+    """Retrieval takes any number of items, so that a plan for two must reckon with ghosts too."""
+    people, truth = same(20_000, 5, 1_000)
+    seen = observe(people, truth, seed, runs=40, sparsity=2, **EVENT, **TABLE)
+    assert seen.false < binomial_limit(40, PROMISED, FALSE_ALARM), seen
+    assert abs(seen.pointwise - 0.95) < CLOSE, seen
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("items", "size"), [(14, 8_192), (14, 65_536), (32, 65_536)], ids=["small", "large", "blocks"]

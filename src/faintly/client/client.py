@@ -149,7 +149,10 @@ class Client:
         now = self._clock()
         if not math.isfinite(now):
             raise InvalidInput("the clock gives no time; it must be a finite number of seconds")
-        return math.floor(now / self._period_s)
+        try:
+            return math.floor(now / self._period_s)
+        except OverflowError:
+            raise InvalidInput(f"a period of {self._period_s:g} s is too short to count") from None
 
     def _vector(self, items: Items) -> SparseVector:
         vector, lost = project(self.plan, items, self._mechanism.domain)

@@ -11,7 +11,8 @@ from fractions import Fraction
 
 from faintly.errors import InvalidPlan
 
-_SHOWN = Context(prec=6, rounding=ROUND_CEILING)  # a bound is never shown smaller than it is
+# A bound is never shown smaller than it is.
+_SHOWN, _FACTOR = (Context(prec=digits, rounding=ROUND_CEILING) for digits in (6, 3))
 WEAK_EPSILON = 3.0  # from here on even odds may become 95 % and more
 VOID_EPSILON = 7.0  # and from here on 99.9 %: whoever wants to know, knows
 
@@ -145,9 +146,11 @@ class Guarantee:
     @property
     def strength(self) -> str:
         """Return what to call the guarantee: sound, weak or none, by epsilon alone."""
-        if self.budget.epsilon >= VOID_EPSILON:
+        # Integers prove a hair less than the round number that was asked for.
+        asked = self.budget.epsilon * (1 + 1e-6)
+        if asked >= VOID_EPSILON:
             return "none"
-        return "weak" if self.budget.epsilon >= WEAK_EPSILON else "sound"
+        return "weak" if asked >= WEAK_EPSILON else "sound"
 
     def words(self) -> str:
         """Return the guarantee as one paragraph for people."""
@@ -157,12 +160,13 @@ class Guarantee:
             WithinL1: "any change of a person's values that adds up to at most "
             f"{getattr(self.unit, 'distance', 0):g}",
         }[type(self.unit)]
-        factor = math.exp(self.budget.epsilon)
-        bound = f"no report is more than {factor:.3g} times as likely"
+        times = float(_FACTOR.create_decimal(repr(math.exp(self.budget.epsilon))))
+        factor = f"{times:,.0f}" if times >= 1000 else f"{times:g}"
+        bound = f"no report is more than {factor} times as likely"
         if self.budget.delta:
             bound = (
                 f"no set of reports is, but for a difference of {self.budget.delta:g} in its "
-                f"probability, more than {factor:.3g} times as likely"
+                f"probability, more than {factor} times as likely"
             )
         sure = f"can be at most {_percent(self.belief)} sure of it afterwards"
         if self.budget.delta:

@@ -168,8 +168,9 @@ class ReadingLaw:
         u = 2 * np.sinh(self.step * away / 2) / self.step * np.sqrt(reports * variance)
         near = np.abs(w) < NEAR_MEAN
         skewness = third / np.maximum(variance, TINY) ** 1.5 / math.sqrt(reports)
-        one_w, one_u = np.where(near, 1.0, w), np.where(near, 1.0, u)
-        return w + np.where(near, skewness / 6, np.log(one_u / one_w) / one_w)
+        one_w = np.where(near, 1.0, w)
+        ratio = np.maximum(TINY, np.where(near, 1.0, u) / one_w)
+        return w + np.where(near, skewness / 6, np.log(ratio) / one_w)
 
 
 def _solve(

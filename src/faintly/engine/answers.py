@@ -5,6 +5,7 @@ A transform is made once per reader, after which every key costs a look-up in ea
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
@@ -91,8 +92,12 @@ class Reader:
         """Return a reader of the same sketch at another level, with the same transform."""
         if level == self.level:
             return self
-        shared = self._transformed if self.sketch.plan.decode == "table" else None
-        return Reader(self.sketch, level, transformed=shared, mechanism=self.mechanism)
+        normal_quantile(level)
+        if self.sketch.plan.decode == "table" and self.sketch.count:
+            _ = self._ghosts  # and the transform with it: every level shares them
+        made = copy(self)
+        made.level = level
+        return made
 
     def watched(self, check: Callable[[], None]) -> "Reader":
         """Return a reader that calls `check` about once a second, which may raise to stop it.
@@ -101,7 +106,7 @@ class Reader:
         """
         if self.sketch.plan.decode == "table":
             return self
-        made = Reader(self.sketch, self.level, mechanism=self.mechanism)
+        made = copy(self)
         made._check = check
         return made
 
@@ -219,19 +224,19 @@ class Reader:
     def _ghosts(self) -> float:
         """Return the n·Var that public maps add to every key, as the tables themselves show it.
 
-        The mean of a squared reading over all codes is the sum of a table's squared entries
-        (Parseval). It holds the noise, all ghosts, and what people hold. The last is the keys' own
-        and is taken out, in proportion to the codes that keys have; in an open universe keys
-        share codes, so that it stays. It counts where it is more than chance makes of noise.
+        The mean of a squared reading over all codes holds the noise, all ghosts, and what people
+        hold. The last is the keys' own and is taken out, in proportion to the codes that keys have;
+        in an open universe keys share codes, so that it stays. It counts where it is more than
+        chance makes of noise.
         """
-        tables, size = self.sketch.tables, self.sketch.plan.universe.size
-        if tables is None:
+        if self.sketch.plan.decode == "direct":
             return 0.0
+        size, tables = self.sketch.plan.universe.size, self._transformed
         flat, squares, own = tables.reshape(-1), 0.0, 0
         for start in range(0, len(flat), ENTRIES):
             part = flat[start : start + ENTRIES].astype(np.float64)
             squares += float(part @ part)
-        squares *= self._maps / len(tables)  # a key has one entry in each map
+        squares *= self._maps / len(flat)  # of a reading, which adds an entry of each map
         if size is not None and size <= MOST_OWN:
             own = size
             totals = self.totals(np.arange(size, dtype=np.uint64)).astype(np.float64)

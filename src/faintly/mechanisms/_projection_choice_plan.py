@@ -161,7 +161,7 @@ def _codes(request: Request, shape: Shape, top: int, variance: float) -> Hashing
     """
     size = request.universe.size
     least = OPEN_BITS if size is None else max(1, (size - 1).bit_length())
-    fewest = ghosts.fewest_maps(request.sparsity, size)
+    fewest = 1 if shape.tokens < 3 and size is not None else ghosts.FEWEST  # two make no ghost
     if request.maps is not None:
         _power_of_two("maps", request.maps, MAX_MAPS)
     strength = ghost_strength(shape, top, size)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from faintly.core import EventLevel, FloatArray, Hashing, Plan
-from faintly.core.plan import MAX_BITS, MAX_MAPS, SEED_BYTES
+from faintly.core.plan import MAX_BITS, MAX_MAPS, OPEN_MAPS, SEED_BYTES
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import ghosts
 from faintly.mechanisms import parameters as need
@@ -34,6 +34,7 @@ MAX_DIRECT_BITS = 8192  # hash_words numbers its words by one byte
 MAX_CELL_BITS = 28  # 2^27 signed cells of one table are a gigabyte
 ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
 MAX_CELLS = 2**32  # their numbers fit 32 bits
+LEAST_CELLS, CELLS_PER_CLIENT = 2**23, 2**10  # 32 MiB, or 4 KiB for each client
 MAX_BLOCKS = 4096
 PARAMETERS = ("keep", "bits", "blocks")
 OPTIONS = ("bits", "blocks", "maps", "max_bytes")
@@ -161,8 +162,8 @@ def _linear(
     if bits is not None:
         need.integer(bits, "bits", 2, MAX_CELL_BITS)
     rules = _Rules(request, shrink(keep(request)))
-    fewest = ghosts.fewest_maps(request.sparsity, request.universe.size)
-    wanted = maps or max(fewest, rules.least_maps)
+    fewest = OPEN_MAPS if request.universe.size is None else 1
+    wanted = maps or max(ghosts.FEWEST, rules.least_maps)
     kept, left = [], []
     for count in [blocks] if blocks else rules.blocks(bits):
         for each in [maps] if maps else _doubled(fewest, MAX_MAPS):
@@ -174,7 +175,10 @@ def _linear(
             elif _fits(small, request.memory, max_bytes) or (bits and maps and blocks):
                 left.append(small)
     if kept:
-        return min(kept, key=lambda one: (one.record_bytes, one.cells))
+        # A byte is not worth tables far larger than what the reports could fill.
+        room = max(LEAST_CELLS, CELLS_PER_CLIENT * request.clients)
+        few = [one for one in kept if one.cells <= room] or kept
+        return min(few, key=lambda one: (one.record_bytes, one.cells))
     if not left:
         raise InvalidPlan(
             f"no tables within {request.memory / 2**20:,.0f} MiB "
@@ -215,7 +219,7 @@ class _Rules:
 
     @property
     def least_maps(self) -> int:
-        strength = ghost_strength(self.items, self.shrink, self.size)
+        strength = ghost_strength(self.shrink, self.size)
         return ghosts.least_maps(strength, self.clients, self.variance)
 
     def least_bits(self, blocks: int) -> int:
@@ -246,19 +250,18 @@ def _lost_exponent(items: int, blocks: int) -> float:
     return growth + math.log2(1 - rest) - math.log2(items * share)
 
 
-def ghost_strength(items: int, shrink: float, size: int | None) -> float:
+def ghost_strength(shrink: float, size: int | None) -> float:
     """Return the largest ghost: a key of an open universe may share a code, else it takes three."""
-    if size is None:
-        return 1.0
-    return shrink**2 if items >= 3 else 0.0
+    return 1.0 if size is None else shrink**2
 
 
 def ghost_energy(items: int, blocks: int, shrink: float, size: int | None) -> float:
     """Return the sum of squared ghosts in the block of a key, if everybody holds the same k keys.
 
     m of them, m odd, make C(k, m) ghosts of θ^(m-1) each, if all lie in the block. Where no two
-    keys share a code m is at least three.
+    keys share a code m is at least three. Nothing is cut to k, so k counts as three at least.
     """
+    items = max(3, items)
     x = shrink**2 / blocks
     # Beyond e^300 no table is large enough, and floats end soon.
     growth = math.exp(min(300.0, items * math.log1p(x)))

@@ -21,11 +21,6 @@ TOGETHER = 0.02  # of the variance, from all ghosts: the planner calls that a ti
 FEWEST = 16  # maps: the top list lets one count for little, so it should not be much of the whole
 
 
-def fewest_maps(sparsity: int, size: int | None) -> int:
-    """Return the maps that a plan has at least: one is enough where there are no ghosts."""
-    return FEWEST if size is None or sparsity > 2 else 1
-
-
 def least_maps(strength: float, clients: int, variance: float) -> int:
     """Return how many maps keep one ghost small, a power of two; `variance` is n·Var."""
     needed = strength * math.sqrt(clients / variance) / LARGEST

@@ -264,10 +264,10 @@ class Retrieval(Mechanism):
         return self.scale**2 + plan.clients * energy / self._shape.codes
 
     def largest_ghost(self) -> float:
-        """Return the reading of a key that nobody holds, if all hold three whose codes make its."""
+        """Return what a key shows that nobody holds, if all hold three whose codes make its own."""
         if not self._public:
             return 0.0
-        strength = sizes.ghost_strength(self.plan.sparsity, self.shrink, self.plan.universe.size)
+        strength = sizes.ghost_strength(self.shrink, self.plan.universe.size)
         return ghosts.in_errors(strength, self._shape.maps, self.plan.clients, self.scale**2)
 
     def relative_bias(self) -> float:

@@ -36,6 +36,7 @@ from faintly.core import (
 from faintly.core.report import fields_below
 from faintly.errors import TooManyItems
 from faintly.mechanisms import _retrieval_gf_forms as forms
+from faintly.mechanisms import ghosts
 from faintly.mechanisms._retrieval_gf_channels import Channel
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
 from faintly.mechanisms.registry import register
@@ -227,11 +228,12 @@ class RetrievalGf(Mechanism):
         Reports stand sorted, so an even share of them is as good as all.
         """
         if ids is None or sketch.hash_seeds is None or sketch.fields is None or not sketch.count:
-            return np.full(len(means), self.worst_variance())
+            return np.full(len(means), self._variance_beside(sketch.count))
         some = slice(None, None, -(-sketch.count // MOMENT_REPORTS))
         seeds, fields = sketch.hash_seeds[some], sketch.fields[some]
         moment = self._sums(seeds, fields, ids)[1] * (self.scale**2 / len(seeds))
-        return np.maximum(moment - means**2, self.channel.absent_moment)
+        alone = np.maximum(moment - means**2, self.channel.absent_moment)
+        return alone + self._shared_seeds(sketch.count)
 
     def reading_law(self) -> ReadingLaw:
         """Return the law of a uniform symbol, and of a held item's where k keys share its row."""
@@ -251,6 +253,29 @@ class RetrievalGf(Mechanism):
         # Σ|v| is what collides; given Σv² over at most k items it is at most √(k·Σv²).
         load = min(k, math.sqrt(k * mean_square))
         return self.channel.absent_moment + load * self._collision * self.louder
+
+    def worst_variance(self) -> float:
+        """Return n·Var where every client holds the same k items of size 1."""
+        return self._variance_beside(self.plan.clients)
+
+    def _variance_beside(self, reports: int) -> float:
+        return self.predicted_variance(self.plan.sparsity) + self._shared_seeds(reports)
+
+    def _shared_seeds(self, reports: int) -> float:
+        """Return the n·Var from keys that share a point under a seed, if all hold the same k.
+
+        A short seed is drawn by many clients, all of which then say the same.
+        """
+        if self.form != "polynomial" or not self.seed_size:
+            return 0.0
+        return reports * self.plan.sparsity * self._collision / 256**self.seed_size
+
+    def largest_ghost(self) -> float:
+        """Return what a key shows that shares a point under one seed with a key that all hold."""
+        if self.form != "polynomial" or not self.seed_size:
+            return 0.0
+        variance = self.channel.absent_moment
+        return ghosts.in_errors(1.0, 256**self.seed_size, self.plan.clients, variance)
 
     @property
     def louder(self) -> float:

@@ -19,7 +19,7 @@ def make_plan(
     protect: str | Unit,
     epsilon: float,
     clients: int,
-    universe: int | Universe | list[str],
+    universe: int | str | Universe | list[str],
     sparsity: int | None = None,
     sample: Any = None,
     delta: float = 0.0,

@@ -257,6 +257,7 @@ def _measure(name: str, asked: _Asked) -> Candidate | str:
             bias,
             operations,
             memory,
+            stderr=error.stderr,
             ghost=mechanism.largest_ghost(),
             refuses=mechanism.enforces_sparsity and not wish.limited,
         ),
@@ -285,7 +286,13 @@ def plan_for(name: str, request: Request, salt: bytes) -> Plan:
 
 
 def _drawbacks(
-    bias: float, operations: int, memory: int, *, ghost: float = 0.0, refuses: bool = False
+    bias: float,
+    operations: int,
+    memory: int,
+    *,
+    stderr: float = math.inf,
+    ghost: float = 0.0,
+    refuses: bool = False,
 ) -> tuple[str, ...]:
     found = []
     if refuses:
@@ -293,8 +300,8 @@ def _drawbacks(
             "a vector of more items than the sparsity is refused on the device (say hard "
             "sparsity if there are none)"
         )
-    if bias > MAX_BIAS:
-        found.append(f"means may be off by {bias:.1%} of themselves")
+    if bias > min(MAX_BIAS, GHOST * stderr):
+        found.append(f"means may be off by {bias:.2g} of themselves")
     if ghost > GHOST:
         found.append(
             f"where people are all alike a key that nobody holds may be off by {ghost:.1f} "

@@ -118,7 +118,7 @@ def wish_for(
     epsilon: float,
     sparsity: int,
     clients: int,
-    universe: int | Universe | list[str],
+    universe: int | str | Universe | list[str],
     delta: float = 0.0,
     **rest: Any,
 ) -> Wish:
@@ -133,10 +133,14 @@ def wish_for(
     )
 
 
-def as_universe(universe: int | Universe | list[str]) -> Universe:
+def as_universe(universe: int | str | Universe | list[str]) -> Universe:
     """Return the universe of a size, of a list of names, or as it is."""
     if isinstance(universe, Universe):
         return universe
+    if isinstance(universe, str):
+        if universe == "open":
+            return Universe.open()
+        raise InvalidPlan("a universe is a size, a list of names, or the word open")
     return Universe.indexed(universe) if isinstance(universe, int) else Universe.named(universe)
 
 

@@ -79,6 +79,8 @@ class Answers(NamedTuple):
 
     mean: FloatArray
     stderr: FloatArray
+    low: FloatArray  # of the intervals
+    high: FloatArray
     stands_out: AnyArray
 
 
@@ -89,7 +91,7 @@ def _made(
     sketch = aggregate(mechanism.plan, randomize_all(mechanism.plan, vectors, public, secret))
     found = Reader(sketch).estimate_ids(ids, ids)
     stands_out = found.score >= smallest_visible(1.0, len(ids))
-    return Answers(found.mean, found.stderr, stands_out)
+    return Answers(found.mean, found.stderr, found.low, found.high, stands_out)
 
 
 def _drawn(
@@ -102,7 +104,9 @@ def _drawn(
     variances = mechanism.predicted_variances(vectors, ids)
     null = np.sqrt(mechanism.predicted_variance(mean_square(vectors)) / clients)
     stands_out = mean >= smallest_visible(float(null), len(ids))
-    return Answers(mean, np.sqrt(variances / clients), stands_out)
+    stderr = np.sqrt(variances / clients)
+    reach = normal_quantile(LEVEL) * stderr
+    return Answers(mean, stderr, mean - reach, mean + reach, stands_out)
 
 
 class _Judge:
@@ -126,7 +130,7 @@ class _Judge:
 
     def _score(self, found: Answers, truth: FloatArray) -> Score:
         error = found.mean - truth
-        covered = np.abs(error) <= normal_quantile(LEVEL) * found.stderr
+        covered = (found.low <= truth) & (truth <= found.high)
         top = np.argsort(-truth, kind="stable")[:TOP]
         listed = np.argsort(-found.mean, kind="stable")[:TOP]
         mse = float((error**2).mean())

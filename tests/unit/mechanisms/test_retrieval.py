@@ -72,7 +72,8 @@ def test_variance_is_the_note_s_channel(epsilon, printed):
         ({}, 12, 1, 16, 2),  # clothing
         ({"sparsity": 11, "universe": 5850}, 16, 1, 16, 3),  # renting
         ({"sparsity": 14, "universe": 5850}, 19, 1, 16, 3),
-        ({"sparsity": 1, "universe": 2**23}, 24, 1, 1, 3),
+        ({"sparsity": 1, "universe": 2**20}, 21, 1, 16, 4),  # people may hold more than planned
+        ({"sparsity": 1, "universe": 2**23}, 24, 1, 8, 4),  # 256 MiB
         ({"sparsity": 11, "universe": Universe.open()}, 16, 1, 64, 3),
         ({"sparsity": 15}, 20, 1, 16, 3),
         ({"sparsity": 32, "universe": 23496}, 16, 4, 16, 9),
