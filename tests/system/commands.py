@@ -14,7 +14,7 @@ import sys
 import pydantic
 import rich.console
 
-import faintly.collector.store
+import faintly.collector.storage.store
 import faintly.data
 import faintly.engine
 import faintly.evaluation
