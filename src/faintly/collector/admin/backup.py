@@ -23,9 +23,9 @@ from faintly.collector.storage.database import (
     Database,
     connect,
     damaged,
+    is_disk_error,
     is_frozen,
-    is_of_disk,
-    not_opened,
+    open_error,
 )
 from faintly.collector.storage.disk import (
     PART,
@@ -78,9 +78,8 @@ def _claim(target: Path) -> None:
         os.close(os.open(target / (NAME + PART), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
         raise _not_empty(target) from None
-    if any(
-        path.name != NAME + PART for path in target.iterdir()
-    ):  # another copy was completed meanwhile
+    # Another copy may have been completed since the folder was found empty.
+    if any(path.name != NAME + PART for path in target.iterdir()):
         (target / (NAME + PART)).unlink()
         raise _not_empty(target)
 
@@ -141,7 +140,7 @@ def _copy_database(folder: Path, target: Path) -> Path:
         try:
             source.execute("PRAGMA schema_version").fetchall()
         except sqlite3.DatabaseError as error:
-            raise not_opened(origin, error) from None
+            raise open_error(origin, error) from None
         failed: sqlite3.DatabaseError | None = None
         try:
             source.backup(copy)
@@ -152,7 +151,7 @@ def _copy_database(folder: Path, target: Path) -> Path:
     if frozen and (_state(origin) != before or not is_frozen(origin)):
         raise InvalidInput(f"a collector began to use {folder} while it was copied; copy it again")
     # The source was readable before, so an error of the disk concerns the copy.
-    if failed is not None and is_of_disk(failed):
+    if failed is not None and is_disk_error(failed):
         raise _not_written(target, failed)
     if failed is not None:
         raise damaged(origin, failed)

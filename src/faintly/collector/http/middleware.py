@@ -171,16 +171,16 @@ class Middleware:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         origin = header(scope, b"origin")
-        asked = scope
+        routed = scope
         exchange = Exchange(receive, send, self._limit, self._pages.headers(origin))
         if scope["method"] == "HEAD":
-            asked, exchange.bare = {**scope, "method": "GET"}, True
+            routed, exchange.bare = {**scope, "method": "GET"}, True
         try:
             early = self._early(scope, origin)
             if early is not None:
                 await reply(exchange.send, *early)
             else:
-                await self._control(asked, exchange.receive, exchange.send)
+                await self._control(routed, exchange.receive, exchange.send)
         except Problem as problem:
             await reply(exchange.send, *refusal(problem, close=True))
         except asyncio.CancelledError:
@@ -191,7 +191,7 @@ class Middleware:
             self._log.error("unexpected", **logs.place_of(error))
             if not exchange.status:
                 await reply(exchange.send, *refusal(unexpected()))
-        route = getattr(asked.get("route"), "path", "unmatched")
+        route = getattr(routed.get("route"), "path", "unmatched")
         self._account(scope["method"], route, exchange, time.perf_counter() - started)
 
     def _early(self, scope: Scope, origin: bytes | None) -> tuple[int, Headers, bytes] | None:
@@ -201,8 +201,8 @@ class Middleware:
         local = self._local and not self._access.roles
         self._pages.check(scope["method"], host, origin, local=local)
         if scope["method"] == "OPTIONS" and origin is not None:
-            asked = header(scope, b"access-control-request-method")
-            if asked is not None:
+            requested = header(scope, b"access-control-request-method")
+            if requested is not None:
                 return 204, self._pages.preflight(origin), b""
         if scope["method"] not in SAFE and scope["path"].startswith("/v1/"):
             # FastAPI would read and parse the body before it checks the credential.

@@ -10,8 +10,8 @@ from faintly.collector.storage.registry import Retention
 from faintly.collector.storage.status import CollectionStatus, SegmentRow, State
 from faintly.core.epochs import MAX_EPOCH
 
-MAX_KEYS = 100_000  # asked at once
-MAX_HISTORY_KEYS = 1_000  # asked of every epoch at once
+MAX_KEYS = 100_000  # per query
+MAX_HISTORY_KEYS = 1_000  # per query, in each epoch
 
 
 def _only_digits(text: object) -> object:
@@ -73,7 +73,7 @@ class NewCollection(Question):
         """Return the epochs that are open from the start, whatever the clock says."""
         if self.epochs is not None:
             return self.epochs
-        # A sender that names no epoch means 0: open beside the clock's, it would take all of them.
+        # Senders default to epoch 0: open beside the clock's, it would get all their reports.
         return [0] if self.period_s is None else []
 
 

@@ -71,9 +71,9 @@ def answer_routes(service: Service) -> APIRouter:
         responses=tabular,
         summary="Estimate keys, with their error",
     )
-    async def estimates(digest: Digest, asked: models.KeysAsked, form: Headers) -> Response:
-        answer = partial(source.estimates, keys=asked.keys)
-        return await form.reply(admission, digest, asked.epoch, asked.level, answer)
+    async def estimates(digest: Digest, query: models.KeysAsked, form: Headers) -> Response:
+        answer = partial(source.estimates, keys=query.keys)
+        return await form.reply(admission, digest, query.epoch, query.level, answer)
 
     @router.get(
         TEMPLATE + "/top",
@@ -102,15 +102,15 @@ def answer_routes(service: Service) -> APIRouter:
         responses=tabular,
         summary="The largest means among candidates",
     )
-    async def top_of(digest: Digest, asked: models.TopAsked, form: Headers) -> Response:
+    async def top_of(digest: Digest, query: models.TopAsked, form: Headers) -> Response:
         answer = partial(
             source.top,
-            count=asked.count,
-            candidates=asked.candidates,
-            control=asked.control,
-            false_rate=asked.false_rate,
+            count=query.count,
+            candidates=query.candidates,
+            control=query.control,
+            false_rate=query.false_rate,
         )
-        return await form.reply(admission, digest, asked.epoch, asked.level, answer)
+        return await form.reply(admission, digest, query.epoch, query.level, answer)
 
     @router.post(
         TEMPLATE + "/history",
@@ -118,9 +118,9 @@ def answer_routes(service: Service) -> APIRouter:
         responses=plain,
         summary="Estimate keys epoch by epoch",
     )
-    async def history(digest: Digest, asked: models.HistoryAsked, form: Headers) -> Response:
-        answer = partial(source.history, keys=asked.keys)
-        return await form.reply(admission, digest, None, asked.level, answer)
+    async def history(digest: Digest, query: models.HistoryAsked, form: Headers) -> Response:
+        answer = partial(source.history, keys=query.keys)
+        return await form.reply(admission, digest, None, query.level, answer)
 
     @router.get(
         TEMPLATE + "/noise-floor",

@@ -88,7 +88,7 @@ class Database:
         except BaseException as error:
             self.close()
             if isinstance(error, sqlite3.DatabaseError):
-                raise not_opened(self.path, error) from None
+                raise open_error(self.path, error) from None
             raise
 
     def _connect(self, wait_s: float = BUSY_S) -> sqlite3.Connection:
@@ -235,20 +235,20 @@ def _translated(path: Path) -> Iterator[None]:
     except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
         raise
     except sqlite3.DatabaseError as error:
-        if is_of_disk(error):
+        if is_disk_error(error):
             why = f"the disk is full, read-only or failed ({error})"
             raise Problem(problems.CANNOT_STORE, why) from error
         raise damaged(path, error) from error
 
 
-def is_of_disk(error: Exception) -> bool:
+def is_disk_error(error: Exception) -> bool:
     """Return whether the disk or a permission caused the error: the file itself may be sound."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in DISK_CODES
 
 
-def not_opened(path: Path, error: Exception) -> FaintlyError:
+def open_error(path: Path, error: Exception) -> FaintlyError:
     """Return the error for a file that SQLite cannot open."""
-    if not is_of_disk(error):
+    if not is_disk_error(error):
         return damaged(path, error)
     advice = "look at the room on its disk, who may write there, and who else uses it"
     if not os.access(path.parent, os.W_OK):  # a log without its index, which must be created
@@ -262,7 +262,7 @@ def damaged(path: Path, error: Exception) -> FolderDamaged:
     return FolderDamaged(f"{path} {what}; run faintly fsck, or {RESTORE}", what)
 
 
-def cut(width: int) -> str:
+def split_names(width: int) -> str:
     """Return a WITH clause: `i` runs over the positions of `width`-byte names in the blob `?2`.
 
     Every statement gives up the GIL and has to win it back, so many names travel in one blob

@@ -20,7 +20,7 @@ from typing import Any
 from faintly.collector import problems
 from faintly.collector.problems import Problem
 from faintly.collector.storage.counters import Counters
-from faintly.collector.storage.database import NAME_BYTES, Database, cut
+from faintly.collector.storage.database import NAME_BYTES, Database, split_names
 from faintly.collector.storage.registry import TAKING, Epoch, Registry
 from faintly.wire import report_v1
 
@@ -31,10 +31,10 @@ GROUP_BYTES = 16 << 20  # of bodies per commit: larger groups only add latency
 GROUP = 2048  # submissions per commit
 
 NAMED = f"WHERE epoch = ?1 AND id IN (SELECT substr(?2, i, {NAME_BYTES}) FROM at)"
-FIND_REQUESTS = f"{cut(NAME_BYTES)} SELECT id, hash FROM requests {NAMED}"
-FIND_TOKENS = f"{cut(NAME_BYTES)} SELECT id, used FROM tokens {NAMED}"
-SPEND_TOKENS = f"{cut(NAME_BYTES)} UPDATE tokens SET used = 1 {NAMED}"
-ADD_REQUESTS = f"""{cut(NAME_BYTES + HASH_BYTES)} INSERT INTO requests SELECT
+FIND_REQUESTS = f"{split_names(NAME_BYTES)} SELECT id, hash FROM requests {NAMED}"
+FIND_TOKENS = f"{split_names(NAME_BYTES)} SELECT id, used FROM tokens {NAMED}"
+SPEND_TOKENS = f"{split_names(NAME_BYTES)} UPDATE tokens SET used = 1 {NAMED}"
+ADD_REQUESTS = f"""{split_names(NAME_BYTES + HASH_BYTES)} INSERT INTO requests SELECT
     ?1, substr(?2, i, {NAME_BYTES}), substr(?2, i + {NAME_BYTES}, {HASH_BYTES}) FROM at"""
 ADD_RECORDS = "INSERT INTO inbox (epoch, reports, checksum, records) VALUES (?, ?, ?, ?)"
 

@@ -83,7 +83,7 @@ def test_each_role_opens_its_own(filled, asked, refused, role):
 
 
 def test_what_is_asked_before_the_body_is_what_the_route_asks(filled):
-    """The front names a role without looking at the routes; here every route is compared."""
+    """The middleware names a role without looking at the routes; here every route is compared."""
     secrets = [{}, *(bearer(filled.store.credentials.add(role, role)) for role in ROLES)]
     collector = filled.collector
     inside = type(filled)(filled.store, replace(collector, middleware=collector.control))

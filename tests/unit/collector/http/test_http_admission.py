@@ -127,7 +127,7 @@ def test_nobody_waits_for_ever(web, questions, gate, refused, monkeypatch):
         refused(each, 429, "BUSY")
         assert each.headers["retry-after"] == "1"
     assert {answer.status_code for answer in answered} == {200}
-    assert web(*questions[0][:2], **ESTIMATES).status_code == 200  # the turns came back
+    assert web(*questions[0][:2], **ESTIMATES).status_code == 200  # the slots are free again
 
 
 def test_not_everybody_may_wait(web, questions, gate, refused, monkeypatch):
@@ -173,8 +173,8 @@ class Asker:
     async def send(self, message):
         self.sent.append(message)
 
-    def ask(self, front):
-        return asyncio.create_task(front(self.scope, self.receive, self.send))
+    def ask(self, app):
+        return asyncio.create_task(app(self.scope, self.receive, self.send))
 
     @property
     def answer(self):

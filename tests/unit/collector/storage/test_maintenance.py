@@ -147,7 +147,7 @@ def test_an_epoch_is_queued_for_merging_once_and_when_it_is_closed(
 
 
 def test_an_epoch_that_was_opened_meanwhile_stays_open(store, plan, bodies, fresh, clock):
-    """Somebody may open it, or set the clock right, between the keeper's look and its closing."""
+    """Somebody may open it, or set the clock right, between the check and the closing."""
     store.maintenance.stop()
     store.registry.create(plan, period_s=PERIOD, epochs=(5,))
     store.submit(plan.digest, 1000, fresh(), bodies[0])
@@ -181,7 +181,9 @@ def test_an_inbox_that_many_epochs_fill_is_sealed_at_once(
     assert store.registry.pending == 2 * size
 
 
-def test_the_keeper_merges_one_file_at_a_time(store, plan, batches_of, body_of, fresh, monkeypatch):
+def test_epochs_are_compacted_one_file_at_a_time(
+    store, plan, batches_of, body_of, fresh, monkeypatch
+):
     monkeypatch.setattr(seal, "MOST_REPORTS", 20)
     store.maintenance.stop()
     store.registry.create(plan)
