@@ -184,7 +184,7 @@ class Middleware:
         except Problem as problem:
             await reply(exchange.send, *refusal(problem, close=True))
         except asyncio.CancelledError:
-            # The process ends, and has waited long enough for this answer.
+            # The process has stopped waiting for open requests.
             if not exchange.status:
                 await reply(exchange.send, *refusal(stopping(), close=True))
         except Exception as error:
