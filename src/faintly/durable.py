@@ -6,7 +6,7 @@ was there before. Syncing its folder then makes the new name durable, too.
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -27,13 +27,13 @@ def sync(handle: int) -> None:
         os.fsync(handle)
 
 
-def sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path, sync_handle: Callable[[int], None] = sync) -> None:
     """Return once the names in a folder are on the disk; Windows needs no call for that."""
     if sys.platform == "win32":
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        sync(handle)
+        sync_handle(handle)
     finally:
         os.close(handle)
 

@@ -56,7 +56,7 @@ class Disk:
 
     def sync_folder(self, folder: Path) -> None:
         """Return once the names in a folder are on the disk."""
-        durable.sync_folder(folder)
+        durable.sync_folder(folder, self._sync)
 
     @contextmanager
     def lock(self, path: Path, wait_s: float) -> Iterator[None]:

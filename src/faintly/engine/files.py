@@ -32,11 +32,13 @@ def atomic_write(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
         raise InvalidInput(f"cannot write {path}: it is not an ordinary file")
     # Several processes may write the same file: each has a name of its own until it is whole.
     part = path.with_name(f".{path.name}.{secrets.token_urlsafe(6)}")
+    kept = None if private or not path.exists() else path.stat().st_mode & 0o777
+    shared = not private and kept is None
     try:
-        with durable.replacing(path, part, durable.PRIVATE if private else 0o666) as stream:
+        with durable.replacing(path, part, 0o666 if shared else durable.PRIVATE) as stream:
             yield stream
-            if not private and path.exists():
-                part.chmod(path.stat().st_mode & 0o777)
+            if kept is not None:
+                part.chmod(kept)
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror}") from None
 
