@@ -1,8 +1,8 @@
 """Access: credentials by role, and which web pages may call.
 
-While a folder has no credential, this machine may do everything, and other machines may neither
-read nor administer. Once it has one, reading and administering require theirs; submitting requires
-one only if a credential to submit exists.
+While a folder has no credential, everything is allowed if only this machine can reach the
+collector; if others can, reading and administering are refused. Once it has one, reading and
+administering require theirs; submitting requires one only if a credential to submit exists.
 """
 
 import hashlib
@@ -78,8 +78,8 @@ class Access:
 
         Args:
             keyring: the credentials.
-            guarded: True where other machines can reach the collector: without credentials it
-                is then closed to all rather than open to all.
+            guarded: True where other machines can reach the collector: while there are no
+                credentials, reading and administering are then refused, not open to all.
             clock: a monotonic clock, in seconds.
         """
         self._keyring, self._guarded, self._clock = keyring, guarded, clock
