@@ -4,8 +4,8 @@ import socket
 
 import uvicorn
 
-from faintly.collector.front import Receive, Scope, Send, reply
-from faintly.collector.protocol import Protocol
+from faintly.collector.http.middleware import Receive, Scope, Send, reply
+from faintly.collector.http.protocol import Protocol
 
 BODY = b'{"status":"counted","reports":1}'
 HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(BODY))]

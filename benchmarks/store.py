@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks import document, samples
 from benchmarks.result import Row, amount
 from benchmarks.script import finish, options
-from faintly.collector.store import Store
+from faintly.collector.storage.store import Store
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
@@ -45,7 +45,7 @@ def store_seconds(plan: Plan, bodies: list[bytes], count: int, window: int) -> t
         room.release(len(outcomes))
 
     with tempfile.TemporaryDirectory() as name, Store.open(Path(name) / "data") as store:
-        store.create(plan)
+        store.registry.create(plan)
         started = time.perf_counter()
         for number, request in enumerate(requests):
             room.acquire()

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from faintly import __version__
-from faintly.client.store import Disk
+from faintly.client.disk import Disk
 from faintly.errors import InvalidInput
 
 Record = dict[str, Any]

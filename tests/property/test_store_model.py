@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks import samples
 from faintly.collector.problems import Problem
-from faintly.collector.store import Limits, Store
+from faintly.collector.storage.store import Limits, Store
 from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
@@ -61,10 +61,10 @@ def compare(store, model):
     status = store.status(PLAN.digest)
     for row in status.epochs:
         mine = model.counted[row.epoch]
-        assert row.sealed + row.pending == sum(len(BATCHES[body]) for body in mine)
+        assert row.reports + row.pending == sum(len(BATCHES[body]) for body in mine)
         assert row.state == ("closed" if row.epoch in model.closed else "open")
-        if not row.pending and row.sealed:
-            assert store.sketch(PLAN.digest, row.epoch) == aggregate(
+        if not row.pending and row.reports:
+            assert store.sketches.sketch(PLAN.digest, row.epoch) == aggregate(
                 PLAN, [BATCHES[body] for body in mine]
             )
 
@@ -77,7 +77,7 @@ def test_a_store_does_what_its_model_does(retention, steps):
         folder, model = Path(name) / "data", Model()
         store = Store.open(folder, Limits(seal_s=1e9))
         try:
-            store.create(PLAN, retention=retention, epochs=EPOCHS)
+            store.registry.create(PLAN, retention=retention, epochs=EPOCHS)
             for verb, *rest in steps:
                 if verb == "submit":
                     assert submit(store, *rest) == model.submit(*rest)

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # where `evaluatio
 import pydantic
 import rich.console
 
-import faintly.collector.store
+import faintly.collector.storage.store
 import faintly.data
 import faintly.engine
 import faintly.planner

@@ -13,9 +13,9 @@ import signal
 import sys
 import threading
 
-import faintly.collector.serve  # noqa: F401  what takes long to import
+import faintly.collector.http.serve  # noqa: F401  what takes long to import
 from faintly.cli import main
-from faintly.collector.store import Store
+from faintly.collector.storage.store import Store
 
 take = Store.take
 SIGNATURE = inspect.signature(take)

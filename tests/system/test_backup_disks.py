@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import samples
-from faintly.collector.store import Limits, Store
+from faintly.collector.storage.store import Limits, Store
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 
@@ -19,7 +19,7 @@ DIGEST = PLAN.digest.hex()
 def data(tmp_path) -> Path:
     """A folder with sealed reports that no collector uses."""
     with Store.open(tmp_path / "data") as store:
-        store.create(PLAN)
+        store.registry.create(PLAN)
         send(store, request=1)
     return tmp_path / "data"
 

@@ -24,7 +24,7 @@ from pyarrow import parquet
 from faintly import Plan, aggregate, make_plan
 from faintly.client.transport import Connection
 from faintly.collector.problems import Problem
-from faintly.collector.store import Limits, Store
+from faintly.collector.storage.store import Limits, Store
 from faintly.core import ReportBatch
 from faintly.errors import FolderInUse, SendFailed
 from faintly.mechanisms import mechanism_of
@@ -107,8 +107,8 @@ def run_and_kill(collector, kills: int, mutant: str = "") -> list[ReportBatch]:
     """Kill a collector again and again under its senders; return what was acknowledged."""
     odds = random.Random(kills)
     with Store.open(collector.folder) as store:
-        store.create(KEPT)
-        store.create(DROPPED, retention="drop")
+        store.registry.create(KEPT)
+        store.registry.create(DROPPED, retention="drop")
     collector.start(mutant)
     senders = [Sender(number, collector.url, collector.port) for number in range(SENDERS)]
     for sender in senders:
@@ -141,9 +141,11 @@ def differences(folder: Path, acknowledged: list[ReportBatch]) -> set[str]:
         found |= {"twice"} if any(times > 1 for times in have.values()) else set()
         found |= {"never acknowledged"} if set(have) - set(want) else set()
         rows = np.frombuffer(b"".join(stored), np.uint8).reshape(-1, LAYOUT.record_bytes)
-        if store.sketch(KEPT.digest, 0) != aggregate(KEPT, [unpack(rows, KEPT.digest, LAYOUT)]):
+        if store.sketches.sketch(KEPT.digest, 0) != aggregate(
+            KEPT, [unpack(rows, KEPT.digest, LAYOUT)]
+        ):
             found.add("sketch is not a rebuild")
-        sketch = store.sketch(DROPPED.digest, 0)
+        sketch = store.sketches.sketch(DROPPED.digest, 0)
         expected = sum(map(len, dropped))
         if sketch.count != expected:
             found.add("lost" if sketch.count < expected else "twice")
@@ -201,7 +203,7 @@ def test_a_file_limit_refuses_and_keeps_what_it_has(collector, tmp_path):
 def _fill(collector, folder: Path, shrink, grow) -> None:
     """Send until the collector refuses, give it room, and look at what it has."""
     with Store.open(folder) as store:
-        store.create(KEPT)
+        store.registry.create(KEPT)
     served = collector(folder, seal_s=3600).start()
     shrink(served.pid)
     acknowledged: list[ReportBatch] = []
@@ -236,10 +238,10 @@ def outcome(connection: Connection, body: bytes, request: bytes) -> str:
 DIES = """
 import os, signal, sys
 from pathlib import Path
-from faintly.collector.store import Limits, Store
+from faintly.collector.storage.store import Limits, Store
 folder, *bodies = sys.argv[1:]
 store = Store.open(Path(folder), Limits(seal_s=3600))
-digest = store.collections()[0].digest
+digest = list(store.registry.collections)[0]
 log = Path(folder) / "collector.sqlite-wal"
 for number, body in enumerate(bodies):
     store.submit(digest, 0, bytes([number]) * 16, bytes.fromhex(body))
@@ -253,7 +255,7 @@ def died(tmp_path):
     """A folder whose log holds three commits, and the size of the log after each."""
     folder = tmp_path / "collected"
     with Store.open(folder) as store:
-        store.create(KEPT)
+        store.registry.create(KEPT)
     batches = [reports(KEPT, 100 * number, 50) for number in range(3)]
     bodies = [encode_batch(batch, LAYOUT) for batch in batches]
     command = [sys.executable, "-c", DIES, str(folder), *(body.hex() for body in bodies)]
@@ -315,7 +317,7 @@ def test_a_clock_that_jumps_neither_loses_nor_counts_twice(tmp_path, monkeypatch
             return problem.kind.code
 
     with Store.open(tmp_path / "collected", Limits(seal_s=3600)) as store:
-        store.create(KEPT, period_s=day, epochs=())
+        store.registry.create(KEPT, period_s=day, epochs=())
         assert submit(0, 20_000) == "counted"
         assert submit(0, 20_000) == "replayed"
         now[0] += 5 * day  # forward: the old epoch is over, the new one opens by itself
@@ -328,7 +330,7 @@ def test_a_clock_that_jumps_neither_loses_nor_counts_twice(tmp_path, monkeypatch
         assert submit(0, 20_000) == "replayed"
         assert submit(3, 20_000) == "counted"
         store.seal()
-        found = {row.epoch: row.sealed for row in store.status(KEPT.digest).epochs}
+        found = {row.epoch: row.reports for row in store.status(KEPT.digest).epochs}
     assert found == {19_995: 10, 20_000: 20, 20_005: 10}
 
 

@@ -233,7 +233,7 @@ def test_a_collection_from_the_command_line(server, tmp_path):
     assert (made["digest"], made["name"], made["state"]) == (digest, "teas", "open")
     assert [each["epoch"] for each in made["epochs"]] == [1, 2]
     refused = collection("create", file, "--name", "other", status=1)
-    assert "CONFLICT: this plan has a collection with other settings" in refused
+    assert "CONFLICT: this plan already has a collection with other settings" in refused
     collection("close", digest, "--epoch", 1)
     assert "epoch 1 was closed" in collection("open", digest, "--epoch", 1, status=1)
     opened = document("open", digest, "--epoch", 3)["epochs"]

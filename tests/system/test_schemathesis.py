@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from benchmarks import samples
-from faintly.collector.store import Store
+from faintly.collector.storage.store import Store
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
@@ -26,14 +26,14 @@ pytestmark = pytest.mark.long
 SERVE = "from faintly.cli import main; main()"
 # What breaks a collector: one route that fails, and one that answers as nothing announces.
 FAILS = """
-from faintly.collector.store import Store
+from faintly.collector.storage.store import Store
 def segments(self, digest): raise RuntimeError
 Store.segments = segments
 """
 UNDECLARED = """
-from faintly.collector import files
-reply = files.json_reply
-files.json_reply = lambda document: reply(document, 202)
+from faintly.collector.http import routes_files
+reply = routes_files.json_reply
+routes_files.json_reply = lambda document: reply(document, 202)
 """
 LEAST_CASES = 300  # a run that was stopped early, or asked little, shows nothing
 CHECKS = (
@@ -129,7 +129,7 @@ def test_open_to_this_machine(tmp_path: Path) -> None:
 def test_with_credentials(tmp_path: Path) -> None:
     plan = samples.open_plan(1000)  # any text is a key of it
     with Store.open(tmp_path / "data") as store:
-        secrets = {role: store._access.add(role, role) for role in ("read", "admin")}
+        secrets = {role: store.credentials.add(role, role) for role in ("read", "admin")}
     with serving(tmp_path / "data") as url:
         fill(url, plan, {"authorization": f"Bearer {secrets['admin']}"})
         finds_nothing(tmp_path, url, plan, "-H", f"Authorization: Bearer {secrets['admin']}")

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from benchmarks import samples
-from faintly.collector.serve import DRAIN_S
-from faintly.collector.store import Store
+from faintly.collector.http.serve import DRAIN_S
+from faintly.collector.storage.store import Store
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
@@ -208,7 +208,7 @@ def test_a_request_under_way_is_finished_before_the_end(start, plan, bodies):
     assert answer.startswith(b"HTTP/1.1 200 ") or b"STOPPING" in answer
     assert server.process.wait(60) == 0
     with Store.open(server.folder) as store:
-        counted = store.status(plan.digest).sealed
+        counted = store.status(plan.digest).reports
     assert counted == (1 if b"counted" in answer else 0), answer
 
 
@@ -235,8 +235,8 @@ def test_it_does_not_listen_to_the_world_without_credentials(start, refuses, tmp
     assert server.ask("GET", "/v1/collections", headers={"host": "example.org"})[0] == 200
     assert server.stop() == 0
     with Store.open(folder) as store:
-        secret = store._access.add("read", "r")
-        store._access.add("admin", "a")
+        secret = store.credentials.add("read", "r")
+        store.credentials.add("admin", "a")
     server = start("--host", "0.0.0.0")
     assert server.ask("GET", "/v1/collections")[0] == 401
     header = {"authorization": f"Bearer {secret}"}
@@ -321,7 +321,7 @@ def test_removing_the_last_credential_is_remarked(faintly, tmp_path):
     folder = tmp_path / "data"
     with Store.open(folder) as store:
         for label, role in (("a", "admin"), ("b", "admin"), ("s", "submit")):
-            store._access.add(role, label)
+            store.credentials.add(role, label)
     said = []
     for label in "abs":
         done = faintly("credential", "remove", label, "--data", folder, "--json")

@@ -20,7 +20,7 @@ def backup(folder: Folder, target: Target, as_json: Json = False) -> None:
     and serve runs on it.
     """
     with server_extra():
-        from faintly.collector.backup import backup as copy
+        from faintly.collector.admin.backup import backup as copy
 
         size = copy(folder, target)
     if as_json:
@@ -40,7 +40,7 @@ def restore(
     themselves.
     """
     with server_extra():
-        from faintly.collector.backup import restore as copy
+        from faintly.collector.admin.backup import restore as copy
 
         size = copy(source, folder)
     if as_json:

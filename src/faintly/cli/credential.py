@@ -12,7 +12,7 @@ from faintly.cli.output import Json, emit, note, say, shown, table
 from faintly.cli.remote import Data
 
 if TYPE_CHECKING:
-    from faintly.collector.credentials import Credentials
+    from faintly.collector.storage.credentials import Credentials
 
 app = typer.Typer(
     help="Who may send to, read from and administer a collector.",
@@ -33,7 +33,7 @@ def add(label: Label, data: Data, role: Role, as_json: Json = False) -> None:
     The first credential ends the time in which everybody on this machine may do everything; one
     to submit makes senders need one as well.
     """
-    from faintly.collector.credentials import check_label
+    from faintly.collector.storage.credentials import check_label
 
     check_label(label)  # before a folder is made for it
     with _credentials(data, create=True) as credentials:
@@ -77,10 +77,10 @@ def remove(label: Label, data: Data, as_json: Json = False) -> None:
 @contextmanager
 def _credentials(data: Path, create: bool = False) -> Iterator["Credentials"]:
     """Yield the credentials of a folder, which a collector may be using."""
-    from faintly.collector.credentials import Credentials
-    from faintly.collector.database import NAME, Database
-    from faintly.collector.disk import make_folder
     from faintly.collector.problems import Problem
+    from faintly.collector.storage.credentials import Credentials
+    from faintly.collector.storage.database import NAME, Database
+    from faintly.collector.storage.disk import make_folder
     from faintly.errors import InvalidInput
 
     if create:

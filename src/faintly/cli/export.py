@@ -29,7 +29,7 @@ def export(
     except ValueError:
         raise InvalidInput("a digest is written in hexadecimal digits") from None
     with server_extra():
-        from faintly.collector.export import export_parquet, export_reports
+        from faintly.collector.admin.export import export_parquet, export_reports
 
         write = export_parquet if output.suffix == ".parquet" else export_reports
         count = write(folder, name, epoch, output)

@@ -25,7 +25,7 @@ def fsck(
     from dataclasses import asdict
 
     with server_extra():
-        from faintly.collector.fsck import check
+        from faintly.collector.admin.fsck import check
 
         checked = check(folder, repair=repair)
     if as_json:

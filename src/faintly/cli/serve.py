@@ -54,8 +54,8 @@ def serve(
     SIGTERM or Ctrl-C stops taking reports, seals what is there and ends with status 0.
     """
     with server_extra():
-        from faintly.collector.serve import serve as run
-        from faintly.collector.settings import read_settings
+        from faintly.collector.http.serve import serve as run
+        from faintly.collector.http.settings import read_settings
 
     settings = read_settings(
         config,

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from faintly.core import parse_unit
+from faintly.core.epochs import MAX_EPOCH
 from faintly.core.spending import Charge, Loss, decimal_of, exact
 from faintly.errors import FaintlyError, LedgerFailed
 
 FORMAT = "faintly-ledger"
 VERSION = 1
-MAX_EPOCH = 2**53 - 1  # the largest integer that JavaScript also holds exactly
 _DECIMAL = re.compile(r"[0-9]{1,400}(\.[0-9]{1,400})?")
 _HEX = re.compile(r"([0-9a-f]{2})*")
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from faintly.client import journal
-from faintly.client.journal import MAX_EPOCH, Charged, Journal, Kept, Last, Record, Total
-from faintly.client.store import Disk
+from faintly.client.disk import Disk
+from faintly.client.journal import Charged, Journal, Kept, Last, Record, Total
 from faintly.core import Unit, parse_unit
+from faintly.core.epochs import MAX_EPOCH
 from faintly.core.spending import Charge, Limit, Limits, Loss, Spending
 from faintly.errors import EpochPassed, InvalidInput, LedgerFailed
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from faintly.client.store import Disk
+from faintly.client.disk import Disk
 from faintly.client.transport import REQUEST_BYTES, Connection
 from faintly.errors import InvalidInput, Rejected
 from faintly.wire.report_v1 import resize_batches, scan_batches

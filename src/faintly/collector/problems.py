@@ -1,8 +1,8 @@
-"""What the collector refuses, as one stable answer: a code, a message and a hint.
+"""The errors of the collector, in one stable form: a code, a message and a hint.
 
-Codes are part of the interface: programs compare them, people read the rest. No message
-repeats a report, a key, an unknown field, a credential, a token or an address: it names a
-position. Of a plan, which is public, it may show what breaks a rule.
+Codes are part of the interface: programs compare them, people read the rest. No message quotes a
+report, a key, an unknown field, a credential, a token or an address; it names a position instead.
+Plans are public, so a message may quote what breaks a rule in one.
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from typing import Any
 
 from faintly.errors import FaintlyError
 
-RETRY_AFTER_S = 1  # what a full inbox asks senders to wait
+RETRY_AFTER_S = 1  # how long senders wait when the inbox is full
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A sort of problem: its code, HTTP status, and what to do about it."""
+    """A kind of problem: its code, HTTP status, and what to do about it."""
 
     code: str
     status: int
@@ -23,7 +23,7 @@ class Kind:
 
 
 class Problem(FaintlyError):
-    """A request that the collector does not serve; nothing of it was stored."""
+    """A refused request; nothing of it was stored."""
 
     def __init__(self, kind: Kind, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -88,10 +88,10 @@ INTERNAL = Kind("INTERNAL", 500, "This is a fault of the collector; its log has 
 
 
 def stopping() -> Problem:
-    """Return the refusal of what comes, or is not done, when the process ends."""
+    """Return the problem of requests that arrive, or are unfinished, when the process ends."""
     return Problem(STOPPING, "the collector is stopping")
 
 
 def no_room() -> Problem:
-    """Return the refusal of what needs a file that cannot be written."""
+    """Return the problem of requests that need a file that cannot be written."""
     return Problem(CANNOT_STORE, "the data folder cannot be written to", "Make room on the disk.")

@@ -1,7 +1,6 @@
 """Plans, reports and sketches on disk. Nothing is ever half written."""
 
-import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from faintly import durable
 from faintly.core import AnyArray, Plan, ReportBatch, Sketch, SketchShape
 from faintly.errors import InvalidInput, InvalidPlan, Reject, Rejected, SketchRejected
 from faintly.mechanisms import mechanism_of
@@ -30,29 +30,17 @@ def atomic_write(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
         raise InvalidInput(f"cannot write {path}: there is no folder {path.parent}")
     if path.exists() and not path.is_file():
         raise InvalidInput(f"cannot write {path}: it is not an ordinary file")
+    # Several processes may write the same file: each has a name of its own until it is whole.
+    part = path.with_name(f".{path.name}.{secrets.token_urlsafe(6)}")
+    kept = None if private or not path.exists() else path.stat().st_mode & 0o777
+    shared = not private and kept is None
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with durable.replacing(path, part, 0o666 if shared else durable.PRIVATE) as stream:
+            yield stream
+            if kept is not None:
+                part.chmod(kept)
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        if not private:  # as the temporary file is
-            Path(name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
-        Path(name).replace(path)
-    except BaseException as error:
-        Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise InvalidInput(f"cannot write {path}: {error.strerror}") from None
-        raise
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def read_bytes(path: Path) -> bytes:

@@ -20,7 +20,7 @@ from faintly.engine.files import load_sketch
 from faintly.errors import InvalidInput
 from faintly.kernels.threads import threads as usual_threads
 
-KNOT = 64  # sketches that are mapped at a time: each holds a file open
+MERGE_FAN_IN = 64  # sketches that are mapped at a time: each holds a file open
 RANGE = 2**16  # entries that one thread adds up at a time
 
 Source = Sketch | Path
@@ -47,8 +47,8 @@ def merge_all(
     """
     remaining, merged = iter(sources), None
     with ThreadPoolExecutor(threads or usual_threads()) as pool:
-        while knot := list(pool.map(_opened, islice(remaining, KNOT))):
-            merged = _merge(merged, knot, pool, spool)
+        while group := list(pool.map(_opened, islice(remaining, MERGE_FAN_IN))):
+            merged = _merge(merged, group, pool, spool)
     if merged is None:
         raise InvalidInput("there is nothing to merge; give at least one sketch")
     return merged
@@ -59,9 +59,9 @@ def _opened(source: Source) -> Sketch:
 
 
 def _merge(
-    before: Sketch | None, knot: list[Sketch], pool: ThreadPoolExecutor, spool: Path | None
+    before: Sketch | None, group: list[Sketch], pool: ThreadPoolExecutor, spool: Path | None
 ) -> Sketch:
-    every = knot if before is None else [before, *knot]
+    every = group if before is None else [before, *group]
     for other in every[1:]:
         every[0].check_plan(other)
     counts = replace(

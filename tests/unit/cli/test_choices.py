@@ -6,7 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from faintly.cli import app, choices
-from faintly.collector import credentials, registry, settings
+from faintly.collector.http import settings
+from faintly.collector.storage import credentials, registry
 from faintly.core.plan import DECODES, FAMILIES
 from faintly.engine.answers import CONTROLS
 from faintly.mechanisms import mechanism_names

@@ -9,7 +9,7 @@ import pytest
 
 from faintly import Plan, make_plan
 from faintly.client import Policy
-from faintly.client.store import Disk
+from faintly.client.disk import Disk
 
 
 class Crash(BaseException):

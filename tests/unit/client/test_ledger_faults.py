@@ -19,8 +19,8 @@ import pytest
 
 from faintly.client import Ledger
 from faintly.client import ledger as ledger_module
+from faintly.client.disk import Disk
 from faintly.client.journal import Charged, Kept, read, write
-from faintly.client.store import Disk
 from faintly.core import EventLevel
 from faintly.core.spending import Charge, Loss
 from faintly.errors import BudgetSpent, EpochPassed, LedgerFailed

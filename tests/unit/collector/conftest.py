@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import samples
-from faintly.collector.store import Limits, Store
+from faintly.collector.storage.store import Limits, Store
 from faintly.core import Plan, ReportBatch
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1

@@ -22,10 +22,10 @@ def parts_of(name, count, parts):
 
 
 @pytest.mark.parametrize("name", sorted(cases.PLANS))
-@pytest.mark.parametrize("knot", [1, 3, 64])
+@pytest.mark.parametrize("fan_in", [1, 3, 64])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_all_at_once_and_in_knots(name, knot, threads, monkeypatch, tmp_path):
-    monkeypatch.setattr(merge, "KNOT", knot)
+def test_all_at_once_and_in_knots(name, fan_in, threads, monkeypatch, tmp_path):
+    monkeypatch.setattr(merge, "MERGE_FAN_IN", fan_in)
     monkeypatch.setattr(merge, "RANGE", 5)
     whole, parts = parts_of(name, 20, 7)
     kept = [encode_sketch(part) for part in parts]
@@ -43,7 +43,7 @@ def test_all_at_once_and_in_knots(name, knot, threads, monkeypatch, tmp_path):
 
 
 def test_masses_that_widen_on_the_way(monkeypatch):
-    monkeypatch.setattr(merge, "KNOT", 2)
+    monkeypatch.setattr(merge, "MERGE_FAN_IN", 2)
     plan = Plan.from_json(json.dumps(cases.document("event-coarse")))
     most = 2**30
     one = Sketch(plan, np.array([1]), 0, most, tables=np.array([[-most, 0]], np.int32))

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from benchmarks import samples
-from faintly.collector import access
-from faintly.collector.app import Collector, build
-from faintly.collector.settings import read_settings
-from faintly.collector.store import Limits, Store
+from faintly.collector.http import access
+from faintly.collector.http.app import Collector, build
+from faintly.collector.http.settings import read_settings
+from faintly.collector.storage.store import Limits, Store
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
@@ -26,7 +26,7 @@ class Web:
 
     def __init__(self, store: Store, collector: Collector) -> None:
         self.store, self.collector = store, collector
-        self._transport = httpx.ASGITransport(collector.front, raise_app_exceptions=False)
+        self._transport = httpx.ASGITransport(collector.middleware, raise_app_exceptions=False)
 
     def __call__(self, method: str, path: str, **options: Any) -> httpx.Response:
         return asyncio.run(self._ask(method, path, options))

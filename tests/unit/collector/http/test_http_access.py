@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from faintly.collector import access as access_module
-from faintly.collector.access import Access, Pages
+from faintly.collector.http import access as access_module
+from faintly.collector.http.access import Access, Pages
 from faintly.collector.problems import Problem
 
 ROLES = ("submit", "read", "admin")
@@ -66,7 +66,7 @@ def test_without_credentials_everything_is_open(filled, asked):
 
 @pytest.mark.parametrize("role", [*ROLES, None])
 def test_each_role_opens_its_own(filled, asked, refused, role):
-    secrets = {each: filled.store._access.add(each, each) for each in ROLES}
+    secrets = {each: filled.store.credentials.add(each, each) for each in ROLES}
     headers = {} if role is None else bearer(secrets[role])
     opened = {"read": {"plan", "read"}, "submit": {"plan", "submit"}, None: set()}
     opens = opened.get(role, {"plan", "read", "admin"})
@@ -83,10 +83,10 @@ def test_each_role_opens_its_own(filled, asked, refused, role):
 
 
 def test_what_is_asked_before_the_body_is_what_the_route_asks(filled):
-    """The front names a role without looking at the routes; here every route is compared."""
-    secrets = [{}, *(bearer(filled.store._access.add(role, role)) for role in ROLES)]
+    """The middleware names a role without looking at the routes; here every route is compared."""
+    secrets = [{}, *(bearer(filled.store.credentials.add(role, role)) for role in ROLES)]
     collector = filled.collector
-    inside = type(filled)(filled.store, replace(collector, front=collector.control))
+    inside = type(filled)(filled.store, replace(collector, middleware=collector.control))
     compared = set()
     for path, methods in filled("GET", "/openapi.json").json()["paths"].items():
         for method in {"post", "put", "delete", "patch"} & set(methods):
@@ -103,7 +103,7 @@ def test_what_is_asked_before_the_body_is_what_the_route_asks(filled):
 
 
 def test_submitting_is_open_until_a_credential_to_submit_exists(filled, asked):
-    filled.store._access.add("admin", "a")
+    filled.store.credentials.add("admin", "a")
     for needed in ("submit", "plan"):
         ((method, path, options),) = asked[needed]
         assert filled(method, path, **options).status_code == 200
@@ -116,10 +116,10 @@ def test_removing_the_last_credential_opens_nothing_to_others(
     make_web, plan, asked, refused, settings
 ):
     web = make_web(**settings)
-    secret = web.store._access.add("admin", "a")
+    secret = web.store.credentials.add("admin", "a")
     body = {"plan": plan.document()}
     assert web("POST", "/v1/collections", json=body, headers=bearer(secret)).status_code == 201
-    web.store._access.remove("a")
+    web.store.credentials.remove("a")
     for needed in ("read", "admin"):
         for method, path, options in asked[needed]:
             for headers in ({}, bearer(secret)):
@@ -128,7 +128,7 @@ def test_removing_the_last_credential_opens_nothing_to_others(
         ((method, path, options),) = asked[needed]
         assert web(method, path, **options).status_code == 200
     assert web("GET", "/readyz").status_code == 200
-    again = web.store._access.add("admin", "b")
+    again = web.store.credentials.add("admin", "b")
     assert web("GET", "/v1/collections", headers=bearer(again)).status_code == 200
 
 
@@ -141,7 +141,7 @@ def test_anyone_may_where_that_was_said(make_web):
     "header", ["", "Bearer", "Bearer ", "Basic {}", "{}", "Bearer x{}", "Bearer {}x", "Bearer é{}"]
 )
 def test_anything_but_the_secret_is_unknown(filled, refused, header):
-    secret = filled.store._access.add("read", "r")
+    secret = filled.store.credentials.add("read", "r")
     told = filled(
         "GET",
         "/v1/collections",
@@ -157,7 +157,7 @@ class Keyring:
         self.roles: dict[str, str] = {}
         self.looked = 0
 
-    def credentials(self) -> list[tuple[str, str]]:
+    def labels(self) -> list[tuple[str, str]]:
         return [(secret, role) for secret, role in self.roles.items()]
 
     def role_of(self, secret: str) -> str | None:
@@ -265,6 +265,6 @@ def test_a_name_pointed_here_is_refused_while_all_is_open(web, plan, body_of, re
 
 
 def test_with_credentials_any_name_will_do(filled):
-    secret = filled.store._access.add("read", "r")
+    secret = filled.store.credentials.add("read", "r")
     headers = bearer(secret) | {"host": "example.org"}
     assert filled("GET", "/v1/collections", headers=headers).status_code == 200

@@ -31,7 +31,7 @@ def test_estimates_are_the_engines(web, address, plan):
     for epoch, number, reports in ((0, 0, 500), (4, 4, 300), ("all", None, 800)):
         asked = {"keys": keys, "epoch": epoch, "level": 0.9}
         answer = web("POST", f"{address}/estimates", json=asked).json()
-        sketch = web.store.sketch(plan.digest, number)
+        sketch = web.store.sketches.sketch(plan.digest, number)
         expected = estimate_document(Reader(sketch, 0.9).estimate(keys))
         assert {name: answer[name] for name in expected} == expected
         assert answer["reports"] == reports
@@ -49,7 +49,7 @@ def test_without_an_epoch_the_latest_with_answers_speaks(web, address):
 def test_top_lists_are_the_engines(web, address, plan):
     query = "count=3&control=fdr&false_rate=0.1&epoch=0&level=0.99"
     answer = web("GET", f"{address}/top?{query}").json()
-    reader = Reader(web.store.sketch(plan.digest, 0), 0.99)
+    reader = Reader(web.store.sketches.sketch(plan.digest, 0), 0.99)
     expected = top_document(reader.top(3, None, "fdr", 0.1))
     assert {name: answer[name] for name in expected} == expected
     asked = {"candidates": [9, 8, 7], "count": 2, "epoch": 0}
@@ -70,7 +70,7 @@ def test_the_noise_floor_grows_with_keys(web, address, plan):
     one = web("GET", f"{address}/noise-floor?epoch=all").json()
     many = web("GET", f"{address}/noise-floor?epoch=all&keys=64").json()
     assert one["noise_floor"] == one["noise_floor_all"] == many["noise_floor"]
-    every = Reader(web.store.sketch(plan.digest, None)).estimate_all()
+    every = Reader(web.store.sketches.sketch(plan.digest, None)).estimate_all()
     assert many["noise_floor_all"] == pytest.approx(every.noise_floor_all)
     assert many["noise_floor"] == pytest.approx(every.noise_floor)
 
@@ -125,15 +125,15 @@ def test_a_weight_is_honoured(web, address, refused, accept, media):
 
 
 def test_an_epoch_that_went_away_meanwhile_is_unknown(web, address, plan, refused, monkeypatch):
-    reader_of = web.store.reader
+    reader_of = web.store.sketches.reader
 
     def made_anew(*arguments):
         found = reader_of(*arguments)
         web.store.delete(plan.digest)
-        web.store.create(plan, epochs=[0])
+        web.store.registry.create(plan, epochs=[0])
         return found
 
-    monkeypatch.setattr(web.store, "reader", made_anew)
+    monkeypatch.setattr(web.store.sketches, "reader", made_anew)
     told = web("POST", f"{address}/estimates", json={"keys": [1], "epoch": 4})
     refused(told, 404, "UNKNOWN_EPOCH")
 
@@ -177,7 +177,7 @@ def test_the_sketch_is_the_stores(web, address, plan):
     for query, epoch in (("", 4), ("?epoch=0", 0), ("?epoch=all", None)):
         data = web("GET", f"{address}/sketch{query}").content
         read = decode_sketch(data, sketch_shape)
-        assert read == web.store.sketch(plan.digest, epoch)
+        assert read == web.store.sketches.sketch(plan.digest, epoch)
 
 
 def test_hostile_keys_come_back_escaped(web, open_plan, body_of):

@@ -94,7 +94,7 @@ def test_segments_are_listed(web, plan, body_of):
 def test_bad_plans_are_refused(web, plan, refused, change):
     document = plan.document() | change
     refused(web("POST", "/v1/collections", json={"plan": document}), 422, "BAD_PLAN")
-    assert web.store.collections() == []
+    assert list(web.store.registry.collections.values()) == []
 
 
 def test_a_plan_larger_than_the_collector_allows_is_refused(make_web, plan, open_plan, refused):
@@ -112,7 +112,7 @@ def test_a_plan_larger_than_the_collector_allows_is_refused(make_web, plan, open
 
 def test_a_large_plan_that_is_there_already_is_found(make_web, open_plan):
     web = make_web(table_bytes=1024)
-    web.store.create(open_plan)
+    web.store.registry.create(open_plan)
     again = web("POST", "/v1/collections", json={"plan": open_plan.document()})
     assert again.status_code == 200
 
@@ -239,7 +239,7 @@ def test_parameters_that_an_address_does_not_take_are_refused(web, refused):
 
 
 def test_a_stranger_learns_nothing_of_parameters(web, refused):
-    web.store._access.add("read", "r")
+    web.store.credentials.add("read", "r")
     refused(web("GET", "/v1/collections?x=1"), 401, "NOT_AUTHORISED")
 
 
@@ -266,7 +266,7 @@ def test_head_is_get_without_the_body(web, plan, body_of):
         assert head.headers == whole.headers
     assert web("HEAD", f"{address}/seal").status_code == 405
     assert web("HEAD", "/nothing").status_code == 404
-    web.store._access.add("read", "r")
+    web.store.credentials.add("read", "r")
     assert web("HEAD", address).status_code == 401
     key = ("/v1/collections/{digest}", "HEAD", 200)
     assert web.collector.ingest._traffic.requests[key] == 1

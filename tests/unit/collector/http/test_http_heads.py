@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
-from faintly.collector import ingest, protocol
-from faintly.collector.inbox import COUNTED
+from faintly.collector.http import ingest, protocol
+from faintly.collector.storage.inbox import COUNTED
 
 SEVERAL = settings(
     max_examples=300,
@@ -55,7 +55,11 @@ class Talk:
     def __init__(self, web):
         self._state = ServerState()
         self._config = uvicorn.Config(
-            web.collector.front, ws="none", lifespan="off", log_config=None, proxy_headers=False
+            web.collector.middleware,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            proxy_headers=False,
         )
         self._config.load()
 
@@ -391,7 +395,7 @@ def test_heads_are_remembered_anew_when_others_have_credentials(web, address, ta
         talk = Talk(web)
         for _ in range(2):
             await talk.say([request_of(address, b"abc")])
-        web.store._access.add("read", "people")
+        web.store.credentials.add("read", "people")
         for _ in range(2):
             await talk.say([request_of(address, b"abc")])
 
@@ -417,7 +421,7 @@ def test_a_collection_that_was_created_anew_opens_its_epoch(web, plan, body_of, 
         talk = Talk(web)
         answers = [await ask(talk)]
         web.store.delete(plan.digest)
-        web.store.create(plan, period_s=3600.0, epochs=[])
+        web.store.registry.create(plan, period_s=3600.0, epochs=[])
         return [*answers, await ask(talk), await ask(talk)]
 
     assert asyncio.run(talk()) == [b"HTTP/1.1 200"] * 3
@@ -504,7 +508,7 @@ def test_who_needs_a_credential_by_now_is_refused(web, address, taken):
     async def talk():
         talk = Talk(web)
         await talk.say([request_of(address, b"abc")])
-        web.store._access.add("submit", "phones")
+        web.store.credentials.add("submit", "phones")
         return await talk.say([request_of(address, b"abc")])
 
     assert asyncio.run(talk())[0].startswith(b"HTTP/1.1 401")

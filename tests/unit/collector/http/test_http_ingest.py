@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from faintly.collector.store import Limits
+from faintly.collector.http import routes_collections
+from faintly.collector.storage.store import Limits
 
 ID = "0123456789abcdef" * 2
 
@@ -120,7 +121,7 @@ def test_a_body_that_comes_in_pieces_is_counted(web, address, plan, body_of):
 def test_a_full_inbox_asks_for_patience(make_web, plan, body_of, refused):
     body = body_of(plan, 100)
     web = make_web(Limits(seal_s=1e9, inbox_bytes=len(body) - 40))
-    web.store._keeper.stop()  # which would seal at once
+    web.store.maintenance.stop()  # which would seal at once
     web.create(plan)
     assert web.send(plan, body).status_code == 200
     busy = web.send(plan, body_of(plan, 1))
@@ -131,17 +132,17 @@ def test_a_full_inbox_asks_for_patience(make_web, plan, body_of, refused):
 
 
 def test_a_store_that_fails_is_told_and_comes_back(web, address, plan, body_of, refused):
-    transaction = web.store._database.transaction
+    transaction = web.store.database.transaction
 
     def fail():
         raise OSError(28, "No space left on device")
 
-    web.store._database.transaction = fail
+    web.store.database.transaction = fail
     failed = web.send(plan, body_of(plan, 1), ID)
     document = refused(failed, 503, "CANNOT_STORE")
     assert "No space" not in json.dumps(document)
     assert failed.headers["retry-after"]
-    web.store._database.transaction = transaction
+    web.store.database.transaction = transaction
     assert web.send(plan, body_of(plan, 1), ID).json()["status"] == "counted"
 
 
@@ -180,7 +181,7 @@ def test_what_goes_wrong_inside_is_not_told(web, address, plan, body_of, refused
     answer = web.send(plan, body_of(plan, 1))
     refused(answer, 500, "INTERNAL")
     assert secret not in answer.text
-    monkeypatch.setattr(web.store, "collections", fail)
+    monkeypatch.setattr(routes_collections, "status_of", fail)
     listed = web("GET", "/v1/collections")
     refused(listed, 500, "INTERNAL")
     assert secret not in listed.text

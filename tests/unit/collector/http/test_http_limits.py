@@ -10,9 +10,9 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from faintly.collector import answers, files, front, protocol
+from faintly.collector.http import answers, middleware, protocol, routes_files
 from faintly.collector.problems import Problem
-from faintly.collector.store import Limits
+from faintly.collector.storage.store import Limits
 
 
 @pytest.fixture
@@ -39,14 +39,14 @@ def test_damage_is_told_apart_from_faults(make_web, plan, body_of, refused, rete
 
 def test_damaged_pending_reports_are_told(web, address, plan, body_of, refused):
     web.send(plan, body_of(plan, 50))
-    with web.store._database.transaction() as connection:
+    with web.store.database.transaction() as connection:
         connection.execute("UPDATE inbox SET records = zeroblob(length(records))")
     refused(web("POST", f"{address}/seal"), 503, "DAMAGED")
 
 
 def test_a_full_disk_is_told_to_who_administers(web, plan, body_of, refused, monkeypatch):
     address = web.create(plan, tokens=True)
-    writer = web.store._database._writer
+    writer = web.store.database._writer
     pages = writer.execute("PRAGMA page_count").fetchone()[0]
     writer.execute(f"PRAGMA max_page_count = {pages}")
     many = {"count": 10_000, "epoch": 0}
@@ -66,8 +66,8 @@ def test_a_full_disk_is_told_to_who_administers(web, plan, body_of, refused, mon
 
 
 def test_a_strangers_body_is_not_read(web, address, refused):
-    web.store._access.add("admin", "me")
-    web.store._access.add("read", "page")
+    web.store.credentials.add("admin", "me")
+    web.store.credentials.add("read", "page")
     kind = {"content-type": "application/json"}
     for path in ("/v1/collections", f"{address}/estimates", f"{address}/tokens"):
         sent = web("POST", path, content=b"{" * 1000, headers=kind)
@@ -91,13 +91,13 @@ def test_bodies_have_so_much_memory_and_no_more(web, address, plan, body_of, ref
 def test_the_event_loop_does_not_open_epochs(make_web, plan, body_of, monkeypatch):
     web = make_web()
     web.create(plan, period_s=3600.0, epochs=[])
-    opened, open_one = [], web.store._registry._open
+    opened, open_one = [], web.store.registry._open
 
     def noting(*arguments):
         opened.append(threading.current_thread())
         return open_one(*arguments)
 
-    monkeypatch.setattr(web.store._registry, "_open", noting)
+    monkeypatch.setattr(web.store.registry, "_open", noting)
     now = int(time.time() // 3600)
     for _ in range(2):
         sent = web.send(plan, body_of(plan, 1), params={"epoch": now})
@@ -112,7 +112,7 @@ def test_history_keeps_one_reader_at_a_time(make_web, plan, body_of, monkeypatch
     for epoch in range(4):
         web.send(plan, body_of(plan, 50), params={"epoch": epoch})
     web.store.seal()
-    made, alive, reader_of = [], [], web.store.reader
+    made, alive, reader_of = [], [], web.store.sketches.reader
 
     def noting(*arguments):
         alive.append(sum(each() is not None for each in made))
@@ -120,7 +120,7 @@ def test_history_keeps_one_reader_at_a_time(make_web, plan, body_of, monkeypatch
         made.append(weakref.ref(reader))
         return reader, version
 
-    monkeypatch.setattr(web.store, "reader", noting)
+    monkeypatch.setattr(web.store.sketches, "reader", noting)
     asked = web("POST", f"{address}/history", json={"keys": [1]})
     assert [row["epoch"] for row in asked.json()["epochs"]] == [0, 1, 2, 3]
     assert max(alive) <= 1
@@ -153,7 +153,7 @@ def test_a_sketch_leaves_in_pieces_and_by_the_disk(web, address, plan, body_of, 
     web.store.seal()
     whole = web("GET", f"{address}/sketch")
     assert int(whole.headers["content-length"]) == len(whole.content)
-    monkeypatch.setattr(files, "PIECE", 100)
+    monkeypatch.setattr(routes_files, "PIECE", 100)
     pieces, scope = [], {"type": "http", "method": "GET", "path": f"{address}/sketch"}
     scope |= {"headers": [(b"host", b"localhost")], "query_string": b"", "root_path": ""}
     waiting = asyncio.Event()
@@ -164,7 +164,7 @@ def test_a_sketch_leaves_in_pieces_and_by_the_disk(web, address, plan, body_of, 
     async def send(message):
         pieces.append(message.get("body", b""))
 
-    asyncio.run(web.collector.front(scope, receive, send))
+    asyncio.run(web.collector.middleware(scope, receive, send))
     assert b"".join(pieces) == whole.content
     assert max(map(len, pieces)) == 100
     assert list((web.store.folder / "spool").iterdir()) == []
@@ -173,15 +173,15 @@ def test_a_sketch_leaves_in_pieces_and_by_the_disk(web, address, plan, body_of, 
 def test_few_sketches_are_on_their_way_at_a_time(web, address, plan, body_of, refused):
     web.send(plan, body_of(plan, 50))
     web.store.seal()
-    sketch = web.store.sketch(plan.digest, 0)
-    spool = files.Spool(web.store.folder / "spool")
-    held = [spool.put(sketch) for _ in range(files.DOWNLOADS)]
-    with pytest.raises(Problem, match="on their way"):
+    sketch = web.store.sketches.sketch(plan.digest, 0)
+    spool = routes_files.Spool(web.store.folder / "spool")
+    held = [spool.put(sketch) for _ in range(routes_files.DOWNLOADS)]
+    with pytest.raises(Problem, match="being downloaded"):
         spool.put(sketch)
     held.pop()  # somebody hung up
     held[0].close()  # somebody has all of it
     held += [spool.put(sketch) for _ in range(2)]
-    with pytest.raises(Problem, match="on their way"):
+    with pytest.raises(Problem, match="being downloaded"):
         spool.put(sketch)
 
 
@@ -192,7 +192,7 @@ def test_a_full_disk_is_told_to_who_downloads(web, address, plan, body_of, refus
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files, "write_sketch", fail)
+    monkeypatch.setattr(routes_files, "write_sketch", fail)
     refused(web("GET", f"{address}/sketch"), 503, "CANNOT_STORE")
 
 
@@ -200,7 +200,7 @@ async def answered_to(collector, pieces):
     """Return what a connection that sends pieces gets until it is closed."""
     loop = asyncio.get_running_loop()
     config = uvicorn.Config(
-        collector.front, http=protocol.Protocol, ws="none", lifespan="off", log_config=None
+        collector.middleware, http=protocol.Protocol, ws="none", lifespan="off", log_config=None
     )
     config.load()
     state = ServerState()
@@ -370,11 +370,11 @@ def test_a_long_answer_goes_out_in_pieces():
         sent.append(dict(message))
 
     async def answer():
-        exchange = front.Exchange(None, send, 0, [])
+        exchange = middleware.Exchange(None, send, 0, [])
         await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
         await exchange.send({"type": "http.response.body", "body": body, "more_body": False})
 
-    for size, pieces in ((0, 1), (front.PIECE_BYTES, 1), (2 * front.PIECE_BYTES + 1, 3)):
+    for size, pieces in ((0, 1), (middleware.PIECE_BYTES, 1), (2 * middleware.PIECE_BYTES + 1, 3)):
         sent.clear()
         body = os.urandom(size)
         asyncio.run(answer())

@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from faintly.collector import protocol
+from faintly.collector.http import protocol
 
 NOBODY = "00" * 16
 
@@ -42,7 +42,7 @@ class Line:
 async def line_to(collector, keep_alive_s=20):
     """Yield a connection to a collector that serves as `faintly serve` does."""
     config = uvicorn.Config(
-        collector.front,
+        collector.middleware,
         http=protocol.Protocol,
         ws="none",
         lifespan="off",
@@ -194,7 +194,7 @@ def test_who_may_send(ask, web, address, plan, body_of):
     body = body_of(plan, 1)
     both(ask, web, address, body, 403, headers=b"Host: example.org\r\n")
     both(ask, web, address, body, 403, headers=b"Origin: https://example.org\r\n")
-    secret = web.store._access.add("submit", "phones").encode()
+    secret = web.store.credentials.add("submit", "phones").encode()
     both(ask, web, address, body, 401)
     both(ask, web, address, body, 401, headers=b"Authorization: Bearer x\r\n")
     both(ask, web, address, body, 200, headers=b"Authorization: Bearer %s\r\n" % secret)
@@ -234,7 +234,7 @@ def test_a_failed_commit(ask, web, address, plan, body_of, monkeypatch):
     def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(web.store._inbox, "_commit", fail)
+    monkeypatch.setattr(web.store.inbox, "_commit", fail)
     assert b"CANNOT_STORE" in both(ask, web, address, body_of(plan, 1), 503)
     assert web.collector.ingest.failed_at is not None
 
@@ -304,7 +304,7 @@ def test_a_body_that_comes_in_pieces(web, address, plan, body_of):
 
 def test_who_hangs_up_is_counted_all_the_same(web, address, plan, body_of):
     async def talk():
-        with web.store._database.turn:  # the commit waits until it is gone
+        with web.store.database.write_lock:  # the commit waits until it is gone
             async with line_to(web.collector) as line:
                 line.writer.write(request_of(address, body_of(plan, 1)))
                 await line.writer.drain()
@@ -323,7 +323,7 @@ def test_who_hangs_up_is_counted_all_the_same(web, address, plan, body_of):
 def test_a_server_that_stops_answers_first_and_hangs_up_then(web, address, plan, body_of):
     async def talk():
         async with line_to(web.collector) as line:
-            with web.store._database.turn:
+            with web.store.database.write_lock:
                 line.writer.write(request_of(address, body_of(plan, 1)))
                 while not web.collector.ingest._held:
                     await asyncio.sleep(0.001)
@@ -391,7 +391,7 @@ def test_a_refusal_leaves_the_next_request_its_time(web, address, plan, body_of,
 
     async def talk():
         async with line_to(web.collector, keep_alive_s=1) as line:
-            with web.store._database.turn:
+            with web.store.database.write_lock:
                 line.writer.write(bad + good)
                 first = await line.read()
                 await asyncio.sleep(1.5)  # longer than an idle connection is kept

@@ -1,0 +1,83 @@
+"""Raw reports of a collection as one file, for other programs; a collector may be running.
+
+Only sealed reports are exported, in the shuffled order of their segments.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from faintly.collector.storage import segments
+from faintly.collector.storage.database import NAME, Database
+from faintly.collector.storage.disk import Stored, copying
+from faintly.collector.storage.registry import Collection, Epoch, Registry
+from faintly.core import AnyArray
+from faintly.engine.files import atomic_write
+from faintly.errors import InvalidInput
+from faintly.wire import report_v1
+
+
+def export_parquet(folder: Path, digest: bytes, epoch: int | None, path: Path) -> int:
+    """Write sealed reports with their epoch as Parquet, and return how many."""
+    import pyarrow as pa
+
+    written = 0
+    with _opened(folder) as database, copying(folder), atomic_write(path, private=True) as stream:
+        collection = _collection(database, folder, digest)
+        about = {b"faintly.plan": digest.hex().encode(), b"faintly.version": segments.FORMAT}
+        record = pa.field("record", pa.binary(collection.record_bytes), nullable=False)
+        epochs = pa.field("epoch", pa.int64(), nullable=False)
+        columns = pa.schema([epochs, record], metadata=about)
+        with segments.writer(stream, columns) as out:
+            for source, records in _records(database, folder, collection, epoch):
+                numbers = pa.array(np.full(len(records), source.number, np.int64))
+                rows = segments.array_of(records)
+                out.write_table(pa.Table.from_arrays([numbers, rows], schema=columns))
+                written += len(records)
+    return written
+
+
+def export_reports(folder: Path, digest: bytes, epoch: int | None, path: Path) -> int:
+    """Write sealed reports as a file that `faintly aggregate` reads, and return how many."""
+    written = 0
+    with _opened(folder) as database, copying(folder), atomic_write(path, private=True) as stream:
+        collection = _collection(database, folder, digest)
+        layout = collection.mechanism.layout
+        for _, records in _records(database, folder, collection, epoch):
+            for start in range(0, len(records), report_v1.BATCH_REPORTS):
+                some = records[start : start + report_v1.BATCH_REPORTS]
+                batch = segments.decode(some, collection)
+                stream.write(report_v1.encode_batch(batch, layout))
+            written += len(records)
+    return written
+
+
+def _opened(folder: Path) -> Database:
+    if not (folder / NAME).is_file():
+        raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
+    return Database(folder)
+
+
+def _collection(database: Database, folder: Path, digest: bytes) -> Collection:
+    collection = Registry(database).collections.get(digest)
+    if collection is None:
+        raise InvalidInput(f"{folder} has no collection {digest.hex()}")
+    if collection.retention == "drop":
+        raise InvalidInput("this collection drops its reports once they are counted")
+    return collection
+
+
+def _records(
+    database: Database, folder: Path, collection: Collection, epoch: int | None
+) -> Iterator[tuple[Epoch, AnyArray]]:
+    chosen = [each for number, each in sorted(collection.epochs.items()) if epoch in {None, number}]
+    if not any(each.sealed for each in chosen):
+        raise InvalidInput("there are no sealed reports to export")
+    for each in chosen:
+        for number, *stored in database.rows(
+            "SELECT number, bytes, checksum FROM segments WHERE epoch = ? ORDER BY number",
+            (each.id,),
+        ):
+            path = segments.path_of(folder, each, number)
+            yield each, segments.read(path, each, Stored(*stored))

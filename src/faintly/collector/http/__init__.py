@@ -1,0 +1,1 @@
+"""The service: routes, access, limits, and the process that serves them."""

@@ -1,0 +1,190 @@
+"""Access: credentials by role, and which web pages may call.
+
+While a folder has no credential, everything is allowed if only this machine can reach the
+collector; if others can, reading and administering are refused. Once it has one, reading and
+administering require theirs; submitting requires one only if a credential to submit exists.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from faintly.collector.problems import BAD_REQUEST, NOT_ALLOWED, NOT_AUTHORISED, Problem
+
+REFRESH_S = 0.25  # how long look-ups are cached, and a removed credential still works
+REMEMBERED = 1024  # look-ups in the cache
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+ALLOWED: Mapping[str, frozenset[str]] = {
+    "submit": frozenset({"submit"}),
+    "plan": frozenset({"submit", "read", "admin"}),
+    "read": frozenset({"read", "admin"}),
+    "admin": frozenset({"admin"}),
+}
+WORDS = {"plan": "read the plan", "admin": "administer"}  # where the name is not a verb
+# POST requests under these names change nothing, or are reports; a test checks every route.
+POSTED = {"estimates": "read", "top": "read", "history": "read", "reports": "submit"}
+PREFLIGHT = [
+    (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
+    (b"access-control-allow-headers", b"authorization, content-type, faintly-token, if-none-match"),
+    (b"access-control-max-age", b"3600"),
+]
+ONCE = (b"authorization", b"faintly-token", b"host", b"origin")  # headers that identify the caller
+NOBODY = "The operator can add one with faintly credential add."
+Headers = list[tuple[bytes, bytes]]
+
+
+def check_headers(headers: Headers) -> None:
+    """Refuse repeated headers: a proxy may have acted on the other value."""
+    names = [name for name, _ in headers if name in ONCE]
+    if len(names) > len(set(names)):
+        raise Problem(
+            BAD_REQUEST,
+            "a header is repeated",
+            "Send Authorization, Faintly-Token, Host and Origin once each.",
+        )
+
+
+def role_for(method: str, path: str) -> str:
+    """Return what a request with a body requires, before it is routed."""
+    return POSTED.get(path.rpartition("/")[2], "admin") if method == "POST" else "admin"
+
+
+class Keyring(Protocol):
+    """The part of `Credentials` that is used here."""
+
+    def labels(self) -> list[tuple[str, str]]:
+        """Return label and role of each credential."""
+
+    def role_of(self, secret: str) -> str | None:
+        """Return the role of a secret, compared in constant time."""
+
+
+class Access:
+    """Checks credentials, with a short-lived cache of look-ups.
+
+    The cache is keyed by a hash of the secret, so the time of a look-up does not help to guess it.
+    """
+
+    def __init__(
+        self,
+        keyring: Keyring,
+        *,
+        guarded: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Check against a keyring.
+
+        Args:
+            keyring: the credentials.
+            guarded: True where other machines can reach the collector: while there are no
+                credentials, reading and administering are then refused, not open to all.
+            clock: a monotonic clock, in seconds.
+        """
+        self._keyring, self._guarded, self._clock = keyring, guarded, clock
+        self._until = 0.0
+        self._roles: frozenset[str] = frozenset()
+        self._known: dict[bytes, str | None] = {}
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """Return the roles that have a credential."""
+        now = self._clock()
+        if now >= self._until:
+            self._roles = frozenset(role for _, role in self._keyring.labels())
+            self._known = {}
+            self._until = now + REFRESH_S
+        return self._roles
+
+    def check(
+        self, authorization: bytes | None, needed: str, roles: frozenset[str] | None = None
+    ) -> None:
+        """Raise `Problem` unless the credential in the header allows what is needed.
+
+        Args:
+            authorization: the header.
+            needed: what the request requires.
+            roles: those that have a credential, if the caller knows.
+        """
+        if roles is None:
+            roles = self.roles
+        if needed in {"submit", "plan"} and "submit" not in roles:
+            return
+        if not roles:
+            if self._guarded:
+                raise Problem(NOT_AUTHORISED, "this needs a credential, and there is none", NOBODY)
+            return
+        words = WORDS.get(needed, needed)
+        role = self._role(authorization)
+        if role is None:
+            raise Problem(NOT_AUTHORISED, f"this needs a credential to {words}")
+        if role not in ALLOWED[needed]:
+            held = WORDS.get(role, role)
+            raise Problem(NOT_ALLOWED, f"this needs a credential to {words}, not to {held}")
+
+    def _role(self, authorization: bytes | None) -> str | None:
+        scheme, _, secret = (authorization or b"").partition(b" ")
+        if scheme.lower() != b"bearer" or not secret:
+            return None
+        name = hashlib.sha256(secret).digest()
+        if name not in self._known:
+            if len(self._known) >= REMEMBERED:
+                self._known = {}
+            self._known[name] = self._keyring.role_of(secret.strip().decode("latin-1"))
+        return self._known[name]
+
+
+class Pages:
+    """Which web pages may call: those of the same address and of the allowed origins."""
+
+    def __init__(self, origins: tuple[str, ...]) -> None:
+        """Allow origins, written as browsers send them: https://example.org."""
+        self._origins = frozenset(origin.encode("ascii") for origin in origins)
+
+    def check(self, method: str, host: bytes, origin: bytes | None, *, local: bool) -> None:
+        """Refuse a call that a foreign web page makes on behalf of its visitor.
+
+        Args:
+            method: of the request.
+            host: the header, empty if missing.
+            origin: the header, which only browsers send.
+            local: True where only this machine is served, without credentials. Then `host` must
+                name this machine, since a page could have pointed its own name here.
+        """
+        if local:
+            name = host.decode("latin-1").lower()
+            if name.rpartition(":")[0] not in LOCAL_NAMES and name not in LOCAL_NAMES:
+                raise Problem(
+                    NOT_ALLOWED,
+                    "without credentials only this machine's own names are served",
+                    "Call 127.0.0.1 or localhost, or add credentials with faintly credential add.",
+                )
+        if origin is None or method in SAFE or origin in self._origins:
+            return
+        if origin.partition(b"://")[2] != host:
+            raise Problem(
+                NOT_ALLOWED,
+                "pages of this origin may not call",
+                "Start the collector with --cors and the page's origin.",
+            )
+
+    def headers(self, origin: bytes | None) -> Headers:
+        """Return the headers that let a page read the answer."""
+        if not self._origins:
+            return []
+        vary = (b"vary", b"origin")
+        if origin not in self._origins or origin is None:
+            return [vary]
+        exposed = (b"access-control-expose-headers", b"etag, retry-after")
+        return [vary, (b"access-control-allow-origin", origin), exposed]
+
+    def preflight(self, origin: bytes) -> Headers:
+        """Return the headers of a preflight answer, or raise `Problem`."""
+        if origin not in self._origins:
+            raise Problem(
+                NOT_ALLOWED,
+                "pages of this origin may not call",
+                "Start the collector with --cors and the page's origin.",
+            )
+        return [*self.headers(origin), *PREFLIGHT]

@@ -1,0 +1,234 @@
+"""The JSON of the control plane, as pydantic checks it and OpenAPI shows it."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import Path
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic_core import PydanticCustomError
+
+from faintly.collector.storage.registry import Retention
+from faintly.collector.storage.status import CollectionStatus, SegmentRow, State
+from faintly.core.epochs import MAX_EPOCH
+
+MAX_KEYS = 100_000  # per query
+MAX_HISTORY_KEYS = 1_000  # per query, in each epoch
+
+
+def _only_digits(text: object) -> object:
+    """Refuse what reads as an integer and is written otherwise, such as 1.0 and +1."""
+    if isinstance(text, str) and not (text.isascii() and text.isdigit()):
+        raise PydanticCustomError("epoch", "an epoch is written in digits")
+    return text
+
+
+Epoch = Annotated[int, Field(strict=True, ge=0, le=MAX_EPOCH)]
+EpochPath = Annotated[int, BeforeValidator(_only_digits), Path(alias="epoch", ge=0, le=MAX_EPOCH)]
+EpochChoice = Annotated[
+    Epoch | Literal["all"] | None,
+    Field(description="An epoch, or all of them merged; without it the latest with answers."),
+]
+Key = (
+    Annotated[int, Field(strict=True, ge=0, le=2**64 - 1)]
+    | Annotated[str, StringConstraints(strict=True, max_length=65_536)]
+)
+Level = Annotated[
+    float, Field(ge=0.01, le=1 - 1e-9, description="Confidence level of the intervals.")
+]
+FalseRate = Annotated[float, Field(ge=1e-9, le=0.5)]
+Control = Literal["family", "fdr"]
+Rows = Annotated[int, Field(ge=1, le=MAX_KEYS)]
+Period = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+
+
+class Question(BaseModel):
+    """What clients send: nothing beyond the fields below."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Answer(BaseModel):
+    """What the collector answers."""
+
+
+class NewCollection(Question):
+    """A collection to create: its plan, and how its reports are kept."""
+
+    plan: dict[str, Any] = Field(description="The plan as `faintly plan` writes it.")
+    name: str = Field("", max_length=200)
+    retention: Retention = Field(
+        "keep", description="drop: raw reports are deleted once they are counted."
+    )
+    tokens: bool = Field(False, description="Every report needs a single-use token.")
+    epochs: list[Epoch] | None = Field(
+        None,
+        max_length=1000,
+        description="Those open from the start: [0], or with period_s only those of the clock.",
+    )
+    period_s: Period | None = Field(
+        None, description="Epochs follow the clock, each this many seconds long."
+    )
+
+    @property
+    def opened(self) -> list[int]:
+        """Return the epochs that are open from the start, whatever the clock says."""
+        if self.epochs is not None:
+            return self.epochs
+        # Senders default to epoch 0: open beside the clock's, it would get all their reports.
+        return [0] if self.period_s is None else []
+
+
+class EpochState(Question):
+    """What an epoch shall be."""
+
+    state: State
+
+
+class TokensWanted(Question):
+    """Tokens to issue."""
+
+    epoch: Epoch = 0
+    count: int = Field(strict=True, ge=1, le=10_000)
+
+
+class KeysAsked(Question):
+    """Keys to estimate."""
+
+    keys: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
+    epoch: EpochChoice = None
+    level: Level = 0.95
+
+
+class TopAsked(Question):
+    """Candidates to choose a top list from; an open universe cannot be listed."""
+
+    candidates: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
+    count: Rows = 20
+    epoch: EpochChoice = None
+    control: Control = "family"
+    false_rate: FalseRate = 0.05
+    level: Level = 0.95
+
+
+class HistoryAsked(Question):
+    """Keys to follow over the epochs."""
+
+    keys: list[Key] = Field(min_length=1, max_length=MAX_HISTORY_KEYS)
+    level: Level = 0.95
+
+
+class Refusal(Answer):
+    """Every error: a code for programs, words for people."""
+
+    code: str
+    message: str
+    hint: str
+
+
+class Health(Answer):
+    """The process lives, or is ready to take reports."""
+
+    status: Literal["alive", "ready"]
+
+
+class Collections(Answer):
+    """Every collection of the folder."""
+
+    collections: list[CollectionStatus]
+
+
+class Sealed(Answer):
+    """How many reports were sealed just now."""
+
+    sealed: int
+
+
+class Deleted(Answer):
+    """What was deleted."""
+
+    deleted: str
+
+
+class Tokens(Answer):
+    """Single-use tokens, shown this once."""
+
+    epoch: int
+    tokens: list[str]
+
+
+class Counted(Answer):
+    """A batch that is stored for good, or was already."""
+
+    status: Literal["counted", "replayed"]
+    reports: int
+
+
+class Segments(Answer):
+    """The sealed files of a collection."""
+
+    segments: list[SegmentRow]
+
+
+class Row(Answer):
+    """The estimated mean of a key over the reporting clients, with its doubt."""
+
+    key: int | str
+    mean: float
+    stderr: float
+    low: float = Field(description="Of the interval of this key alone.")
+    high: float
+    low_all: float = Field(description="Of the interval that holds for all keys together.")
+    high_all: float
+
+
+class TopRow(Row):
+    """A row of a top list."""
+
+    significant: bool
+    verdict: str = Field(description="yes, or why not.")
+
+
+class About(Answer):
+    """What every answer carries."""
+
+    collection: str
+    epoch: int | Literal["all"]
+    version: str = Field(description="Changes when the answer may.")
+    reports: int = Field(description="Counted in this answer.")
+    pending: int = Field(description="Stored since, and not in this answer.")
+    level: float
+    noise_floor: float = Field(
+        description="What one key that nobody holds may show, either side of 0."
+    )
+    noise_floor_all: float = Field(
+        description="What the largest of all keys asked may show if nobody holds any."
+    )
+    guarantee: str
+
+
+class NoiseFloor(About):
+    """What a key that nobody holds may show."""
+
+    keys: int
+
+
+class Estimates(About):
+    """Estimates in the order of the keys asked."""
+
+    estimates: list[Row]
+
+
+class Top(About):
+    """The largest means, and which of them stand out."""
+
+    estimates: list[TopRow]
+    threshold: float | None = Field(description="The mean from which rows are significant.")
+    compared: int
+    control: Control
+    false_rate: float
+
+
+class History(Answer):
+    """Estimates of the same keys, epoch by epoch; epochs without reports are left out."""
+
+    collection: str
+    epochs: list[Estimates]

@@ -1,0 +1,150 @@
+"""What all routes share: access checks, documented errors, replies."""
+
+import json
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from fastapi import Depends, HTTPException, Path, Query, Request, Response, Security
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from faintly.collector.http import answers
+from faintly.collector.http.access import Access
+from faintly.collector.http.admission import Admission
+from faintly.collector.http.ingest import Ingest
+from faintly.collector.http.metrics import Metrics
+from faintly.collector.http.models import Refusal
+from faintly.collector.problems import INVALID, Problem
+from faintly.collector.storage.store import Store
+from faintly.core.strict_json import RepeatedField, no_repeats
+
+ALWAYS = (400, 401, 403, 413, 422, 500)  # errors of every route
+WORDS = {
+    400: "The request cannot be read.",
+    401: "A credential is missing or unknown.",
+    403: "The credential's role, a token or the calling page does not allow this.",
+    404: "There is no such collection or epoch.",
+    406: "The answer does not come in the media type asked for.",
+    409: "What is stored contradicts the request.",
+    410: "The collection or epoch takes no more reports.",
+    413: "The body is too large.",
+    422: "A value breaks a rule that the message names.",
+    429: "The inbox is full, or too much is asked at a time; try again after Retry-After.",
+    500: "A fault of the collector.",
+    503: "The disk is full or failed, or what it holds is damaged.",
+}
+OCTETS = "application/octet-stream"
+TEMPLATE = "/v1/collections/{digest}"
+bearer = HTTPBearer(auto_error=False, description="A credential of `faintly credential add`.")
+
+Digest = Annotated[
+    str,
+    Path(pattern="^[0-9a-f]{32}$", description="The digest that names the collection's plan."),
+]
+EpochQuery = Annotated[
+    str | None,
+    Query(
+        alias="epoch",
+        pattern="^(all|[0-9]{1,16})$",
+        description="An epoch, or all; without it the latest with answers.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What routes share."""
+
+    store: Store
+    access: Access
+    ingest: Ingest
+    metrics: Metrics
+    table_bytes: int  # of the largest plan that a new collection may have
+    admission: Admission = field(default_factory=Admission)
+
+
+class StrictRequest(Request):
+    """A request whose JSON body names each field once."""
+
+    async def json(self) -> Any:
+        """Return the body, parsed."""
+        try:
+            return json.loads(await self.body(), object_pairs_hook=no_repeats)
+        except RepeatedField as error:
+            # While it reads a body, FastAPI passes on no exceptions but its own.
+            raise HTTPException(400, f"the body is ambiguous: {error}") from None
+
+
+class StrictRoute(APIRoute):
+    """A route whose JSON body names each field once."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of requests."""
+        handle = super().get_route_handler()
+
+        async def serve(request: Request) -> Response:
+            return await handle(StrictRequest(request.scope, request.receive))
+
+        return serve
+
+
+def require(service: Service, role: str, *, strict: bool = True) -> Any:
+    """Return a dependency that requires a role.
+
+    Args:
+        service: what routes share.
+        role: the role.
+        strict: False where the route accepts any query, or checks it itself.
+    """
+
+    async def check(
+        request: Request,
+        _: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)],
+    ) -> None:
+        header = request.headers.get("authorization")
+        service.access.check(None if header is None else header.encode("latin-1"), role)
+        if strict:
+            _check_query(request)
+
+    return Depends(check)
+
+
+def _check_query(request: Request) -> None:
+    """Refuse unknown parameters: a misspelt `epoch` would select another epoch."""
+    taken = [each.alias for each in request.scope["route"].dependant.query_params]
+    given = [name for name, _ in request.query_params.multi_items()]
+    if len(given) > len(set(given)):
+        raise Problem(INVALID, "query: it has a parameter twice", "Give each of them once.")
+    if not set(given) <= set(taken):
+        raise Problem(
+            INVALID,
+            "query: it has a parameter that is not known here",
+            f"This address takes {', '.join(taken) or 'no parameters'}.",
+        )
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the errors of a route, for its documentation."""
+    return {
+        status: {"model": Refusal, "description": WORDS[status]}
+        for status in sorted({*ALWAYS, *statuses})
+    }
+
+
+def json_reply(document: dict[str, Any], status: int = 200) -> Response:
+    """Return a reply with a JSON document."""
+    return Response(answers.encode(document), status, media_type=answers.JSON)
+
+
+def answer_reply(made: answers.Response) -> Response:
+    """Return an answer with its ETag, or 304 where the client already has it."""
+    headers = {"etag": made.etag, "cache-control": "private, no-cache", "vary": "accept"}
+    if made.body is None:
+        return Response(status_code=304, headers=headers)
+    return Response(made.body, media_type=made.media, headers=headers)
+
+
+def epoch_of(text: str | None) -> Any:
+    """Return the epoch of a query parameter: a number, "all" or None."""
+    return text if text in {None, "all"} else int(text or 0)

@@ -1,0 +1,124 @@
+"""Routes for operators: liveness, readiness, metrics."""
+
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+
+from fastapi import APIRouter, Response
+from prometheus_client.core import Metric
+
+from faintly.collector.http import models
+from faintly.collector.http.ingest import Ingest
+from faintly.collector.http.metrics import families, histogram
+from faintly.collector.http.routes import Service, json_reply, refusals, require
+from faintly.collector.problems import CANNOT_STORE, Problem, stopping
+from faintly.collector.storage.store import Store
+
+PROBE = bytes(4096)  # written to test whether the folder is writable
+LONG_PROBE = bytes(1 << 20)  # written and synced once a commit has failed
+FAILED_S = 10.0  # how long a failed commit counts more than a probe
+TEXT = "text/plain; version=0.0.4"
+
+
+def operation_routes(service: Service) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(tags=["operation"])
+
+    @router.get(
+        "/healthz",
+        response_model=models.Health,
+        responses=refusals(),
+        summary="Does the process live?",
+    )
+    async def healthz() -> Response:  # no thread: all of them may be busy
+        return json_reply({"status": "alive"})
+
+    @router.get(
+        "/readyz",
+        response_model=models.Health,
+        responses=refusals(503),
+        summary="Can reports be stored?",
+    )
+    def readyz() -> Response:
+        check_ready(service.store, service.ingest)
+        return json_reply({"status": "ready"})
+
+    @router.get(
+        "/metrics",
+        dependencies=[require(service, "read", strict=False)],  # like other probes
+        responses=refusals()
+        | {
+            200: {
+                "description": "Metrics for Prometheus.",
+                "content": {"text/plain": {"schema": {"type": "string"}}},
+            }
+        },
+        summary="Metrics",
+        response_class=Response,
+        response_model=None,
+    )
+    def metrics() -> Response:
+        return Response(service.metrics.page(), headers={"content-type": TEXT})
+
+    return router
+
+
+def check_ready(store: Store, ingest: Ingest) -> None:
+    """Raise `Problem` unless a report could be stored now.
+
+    A collector that is not ready may get no requests, so no commit would show that the disk
+    works again. Therefore a probe decides some time after the last failure.
+    """
+    if ingest.stopping:
+        raise stopping()
+    limits = store.limits
+    registry, inbox = store.registry, store.inbox
+    if registry.pending_bytes >= limits.inbox_bytes or inbox.waiting >= limits.waiting:
+        raise Problem(CANNOT_STORE, "the inbox is full, and senders are told to wait")
+    failed_at = ingest.failed_at
+    if failed_at is not None and time.monotonic() - failed_at < FAILED_S:
+        raise Problem(CANNOT_STORE, "the last reports could not be stored")
+    try:
+        with tempfile.TemporaryFile(dir=store.folder / "spool") as probe:
+            probe.write(PROBE if failed_at is None else LONG_PROBE)
+            probe.flush()
+            if failed_at is not None:
+                os.fsync(probe.fileno())
+    except OSError:
+        raise Problem(CANNOT_STORE, "the data folder cannot be written to") from None
+
+
+def store_metrics(store: Store, ingest: Ingest) -> Sequence[Metric]:
+    """Return what the store counts."""
+    counted = store.counters
+    counters = {
+        "faintly_commits": ("Transactions that stored reports.", counted.commits),
+        "faintly_submissions": ("Requests counted.", counted.submissions),
+        "faintly_reports": ("Reports counted.", counted.reports),
+        "faintly_replays": ("Requests that had been counted before.", counted.replays),
+        "faintly_refused": ("Requests refused at their commit.", counted.refused),
+        "faintly_failed_commits": ("Transactions that failed.", counted.failed_commits),
+        "faintly_seals": ("Seals.", counted.seals),
+        "faintly_sealed_reports": ("Reports sealed.", counted.sealed),
+        "faintly_seal_seconds": ("Seconds spent sealing.", counted.seal_s),
+        "faintly_failed_seals": ("Seals that failed.", counted.failed_seals),
+    }
+    gauges = {
+        "faintly_inbox_bytes": (
+            "Bytes of reports that wait to be sealed.",
+            store.registry.pending_bytes,
+        ),
+        "faintly_inbox_reports": ("Reports that wait to be sealed.", store.registry.pending),
+        "faintly_log_bytes": (
+            "Bytes of the database's write-ahead log.",
+            store.database.wal_bytes(),
+        ),
+        "faintly_waiting_requests": ("Requests that wait for a commit.", store.inbox.waiting),
+        "faintly_collections": ("Collections.", len(store.registry.collections)),
+    }
+    words = "Seconds from a checked body to its commit."
+    return [
+        *families(counters, gauges),
+        histogram("faintly_commit_wait_seconds", words, ingest.waits),
+    ]

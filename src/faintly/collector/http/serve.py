@@ -1,0 +1,164 @@
+"""The process: one folder, one socket, uvicorn; on a signal it seals everything and ends."""
+
+import errno
+import gc
+import signal
+import socket
+import ssl
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from faintly.collector.http import logs
+from faintly.collector.http.app import Collector, build
+from faintly.collector.http.protocol import Protocol
+from faintly.collector.http.settings import Settings
+from faintly.collector.storage.store import Store
+from faintly.errors import InvalidInput
+
+DRAIN_S = 30  # how long open requests may take once the collector is stopping
+KEEP_ALIVE_S = 20
+BACKLOG = 2048
+GARBAGE = 50_000, 20, 50  # thresholds of the collector: open requests are not garbage
+
+
+class Server(uvicorn.Server):
+    """Uvicorn, with hooks for when it listens and when it stops."""
+
+    def __init__(
+        self, config: uvicorn.Config, collector: Collector, on_ready: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._collector, self._on_ready = collector, on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen."""
+        await super().startup(sockets)
+        self._on_ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Refuse new requests; those accepted are finished."""
+        self._collector.stop()
+        super().handle_exit(sig, frame)
+
+
+def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
+    """Serve a folder until a signal comes.
+
+    Args:
+        settings: all settings.
+        on_ready: called with the address once the collector listens.
+
+    Raises:
+        FolderInUse: another collector has the folder.
+        InvalidInput: the address is not available, or would be open to anyone.
+    """
+    _check_tls(settings)
+    store = Store.open(settings.data, settings.limits)
+    try:
+        _check_exposure(settings, {role for _, role in store.credentials.labels()})
+        with _listen(settings.host, settings.port) as listener:
+            _run(settings, store, listener, on_ready)
+    finally:
+        store.close()
+
+
+def _run(
+    settings: Settings, store: Store, listener: socket.socket, on_ready: Callable[[str], None]
+) -> None:
+    logs.configure(settings.log_level)
+    log = logs.logger()
+    collector = build(store, settings)
+    config = uvicorn.Config(
+        collector.middleware,
+        http=Protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=DRAIN_S,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+    )
+    address = _address(settings, listener)
+
+    def ready() -> None:
+        log.info("listening", url=address)
+        on_ready(address)
+
+    # Objects created so far live on; scanning them again and again would delay requests.
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE)
+    # uvicorn raises the signal again at the end, which must not kill us before sealing.
+    before = {each: signal.signal(each, _ignore) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        Server(config, collector, ready).run(sockets=[listener])
+        log.info("stopping")
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+
+
+def _ignore(sig: int, frame: FrameType | None) -> None:
+    """Ignore a signal that was already handled."""
+
+
+def _check_exposure(settings: Settings, roles: set[str]) -> None:
+    if not settings.exposed or settings.allow_anyone or "admin" in roles:
+        return
+    way = "a proxy" if settings.loopback else f"listening on {settings.host}"
+    raise InvalidInput(
+        f"{way} lets others reach the collector, and nobody has a credential to administer it; "
+        "add one with faintly credential add, let nobody but this machine reach it, or say "
+        "--allow-anyone"
+    )
+
+
+def _check_tls(settings: Settings) -> None:
+    if settings.tls_cert is None:
+        return
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        reason = getattr(error, "reason", None) or error.strerror or "unreadable"
+        raise InvalidInput(f"the TLS certificate or key cannot be used: {reason}") from None
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket, or raise `InvalidInput` that says why not."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise InvalidInput(f"there is no address {host!r} here: {error.strerror}") from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise InvalidInput(
+                f"port {port} of {host} is in use; choose another with --port, or 0 for any"
+            ) from None
+        raise InvalidInput(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    return listener
+
+
+def _address(settings: Settings, listener: socket.socket) -> str:
+    scheme = "http" if settings.tls_cert is None else "https"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"{scheme}://{host}:{listener.getsockname()[1]}"

@@ -1,0 +1,144 @@
+"""Settings of `faintly serve`: from flags, else FAINTLY_SERVE_ variables, else a file."""
+
+import ipaddress
+import os
+import re
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from faintly.collector.storage.limits import Limits
+from faintly.errors import InvalidInput
+
+PORT = 8790
+VARIABLES = "FAINTLY_SERVE_"  # prefix of their names
+DEFAULTS = Limits()
+USUAL = {"http": ":80", "https": ":443"}  # ports that browsers omit from an origin
+ADDRESS = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
+
+
+class Settings(BaseSettings):
+    """The settings of one collector process; the field names are those of the file."""
+
+    model_config = SettingsConfigDict(env_prefix=VARIABLES, extra="forbid", frozen=True)
+
+    data: Path
+    host: str = "127.0.0.1"
+    port: int = Field(PORT, ge=0, le=65535)
+    cors: Annotated[tuple[str, ...], NoDecode] = ()  # origins whose pages may call
+    allow_anyone: bool = False
+    proxy: bool = False  # a proxy forwards requests of others to this address
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    body_bytes: int = Field(DEFAULTS.body_bytes, ge=1024, le=1 << 30)
+    inbox_bytes: int = Field(DEFAULTS.inbox_bytes, ge=1 << 20)
+    waiting: int = Field(DEFAULTS.waiting, ge=1)
+    seal_reports: int = Field(DEFAULTS.seal_reports, ge=1)
+    seal_s: float = Field(DEFAULTS.seal_s, gt=0, allow_inf_nan=False)
+    sketches: int = Field(DEFAULTS.sketches, ge=1)
+    table_bytes: int = Field(1 << 30, ge=1024)  # of the tables of one sketch
+
+    @field_validator("cors", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        """Split the value of a variable at its commas."""
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("cors")
+    @classmethod
+    def _check_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(_origin, value))
+
+    @model_validator(mode="after")
+    def _check_tls(self) -> "Settings":
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("give both tls_cert and tls_key, or neither")
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is given
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - likewise
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Put flags before variables before the file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    @property
+    def limits(self) -> Limits:
+        """Return the limits of the store."""
+        return Limits(**self.model_dump(include={each.name for each in fields(Limits)}))
+
+    @property
+    def loopback(self) -> bool:
+        """Return whether only this machine can reach the address."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False  # a name, or empty: every address
+
+    @property
+    def exposed(self) -> bool:
+        """Return whether other machines can reach the collector."""
+        return self.proxy or not self.loopback
+
+
+def _origin(text: str) -> str:
+    """Return an origin as browsers send it: origins are compared byte by byte."""
+    origin = text.lower()
+    scheme, _, address = origin.partition("://")
+    if scheme not in USUAL or not ADDRESS.fullmatch(address):
+        raise ValueError(f"{text!r} is not an origin; write https://example.org")
+    return origin.removesuffix(USUAL[scheme])
+
+
+def _check_variables() -> None:
+    """Refuse unknown variables, as unknown names in the file are."""
+    known = {VARIABLES + name.upper() for name in Settings.model_fields}
+    for name in sorted(os.environ):
+        if name.upper().startswith(VARIABLES) and name.upper() not in known:
+            raise InvalidInput(f"the variable {name} is not a setting; unset or correct it")
+
+
+def read_settings(file: Path | None, **flags: Any) -> Settings:
+    """Return the settings, or raise `InvalidInput` with one line about what is wrong.
+
+    Args:
+        file: a TOML file, or None.
+        **flags: options of the command line; None if not given.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+
+    class Chosen(Settings):
+        model_config = SettingsConfigDict(toml_file=file)
+
+    try:
+        if file is not None and not file.is_file():
+            raise InvalidInput(f"there is no file {file}")
+        _check_variables()
+        return Chosen(**given)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{file} is not TOML: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "settings"
+        hint = "; give --data DIR" if place == "data" and first["type"] == "missing" else ""
+        raise InvalidInput(f"{place}: {first['msg']}{hint}") from None

@@ -1,0 +1,82 @@
+"""Credentials: bearer secrets with a role, of which only hashes are stored.
+
+`faintly credential` adds and removes them while a collector runs: the maintenance thread reads
+them again at every tick.
+"""
+
+import hashlib
+import hmac
+import secrets
+
+from faintly.collector import problems
+from faintly.collector.problems import Problem
+from faintly.collector.storage.database import Database
+from faintly.errors import InvalidInput
+
+ROLES = ("submit", "read", "admin")
+SECRET_BYTES = 32
+MAX_LABEL = 100
+
+
+class Credentials:
+    """The credentials of a folder."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: list[tuple[str, str, bytes]] = []
+        self.reload()
+
+    def reload(self) -> None:
+        """Read them from the database."""
+        self._known = self._database.rows(
+            "SELECT label, role, hash FROM credentials ORDER BY label"
+        )
+
+    def add(self, role: str, label: str) -> str:
+        """Return a new secret, which is shown only once; the label serves to remove it."""
+        if role not in ROLES:
+            raise Problem(problems.BAD_REQUEST, "a role is submit, read or admin")
+        check_label(label)
+        secret = secrets.token_urlsafe(SECRET_BYTES)
+        with self._database.transaction() as connection:
+            added = connection.execute(
+                "INSERT OR IGNORE INTO credentials VALUES (?, ?, ?)", (label, role, _hash(secret))
+            ).rowcount
+        if not added:
+            raise Problem(problems.CONFLICT, f"there is a credential {label!r} already")
+        self.reload()
+        return secret
+
+    def remove(self, label: str) -> None:
+        """Remove a credential."""
+        with self._database.transaction() as connection:
+            removed = connection.execute(
+                "DELETE FROM credentials WHERE label = ?", (label,)
+            ).rowcount
+        if not removed:
+            raise Problem(problems.NOT_FOUND, f"there is no credential {label!r}")
+        self.reload()
+
+    def labels(self) -> list[tuple[str, str]]:
+        """Return the label and role of each credential."""
+        return [(label, role) for label, role, _ in self._known]
+
+    def role_of(self, secret: str) -> str | None:
+        """Return the role of a secret, or None; compares with all of them, in constant time."""
+        given, found = _hash(secret), None
+        for _, role, stored in self._known:
+            if hmac.compare_digest(stored, given):
+                found = role
+        return found
+
+
+def check_label(label: str) -> None:
+    """Refuse a label that is too long or not printable."""
+    if not 1 <= len(label) <= MAX_LABEL or not label.isprintable():
+        raise InvalidInput(f"a label has 1 to {MAX_LABEL} printable characters")
+
+
+def _hash(secret: str) -> bytes:
+    # The secret is long and random, so a fast hash is safe.
+    data = secret.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=32, person=b"faintly secret").digest()

@@ -1,0 +1,272 @@
+"""The one SQLite file of a data folder: its schema, its connections, its transactions.
+
+Inbox, manifest, request ids, tokens and credentials share a file, so one transaction can move
+reports from the inbox to the manifest, or store a body together with its request id. Writers of
+this process share a lock; readers have their own connection and never wait.
+"""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from faintly.collector import problems
+from faintly.collector.problems import Problem
+from faintly.errors import FaintlyError, FolderDamaged, InvalidInput
+
+NAME = "collector.sqlite"
+VERSION = 2
+BUSY_S = 10.0  # how long to wait for another process, such as one adding a credential
+DISK_CODES = {  # SQLite errors that come from the disk or from another process, not from the file
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+}
+RESTORE = "restore a backup into a new folder"
+NAME_BYTES = 16  # of a request id, and of the hash of a token
+PURGED_ROWS = 20_000  # rows deleted per transaction, which takes about ten milliseconds
+
+# Tables of 16-byte names are clustered by epoch, then by name: they do not reveal the order of
+# arrival, and an epoch is deleted as one range. File names contain the id of their collection, so
+# ids are never reused.
+SCHEMA = f"""
+CREATE TABLE collections (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, digest BLOB NOT NULL UNIQUE, plan BLOB NOT NULL,
+    name TEXT NOT NULL, retention TEXT NOT NULL, tokens INTEGER NOT NULL, period_s REAL,
+    closed INTEGER NOT NULL);
+CREATE TABLE epochs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, collection INTEGER NOT NULL, number INTEGER NOT NULL,
+    state TEXT NOT NULL, UNIQUE (collection, number));
+CREATE TABLE inbox (
+    id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, reports INTEGER NOT NULL,
+    checksum INTEGER NOT NULL, records BLOB NOT NULL);
+CREATE INDEX inbox_by_epoch ON inbox (epoch);
+CREATE TABLE requests (
+    epoch INTEGER NOT NULL, id BLOB NOT NULL, hash BLOB NOT NULL,
+    PRIMARY KEY (epoch, id)) WITHOUT ROWID;
+CREATE TABLE tokens (
+    epoch INTEGER NOT NULL, id BLOB NOT NULL, used INTEGER NOT NULL,
+    PRIMARY KEY (epoch, id)) WITHOUT ROWID;
+CREATE TABLE segments (
+    epoch INTEGER NOT NULL, number INTEGER NOT NULL, reports INTEGER NOT NULL,
+    bytes INTEGER NOT NULL, checksum BLOB NOT NULL, PRIMARY KEY (epoch, number)) WITHOUT ROWID;
+CREATE TABLE sketches (
+    epoch INTEGER PRIMARY KEY, number INTEGER NOT NULL, reports INTEGER NOT NULL,
+    bytes INTEGER NOT NULL, checksum BLOB NOT NULL);
+CREATE TABLE credentials (
+    label TEXT PRIMARY KEY, role TEXT NOT NULL, hash BLOB NOT NULL) WITHOUT ROWID;
+PRAGMA user_version = {VERSION};
+"""
+
+
+class Database:
+    """Connections to the file: one for writing, one for reading, one for checkpoints."""
+
+    def __init__(self, folder: Path, name: str = NAME) -> None:
+        """Open the file of a folder, or create it; SQLite recovers from a crash by itself."""
+        self.path = folder / name
+        if not self.path.exists():
+            # SQLite gives its other files the permissions of this one. An existing file is not
+            # touched: closing it would release the locks that this process holds on it.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        # Callers that also change memory hold the write lock until both agree.
+        self.write_lock, self._read_lock = threading.RLock(), threading.Lock()
+        self._connections: list[sqlite3.Connection] = []
+        try:
+            self._writer = self._connect()
+            self._prepare()
+            self._reader = self._connect()
+            self._checkpointer = self._connect(wait_s=0.0)  # it retries at the next tick
+        except BaseException as error:
+            self.close()
+            if isinstance(error, sqlite3.DatabaseError):
+                raise open_error(self.path, error) from None
+            raise
+
+    def _connect(self, wait_s: float = BUSY_S) -> sqlite3.Connection:
+        connection = connect(
+            self.path, timeout=wait_s, isolation_level=None, check_same_thread=False
+        )
+        self._connections.append(connection)
+        connection.execute("PRAGMA synchronous = FULL")
+        # Overwrite deleted reports and request ids with zeros.
+        connection.execute("PRAGMA secure_delete = ON")
+        # A commit must not pause for a checkpoint; the maintenance thread makes them.
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute(f"PRAGMA journal_size_limit = {2**27}")
+        connection.execute(f"PRAGMA cache_size = -{2**15}")
+        return connection
+
+    def _prepare(self) -> None:
+        version = self._writer.execute("PRAGMA user_version").fetchone()[0]
+        if version not in {0, VERSION}:
+            what = f"has version {version}, and this program knows {VERSION}"
+            advice = "use the program that wrote it"
+            raise FolderDamaged(f"{self.path} {what}; {advice}", what, advice)
+        if version == 0:
+            _check_new(self.path)
+        self._writer.execute("PRAGMA journal_mode = WAL")
+        if version == 0:
+            self._writer.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection for writing; on exit all of it is on the disk, or nothing is."""
+        with self.write_lock, _translated(self.path):
+            connection = self._writer
+            if connection.in_transaction:  # an earlier rollback failed as well
+                connection.execute("ROLLBACK")
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                # After some errors, such as a full disk, SQLite has already rolled back.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Return the committed rows that a query selects."""
+        with self._read_lock, _translated(self.path):
+            return self._reader.execute(statement, parameters).fetchall()
+
+    def wal_bytes(self) -> int:
+        """Return the size of the write-ahead log."""
+        try:
+            return log_of(self.path).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the file, so that the log can start over.
+
+        Commits go on during the first pass; they wait only during the second, short one.
+        """
+        self._checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with self.write_lock:
+            self._checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def empty_log(self) -> None:
+        """Move the write-ahead log into the file and truncate it: it may hold deleted reports."""
+        self._checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with self.write_lock:
+            self._checkpointer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def purge(self, table: str, kept: Callable[[int], bool]) -> None:
+        """Delete the rows of all epochs but those kept, in small transactions.
+
+        `kept` is called only once rows of an epoch were seen: epochs may be opened meanwhile.
+        """
+        last = -1
+        while (found := self.rows(f"SELECT min(epoch) FROM {table} WHERE epoch > ?", (last,)))[0][
+            0
+        ] is not None:
+            last = found[0][0]
+            if not kept(last):
+                self.purge_epoch(table, last)
+
+    def purge_epoch(self, table: str, epoch: int) -> None:
+        """Delete the rows of an epoch, in small transactions."""
+        chosen = f"SELECT id FROM {table} WHERE epoch = ?1 LIMIT {PURGED_ROWS}"
+        deleted = PURGED_ROWS
+        while deleted == PURGED_ROWS:
+            with self.transaction() as connection:
+                deleted = connection.execute(
+                    f"DELETE FROM {table} WHERE epoch = ?1 AND id IN ({chosen})",
+                    (epoch,),
+                ).rowcount
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection; the last one moves the log into the file."""
+        for connection in reversed(self._connections):
+            connection.close()
+
+
+def connect(path: Path, **options: Any) -> sqlite3.Connection:
+    """Return a connection to a database file, which may be on read-only media.
+
+    SQLite creates a log and its index even to read a file, unless it is told that the file is
+    immutable. In a read-only folder without a log it is: every process that has the file open
+    keeps a log. An existing log must be read, since it holds the latest commits.
+    """
+    uri = path.absolute().as_uri() + ("?immutable=1" if is_frozen(path) else "")
+    return sqlite3.connect(uri, uri=True, **options)
+
+
+def is_frozen(path: Path) -> bool:
+    """Return whether a file is immutable: its folder is read-only, and it has no log."""
+    return not os.access(path.parent, os.W_OK) and not log_of(path).exists()
+
+
+def log_of(path: Path) -> Path:
+    """Return where SQLite keeps the write-ahead log of a file."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def _check_new(path: Path) -> None:
+    """Refuse an empty database beside sealed files: recovery would delete them as unnamed."""
+    found = [each for name in ("segments", "sketches") for each in path.parent.glob(f"{name}/*/*")]
+    if any(each.suffix != ".part" for each in found):
+        what = "is missing or empty, and there are sealed files beside it"
+        advice = f"put it back, or {RESTORE}"
+        raise FolderDamaged(f"{path} {what}; {advice}", what, advice)
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """Translate errors of SQLite into `Problem` or `FolderDamaged`."""
+    try:
+        yield
+    except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
+        raise
+    except sqlite3.DatabaseError as error:
+        if is_disk_error(error):
+            why = f"the disk is full, read-only or failed ({error})"
+            raise Problem(problems.CANNOT_STORE, why) from error
+        raise damaged(path, error) from error
+
+
+def is_disk_error(error: Exception) -> bool:
+    """Return whether the disk or a permission caused the error: the file itself may be sound."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in DISK_CODES
+
+
+def open_error(path: Path, error: Exception) -> FaintlyError:
+    """Return the error for a file that SQLite cannot open."""
+    if not is_disk_error(error):
+        return damaged(path, error)
+    advice = "look at the room on its disk, who may write there, and who else uses it"
+    if not os.access(path.parent, os.W_OK):  # a log without its index, which must be created
+        advice = "copy its folder to where it can be written to"
+    return InvalidInput(f"{path} cannot be opened ({error}); {advice}")
+
+
+def damaged(path: Path, error: Exception) -> FolderDamaged:
+    """Return the error for a file that SQLite cannot read."""
+    what = f"cannot be read ({error})"
+    return FolderDamaged(f"{path} {what}; run faintly fsck, or {RESTORE}", what)
+
+
+def split_names(width: int) -> str:
+    """Return a WITH clause: `i` runs over the positions of `width`-byte names in the blob `?2`.
+
+    Every statement gives up the GIL and has to win it back, so many names travel in one blob
+    and are cut apart inside SQLite.
+    """
+    step = f"SELECT i + {width} FROM at WHERE i + {width} < length(?2)"
+    return f"WITH RECURSIVE at(i) AS (SELECT 1 UNION ALL {step})"

@@ -1,0 +1,245 @@
+"""The inbox: a queue of submissions, and one thread that commits them in groups.
+
+The thread drains the queue, stores the group in one transaction and answers once that is on the
+disk. More submissions queue up during the commit, so groups grow with the load. Reports of one
+epoch that share a commit also share a row: it holds their records and nothing else, and there is
+no work per report.
+"""
+
+import hashlib
+import queue
+import sqlite3
+import threading
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from faintly.collector import problems
+from faintly.collector.problems import Problem
+from faintly.collector.storage.counters import Counters
+from faintly.collector.storage.database import NAME_BYTES, Database, split_names
+from faintly.collector.storage.registry import TAKING, Epoch, Registry
+from faintly.wire import report_v1
+
+COUNTED, REPLAYED = "counted", "replayed"
+REUSED = "this request id came with another body before"
+HASH_BYTES = 8  # tells a retry from another body; a sender gains nothing from a collision
+GROUP_BYTES = 16 << 20  # of bodies per commit: larger groups only add latency
+GROUP = 2048  # submissions per commit
+
+NAMED = f"WHERE epoch = ?1 AND id IN (SELECT substr(?2, i, {NAME_BYTES}) FROM at)"
+FIND_REQUESTS = f"{split_names(NAME_BYTES)} SELECT id, hash FROM requests {NAMED}"
+FIND_TOKENS = f"{split_names(NAME_BYTES)} SELECT id, used FROM tokens {NAMED}"
+SPEND_TOKENS = f"{split_names(NAME_BYTES)} UPDATE tokens SET used = 1 {NAMED}"
+ADD_REQUESTS = f"""{split_names(NAME_BYTES + HASH_BYTES)} INSERT INTO requests SELECT
+    ?1, substr(?2, i, {NAME_BYTES}), substr(?2, i + {NAME_BYTES}, {HASH_BYTES}) FROM at"""
+ADD_RECORDS = "INSERT INTO inbox (epoch, reports, checksum, records) VALUES (?, ?, ?, ?)"
+
+Outcome = str | Problem
+Answer = Callable[[Sequence[tuple[object, Outcome]]], object]
+
+
+@dataclass(slots=True, eq=False)
+class Submission:
+    """A checked body that waits for its commit."""
+
+    epoch: Epoch
+    request: bytes
+    body: bytes
+    reports: int
+    token: bytes | None  # its hash
+    waiter: object  # passed back with the outcome
+    answer: Answer
+    hash: bytes = b""
+
+    def __post_init__(self) -> None:
+        self.hash = hashlib.blake2b(self.body, digest_size=HASH_BYTES).digest()
+
+
+class Inbox:
+    """Stores submissions in the order of arrival."""
+
+    def __init__(
+        self,
+        database: Database,
+        registry: Registry,
+        counters: Counters,
+        committed: Callable[[Set[Epoch]], None],
+    ) -> None:
+        """Start the thread.
+
+        Args:
+            database: where reports are stored.
+            registry: keeps the number of pending reports.
+            counters: totals to add to.
+            committed: called after each commit with the epochs that gained reports.
+        """
+        self._database, self._registry = database, registry
+        self._counters, self._committed = counters, committed
+        self._waiting: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
+        self._closed = False  # True once the thread has ended
+        self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Return about how many submissions are queued."""
+        return self._waiting.qsize()
+
+    def submit(self, submission: Submission) -> None:
+        """Queue a submission for the next commit."""
+        self._waiting.put(submission)
+        if self._closed:
+            self._refuse()
+
+    def close(self) -> None:
+        """Commit what is queued and stop; later submissions are refused."""
+        self._waiting.put(None)
+        self._thread.join()
+        self._closed = True
+        self._refuse()
+
+    def _refuse(self) -> None:
+        late = []
+        with suppress(queue.Empty):
+            while True:
+                late.append(self._waiting.get_nowait())
+        taken = [each for each in late if each is not None]
+        problem = problems.stopping()
+        self._answer(taken, [problem] * len(taken))
+
+    def _run(self) -> None:
+        while (group := self._take())[-1] is not None:
+            self._store(group)
+        self._store(group[:-1])
+
+    def _take(self) -> list[Submission | None]:
+        """Return all queued submissions, at least one; None at the end means stop."""
+        group = [self._waiting.get()]
+        size = 0
+        try:
+            while group[-1] is not None and len(group) < GROUP and size < GROUP_BYTES:
+                size += len(group[-1].body)
+                group.append(self._waiting.get_nowait())
+        except queue.Empty:
+            pass
+        return group
+
+    def _store(self, group: Iterable[Submission | None]) -> None:
+        taken = [each for each in group if each is not None]
+        if not taken:
+            return
+        outcomes: Sequence[Outcome]
+        try:
+            outcomes = self._commit(taken)
+        except Exception as error:  # the thread must survive, and every sender be answered
+            self._counters.failed_commits += 1
+            self._counters.failed("a commit failed", error)
+            why = "the disk is full or failed"
+            problem = Problem(problems.CANNOT_STORE, f"the reports could not be stored: {why}")
+            outcomes = [problem] * len(taken)
+        self._answer(taken, outcomes)
+
+    def _answer(self, taken: Sequence[Submission], outcomes: Sequence[Outcome]) -> None:
+        answers: dict[Answer, list[tuple[object, Outcome]]] = defaultdict(list)
+        for each, outcome in zip(taken, outcomes, strict=True):
+            answers[each.answer].append((each.waiter, outcome))
+        for answer, pairs in answers.items():
+            try:
+                answer(pairs)
+            except Exception as error:  # the sender is gone; the thread must survive
+                self._counters.failed("an answer was not delivered", error)
+
+    def _commit(self, group: Sequence[Submission]) -> Sequence[Outcome]:
+        with self._database.write_lock:
+            with self._database.transaction() as connection:
+                outcomes = _decide(connection, group)
+                counted = [
+                    each
+                    for each, outcome in zip(group, outcomes, strict=True)
+                    if outcome is COUNTED
+                ]
+                if counted:
+                    _insert(connection, counted)
+            self._registry.add_pending((each.epoch, each.reports) for each in counted)
+        self._count(counted, outcomes)
+        self._committed({each.epoch for each in counted})
+        return outcomes
+
+    def _count(self, counted: Sequence[Submission], outcomes: Sequence[Outcome]) -> None:
+        counters = self._counters
+        counters.commits += 1
+        counters.submissions += len(counted)
+        counters.reports += sum(each.reports for each in counted)
+        counters.replays += sum(outcome is REPLAYED for outcome in outcomes)
+        counters.refused += sum(isinstance(outcome, Problem) for outcome in outcomes)
+
+
+def _decide(connection: sqlite3.Connection, group: Sequence[Submission]) -> list[Outcome]:
+    """Return the outcome of each submission; earlier ones of the same group count as stored."""
+    stored: dict[tuple[int, bytes], bytes] = {}
+    used: dict[tuple[int, bytes], bool] = {}
+    for epoch, mine in _by_epoch(group).items():
+        names = [each.request for each in mine]
+        for name, hashed in _find(connection, FIND_REQUESTS, epoch, names):
+            stored[epoch, name] = hashed
+        names = [each.token for each in mine if each.token is not None]
+        for name, spent in _find(connection, FIND_TOKENS, epoch, names):
+            used[epoch, name] = spent
+    outcomes: list[Outcome] = []
+    for each in group:
+        key = each.epoch.id, each.request
+        before = stored.get(key)
+        outcome: Outcome
+        if before is not None:
+            same = before == each.hash
+            outcome = REPLAYED if same else Problem(problems.REQUEST_REUSED, REUSED)
+        elif each.epoch.state not in TAKING:
+            outcome = Problem(problems.CLOSED, f"epoch {each.epoch.number} is closed")
+        else:
+            outcome = COUNTED if each.token is None else _spend(used, each.epoch.id, each.token)
+            if outcome is COUNTED:
+                stored[key] = each.hash
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _by_epoch(group: Sequence[Submission]) -> dict[int, list[Submission]]:
+    made: dict[int, list[Submission]] = defaultdict(list)
+    for each in group:
+        made[each.epoch.id].append(each)
+    return made
+
+
+def _find(
+    connection: sqlite3.Connection, statement: str, epoch: int, names: Sequence[bytes]
+) -> Iterable[tuple[bytes, Any]]:
+    if not names:
+        return ()
+    return connection.execute(statement, (epoch, b"".join(names)))
+
+
+def _spend(used: dict[tuple[int, bytes], bool], epoch: int, token: bytes) -> Outcome:
+    key = epoch, token
+    if key not in used:
+        return Problem(problems.TOKEN_UNKNOWN, "the token is not one of this epoch")
+    if used[key]:
+        return Problem(problems.TOKEN_USED, "the token was used before")
+    used[key] = True
+    return COUNTED
+
+
+def _insert(connection: sqlite3.Connection, counted: Sequence[Submission]) -> None:
+    for epoch, mine in _by_epoch(counted).items():
+        # Sorted: each page is visited once, and the order of arrival is lost.
+        rows = b"".join(sorted([each.request + each.hash for each in mine]))
+        connection.execute(ADD_REQUESTS, (epoch, rows))
+        records = b"".join([report_v1.records_of(each.body) for each in mine])
+        reports = sum(each.reports for each in mine)
+        connection.execute(ADD_RECORDS, (epoch, reports, zlib.crc32(records), records))
+        spent = b"".join([each.token for each in mine if each.token is not None])
+        if spent:
+            connection.execute(SPEND_TOKENS, (epoch, spent))

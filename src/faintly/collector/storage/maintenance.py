@@ -1,0 +1,166 @@
+"""The maintenance thread: seals, closes past epochs, compacts, and empties the write-ahead log.
+
+It also reloads credentials, which another process may change.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Set
+from typing import Any
+
+from faintly.collector.storage.compaction import Compactor
+from faintly.collector.storage.counters import Counters
+from faintly.collector.storage.credentials import Credentials
+from faintly.collector.storage.database import Database
+from faintly.collector.storage.limits import Limits
+from faintly.collector.storage.registry import CLOSED, CLOSING, Epoch, Registry, is_past
+from faintly.collector.storage.seal import Sealer
+
+TICK_S = 0.25  # how often it checks for work
+RETRY_S = 1.0  # pause after a failure
+WAL_BYTES = 16 << 20  # size at which the write-ahead log is moved into the file
+PERIODS = 3  # an epoch is closed after it was past for this many periods,
+LEAST_S, MOST_S = 3600.0, 21_600.0  # but after one hour at the earliest and six at the latest
+
+
+class Maintenance:
+    """Runs from `start` to `stop`."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        registry: Registry,
+        sealer: Sealer,
+        credentials: Credentials,
+        counters: Counters,
+        limits: Limits,
+        close: Callable[[Epoch], object],
+        compactor: Compactor,
+    ) -> None:
+        """Prepare the thread.
+
+        Args:
+            database: whose write-ahead log to keep short.
+            registry: the epochs.
+            sealer: seals them.
+            credentials: what to reload.
+            counters: counts failures.
+            limits: when to seal.
+            close: closes an epoch for good if it is still past.
+            compactor: merges the segments of closed epochs.
+        """
+        self._database, self._registry, self._sealer = database, registry, sealer
+        self._credentials, self._counters, self._limits = credentials, counters, limits
+        self._close, self._compactor = close, compactor
+        # Those of an earlier process too: it may have stopped before it compacted them.
+        self._uncompacted = deque(each for each in registry.by_id.values() if each.state == CLOSED)
+        self._past: dict[int, float] = {}  # since when, on the monotonic clock
+        self._stopping, self._wake = False, threading.Event()
+        self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the current task and end the thread."""
+        self._stopping = True
+        self._wake.set()
+        self._thread.join()
+
+    def committed(self, epochs: Set[Epoch]) -> None:
+        """Wake up if one of the epochs that gained reports is due."""
+        if self._is_crowded() or any(self._is_full(epoch) for epoch in epochs):
+            self._wake.set()
+
+    def attempt(self, work: Callable[..., object], *arguments: Any, **named: Any) -> bool:
+        """Call `work`, and return whether it succeeded.
+
+        The thread must survive, and one failure must not stop the other tasks.
+        """
+        try:
+            work(*arguments, **named)
+        except Exception as error:
+            self._counters.failed_seals += 1
+            self._counters.failed("sealing failed", error)
+            return False
+        return True
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._wake.wait(TICK_S)
+            self._wake.clear()
+            if not self._work() and not self._stopping:
+                time.sleep(RETRY_S)
+
+    def _work(self) -> bool:
+        """Do everything that is due, and return whether all of it succeeded."""
+        well = self.attempt(self._credentials.reload)
+        for epoch in self._due():
+            well &= self.attempt(self._sealer.seal, epoch)
+            well &= self.attempt(self._credentials.reload)  # a seal takes a while
+        for epoch in self.ended(time.monotonic()):
+            well &= self.attempt(self._close, epoch)
+            if epoch.state == CLOSED:  # else it is tried again, or was reopened
+                self._uncompacted.append(epoch)
+        well &= self.attempt(self._compact_next)
+        return self.attempt(self._tidy) and well
+
+    def _compact_next(self) -> None:
+        """Merge one run of segments: sealing and credentials must not wait for all.
+
+        A failure is left to the next process.
+        """
+        if self._uncompacted:
+            epoch = self._uncompacted.popleft()
+            if self._compactor.compact_some(epoch):
+                self._uncompacted.append(epoch)
+
+    def _is_full(self, epoch: Epoch) -> bool:
+        limits = self._limits
+        return epoch.pending >= limits.seal_reports or epoch.pending_bytes >= limits.seal_bytes
+
+    def _is_crowded(self) -> bool:
+        """Return whether all epochs together fill half of the inbox."""
+        registry = self._registry
+        return registry.pending > 0 and registry.pending_bytes >= self._limits.inbox_bytes / 2
+
+    def _due(self) -> list[Epoch]:
+        epochs = list(self._registry.by_id.values())
+        due = [epoch for epoch in epochs if self._is_due(epoch)]
+        if epochs and not due and self._is_crowded():
+            due.append(max(epochs, key=lambda epoch: epoch.pending_bytes))
+        return due
+
+    def _is_due(self, epoch: Epoch) -> bool:
+        old = epoch.pending and time.monotonic() - epoch.since >= self._limits.seal_s
+        return bool(old) or self._is_full(epoch)
+
+    def ended(self, now: float) -> list[Epoch]:
+        """Return the epochs to close, including those whose closing failed.
+
+        A closed epoch cannot be reopened, so a jump of the clock must not close a current one.
+        The clock has to call an epoch past for some periods without interruption, measured on
+        the monotonic clock: by then even an epoch that was current at the jump is over. Six
+        hours suffice for long periods; else a process restarted daily would never close one.
+        """
+        epochs = list(self._registry.by_id.values())
+        past = [epoch for epoch in epochs if is_past(epoch)]
+        self._past = {epoch.id: self._past.get(epoch.id, now) for epoch in past}
+        over = [epoch for epoch in past if now - self._past[epoch.id] >= _patience(epoch)]
+        return [epoch for epoch in epochs if epoch.state == CLOSING] + over
+
+    def _tidy(self) -> None:
+        """Keep the write-ahead log short, and empty it when no report is pending."""
+        self._compactor.tidy()
+        size = self._database.wal_bytes()
+        if size and not self._registry.pending:
+            self._database.empty_log()
+        elif size >= WAL_BYTES:
+            self._database.checkpoint()
+
+
+def _patience(epoch: Epoch) -> float:
+    return max(LEAST_S, min(PERIODS * (epoch.collection.period_s or 0.0), MOST_S))

@@ -1,0 +1,166 @@
+"""Sealing: reports leave the inbox for a segment and a sketch, in one transaction.
+
+First the new file reaches the disk under its name. Then one transaction adds it to the manifest
+and deletes the inbox rows it came from. Then memory is updated. A crash before the transaction
+leaves a file that the manifest does not name, which the next start deletes. A crash after it
+needs no repair.
+"""
+
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from faintly.collector import problems
+from faintly.collector.problems import Problem
+from faintly.collector.storage import segments, sketches
+from faintly.collector.storage.counters import Counters
+from faintly.collector.storage.database import Database
+from faintly.collector.storage.disk import discard
+from faintly.collector.storage.registry import Collection, Epoch, Registry
+from faintly.collector.storage.sketches import Sketches
+from faintly.core import AnyArray
+from faintly.errors import FolderDamaged
+
+MOST_BYTES = 64 << 20  # per segment, which bounds the memory of a seal
+MOST_REPORTS = 1 << 20  # per segment; shuffling more would not fit the cache
+CHOSEN = "inbox WHERE epoch = ? AND id BETWEEN ? AND ?"
+STEPS = ("read", "written", "committed", "done")  # the steps of a seal after which tests crash it
+
+
+def most_reports(collection: Collection) -> int:
+    """Return the largest number of reports in a segment."""
+    return min(MOST_REPORTS, MOST_BYTES // collection.record_bytes)
+
+
+class Sealer:
+    """Moves pending reports into segments or sketches; one seal per epoch at a time."""
+
+    def __init__(
+        self,
+        folder: Path,
+        database: Database,
+        registry: Registry,
+        kept: Sketches,
+        counters: Counters,
+    ) -> None:
+        self._folder, self._database, self._registry = folder, database, registry
+        self._sketches, self._counters = kept, counters
+        self.reached: Callable[[str], object] = lambda _: None  # a hook for tests
+
+    def seal(self, epoch: Epoch) -> int:
+        """Seal everything that is pending now, and return the number of reports."""
+        sealed = 0
+        with epoch.lock:
+            end = self._database.rows("SELECT max(id) FROM inbox WHERE epoch = ?", (epoch.id,))
+            while (last := end[0][0]) is not None:
+                reports = self._seal_some(epoch, last)
+                if not reports:
+                    break
+                sealed += reports
+        return sealed
+
+    def _seal_some(self, epoch: Epoch, last: int) -> int:
+        started = time.perf_counter()
+        rows = self._choose(epoch, last)
+        if not rows:
+            return 0
+        records = self._read(epoch, rows)
+        self.reached("read")
+        seal = self._drop if epoch.collection.retention == "drop" else self._keep
+        try:
+            seal(epoch, records, rows[0], rows[-1])
+        except BaseException:
+            self._sketches.evict(epoch)  # it may count reports that are still in the inbox
+            raise
+        self.reached("done")
+        self._counters.seals += 1
+        self._counters.sealed += len(records)
+        self._counters.seal_s += time.perf_counter() - started
+        return len(records)
+
+    def _choose(self, epoch: Epoch, last: int) -> list[int]:
+        """Return the ids of the oldest rows that fit into one segment, but at least one."""
+        chosen: list[int] = []
+        total = 0
+        most = most_reports(epoch.collection)
+        for key, reports in self._database.rows(
+            "SELECT id, reports FROM inbox WHERE epoch = ? AND id <= ? ORDER BY id LIMIT ?",
+            (epoch.id, last, most),
+        ):
+            total += reports
+            if chosen and total > most:
+                break
+            chosen.append(key)
+        return chosen
+
+    def _read(self, epoch: Epoch, rows: list[int]) -> AnyArray:
+        found = self._database.rows(
+            f"SELECT checksum, records FROM {CHOSEN}", (epoch.id, rows[0], rows[-1])
+        )
+        if any(zlib.crc32(records) != checksum for checksum, records in found):
+            raise FolderDamaged(
+                f"pending reports of epoch {epoch.number} were changed on the disk; "
+                "run faintly fsck, or restore a backup"
+            )
+        joined = np.frombuffer(b"".join([records for _, records in found]), np.uint8)
+        return joined.reshape(-1, epoch.collection.record_bytes)
+
+    def _keep(self, epoch: Epoch, records: AnyArray, first: int, last: int) -> None:
+        number = epoch.last + 1
+        # A sketch that is not in memory is brought up to date when it is loaded.
+        in_use = number == 1 or self._sketches.is_loaded(epoch)
+        loaded = self._sketches.load(epoch) if in_use else None
+        shuffled = segments.shuffle(records)
+        stored = segments.write(segments.path_of(self._folder, epoch, number), epoch, shuffled)
+        self.reached("written")
+        row = (epoch.id, number, len(records), stored.size, stored.checksum)
+        insert = "INSERT INTO segments VALUES (?, ?, ?, ?, ?)"
+        self._commit(insert, row, epoch, (first, last), len(records))
+        epoch.last, epoch.segments = number, epoch.segments + 1
+        epoch.sealed, epoch.bytes = epoch.sealed + len(records), epoch.bytes + stored.size
+        self.reached("committed")
+        if loaded is not None:
+            loaded.aggregator.add(segments.decode(shuffled, epoch.collection))
+            loaded.number = number
+            self._sketches.snapshot(epoch)
+
+    def _drop(self, epoch: Epoch, records: AnyArray, first: int, last: int) -> None:
+        number = epoch.last + 1
+        loaded = self._sketches.load(epoch)
+        loaded.aggregator.add(segments.decode(records, epoch.collection))
+        sketch = loaded.aggregator.sketch()
+        stored = self._sketches.write(epoch, sketch, number)
+        self.reached("written")
+        row = (epoch.id, number, sketch.count, stored.size, stored.checksum)
+        insert = "INSERT OR REPLACE INTO sketches VALUES (?, ?, ?, ?, ?)"
+        self._commit(insert, row, epoch, (first, last), len(records))
+        before, epoch.last, loaded.number = epoch.last, number, number
+        epoch.sealed, epoch.bytes = sketch.count, stored.size
+        self.reached("committed")
+        if before:
+            discard(self._folder, sketches.path_of(self._folder, epoch, before))
+
+    def _commit(
+        self,
+        statement: str,
+        row: tuple[object, ...],
+        epoch: Epoch,
+        ids: tuple[int, int],
+        reports: int,
+    ) -> None:
+        """Add the new file to the manifest and delete its reports from the inbox, atomically."""
+        chosen = epoch.id, *ids
+        with self._database.write_lock:
+            with self._database.transaction() as connection:
+                connection.execute(statement, row)
+                # Summed in SQL: fetching rows would give up the GIL for each while commits wait.
+                held = connection.execute(f"SELECT sum(reports) FROM {CHOSEN}", chosen).fetchone()
+                if held[0] != reports:
+                    raise Problem(
+                        problems.CONFLICT, f"epoch {epoch.number} was deleted while it was sealed"
+                    )
+                connection.execute(f"DELETE FROM {CHOSEN}", chosen)
+            self._registry.add_pending([(epoch, -reports)])

@@ -1,0 +1,118 @@
+"""Segments: sealed reports as Parquet, which other programs can read.
+
+One column of records, shuffled: a file does not reveal when a report arrived or with which others.
+Records are random bytes, so compression is off.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from faintly import kernels
+from faintly.collector.storage.disk import Stored, file_problem, write_file
+from faintly.collector.storage.registry import Collection, Epoch
+from faintly.core import AnyArray, ReportBatch
+from faintly.errors import FolderDamaged, Rejected
+from faintly.primitives.entropy import secure
+from faintly.wire import report_v1
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FOLDER, SUFFIX = "segments", ".parquet"
+FORMAT = b"1"
+
+
+def path_of(folder: Path, epoch: Epoch, number: int) -> Path:
+    """Return the path of a segment."""
+    return folder / FOLDER / epoch.collection.folder / (epoch.stem(number) + SUFFIX)
+
+
+def shuffle(records: AnyArray) -> AnyArray:
+    """Return the rows in random order, drawn from the operating system."""
+    # Rows whose 32-bit sort keys are equal keep their order. Of any two rows, the first arrived
+    # first with probability 1/2 + 2^-33: too close to 1/2 to detect.
+    return kernels.shuffle_rows(records, secure().words(len(records)))
+
+
+def schema(collection: Collection, epoch: int) -> "pa.Schema":
+    """Return the schema of a segment, with its plan and epoch as metadata."""
+    import pyarrow as pa
+
+    about = {
+        b"faintly.plan": collection.digest.hex().encode(),
+        b"faintly.epoch": str(epoch).encode(),
+        b"faintly.version": FORMAT,
+    }
+    column = pa.field("record", pa.binary(collection.record_bytes), nullable=False)
+    return pa.schema([column], metadata=about)
+
+
+def array_of(records: AnyArray) -> "pa.Array":
+    """Return rows of bytes as a column, without copying."""
+    import pyarrow as pa
+
+    buffers = [None, pa.py_buffer(records)]
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(records.shape[1]), len(records), buffers)
+
+
+def writer(sink: Any, columns: "pa.Schema") -> Any:
+    """Return a Parquet writer without compression, dictionaries and statistics."""
+    from pyarrow import parquet
+
+    return parquet.ParquetWriter(
+        sink, columns, use_dictionary=False, compression="NONE", write_statistics=False
+    )
+
+
+def write(path: Path, epoch: Epoch, records: AnyArray) -> Stored:
+    """Write a segment; returns once it is on the disk."""
+    import pyarrow as pa
+
+    columns = schema(epoch.collection, epoch.number)
+    sink = pa.BufferOutputStream()
+    with writer(sink, columns) as out:
+        out.write_table(pa.Table.from_arrays([array_of(records)], schema=columns))
+    made = memoryview(sink.getvalue())
+    return write_file(path, lambda stream: stream.write(made))
+
+
+def read(path: Path, epoch: Epoch, stored: Stored) -> AnyArray:
+    """Return the records of a segment as rows of bytes; the whole file is checked first."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    problem = file_problem(path, stored)
+    if problem is not None:
+        raise _damaged(path, problem)
+    try:
+        # The simpler read_table would import pandas, where that is installed.
+        with parquet.ParquetFile(path, memory_map=True) as file:
+            table = file.read(use_threads=False)
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(path, f"cannot be read ({error})") from None
+    if not table.schema.equals(schema(epoch.collection, epoch.number), check_metadata=True):
+        raise _damaged(path, "it belongs to another plan or epoch")
+    width = epoch.collection.record_bytes
+    chunks = [
+        np.frombuffer(chunk.buffers()[1], np.uint8)[
+            chunk.offset * width : (chunk.offset + len(chunk)) * width
+        ]
+        for chunk in table.column(0).chunks
+        if len(chunk)
+    ]
+    joined = np.concatenate(chunks) if chunks else np.zeros(0, np.uint8)
+    return joined.reshape(-1, width)
+
+
+def _damaged(path: Path, what: str) -> FolderDamaged:
+    return FolderDamaged(f"{path}: {what}; restore a backup", what)
+
+
+def decode(records: AnyArray, collection: Collection) -> ReportBatch:
+    """Return stored records as reports."""
+    try:
+        return report_v1.unpack(records, collection.digest, collection.mechanism.layout)
+    except Rejected as error:
+        raise FolderDamaged(f"stored reports were changed: {error}") from None

@@ -1,0 +1,206 @@
+"""Sketches of epochs: loaded on demand, updated by each seal.
+
+Where segments are kept, a sketch file is a cache: it counts all segments up to a number, and later
+ones are added when it is loaded. Where they are dropped, the file is the only copy.
+"""
+
+import hashlib
+import secrets
+import threading
+from collections import OrderedDict
+from functools import reduce
+from pathlib import Path
+
+from faintly.collector import problems
+from faintly.collector.problems import Problem
+from faintly.collector.storage import segments
+from faintly.collector.storage.database import Database
+from faintly.collector.storage.disk import Stored, discard, write_file
+from faintly.collector.storage.registry import Collection, Epoch, Registry
+from faintly.core import Sketch
+from faintly.engine import Aggregator, Reader
+from faintly.engine.files import load_sketch
+from faintly.engine.merge import merge_all, spooled
+from faintly.errors import FaintlyError, FolderDamaged, InvalidInput
+from faintly.wire import sketch_v1
+
+FOLDER, SUFFIX = "sketches", ".fns"
+TAIL = 16  # segments since the last snapshot that make a new one worthwhile
+
+
+def path_of(folder: Path, epoch: Epoch, number: int) -> Path:
+    """Return the path of a sketch."""
+    return folder / FOLDER / epoch.collection.folder / (epoch.stem(number) + SUFFIX)
+
+
+class Loaded:
+    """The sketch of an epoch up to a seal, in memory."""
+
+    def __init__(self, aggregator: Aggregator, number: int) -> None:
+        self.aggregator, self.number = aggregator, number
+
+
+class Sketches:
+    """The sketches of a store; memory holds those used most recently."""
+
+    def __init__(self, folder: Path, database: Database, registry: Registry, most: int) -> None:
+        self._folder, self._database, self._registry, self._most = folder, database, registry, most
+        self._spool = folder / "spool"
+        self._lock = threading.Lock()
+        # A restored folder may count other reports under the same numbers.
+        self._opened = secrets.token_hex(8)
+        self._loaded: OrderedDict[int, Loaded] = OrderedDict()
+        self._merged: OrderedDict[bytes, tuple[str, Reader]] = OrderedDict()
+
+    def is_loaded(self, epoch: Epoch) -> bool:
+        """Return whether a sketch is in memory."""
+        return epoch.id in self._loaded
+
+    def load(self, epoch: Epoch) -> Loaded:
+        """Return the sketch of all sealed reports; the caller holds the epoch's lock."""
+        with self._lock:
+            loaded = self._loaded.get(epoch.id)
+            if loaded is not None:
+                self._loaded.move_to_end(epoch.id)
+                return loaded
+        loaded = self._read(epoch)
+        with self._lock:
+            self._loaded[epoch.id] = loaded
+            while len(self._loaded) > self._most:
+                self._loaded.popitem(last=False)
+        return loaded
+
+    def _sealed(self, epoch: Epoch) -> Loaded:
+        """Return the sketch of an epoch; it may have been deleted while the caller waited."""
+        if not epoch.sealed:
+            raise Problem(problems.NO_REPORTS, "no reports were sealed yet")
+        return self.load(epoch)
+
+    def evict(self, epoch: Epoch) -> None:
+        """Drop a sketch from memory; it is loaded again from the disk."""
+        with self._lock:
+            self._loaded.pop(epoch.id, None)
+
+    def forget(self, collection: Collection) -> None:
+        """Drop everything about a collection from memory."""
+        for epoch in collection.epochs.values():
+            self.evict(epoch)
+        with self._lock:
+            self._merged.pop(collection.digest, None)
+
+    def _read(self, epoch: Epoch) -> Loaded:
+        loaded = self._snapshot(epoch) or Loaded(Aggregator(epoch.collection.plan, self._spool), 0)
+        if epoch.collection.retention == "drop":
+            return loaded
+        for number, *stored in self._database.rows(
+            "SELECT number, bytes, checksum FROM segments WHERE epoch = ? AND number > ? "
+            "ORDER BY number",
+            (epoch.id, loaded.number),
+        ):
+            path = segments.path_of(self._folder, epoch, number)
+            records = segments.read(path, epoch, Stored(*stored))
+            loaded.aggregator.add(segments.decode(records, epoch.collection))
+            loaded.number = number
+        return loaded
+
+    def _snapshot(self, epoch: Epoch) -> Loaded | None:
+        found = self._database.rows(
+            "SELECT number, reports FROM sketches WHERE epoch = ?", (epoch.id,)
+        )
+        if not found:
+            return None
+        number, reports = found[0]
+        path = path_of(self._folder, epoch, number)
+        try:
+            sketch = load_sketch(path)
+            if sketch.plan.digest != epoch.collection.digest or sketch.count != reports:
+                raise FolderDamaged(f"{path} is not the sketch of its epoch; restore a backup")
+        except FaintlyError as error:
+            if epoch.collection.retention == "keep":
+                return None  # it is rebuilt from the segments
+            raise FolderDamaged(f"{error}; restore a backup") from None
+        return Loaded(Aggregator.resume(sketch, self._spool), number)
+
+    def write(self, epoch: Epoch, sketch: Sketch, number: int) -> Stored:
+        """Write a sketch file; returns once it is on the disk."""
+        return write_file(
+            path_of(self._folder, epoch, number),
+            lambda stream: sketch_v1.write_sketch(sketch, stream),  # type: ignore[arg-type]
+        )
+
+    def snapshot(self, epoch: Epoch, *, tail: int | None = None) -> None:
+        """Write the sketch in memory to a file, if `tail` segments were added since."""
+        with epoch.lock:
+            loaded = self._loaded.get(epoch.id)
+            if loaded is None or epoch.collection.retention == "drop":
+                return
+            found = self._database.rows("SELECT number FROM sketches WHERE epoch = ?", (epoch.id,))
+            before = found[0][0] if found else 0
+            if loaded.number - before < (TAIL if tail is None else tail):
+                return
+            sketch = loaded.aggregator.sketch()
+            stored = self.write(epoch, sketch, loaded.number)
+            with self._database.transaction() as connection:
+                connection.execute(
+                    "INSERT OR REPLACE INTO sketches VALUES (?, ?, ?, ?, ?)",
+                    (epoch.id, loaded.number, sketch.count, stored.size, stored.checksum),
+                )
+            if before:
+                discard(self._folder, path_of(self._folder, epoch, before))
+
+    def sketch(self, digest: bytes, epoch: int | None) -> Sketch:
+        """Return the sketch of an epoch's sealed reports, or of all epochs'."""
+        return self._merge(self._registry.sealed(digest, epoch))
+
+    def _merge(self, epochs: list[Epoch]) -> Sketch:
+        if len(epochs) > 1 and epochs[0].collection.plan.decode == "direct":
+            # Reports do not add up as tables do; merging them in memory would need all of them.
+            parts = (spooled(self._sketch(epoch), self._spool) for epoch in epochs)
+            try:
+                return merge_all(parts, spool=self._spool)
+            except InvalidInput:
+                raise problems.no_room() from None
+        return reduce(Sketch.merge, map(self._sketch, epochs))
+
+    def _sketch(self, epoch: Epoch) -> Sketch:
+        with epoch.lock:
+            return self._sealed(epoch).aggregator.sketch()
+
+    def reader(self, digest: bytes, epoch: int | None, level: float = 0.95) -> tuple[Reader, str]:
+        """Return a reader of an epoch's sealed reports, or of all epochs', and its version."""
+        epochs = self._registry.sealed(digest, epoch)
+        if len(epochs) == 1:
+            with epochs[0].lock:
+                reader = self._sealed(epochs[0]).aggregator.reader(level)
+                return reader, self._version(epochs)
+        collection = epochs[0].collection
+        version = self._version(epochs)  # taken first: the reader may count more, never less
+        kept = self._kept(collection, version)
+        if kept is None:
+            with collection.merging:  # concurrent requests share one merge
+                kept = self._kept(collection, version)
+                if kept is None:
+                    kept = Reader(self._merge(epochs), level, mechanism=collection.mechanism)
+                    self._keep(collection, version, kept)
+        return kept.at(level), version
+
+    def _kept(self, collection: Collection, version: str) -> Reader | None:
+        """Return the cached reader of all epochs, if it has this version."""
+        with self._lock:
+            found = self._merged.get(collection.digest)
+        return found[1] if found is not None and found[0] == version else None
+
+    def _keep(self, collection: Collection, version: str, reader: Reader) -> None:
+        with self._lock:
+            self._merged[collection.digest] = version, reader
+            while len(self._merged) > self._most:
+                self._merged.popitem(last=False)
+
+    def version(self, digest: bytes, epoch: int | None) -> str:
+        """Return the version that a reader would have now; it changes with every seal."""
+        return self._version(self._registry.sealed(digest, epoch))
+
+    def _version(self, epochs: list[Epoch]) -> str:
+        counts = [f"{epoch.id}.{epoch.last}.{epoch.sealed}" for epoch in epochs]
+        text = ",".join([self._opened, *counts])
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

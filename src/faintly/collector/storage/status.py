@@ -1,0 +1,122 @@
+"""The status of collections, epochs and sealed files: what is stored, and what HTTP answers.
+
+The fields are those of the JSON; the HTTP models use these classes and their descriptions.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, cast
+
+from faintly.collector.storage import segments
+from faintly.collector.storage.database import Database
+from faintly.collector.storage.registry import CLOSED, OPEN, Collection, Epoch, Retention, takes
+
+State = Literal["open", "closed"]
+UniverseKind = Literal["indexed", "named", "open"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentRow:
+    """A sealed file."""
+
+    epoch: int
+    number: int
+    file: str  # relative to the data folder
+    reports: int
+    bytes: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochStatus:
+    """What is stored of one epoch."""
+
+    epoch: int
+    state: State
+    reports: int = field(
+        metadata={"description": "Counted: sealed, and part of every answer."},
+    )
+    pending: int = field(
+        metadata={"description": "Stored, and not part of answers until sealed."},
+    )
+    segments: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionStatus:
+    """A collection, its settings and what is stored of it."""
+
+    digest: str
+    name: str
+    state: State
+    retention: Retention
+    tokens: bool
+    period_s: float | None
+    mechanism: str
+    universe: UniverseKind
+    protects: str
+    guarantee: str = field(metadata={"description": "What a report promises, in words."})
+    record_bytes: int
+    reports: int
+    pending: int
+    bytes: int
+    epochs: list[EpochStatus]
+
+    @property
+    def segments(self) -> int:
+        """Return the number of sealed files."""
+        return sum(row.segments for row in self.epochs)
+
+
+def status_of(collection: Collection) -> CollectionStatus:
+    """Return the status of a collection and of each of its epochs."""
+    rows = [_epoch_status(each) for _, each in sorted(collection.epochs.items())]
+    plan = collection.plan
+    return CollectionStatus(
+        digest=collection.digest.hex(),
+        name=collection.name,
+        state=CLOSED if collection.closed else OPEN,
+        retention=collection.retention,
+        tokens=collection.tokens,
+        period_s=collection.period_s,
+        mechanism=plan.mechanism,
+        universe=cast(UniverseKind, plan.universe.kind),
+        protects=str(plan.unit),
+        guarantee=collection.mechanism.guarantee().words(),
+        record_bytes=collection.record_bytes,
+        reports=sum(row.reports for row in rows),
+        pending=sum(row.pending for row in rows),
+        bytes=sum(row.bytes for row in rows),
+        epochs=rows,
+    )
+
+
+def _epoch_status(epoch: Epoch) -> EpochStatus:
+    return EpochStatus(
+        epoch=epoch.number,
+        state=OPEN if takes(epoch) else CLOSED,
+        reports=epoch.sealed,
+        pending=epoch.pending,
+        segments=epoch.segments,
+        bytes=epoch.bytes,
+    )
+
+
+def segments_of(folder: Path, database: Database, collection: Collection) -> list[SegmentRow]:
+    """Return the sealed files of a collection."""
+    return [
+        SegmentRow(
+            epoch=epoch.number,
+            number=number,
+            file=segments.path_of(folder, epoch, number).relative_to(folder).as_posix(),
+            reports=reports,
+            bytes=size,
+            checksum=checksum.hex(),
+        )
+        for epoch in list(collection.epochs.values())
+        for number, reports, size, checksum in database.rows(
+            "SELECT number, reports, bytes, checksum FROM segments WHERE epoch = ? ORDER BY number",
+            (epoch.id,),
+        )
+    ]

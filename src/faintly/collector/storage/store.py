@@ -1,0 +1,253 @@
+"""A data folder in use: opens its parts, takes submissions, closes and deletes.
+
+Safe to use from several threads. Acknowledged reports are on the disk and counted once, whenever
+the process dies. What one part does alone is called on that part, such as `store.registry`.
+"""
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from faintly.collector import problems
+from faintly.collector.problems import Problem
+from faintly.collector.storage import recovery
+from faintly.collector.storage import tokens as token_store
+from faintly.collector.storage.compaction import Compactor
+from faintly.collector.storage.counters import Counters
+from faintly.collector.storage.credentials import Credentials
+from faintly.collector.storage.database import NAME_BYTES, Database, damaged
+from faintly.collector.storage.disk import lock_folder, make_folder
+from faintly.collector.storage.inbox import Answer, Inbox, Outcome, Submission
+from faintly.collector.storage.limits import Limits
+from faintly.collector.storage.maintenance import Maintenance
+from faintly.collector.storage.registry import CLOSED, Collection, Epoch, Registry
+from faintly.collector.storage.seal import Sealer
+from faintly.collector.storage.sketches import Sketches
+from faintly.collector.storage.status import CollectionStatus, SegmentRow, segments_of, status_of
+from faintly.errors import Rejected
+
+
+class Store:
+    """One data folder; `Store.open` creates or recovers it.
+
+    Its parts are public: `registry` has the collections and epochs, `sketches` answers,
+    `credentials` knows the secrets, `inbox` the queue, `database` the file below them all.
+    """
+
+    def __init__(self, folder: Path, database: Database, limits: Limits, lock: int) -> None:
+        self.folder, self.limits, self.counters = folder, limits, Counters()
+        self.database, self._lock = database, lock
+        self.registry = Registry(database)
+        recovery.recover(folder, database, self.registry)
+        self.credentials = Credentials(database)
+        self.sketches = Sketches(folder, database, self.registry, limits.sketches)
+        self.sealer = Sealer(folder, database, self.registry, self.sketches, self.counters)
+        self.compactor = Compactor(folder, database, self.sketches)
+        self._stopping = False
+        self.maintenance = Maintenance(
+            database=database,
+            registry=self.registry,
+            sealer=self.sealer,
+            credentials=self.credentials,
+            counters=self.counters,
+            limits=limits,
+            close=self._close_past,
+            compactor=self.compactor,
+        )
+        self.inbox = Inbox(database, self.registry, self.counters, self.maintenance.committed)
+        self.maintenance.start()
+
+    @classmethod
+    def open(cls, folder: Path, limits: Limits | None = None) -> Self:
+        """Open a folder, or create it; recover from a crash of the last process."""
+        make_folder(folder)
+        lock = lock_folder(folder)
+        database: Database | None = None
+        try:
+            for name in ("segments", "sketches", "spool"):
+                make_folder(folder / name)
+            database = Database(folder)
+            return cls(folder, database, limits or Limits(), lock)
+        except BaseException as error:
+            if database is not None:
+                database.close()
+            os.close(lock)
+            if isinstance(error, sqlite3.DatabaseError):
+                raise damaged(folder, error) from None
+            raise
+
+    def close(self) -> None:
+        """Refuse new submissions, store queued ones, seal everything and unlock the folder.
+
+        What cannot be sealed, on a full disk for example, stays in the inbox until the next start.
+        """
+        if self._stopping:
+            return
+        self._stopping = True
+        self.inbox.close()
+        self.maintenance.stop()
+        try:
+            for epoch in list(self.registry.by_id.values()):
+                self.maintenance.attempt(self.sealer.seal, epoch)
+                self.maintenance.attempt(self.sketches.snapshot, epoch, tail=1)
+        finally:
+            self.database.close()
+            os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close_epoch(self, digest: bytes, epoch: int) -> None:
+        """Close an epoch, seal it, and delete its request ids and tokens."""
+        self._close_epoch(self.registry.epoch(digest, epoch))
+
+    def close_collection(self, digest: bytes) -> None:
+        """Close a collection, and seal it."""
+        collection = self.registry.collection(digest)
+        self.registry.close_collection(collection)
+        for epoch in list(collection.epochs.values()):
+            self._close_epoch(epoch)
+
+    def _close_epoch(self, epoch: Epoch) -> None:
+        self.registry.close_epoch(epoch)
+        self._seal_closed(epoch)
+        # The epoch is closed even if it cannot be compacted, on a full disk for example.
+        self.maintenance.attempt(self.compactor.compact, epoch)
+
+    def _close_past(self, epoch: Epoch) -> None:
+        """Close a past epoch; the maintenance thread compacts it file by file."""
+        if self.registry.close_epoch(epoch, only_past=True):
+            self._seal_closed(epoch)
+
+    def _seal_closed(self, epoch: Epoch) -> None:
+        self.sealer.seal(epoch)
+        epoch.state = CLOSED
+        recovery.purge(self.database, [epoch])
+
+    def delete(self, digest: bytes) -> None:
+        """Delete a collection, and then its files."""
+        collection = self.registry.collection(digest)
+        with ExitStack() as locks:
+            held: list[Epoch] = []
+            # The clock may open another epoch while we wait for those that are being sealed.
+            while not self.registry.forget(collection, held):
+                for epoch in list(collection.epochs.values())[len(held) :]:
+                    locks.enter_context(epoch.lock)
+                    held.append(epoch)
+            self.sketches.forget(collection)
+            recovery.delete_files(self.folder, collection)
+        recovery.purge(self.database, held)
+
+    def take(
+        self,
+        digest: bytes,
+        epoch: int,
+        request: bytes,
+        body: bytes,
+        *,
+        token: bytes | None = None,
+        waiter: object,
+        answer: Answer,
+    ) -> int:
+        """Check a submission and queue it for the next commit; return its reports.
+
+        Never waits for the disk, unless it `opens` an epoch. After the commit, `answer` is called
+        once, from another thread, with the (waiter, outcome) of every submission that shares the
+        commit and this `answer`.
+        An outcome is "counted", "replayed", or a `Problem`.
+        """
+        self._check_room(body)
+        if len(request) != NAME_BYTES:
+            raise Problem(problems.NO_REQUEST_ID, f"a request id has {NAME_BYTES} bytes")
+        collection = self.registry.collection(digest)
+        try:
+            reports = collection.counter.count(body)
+        except Rejected as error:
+            raise Problem(problems.BAD_REPORTS, str(error)) from None
+        if not reports:
+            raise Problem(problems.BAD_REPORTS, "the batch is empty")
+        hashed = self._check_token(collection, reports, token)
+        # Last, since it may open an epoch, and a refused submission must leave nothing behind.
+        found = self.registry.accepting(collection, epoch)
+        self.inbox.submit(Submission(found, request, body, reports, hashed, waiter, answer))
+        return reports
+
+    def opens(self, digest: bytes, epoch: int) -> bool:
+        """Return whether a submission to this epoch may open it, which waits for the disk."""
+        collection = self.registry.collections.get(digest)
+        if collection is None or collection.period_s is None or collection.tokens:
+            return False
+        return epoch not in collection.epochs
+
+    def _check_room(self, body: bytes) -> None:
+        if self._stopping:
+            raise problems.stopping()
+        if len(body) > self.limits.body_bytes:
+            raise Problem(problems.TOO_LARGE, f"a body has at most {self.limits.body_bytes} bytes")
+        if self.inbox.waiting >= self.limits.waiting:
+            raise Problem(problems.BUSY, "too many requests wait for the disk")
+        if self.registry.pending_bytes >= self.limits.inbox_bytes:
+            raise Problem(problems.BUSY, "too many reports wait to be sealed")
+
+    def _check_token(
+        self, collection: Collection, reports: int, token: bytes | None
+    ) -> bytes | None:
+        if not collection.tokens:
+            return None
+        if token is None:
+            raise Problem(problems.TOKEN_MISSING, "this collection requires a token")
+        if reports != 1:
+            raise Problem(problems.BAD_REPORTS, "a token stands for one report; send one at a time")
+        return token_store.hash_of(token)
+
+    def submit(
+        self, digest: bytes, epoch: int, request: bytes, body: bytes, token: bytes | None = None
+    ) -> str:
+        """Submit reports and wait: returns "counted" or "replayed", or raises `Problem`."""
+        future: Future[Outcome] = Future()
+        self.take(digest, epoch, request, body, token=token, waiter=future, answer=_resolve)
+        outcome = future.result()
+        if isinstance(outcome, Problem):
+            raise outcome
+        return outcome
+
+    def seal(self, digest: bytes | None = None) -> int:
+        """Seal the pending reports of one collection, or of all, and return their number."""
+        if digest is None:
+            epochs = list(self.registry.by_id.values())
+        else:
+            epochs = list(self.registry.collection(digest).epochs.values())
+        return sum(self.sealer.seal(epoch) for epoch in epochs)
+
+    def segments(self, digest: bytes) -> list[SegmentRow]:
+        """Return the sealed files of a collection."""
+        return segments_of(self.folder, self.database, self.registry.collection(digest))
+
+    def status(self, digest: bytes) -> CollectionStatus:
+        """Return what is stored of a collection."""
+        return status_of(self.registry.collection(digest))
+
+    def issue_tokens(self, digest: bytes, epoch: int, count: int) -> list[str]:
+        """Return new single-use tokens of an epoch."""
+        collection = self.registry.collection(digest)
+        if not collection.tokens:
+            raise Problem(problems.CONFLICT, "the collection was created without tokens")
+        if not 1 <= count <= token_store.MAX_ISSUED:
+            raise Problem(
+                problems.BAD_REQUEST, f"issue 1 to {token_store.MAX_ISSUED} tokens at a time"
+            )
+        found = self.registry.issuing(collection, epoch)
+        return token_store.issue(self.database, found, count)
+
+
+def _resolve(pairs: Sequence[tuple[object, Outcome]]) -> None:
+    for future, outcome in pairs:
+        assert isinstance(future, Future)
+        future.set_result(outcome)

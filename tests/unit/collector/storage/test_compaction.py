@@ -1,0 +1,130 @@
+"""Small segments of a closed epoch become few, and nothing is lost or counted twice."""
+
+import pyarrow.parquet as pq
+import pytest
+
+from faintly.collector.admin import export, fsck
+from faintly.collector.problems import CANNOT_STORE, Problem
+from faintly.collector.storage import compaction, seal, segments
+from faintly.collector.storage.disk import copying
+from faintly.engine import aggregate
+from faintly.engine.files import read_reports
+
+
+@pytest.fixture
+def batches(plan, batches_of):
+    return batches_of(plan, 40, 10)
+
+
+@pytest.fixture
+def filled(open_store, plan, batches, body_of, fresh):
+    """Return a store with four small segments, and a sketch on the disk."""
+    store = open_store()
+    store.registry.create(plan)
+    for batch in batches:
+        store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+        store.seal()
+    store.close()
+    store = open_store()
+    assert store.status(plan.digest).segments == 4
+    assert len(list(store.folder.glob("sketches/*/*"))) == 1
+    return store
+
+
+def rows(path):
+    return pq.ParquetFile(path).read().column("record").to_pylist()
+
+
+def test_closing_an_epoch_merges_its_segments(filled, open_store, plan, batches):
+    store = filled
+    before = [row for path in sorted(store.folder.glob("segments/*/*")) for row in rows(path)]
+    size = store.status(plan.digest).bytes
+    store.close_epoch(plan.digest, 0)
+    (segment,) = store.segments(plan.digest)
+    assert (segment.number, segment.reports) == (5, 40)
+    (file,) = store.folder.glob("segments/*/*")
+    assert sorted(rows(file)) == sorted(before)
+    assert rows(file) != before  # by chance once in 40! runs, but for equal reports
+    status = store.status(plan.digest)
+    assert (status.segments, status.reports, status.bytes) == (1, 40, file.stat().st_size)
+    assert status.bytes < size
+    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    assert [path.name for path in store.folder.glob("sketches/*/*")] == ["0-5.fns"]
+    store.close_epoch(plan.digest, 0)  # again, which finds nothing to do
+    assert [each.number for each in store.segments(plan.digest)] == [5]
+    store.close()
+    assert fsck.check(store.folder).findings == []
+    again = open_store()
+    assert again.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    assert again.status(plan.digest) == status
+
+
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("point", compaction.STEPS)
+def test_a_merge_that_fails_at_any_point_loses_nothing(
+    filled, open_store, plan, batches, monkeypatch, point, asked
+):
+    """The process lives on, so what is in memory must be right as well."""
+    store = filled
+    if asked:
+        store.sketches.sketch(plan.digest, 0)  # it is in memory
+
+    def reached(name):
+        if name == point:
+            raise Problem(CANNOT_STORE, "the disk is full")
+
+    monkeypatch.setattr(store.compactor, "reached", reached)
+    store.close_epoch(plan.digest, 0)
+    assert store.counters.failed_seals == 1
+    assert store.database.rows("SELECT id FROM requests") == []
+    assert store.status(plan.digest).reports == 40
+    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    store.close()
+    findings = fsck.check(store.folder).findings
+    assert {found.what for found in findings} <= {"nothing names this file"}
+    again = open_store()
+    assert again.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    again.close_epoch(plan.digest, 0)  # by hand, a second time
+    assert again.status(plan.digest).segments == 1
+    assert again.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    again.close()
+    assert fsck.check(store.folder).findings == []
+
+
+def test_large_segments_stay_as_they_are(store, plan, batches_of, body_of, fresh, monkeypatch):
+    monkeypatch.setattr(seal, "MOST_REPORTS", 25)
+    batches = [batches_of(plan, size, size)[0] for size in (10, 13, 12, 3, 1)]
+    store.registry.create(plan)
+    for batch in batches:
+        store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+        store.seal()
+    store.close_epoch(plan.digest, 0)
+    found = [(each.number, each.reports) for each in store.segments(plan.digest)]
+    assert found == [(2, 13), (5, 1), (6, 25)]
+    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+
+
+def test_an_export_reads_what_is_merged_meanwhile(filled, tmp_path, plan, batches, monkeypatch):
+    store, read = filled, segments.read
+
+    def slow(*arguments):
+        monkeypatch.setattr(segments, "read", read)
+        store.close_epoch(plan.digest, 0)
+        assert store.status(plan.digest).segments == 1
+        return read(*arguments)
+
+    monkeypatch.setattr(segments, "read", slow)
+    assert export.export_reports(store.folder, plan.digest, None, tmp_path / "out.fnt") == 40
+    found = aggregate(plan, read_reports(plan, tmp_path / "out.fnt"))
+    assert found == aggregate(plan, batches)
+
+
+def test_a_copy_delays_the_deletion_of_what_was_merged(filled, plan):
+    store = filled
+    with copying(store.folder):
+        store.close_epoch(plan.digest, 0)
+        assert len(list(store.folder.glob("segments/*/*"))) == 5
+    store.compactor.tidy()
+    assert len(list(store.folder.glob("segments/*/*"))) == 1
+    store.close()
+    assert fsck.check(store.folder).findings == []

@@ -1,0 +1,406 @@
+"""What a crash or a failing disk leaves behind, and what a start makes of it."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from faintly.collector.admin import fsck
+from faintly.collector.storage import recovery
+from faintly.collector.storage.store import Store
+from faintly.engine import aggregate
+from faintly.errors import FolderDamaged
+
+CRASH = Path(__file__).with_name("crash_points.py")
+
+
+@pytest.fixture
+def batches(plan, batches_of):
+    return batches_of(plan, 40, 10)
+
+
+@pytest.fixture
+def filled(open_store, plan, batches, body_of, fresh):
+    """Return a maker of a closed store's folder, with two segments."""
+
+    def fill(retention="keep"):
+        store = open_store()
+        store.registry.create(plan, retention=retention)
+        for number, batch in enumerate(batches):
+            store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+            if number == 1:
+                store.seal()
+        store.close()
+        return store.folder
+
+    return fill
+
+
+def run(program, *arguments):
+    """Run a program that uses a store, and return what it did."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )
+
+
+def test_a_crash_at_any_step_loses_nothing_and_counts_nothing_twice(tmp_path):
+    done = subprocess.run(
+        [sys.executable, CRASH, tmp_path],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    steps = dict(line.split() for line in done.stdout.splitlines())
+    # Two commits, a file, a manifest, a snapshot, and for a merge a file, a manifest and two
+    # files to delete: fewer steps would mean that the hooks are blind.
+    assert int(steps["keep"]) >= 30
+    assert int(steps["drop"]) >= 15
+
+
+SUBMIT = """
+import os, sys
+from pathlib import Path
+from faintly.collector.storage.store import Limits, Store
+from faintly.core import Plan
+store = Store.open(Path(sys.argv[1]), Limits(seal_s=1e9))
+plan = Plan.from_json(Path(sys.argv[2]).read_text())
+body = Path(sys.argv[3]).read_bytes()
+store.registry.create(plan)
+for number in range(5):
+    store.submit(plan.digest, 0, bytes([number]) * 16, body)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture
+def killed(tmp_path, plan, batches, body_of):
+    """Return a folder whose store died with five bodies in the log and none in the file."""
+    (tmp_path / "plan").write_text(plan.to_json())
+    (tmp_path / "body").write_bytes(body_of(plan, batches[0]))
+    folder = tmp_path / "data"
+    done = run(SUBMIT, folder, tmp_path / "plan", tmp_path / "body")
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    return folder
+
+
+def test_what_was_acknowledged_survives_a_kill(killed, open_store, plan, batches, body_of):
+    store = open_store()
+    assert store.status(plan.digest).pending == 50
+    body = body_of(plan, batches[0])
+    assert store.submit(plan.digest, 0, bytes(16), body) == "replayed"
+    store.seal()
+    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches[:1] * 5)
+
+
+@pytest.mark.parametrize("cut", [1, 100, 4000, 9000])
+def test_a_torn_log_loses_only_its_end(killed, open_store, plan, batches, body_of, cut):
+    """A page that was never completed was never acknowledged, except here, where a test cut it."""
+    log = killed / "collector.sqlite-wal"
+    os.truncate(log, log.stat().st_size - cut)
+    with log.open("ab") as stream:
+        stream.write(b"\xa5" * 50)
+    store = open_store()
+    pending = store.status(plan.digest).pending
+    assert pending in {0, 10, 20, 30, 40}
+    body = body_of(plan, batches[0])
+    answers = [store.submit(plan.digest, 0, bytes([number]) * 16, body) for number in range(5)]
+    assert answers == ["replayed"] * (pending // 10) + ["counted"] * (5 - pending // 10)
+    store.seal()
+    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches[:1] * 5)
+    store.close()
+    assert fsck.check(killed).findings == []
+
+
+def test_files_without_a_name_are_deleted(filled, open_store, plan, batches):
+    folder = filled()
+    (segment, *_) = sorted(folder.glob("segments/*/*.parquet"))
+    stray = [
+        segment.with_name("0-3.parquet"),
+        segment.with_name("0-3.parquet.part"),
+        folder / "sketches" / "0-1.fns",
+        folder / "spool" / "leftover",
+    ]
+    for path in stray:
+        path.write_bytes(segment.read_bytes()[:100])
+    left = folder / "segments" / "of-a-collection-that-was-deleted"
+    left.mkdir()
+    store = open_store()
+    assert not [path for path in stray if path.exists()]
+    assert not left.exists()
+    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+
+
+def seal_more(open_store, plan, batches, body_of, fresh, epoch):
+    store = open_store()
+    store.registry.create(plan)
+    store.registry.open_epoch(plan.digest, epoch)
+    for batch in batches[:2]:
+        store.submit(plan.digest, epoch, fresh(), body_of(plan, batch))
+        store.seal()
+    store.close()
+
+
+@pytest.mark.parametrize("what", ["segments", "an epoch", "a collection"])
+def test_files_that_the_database_cannot_know_yet_stop_the_start(
+    filled, open_store, plan, other_plan, batches, batches_of, body_of, fresh, what
+):
+    """An old copy of the database was put back: what it does not name is nowhere else."""
+    folder = filled()
+    database = folder / "collector.sqlite"
+    old = database.read_bytes()
+    owner = other_plan if what == "a collection" else plan
+    more = batches_of(owner, 20, 10)
+    seal_more(open_store, owner, more, body_of, fresh, epoch=int(what == "an epoch"))
+    new, files = database.read_bytes(), sorted(folder.glob("*/*/*"))
+    database.write_bytes(old)
+    with pytest.raises(FolderDamaged, match="older than this file; put the database back"):
+        open_store()
+    for repair in (False, True):
+        checked = fsck.check(folder, repair=repair)
+        assert not checked.sound
+        newer = [found for found in checked.findings if found.what == recovery.NEWER]
+        assert newer
+        assert not any(found.harmless for found in newer)
+    assert [path for path in files if path.suffix == ".parquet" and not path.exists()] == []
+    database.write_bytes(new)
+    assert open_store().status(owner.digest).reports >= 20
+
+
+def test_a_missing_or_short_segment_stops_the_start(filled, open_store):
+    folder = filled()
+    segment = min(folder.glob("segments/*/*.parquet"))
+    kept = segment.read_bytes()
+    segment.write_bytes(kept[:-1])
+    with pytest.raises(FolderDamaged, match=r"0-1\.parquet has .* bytes instead of .*fsck"):
+        open_store()
+    segment.unlink()
+    with pytest.raises(FolderDamaged, match=r"0-1\.parquet is missing"):
+        open_store()
+    segment.write_bytes(kept)
+    open_store()  # the refusals have left the folder as it was, and unlocked
+
+
+def test_a_changed_segment_is_not_counted(filled, open_store, plan):
+    folder = filled()
+    for sketch in folder.glob("sketches/*/*"):
+        sketch.unlink()
+    segment = min(folder.glob("segments/*/*.parquet"))
+    data = bytearray(segment.read_bytes())
+    data[60] ^= 1
+    segment.write_bytes(data)
+    store = open_store()
+    with pytest.raises(FolderDamaged, match="checksum differs"):
+        store.sketches.sketch(plan.digest, 0)
+
+
+@pytest.mark.parametrize("damage", ["missing", "short", "changed"])
+def test_a_sketch_is_rebuilt_where_segments_are_kept(filled, open_store, plan, batches, damage):
+    _damage_sketch(filled(), damage)
+    store = open_store()
+    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    store.close()
+    assert open_store().sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+
+
+@pytest.mark.parametrize("damage", ["missing", "short", "changed"])
+def test_a_sketch_is_needed_where_reports_are_dropped(filled, open_store, plan, damage):
+    _damage_sketch(filled("drop"), damage)
+    with pytest.raises(FolderDamaged, match=r"\.fns"):  # at once, or when it is read
+        open_store().sketches.sketch(plan.digest, 0)
+
+
+def _damage_sketch(folder, damage):
+    (sketch,) = folder.glob("sketches/*/*.fns")
+    data = bytearray(sketch.read_bytes())
+    if damage == "missing":
+        sketch.unlink()
+    elif damage == "short":
+        sketch.write_bytes(data[:-5])
+    else:
+        data[-30] ^= 1
+        sketch.write_bytes(data)
+
+
+def test_a_damaged_database_stops_the_start(filled, open_store):
+    folder = filled()
+    (folder / "collector.sqlite").write_bytes(b"not a database, but long enough to be one" * 100)
+    with pytest.raises(FolderDamaged, match=r"collector\.sqlite cannot be read"):
+        open_store()
+
+
+@pytest.mark.parametrize("version", [1, 99])
+def test_a_folder_of_another_version_is_left_alone(filled, open_store, version):
+    import sqlite3
+
+    folder = filled()
+    with sqlite3.connect(folder / "collector.sqlite") as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    connection.close()
+    with pytest.raises(FolderDamaged, match=f"version {version}, and this program knows"):
+        open_store()
+
+
+def test_changed_pending_reports_are_not_sealed(store, plan, batches, body_of, fresh):
+    store.registry.create(plan)
+    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    with store.database.transaction() as connection:
+        connection.execute("UPDATE inbox SET records = zeroblob(length(records))")
+    with pytest.raises(FolderDamaged, match="changed on the disk"):
+        store.seal()
+    assert store.status(plan.digest).pending == 10
+
+
+FULL = """
+import os, resource, signal, sys
+from pathlib import Path
+from faintly.collector.admin import fsck
+from faintly.collector.problems import Problem
+from faintly.collector.storage.store import Limits, Store
+from faintly.core import Plan
+from faintly.engine import aggregate, decode
+import pyarrow.parquet
+
+folder, plan = Path(sys.argv[1]), Plan.from_json(Path(sys.argv[2]).read_text())
+body = Path(sys.argv[3]).read_bytes()
+make_full, make_room = {
+    "limit": (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, -1)),
+              lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))),
+    "disk": (lambda: None, lambda: (folder.parent / "ballast").unlink()),
+}[sys.argv[4]]
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+store = Store.open(folder, Limits(seal_s=1e9))
+store.registry.create(plan)
+make_full()
+counted, refused = [], []
+for number in range(400):
+    request = number.to_bytes(16, "little")
+    try:
+        store.submit(plan.digest, 0, request, body)
+        counted.append(request)
+    except Problem as problem:
+        assert problem.kind.code == "CANNOT_STORE", problem.kind.code
+        refused.append(request)
+        if len(refused) == 5:
+            break
+assert counted and len(refused) == 5, (len(counted), len(refused))
+reports = len(decode(plan, body))
+assert store.status(plan.digest).pending == reports * len(counted)
+try:
+    store.seal()
+except Exception as error:
+    print("seal failed:", type(error).__name__)
+status = store.status(plan.digest)
+assert status.pending + status.reports == reports * len(counted), status
+make_room()
+for request in refused:
+    assert store.submit(plan.digest, 0, request, body) == "counted"
+assert store.submit(plan.digest, 0, counted[0], body) == "replayed"
+store.seal()
+everything = aggregate(plan, [decode(plan, body)] * (len(counted) + 5))
+assert store.sketches.sketch(plan.digest, 0) == everything
+store.close()
+store = Store.open(folder)
+assert store.sketches.sketch(plan.digest, 0) == everything
+store.close()
+assert fsck.check(folder).findings == []
+print("survived", len(counted))
+"""
+
+
+def fill_up(tmp_path, folder, plan, body, how):
+    (tmp_path / "plan").write_text(plan.to_json())
+    (tmp_path / "body").write_bytes(body)
+    done = run(FULL, folder, tmp_path / "plan", tmp_path / "body", how)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "survived" in done.stdout
+    return done.stdout
+
+
+def test_files_that_cannot_grow_refuse_and_go_on(tmp_path, plan, batches_of, body_of):
+    body = body_of(plan, batches_of(plan, 1000, 1000)[0])
+    fill_up(tmp_path, tmp_path / "data", plan, body, "limit")
+
+
+def test_a_full_disk_refuses_and_goes_on(tmp_path, plan, batches_of, body_of):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = shutil.which("mount")
+    if (
+        command is None
+        or subprocess.run(
+            [command, "-t", "tmpfs", "-o", "size=4m", "tmpfs", disk],
+            check=False,
+            capture_output=True,
+        ).returncode
+    ):
+        pytest.skip("cannot mount a small disk here; another test limits the size of files")
+    try:
+        (disk / "ballast").write_bytes(bytes(3 << 20))
+        body = body_of(plan, batches_of(plan, 5000, 5000)[0])
+        told = fill_up(tmp_path, disk / "data", plan, body, "disk")
+        assert "seal failed" in told
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_failing_answer_does_not_stop_the_inbox(store, plan, batches, body_of, fresh):
+    store.registry.create(plan)
+
+    def answer(_):
+        raise RuntimeError("the loop is closed")
+
+    store.take(plan.digest, 0, fresh(), body_of(plan, batches[0]), waiter=None, answer=answer)
+    assert store.submit(plan.digest, 0, fresh(), body_of(plan, batches[1])) == "counted"
+    assert "not delivered" in store.counters.last_failure
+
+
+def test_the_sealer_tries_again(open_store, plan, batches, body_of, fresh, monkeypatch):
+    import time
+
+    from faintly.collector.storage import maintenance, segments
+    from faintly.collector.storage.store import Limits
+
+    monkeypatch.setattr(maintenance, "RETRY_S", 0.01)
+    failures, write = [], segments.write
+
+    def failing(*arguments):
+        if len(failures) < 2:
+            failures.append(1)
+            raise OSError(28, "No space left on device")
+        return write(*arguments)
+
+    monkeypatch.setattr(segments, "write", failing)
+    store = open_store(limits=Limits(seal_s=0.0))
+    store.registry.create(plan)
+    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    deadline = time.monotonic() + 10
+    while store.status(plan.digest).reports < 10:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert store.counters.failed_seals == 2
+    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches[:1])
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no list of open files here")
+def test_a_failed_start_leaves_nothing_open(tmp_path):
+    folder = tmp_path / "data"
+    Store.open(folder).close()
+    (folder / "collector.sqlite").write_bytes(b"x" * 5000)
+    for _ in range(3):
+        with pytest.raises(FolderDamaged):
+            Store.open(folder)
+    opened = [path.resolve() for path in Path("/proc/self/fd").iterdir()]
+    assert not [path for path in opened if path.is_relative_to(folder.resolve())]

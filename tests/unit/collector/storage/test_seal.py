@@ -1,0 +1,170 @@
+"""Segments, shuffling, snapshots, and a seal that fails half-way."""
+
+import sqlite3
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from faintly.collector.storage import seal, segments, sketches
+from faintly.engine import aggregate
+from faintly.wire import report_v1
+
+
+@pytest.fixture
+def batches(plan, batches_of):
+    return batches_of(plan, 40, 10)
+
+
+class Crash(Exception):
+    pass
+
+
+@pytest.mark.parametrize("retention", ["keep", "drop"])
+@pytest.mark.parametrize("point", seal.STEPS)
+def test_a_seal_that_fails_at_any_point_counts_once(
+    store, plan, batches, body_of, fresh, monkeypatch, retention, point
+):
+    """The process lives on, so what is in memory must be right as well."""
+    store.registry.create(plan, retention=retention)
+    for batch in batches[:2]:
+        store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+        store.seal()
+    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[2]))
+
+    def reached(name):
+        if name == point:
+            raise Crash
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store.sealer, "reached", reached)
+        with pytest.raises(Crash):
+            store.seal()
+    status = store.status(plan.digest)
+    assert status.reports + status.pending == 30
+    assert store.registry.pending == status.pending
+    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[3]))
+    store.seal()
+    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    assert (store.status(plan.digest).reports, store.registry.pending_bytes) == (40, 0)
+
+
+def test_a_failed_commit_of_a_seal_leaves_the_counts(store, plan, batches, body_of, fresh):
+    store.registry.create(plan)
+    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    with store.database.transaction() as connection:
+        connection.execute(
+            "CREATE TRIGGER refuse BEFORE DELETE ON inbox BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
+    with pytest.raises(sqlite3.IntegrityError, match=r"^no$"):
+        store.seal()
+    status = store.status(plan.digest)
+    assert (status.reports, status.pending) == (0, 10)
+    with store.database.transaction() as connection:
+        connection.execute("DROP TRIGGER refuse")
+    assert store.seal() == 10
+    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches[:1])
+
+
+def test_a_segment_holds_the_reports_and_nothing_else(store, plan, batches, body_of, fresh):
+    collection = store.registry.create(plan, epochs=(4,))
+    for batch in batches:
+        store.submit(plan.digest, 4, fresh(), body_of(plan, batch))
+    store.seal()
+    (segment,) = store.segments(plan.digest)
+    path = store.folder / segment.file
+    assert (segment.epoch, segment.number, segment.reports) == (4, 1, 40)
+    assert segment.bytes == path.stat().st_size
+    table = pq.ParquetFile(path).read()
+    assert table.column_names == ["record"]
+    assert table.schema.metadata == {
+        b"faintly.plan": plan.digest.hex().encode(),
+        b"faintly.epoch": b"4",
+        b"faintly.version": b"1",
+    }
+    layout = collection.mechanism.layout
+    sent = [bytes(row) for batch in batches for row in report_v1.pack(batch, layout)]
+    found = table.column("record").to_pylist()
+    assert sorted(found) == sorted(sent)
+    assert found != sent
+    column = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    assert column.compression == "UNCOMPRESSED"
+    assert not column.is_stats_set
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 1000, 40_000])
+def test_shuffling_keeps_every_row(rows):
+    records = np.arange(3 * rows, dtype=np.uint8).reshape(rows, 3)
+    assert sorted(segments.shuffle(records).tolist()) == sorted(records.tolist())
+
+
+def test_every_order_is_as_likely():
+    """Chi-square over the 24 orders of 4 rows; above 84 by chance once in 10^8 runs.
+
+    An order that keeps pairs of neighbours together, as a sort by half the bits might,
+    is its mutant.
+    """
+    rows = np.arange(4, dtype=np.uint8).reshape(4, 1)
+
+    def spread(shuffle):
+        counts = {}
+        for _ in range(4800):
+            order = shuffle(rows).tobytes()
+            counts[order] = counts.get(order, 0) + 1
+        seen = sum((count - 200) ** 2 / 200 for count in counts.values())
+        return seen + 200 * (24 - len(counts))
+
+    def in_pairs(rows):
+        pairs = segments.shuffle(np.arange(2, dtype=np.uint8)[:, None])
+        return rows.reshape(2, 2)[pairs[:, 0]].reshape(4, 1)
+
+    assert spread(segments.shuffle) < 84
+    assert spread(in_pairs) > 84
+
+
+def test_much_that_is_pending_makes_several_segments(
+    store, plan, batches, body_of, fresh, monkeypatch
+):
+    monkeypatch.setattr(seal, "MOST_REPORTS", 15)
+    store.registry.create(plan)
+    for batch in batches:
+        store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+    assert store.seal() == 40
+    assert [segment.reports for segment in store.segments(plan.digest)] == [10] * 4
+    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+
+
+def test_a_snapshot_shortens_the_next_start(open_store, plan, batches, body_of, fresh, monkeypatch):
+    monkeypatch.setattr(sketches, "TAIL", 2)
+    store = open_store()
+    store.registry.create(plan)
+    for batch in batches[:3]:
+        store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+        store.seal()
+    monkeypatch.setattr(sketches.Sketches, "snapshot", lambda *_, **__: None)
+    store.close()
+    files = [path.name for path in (store.folder / "sketches").rglob("*.fns")]
+    assert files == ["0-2.fns"]
+    read = []
+    original = segments.read
+    monkeypatch.setattr(
+        segments, "read", lambda path, *rest: read.append(path.name) or original(path, *rest)
+    )
+    again = open_store()
+    assert again.sketches.sketch(plan.digest, 0) == aggregate(plan, batches[:3])
+    assert read == ["0-3.parquet"]
+
+
+def test_more_epochs_than_sketches_in_memory(open_store, plan, batches, body_of, fresh):
+    from faintly.collector.storage.store import Limits
+
+    store = open_store(limits=Limits(seal_s=1e9, sketches=1))
+    store.registry.create(plan, epochs=range(4))
+    for _ in range(2):
+        for epoch, batch in enumerate(batches):
+            store.submit(plan.digest, epoch, fresh(), body_of(plan, batch))
+        store.seal()
+    assert len(store.sketches._loaded) == 1
+    for epoch, batch in enumerate(batches):
+        assert store.sketches.sketch(plan.digest, epoch) == aggregate(plan, [batch] * 2)
+    assert store.sketches.sketch(plan.digest, None) == aggregate(plan, batches * 2)

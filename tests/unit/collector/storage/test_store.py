@@ -1,0 +1,470 @@
+"""What a store takes, refuses, counts and forgets."""
+
+import errno
+import stat
+import threading
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from faintly.collector.problems import Problem
+from faintly.collector.storage.store import Limits
+from faintly.engine import Reader, aggregate, columns
+from faintly.errors import FolderInUse, InvalidInput
+
+
+def refused(call, *arguments, **named):
+    with pytest.raises(Problem) as caught:
+        call(*arguments, **named)
+    return caught.value.kind.code
+
+
+@pytest.fixture
+def bodies(plan, batches_of, body_of):
+    return [body_of(plan, batch) for batch in batches_of(plan, 50, 10)]
+
+
+@pytest.fixture
+def ones(plan, batches_of, body_of):
+    return [body_of(plan, batch) for batch in batches_of(plan, 6, 1)]
+
+
+def test_a_retry_is_answered_and_not_counted(store, plan, bodies, fresh):
+    store.registry.create(plan)
+    request = fresh()
+    assert store.submit(plan.digest, 0, request, bodies[0]) == "counted"
+    assert store.submit(plan.digest, 0, request, bodies[0]) == "replayed"
+    assert refused(store.submit, plan.digest, 0, request, bodies[1]) == "REQUEST_REUSED"
+    assert store.status(plan.digest).pending == 10
+    assert store.seal() == 10
+    assert store.submit(plan.digest, 0, request, bodies[0]) == "replayed"
+    assert store.status(plan.digest).reports == 10
+
+
+def test_retries_that_share_a_commit_count_once(store, plan, bodies, fresh):
+    store.registry.create(plan)
+    request, seen, done = fresh(), [], threading.Event()
+
+    def answer(pairs):
+        seen.extend(pairs)
+        if len(seen) == 3:
+            done.set()
+
+    with store.database.transaction():  # all three wait for the same commit
+        for waiter, body in enumerate([bodies[0], bodies[0], bodies[1]]):
+            store.take(plan.digest, 0, request, body, waiter=waiter, answer=answer)
+            while waiter == 0 and store.inbox.waiting:
+                time.sleep(0.001)  # the first is on its way; the others share the next one
+    assert done.wait(10)
+    outcomes = [outcome for _, outcome in sorted(seen, key=lambda pair: pair[0])]
+    assert outcomes[:2] == ["counted", "replayed"]
+    assert outcomes[2].kind.code == "REQUEST_REUSED"
+    assert store.seal() == 10
+
+
+@pytest.mark.parametrize("retention", ["keep", "drop"])
+def test_the_sketch_is_that_of_the_reports(open_store, plan, batches_of, body_of, fresh, retention):
+    store = open_store()
+    batches = batches_of(plan, 95, 10)
+    store.registry.create(plan, retention=retention, epochs=(0, 3))
+    for number, batch in enumerate(batches):
+        store.submit(plan.digest, 3 * (number % 2), fresh(), body_of(plan, batch))
+        if number % 3 == 2:
+            store.seal()
+    store.seal()
+    for epoch, mine in ((0, batches[::2]), (3, batches[1::2]), (None, batches)):
+        assert store.sketches.sketch(plan.digest, epoch) == aggregate(plan, mine)
+        reader, _ = store.sketches.reader(plan.digest, epoch)
+        keys = np.arange(64)
+        expected = Reader(aggregate(plan, mine)).estimate(keys).mean
+        assert reader.estimate(keys).mean.tolist() == expected.tolist()
+    assert store.registry.latest(plan.digest) == 3
+    store.close()
+    again = open_store()
+    assert again.sketches.sketch(plan.digest, None) == aggregate(plan, batches)
+    assert again.status(plan.digest).reports == 95
+    assert bool(again.segments(plan.digest)) == (retention == "keep")
+
+
+def test_direct_reports_are_kept_and_answered(open_store, direct_plan, batches_of, body_of, fresh):
+    store, batches = open_store(), batches_of(direct_plan, 30, 10)
+    assert refused(store.registry.create, direct_plan, retention="drop") == "BAD_REQUEST"
+    store.registry.create(direct_plan)
+    for batch in batches:
+        store.submit(direct_plan.digest, 0, fresh(), body_of(direct_plan, batch))
+        store.seal()
+    assert store.sketches.sketch(direct_plan.digest, 0) == aggregate(direct_plan, batches)
+    store.close()
+    assert open_store().sketches.sketch(direct_plan.digest, 0) == aggregate(direct_plan, batches)
+
+
+def test_direct_epochs_are_put_together_on_the_disk(
+    open_store, direct_plan, batches_of, body_of, fresh, monkeypatch
+):
+    """Together the reports of all epochs may be more than memory holds."""
+    monkeypatch.setattr(columns, "MERGED", 2**16)
+    store, batches = open_store(), batches_of(direct_plan, 60_000, 10_000)
+    digest = direct_plan.digest
+    store.registry.create(direct_plan, epochs=range(len(batches)))
+    for epoch, batch in enumerate(batches):
+        store.submit(digest, epoch, fresh(), body_of(direct_plan, batch))
+        store.seal()
+    tracemalloc.start()
+    found = store.sketches.sketch(digest, None)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == aggregate(direct_plan, batches)
+    size = found.hash_seeds.nbytes + found.fields.nbytes
+    assert peak < size, f"{peak} bytes for {size} of columns"
+
+    def full(**_):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr("faintly.engine.columns.tempfile.TemporaryFile", full)
+    assert refused(store.sketches.sketch, digest, None) == "CANNOT_STORE"
+
+
+def test_a_version_changes_when_answers_may(store, plan, bodies, fresh):
+    store.registry.create(plan, epochs=(0, 1))
+    assert refused(store.sketches.reader, plan.digest, None) == "NO_REPORTS"
+    assert refused(store.registry.latest, plan.digest) == "NO_REPORTS"
+    seen = set()
+    for epoch in (0, 1, 1):
+        store.submit(plan.digest, epoch, fresh(), bodies[0])
+        store.seal()
+        version = store.sketches.reader(plan.digest, None)[1]
+        assert store.sketches.reader(plan.digest, None)[1] == version
+        seen.add(version)
+    assert len(seen) == 3
+    assert store.sketches.reader(plan.digest, 0)[1] != store.sketches.reader(plan.digest, 1)[1]
+
+
+def test_bad_bodies_are_refused_with_the_reason(store, plan, other_plan, bodies, body_of, fresh):
+    store.registry.create(plan)
+    body = bodies[0]
+    damaged = body[:30] + bytes([body[30] ^ 1]) + body[31:]
+    for bad, code in (
+        (body[:-1], "TRUNCATED"),
+        (body + b"x", "TRAILING_BYTES"),
+        (damaged, "BAD_CHECKSUM"),
+        (b"", "TRUNCATED"),
+    ):
+        with pytest.raises(Problem, match=code) as caught:
+            store.submit(plan.digest, 0, fresh(), bad)
+        assert caught.value.kind.code == "BAD_REPORTS"
+    store.registry.create(other_plan)
+    with pytest.raises(Problem, match="OTHER_PLAN"):
+        store.submit(other_plan.digest, 0, fresh(), body)
+    assert refused(store.submit, bytes(16), 0, fresh(), body) == "UNKNOWN_COLLECTION"
+    assert refused(store.submit, plan.digest, 0, b"short", body) == "NO_REQUEST_ID"
+    assert refused(store.submit, plan.digest, 7, fresh(), body) == "UNKNOWN_EPOCH"
+    assert store.seal() == 0
+
+
+def test_an_empty_batch_is_refused(store, plan, batches_of, body_of, fresh):
+    store.registry.create(plan)
+    empty = batches_of(plan, 1, 1)[0].take(slice(0))
+    assert refused(store.submit, plan.digest, 0, fresh(), body_of(plan, empty)) == "BAD_REPORTS"
+
+
+def test_creating_again_gives_the_same_and_other_settings_conflict(store, plan):
+    made = store.registry.create(plan, name="songs", epochs=(0, 1))
+    assert store.registry.create(plan, name="songs", epochs=(0, 1)) is made
+    assert refused(store.registry.create, plan, name="other") == "CONFLICT"
+    assert refused(store.registry.create, plan, name="songs", retention="drop") == "CONFLICT"
+    assert refused(store.registry.create, plan, name="songs", retention="burn") == "BAD_REQUEST"
+    assert refused(store.registry.create, plan, name="songs", epochs=(-1,)) == "BAD_REQUEST"
+    assert list(store.registry.collections.values()) == [made]
+
+
+def test_a_closed_epoch_forgets_its_request_ids(open_store, plan, bodies, fresh):
+    store = open_store()
+    store.registry.create(plan, epochs=(0, 1))
+    first, second = fresh(), fresh()
+    store.submit(plan.digest, 0, first, bodies[0])
+    store.submit(plan.digest, 1, second, bodies[1])
+    store.close_epoch(plan.digest, 0)
+    assert refused(store.submit, plan.digest, 0, first, bodies[0]) == "CLOSED"
+    assert store.submit(plan.digest, 1, second, bodies[1]) == "replayed"
+    assert store.database.rows("SELECT id FROM requests") == [(second,)]
+    assert refused(store.registry.open_epoch, plan.digest, 0) == "CONFLICT"
+    assert [epoch.state for epoch in store.status(plan.digest).epochs] == ["closed", "open"]
+    assert store.status(plan.digest).reports == 10
+    store.registry.open_epoch(plan.digest, 2)
+    assert store.submit(plan.digest, 2, fresh(), bodies[2]) == "counted"
+    store.close_collection(plan.digest)
+    assert refused(store.submit, plan.digest, 2, fresh(), bodies[3]) == "CLOSED"
+    assert refused(store.registry.open_epoch, plan.digest, 5) == "CONFLICT"
+    store.close()
+    again = open_store()
+    assert again.status(plan.digest).state == "closed"
+    assert refused(again.submit, plan.digest, 2, fresh(), bodies[3]) == "CLOSED"
+
+
+def test_a_retry_is_answered_while_its_epoch_closes(store, plan, bodies, fresh, monkeypatch):
+    store.registry.create(plan)
+    request, seen = fresh(), []
+    store.submit(plan.digest, 0, request, bodies[0])
+
+    def reached(_):
+        seen.append(store.submit(plan.digest, 0, request, bodies[0]))
+        seen.append(refused(store.submit, plan.digest, 0, fresh(), bodies[1]))
+
+    monkeypatch.setattr(store.sealer, "reached", reached)
+    store.close_epoch(plan.digest, 0)
+    assert seen[:2] == ["replayed", "CLOSED"]
+    assert store.status(plan.digest).reports == 10
+
+
+def test_epochs_open_by_the_clock(open_store, plan, bodies, fresh, monkeypatch):
+    store = open_store()
+    now = [1000.0 * 60]
+    monkeypatch.setattr("faintly.collector.storage.registry.time.time", lambda: now[0])
+    store.registry.create(plan, period_s=60, epochs=(5,))
+    for epoch, answer in ((5, "counted"), (999, "counted"), (1000, "counted"), (1001, "counted")):
+        assert store.submit(plan.digest, epoch, fresh(), bodies[0]) == answer
+    assert refused(store.submit, plan.digest, 1002, fresh(), bodies[0]) == "UNKNOWN_EPOCH"
+    assert refused(store.submit, plan.digest, 998, fresh(), bodies[0]) == "UNKNOWN_EPOCH"
+    now[0] += 180  # the clock may jump either way: nothing is lost, and nothing closed for good
+    assert refused(store.submit, plan.digest, 1000, fresh(), bodies[0]) == "CLOSED"
+    assert store.submit(plan.digest, 5, fresh(), bodies[0]) == "counted"
+    now[0] -= 180
+    assert store.submit(plan.digest, 1000, fresh(), bodies[0]) == "counted"
+    store.seal()
+    assert store.status(plan.digest).reports == 60
+
+
+def test_what_is_refused_opens_no_epoch(
+    store, plan, other_plan, batches_of, body_of, bodies, fresh, monkeypatch
+):
+    monkeypatch.setattr("faintly.collector.storage.registry.time.time", lambda: 1000.0 * 60)
+    store.registry.create(plan, period_s=60, epochs=())
+    store.registry.create(other_plan, period_s=60, epochs=(), tokens=True)
+    one, two = (body_of(other_plan, batch) for batch in batches_of(other_plan, 3, 2)[::-1])
+    submit, other = store.submit, other_plan.digest
+    assert refused(submit, plan.digest, 1000, fresh(), b"7 bytes") == "BAD_REPORTS"
+    assert refused(submit, plan.digest, 1000, b"short", bodies[0]) == "NO_REQUEST_ID"
+    assert refused(submit, other, 1000, fresh(), one) == "TOKEN_MISSING"
+    assert refused(submit, other, 1000, fresh(), two, bytes(16)) == "BAD_REPORTS"
+    assert refused(submit, other, 1000, fresh(), one, bytes(16)) == "TOKEN_UNKNOWN"
+    assert store.database.rows("SELECT * FROM epochs") == []
+
+
+def test_issuing_tokens_opens_the_epochs_of_the_clock(store, plan, ones, fresh, monkeypatch):
+    now = [1000.0 * 60]
+    monkeypatch.setattr("faintly.collector.storage.registry.time.time", lambda: now[0])
+    store.registry.create(plan, period_s=60, epochs=(), tokens=True)
+    for epoch in (998, 1002):
+        assert refused(store.issue_tokens, plan.digest, epoch, 1) == "UNKNOWN_EPOCH"
+    for epoch, one in zip((999, 1000, 1001), ones, strict=False):
+        (token,) = map(bytes.fromhex, store.issue_tokens(plan.digest, epoch, 1))
+        assert store.submit(plan.digest, epoch, fresh(), one, token) == "counted"
+    now[0] += 180  # they were opened by the clock, so it shuts them
+    (token,) = map(bytes.fromhex, store.issue_tokens(plan.digest, 1003, 1))
+    assert refused(store.issue_tokens, plan.digest, 1000, 1) == "CLOSED"
+    assert refused(store.submit, plan.digest, 1000, fresh(), ones[3], token) == "CLOSED"
+    store.close_epoch(plan.digest, 1003)
+    assert refused(store.issue_tokens, plan.digest, 1003, 1) == "CLOSED"
+
+
+def test_a_token_counts_once(open_store, plan, ones, bodies, fresh):
+    store = open_store()
+    store.registry.create(plan, tokens=True, epochs=(0, 1))
+    first, second = map(bytes.fromhex, store.issue_tokens(plan.digest, 0, 2))
+    request = fresh()
+    assert refused(store.submit, plan.digest, 0, request, ones[0]) == "TOKEN_MISSING"
+    assert refused(store.submit, plan.digest, 0, request, bodies[0], first) == "BAD_REPORTS"
+    assert refused(store.submit, plan.digest, 0, request, ones[0], bytes(16)) == "TOKEN_UNKNOWN"
+    assert refused(store.submit, plan.digest, 1, request, ones[0], first) == "TOKEN_UNKNOWN"
+    assert store.submit(plan.digest, 0, request, ones[0], first) == "counted"
+    assert store.submit(plan.digest, 0, request, ones[0], first) == "replayed"
+    assert refused(store.submit, plan.digest, 0, fresh(), ones[1], first) == "TOKEN_USED"
+    store.close()
+    again = open_store()
+    assert again.submit(plan.digest, 0, request, ones[0], first) == "replayed"
+    assert refused(again.submit, plan.digest, 0, fresh(), ones[1], first) == "TOKEN_USED"
+    assert again.submit(plan.digest, 0, fresh(), ones[2], second) == "counted"
+    assert again.status(plan.digest).pending == 1
+    stored = again.database.rows("SELECT id, used FROM tokens")
+    assert [used for _, used in stored] == [1, 1]
+    assert not {first, second} & {token for token, _ in stored}
+
+
+def test_tokens_that_share_a_commit_count_once(store, plan, ones, fresh):
+    store.registry.create(plan, tokens=True)
+    (token,) = map(bytes.fromhex, store.issue_tokens(plan.digest, 0, 1))
+    seen, done = [], threading.Event()
+
+    def answer(pairs):
+        seen.extend(outcome for _, outcome in pairs)
+        if len(seen) == 3:
+            done.set()
+
+    with store.database.transaction():
+        for body in ones[:3]:
+            store.take(plan.digest, 0, fresh(), body, token=token, waiter=None, answer=answer)
+    assert done.wait(10)
+    assert seen.count("counted") == 1
+    assert {outcome.kind.code for outcome in seen if outcome != "counted"} == {"TOKEN_USED"}
+
+
+def test_tokens_need_a_collection_that_has_them(store, plan, other_plan):
+    store.registry.create(plan)
+    assert refused(store.issue_tokens, plan.digest, 0, 1) == "CONFLICT"
+    store.registry.create(other_plan, tokens=True)
+    assert refused(store.issue_tokens, other_plan.digest, 4, 1) == "UNKNOWN_EPOCH"
+    assert refused(store.issue_tokens, other_plan.digest, 0, 0) == "BAD_REQUEST"
+    assert len(set(store.issue_tokens(other_plan.digest, 0, 700))) == 700
+
+
+def test_a_full_inbox_asks_to_wait(open_store, plan, bodies, fresh):
+    width = 2  # bytes of a report of this plan
+    store = open_store(limits=Limits(seal_s=1e9, inbox_bytes=10 * width, body_bytes=1000))
+    store.maintenance.stop()  # which would seal at once
+    assert store.registry.create(plan).record_bytes == width
+    store.submit(plan.digest, 0, fresh(), bodies[0])
+    assert refused(store.submit, plan.digest, 0, fresh(), bodies[1]) == "BUSY"
+    store.seal()
+    assert store.submit(plan.digest, 0, fresh(), bodies[1]) == "counted"
+    assert refused(store.submit, plan.digest, 0, fresh(), bytes(1001)) == "TOO_LARGE"
+
+
+def test_a_long_queue_asks_to_wait(open_store, plan, bodies, fresh):
+    store = open_store(limits=Limits(seal_s=1e9, waiting=2))
+    store.registry.create(plan)
+    arguments = {"waiter": None, "answer": lambda _: None}
+    with store.database.transaction():
+        store.take(plan.digest, 0, fresh(), bodies[0], **arguments)
+        while store.inbox.waiting:
+            time.sleep(0.001)
+        for _ in range(2):
+            store.take(plan.digest, 0, fresh(), bodies[0], **arguments)
+        assert refused(store.take, plan.digest, 0, fresh(), bodies[0], **arguments) == "BUSY"
+
+
+def test_closing_stores_what_waits_and_seals_it(open_store, plan, bodies, fresh):
+    store, seen = open_store(), []
+    store.registry.create(plan)
+    for body in bodies:
+        store.take(plan.digest, 0, fresh(), body, waiter=None, answer=seen.extend)
+    store.close()
+    assert [outcome for _, outcome in seen] == ["counted"] * 5
+    assert refused(store.submit, plan.digest, 0, fresh(), bodies[0]) == "STOPPING"
+    again = open_store()
+    assert (again.status(plan.digest).reports, again.status(plan.digest).pending) == (50, 0)
+
+
+def test_it_seals_by_itself_when_there_is_enough_or_it_is_old(open_store, plan, bodies, fresh):
+    for limits in (Limits(seal_s=1e9, seal_reports=20), Limits(seal_s=0.0)):
+        store = open_store(limits=limits)
+        store.registry.create(plan)
+        before = store.status(plan.digest).reports
+        for body in bodies[:2]:
+            store.submit(plan.digest, 0, fresh(), body)
+        deadline = time.monotonic() + 10
+        while store.status(plan.digest).reports < before + 20:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        store.close()
+
+
+def test_deleting_removes_everything(store, plan, other_plan, bodies, fresh):
+    request = fresh()
+    store.registry.create(plan)
+    store.registry.create(other_plan)
+    store.submit(plan.digest, 0, request, bodies[0])
+    store.seal()
+    store.submit(plan.digest, 0, fresh(), bodies[1])
+    assert store.segments(plan.digest)
+    store.delete(plan.digest)
+    assert refused(store.status, plan.digest) == "UNKNOWN_COLLECTION"
+    assert not [path for path in (store.folder / "segments").rglob("*") if path.is_file()]
+    for table in ("inbox", "requests", "segments", "sketches"):
+        assert store.database.rows(f"SELECT * FROM {table}") == []
+    assert list(store.registry.collections) == [other_plan.digest]
+    store.registry.create(plan, retention="drop")  # other settings are fine now
+    assert store.submit(plan.digest, 0, request, bodies[0]) == "counted"
+
+
+def test_two_stores_cannot_have_one_folder(open_store, plan):
+    store = open_store()
+    store.registry.create(plan)
+    with pytest.raises(FolderInUse, match="another collector"):
+        open_store()
+    assert store.status(plan.digest).reports == 0
+    store.close()
+    open_store()
+
+
+def test_everything_is_private(store, plan, bodies, fresh):
+    store.registry.create(plan)
+    store.submit(plan.digest, 0, fresh(), bodies[0])
+    store.close_epoch(plan.digest, 0)
+    paths = [store.folder, *store.folder.rglob("*")]
+    assert {path.suffix for path in paths} >= {".parquet", ".fns", ".sqlite", ".lock"}
+    for path in paths:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert mode == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_credentials_are_hashed_and_have_a_role(open_store):
+    store = open_store()
+    secret = store.credentials.add("read", "dashboard")
+    assert store.credentials.role_of(secret) == "read"
+    assert store.credentials.role_of(secret + "x") is None
+    assert store.credentials.role_of("\ud800") is None
+    assert refused(store.credentials.add, "read", "dashboard") == "CONFLICT"
+    assert refused(store.credentials.add, "owner", "x") == "BAD_REQUEST"
+    with pytest.raises(InvalidInput, match="printable"):
+        store.credentials.add("read", "two\nlines")
+    admin = store.credentials.add("admin", "me")
+    assert store.credentials.labels() == [("dashboard", "read"), ("me", "admin")]
+    store.close()
+    raw = (store.folder / "collector.sqlite").read_bytes()
+    assert b"dashboard" in raw
+    assert secret.encode() not in raw
+    again = open_store()
+    assert (again.credentials.role_of(secret), again.credentials.role_of(admin)) == (
+        "read",
+        "admin",
+    )
+    again.credentials.remove("dashboard")
+    assert again.credentials.role_of(secret) is None
+    assert refused(again.credentials.remove, "dashboard") == "NOT_FOUND"
+
+
+def test_a_credential_added_from_outside_is_seen(store):
+    from faintly.collector.storage.credentials import Credentials
+    from faintly.collector.storage.database import Database
+
+    with Database(store.folder) as database:
+        secret = Credentials(database).add("submit", "phones")
+    deadline = time.monotonic() + 10
+    while store.credentials.role_of(secret) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert store.credentials.role_of(secret) == "submit"
+
+
+def test_many_threads_submit_at_once(store, plan, batches_of, body_of, fresh):
+    batches = batches_of(plan, 400, 2)
+    store.registry.create(plan)
+
+    def send(mine):
+        for batch in mine:
+            request = fresh()
+            for _ in range(2):
+                store.submit(plan.digest, 0, request, body_of(plan, batch))
+
+    threads = [threading.Thread(target=send, args=(batches[part::8],)) for part in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    store.seal()
+    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    counters = store.counters
+    assert (counters.submissions, counters.reports, counters.replays) == (200, 400, 200)
+    assert counters.commits < 400
