@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from faintly.core import WithinL1
-from faintly.mechanisms import _projection_choice_constants as constants
-from faintly.mechanisms import _projection_choice_law as laws
 from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms.projection_choice import constants
+from faintly.mechanisms.projection_choice import law as laws
 from faintly.planner import make_plan
 
 EXACT = 1e-12

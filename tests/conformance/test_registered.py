@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import faintly
 from faintly.core import SparseVector, VectorBatch
 from faintly.core.projection import DOMAINS
 from faintly.errors import FaintlyError
@@ -87,10 +88,10 @@ def test_every_mechanism_takes_all_values_of_its_domain(name):
 
 @pytest.mark.parametrize("name", mechanism_names())
 def test_every_mechanism_has_its_proof_note_beside_it(name):
-    code = Path(inspect.getfile(mechanism_class(name)))
-    assert code.with_suffix(".proof.md").is_file()
+    note = f"{name.replace('-', '_')}.proof.md"
+    assert (Path(inspect.getfile(mechanism_class(name))).parent / note).is_file()
     # A baseline may rest on the theorem of the mechanism that it varies.
-    found = [*code.parent.glob("*.proof.md"), *code.parent.parent.glob("*.proof.md")]
+    found = Path(faintly.__file__).parent.rglob("*.proof.md")
     notes = {note.name: note.read_text(encoding="utf-8") for note in found}
     for mechanism in served(name):
         theorem = mechanism.guarantee().theorem

@@ -13,9 +13,8 @@ import pytest
 
 from faintly.core import ReportBatch, Universe
 from faintly.errors import InvalidPlan
-from faintly.mechanisms import _retrieval_sizes as sizes
 from faintly.mechanisms import checks, mechanism_of
-from faintly.mechanisms.retrieval import Retrieval
+from faintly.mechanisms.retrieval import Retrieval, sizes
 from faintly.planner import make_plan
 from faintly.primitives import hashing
 

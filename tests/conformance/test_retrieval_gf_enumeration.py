@@ -12,8 +12,8 @@ import pytest
 
 from faintly.errors import InvalidPlan, TooManyItems
 from faintly.mechanisms import checks, mechanism_of
-from faintly.mechanisms._retrieval_gf_search import full_channel, span_safe_channel
 from faintly.mechanisms.retrieval_gf import RetrievalGf
+from faintly.mechanisms.retrieval_gf.search import full_channel, span_safe_channel
 from faintly.planner import make_plan
 from faintly.primitives import galois
 from faintly.primitives.fields import inner_products

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from faintly.core import Budget
-from faintly.mechanisms import _retrieval_l1_forms as forms
 from faintly.mechanisms import checks, mechanism_of
-from faintly.mechanisms._retrieval_l1_channel import FULL, Channel, best_channel, best_marked
+from faintly.mechanisms.retrieval_l1 import forms
+from faintly.mechanisms.retrieval_l1.channel import FULL, Channel, best_channel, best_marked
 from faintly.planner import make_plan
 from faintly.primitives import fields
 

@@ -12,8 +12,8 @@ import pytest
 
 from faintly.core import SparseVector, VectorBatch
 from faintly.errors import BoundDoesNotApply, InvalidPlan, TooManyItems
-from faintly.mechanisms import _signed_binning_rows as rows
 from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms.signed_binning import rows
 from faintly.planner import make_plan
 from faintly.primitives import noise
 from faintly.primitives.entropy import seeded

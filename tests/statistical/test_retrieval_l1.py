@@ -14,7 +14,7 @@ import pytest
 
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms._retrieval_l1_channel import best_marked
+from faintly.mechanisms.retrieval_l1.channel import best_marked
 from faintly.planner import make_plan
 from faintly.primitives.entropy import uniform_seeds
 

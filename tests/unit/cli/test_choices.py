@@ -10,7 +10,7 @@ from faintly.collector import credentials, registry, settings
 from faintly.core.plan import DECODES, FAMILIES
 from faintly.engine.answers import CONTROLS
 from faintly.mechanisms import mechanism_names
-from faintly.mechanisms._signed_binning_rows import UNITS
+from faintly.mechanisms.signed_binning.rows import UNITS
 from faintly.planner.wish import MEASURES
 
 RUN = CliRunner()

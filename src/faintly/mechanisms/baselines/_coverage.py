@@ -35,12 +35,12 @@ from faintly.core import (
 )
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
-from faintly.mechanisms import _projection_choice_client as client
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.baselines._rings import Rings
 from faintly.mechanisms.baselines._unhashed import growth
 from faintly.mechanisms.simulation import BLOCK, means_at, sums_of
+from faintly.mechanisms.tokens import Tokens, draw_tokens
 from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -118,7 +118,7 @@ class Coverage(Mechanism):
         return self._report(vectors, hash_seeds, rng)
 
     def _report(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
-        kept = client.draw_tokens(vectors, self.plan.sparsity, "independent", rng)
+        kept = draw_tokens(vectors, self.plan.sparsity, "independent", rng)
         rings = list(self._rings(hash_seeds, kept))
         reach = np.concatenate([ring.reach() for ring in rings])
         words = rng.words(len(vectors)).astype(np.int64)
@@ -130,17 +130,17 @@ class Coverage(Mechanism):
         slots = np.concatenate([ring.find(covered, place) for ring, covered, place in parts])
         return (slots % self.slots).astype(np.uint32)[:, None]
 
-    def _rings(self, hash_seeds: IdArray, kept: client.Tokens) -> Iterator[Rings]:
+    def _rings(self, hash_seeds: IdArray, kept: Tokens) -> Iterator[Rings]:
         """Yield the arcs of the clients, block by block."""
         offsets = np.concatenate([[0], np.cumsum(kept.counts)])
         size = max(1, BLOCK // self.plan.sparsity)
         for start in range(0, max(1, len(kept.counts)), size):
             counts = kept.counts[start : start + size]
             rows = slice(offsets[start], offsets[start + len(counts)])
-            part = client.Tokens(kept.owners[rows], kept.ids[rows], kept.negative[rows], counts)
+            part = Tokens(kept.owners[rows], kept.ids[rows], kept.negative[rows], counts)
             yield Rings.of(counts, self._token_starts(hash_seeds, part), self.arc, self.slots)
 
-    def _token_starts(self, hash_seeds: IdArray, kept: client.Tokens) -> IntArray:
+    def _token_starts(self, hash_seeds: IdArray, kept: Tokens) -> IntArray:
         return self._starts(hash_seeds[kept.owners], kept.ids)
 
     def _starts(self, seeds: IdArray, ids: IdArray) -> IntArray:

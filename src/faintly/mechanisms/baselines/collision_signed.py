@@ -27,10 +27,10 @@ from faintly.core import (
     WordArray,
 )
 from faintly.errors import InvalidPlan
-from faintly.mechanisms import _projection_choice_client as client
 from faintly.mechanisms.base import Mechanism, Miniature
 from faintly.mechanisms.baselines.collision import Collision
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.tokens import Tokens
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
 
@@ -60,7 +60,7 @@ class CollisionSigned(Collision):
         """
         return self._report(vectors, hash_seeds, rng)
 
-    def _token_starts(self, hash_seeds: IdArray, kept: client.Tokens) -> IntArray:
+    def _token_starts(self, hash_seeds: IdArray, kept: Tokens) -> IntArray:
         words = self._words(hash_seeds[kept.owners], kept.ids)
         return hashing.scale_to(np.where(kept.negative, words[:, 1], words[:, 0]), self.slots)
 

@@ -38,13 +38,12 @@ from faintly.core import (
 )
 from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan, UnsupportedUnit
-from faintly.mechanisms import _signed_binning_rows as rows
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
 from faintly.mechanisms.baselines import _unhashed as plain
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
-from faintly.mechanisms.signed_binning import SignedBinning
+from faintly.mechanisms.signed_binning import SignedBinning, rows
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng

@@ -36,11 +36,11 @@ from faintly.core import (
 )
 from faintly.core.report import fields_below
 from faintly.errors import TooManyItems
-from faintly.mechanisms import _signed_binning_rows as rows
 from faintly.mechanisms import simulation
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
+from faintly.mechanisms.signed_binning import rows
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 

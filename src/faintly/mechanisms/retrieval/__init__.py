@@ -39,10 +39,10 @@ from faintly.core import (
     VectorBatch,
     WordArray,
 )
-from faintly.mechanisms import _retrieval_sizes as sizes
 from faintly.mechanisms import ghosts
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.retrieval import sizes
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import bernoulli

@@ -37,10 +37,10 @@ from faintly.core import (
 )
 from faintly.core.report import fields_below
 from faintly.errors import TooManyItems
-from faintly.mechanisms import _retrieval_l1_forms as forms
-from faintly.mechanisms._retrieval_l1_channel import Channel
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.retrieval_l1 import forms
+from faintly.mechanisms.retrieval_l1.channel import Channel
 from faintly.primitives import fields, hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng

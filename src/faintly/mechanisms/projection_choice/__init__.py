@@ -41,14 +41,14 @@ from faintly.core import (
 )
 from faintly.core.report import fields_below
 from faintly.errors import InvalidVector
-from faintly.mechanisms import _projection_choice_client as client
-from faintly.mechanisms import _projection_choice_constants as constants
-from faintly.mechanisms import _projection_choice_law as laws
-from faintly.mechanisms import _projection_choice_plan as planning
 from faintly.mechanisms import ghosts, simulation
-from faintly.mechanisms._projection_choice_constants import Odds, Shape
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.projection_choice import client, constants
+from faintly.mechanisms.projection_choice import law as laws
+from faintly.mechanisms.projection_choice import plan as planning
+from faintly.mechanisms.projection_choice.constants import Odds, Shape
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.tokens import Tokens, draw_tokens
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 
@@ -161,7 +161,7 @@ class ProjectionChoice(Mechanism):
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
         """Return the slot of one report per vector, or the cell that it stands for.
 
-        The order in which words of `rng` are used is in `_projection_choice_client`; clients
+        The order in which words of `rng` are used is in `tokens` and in `client`; clients
         are taken in blocks, each of which passes through all stages.
 
         Privacy: any change of the whole vector, pure, for every seed and any number of items,
@@ -179,7 +179,7 @@ class ProjectionChoice(Mechanism):
         return self._fields(chosen, hash_seeds)
 
     def _slots(self, vectors: VectorBatch, seeds: IdArray, rng: Rng) -> IntArray:
-        tokens = client.draw_tokens(vectors, self.tokens, self.rounding, rng)
+        tokens = draw_tokens(vectors, self.tokens, self.rounding, rng)
         if self.bins == 1 and self.shape.signed:
             sums = self._projections(seeds, tokens)
             sums += client.dense_dummies(tokens.counts, self.groups, self.tokens, rng)
@@ -189,7 +189,7 @@ class ProjectionChoice(Mechanism):
         narrow = sums.astype(np.int16 if self.tokens < 2**14 else np.int32)
         return client.choose(narrow, self.shape.signed, self.top, self.threshold, rng)
 
-    def _projections(self, seeds: IdArray, tokens: client.Tokens) -> IntArray:
+    def _projections(self, seeds: IdArray, tokens: Tokens) -> IntArray:
         """Return the sum of signs of each client's tokens in each group of one bin."""
         offsets = np.concatenate([[0], np.cumsum(tokens.counts)])
         if not self._linear:
@@ -203,7 +203,7 @@ class ProjectionChoice(Mechanism):
         low = np.uint32(2**self.plan.hashing.bits - 1)
         return hashing.mix(seeds, groups, hashing.GROUP) & low
 
-    def _bin_sums(self, seeds: IdArray, tokens: client.Tokens, rng: Rng) -> IntArray:
+    def _bin_sums(self, seeds: IdArray, tokens: Tokens, rng: Rng) -> IntArray:
         """Return the score of every (group, bin), from one hash word per token and group."""
         places = laws.places(self.shape)
         held = self._places(seeds[tokens.owners], tokens.ids)
@@ -370,7 +370,7 @@ class ProjectionChoice(Mechanism):
         seeds = np.full(len(ids), seed, dtype=np.uint64)
         if self.form == "dense":
             ones = np.ones(len(ids), dtype=np.int64)
-            alone = client.Tokens(np.arange(len(ids)), ids, ones == 0, ones)
+            alone = Tokens(np.arange(len(ids)), ids, ones == 0, ones)
             place = (1 - self._projections(seeds, alone)) // 2
         else:
             place = self._places(seeds, ids)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from faintly.core import FloatArray
-from faintly.mechanisms._projection_choice_constants import Shape
+from faintly.mechanisms.projection_choice.constants import Shape
 from faintly.primitives.noise import FULL
 
 Scores = tuple[int, ...]

@@ -35,10 +35,10 @@ from faintly.core import (
 )
 from faintly.core.report import fields_below
 from faintly.errors import TooManyItems
-from faintly.mechanisms import _retrieval_gf_forms as forms
-from faintly.mechanisms._retrieval_gf_channels import Channel
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.retrieval_gf import forms
+from faintly.mechanisms.retrieval_gf.channel import Channel
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
 from faintly.primitives.fields import field_of, independent, inner_products, powers_of

@@ -11,11 +11,11 @@ from typing import Any
 from faintly.core import Hashing, Plan
 from faintly.core.plan import MAX_BITS, MAX_MAPS
 from faintly.errors import BoundDoesNotApply, InvalidPlan
-from faintly.mechanisms import _projection_choice_constants as constants
 from faintly.mechanisms import ghosts
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms._projection_choice_constants import Odds, Shape
 from faintly.mechanisms.base import Calibrated, Request
+from faintly.mechanisms.projection_choice import constants
+from faintly.mechanisms.projection_choice.constants import Odds, Shape
 from faintly.primitives import noise
 
 FORMS = ("dense", "bins", "unsigned")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from faintly.errors import BoundDoesNotApply
-from faintly.mechanisms._retrieval_gf_channels import Channel
+from faintly.mechanisms.retrieval_gf.channel import Channel
 from faintly.primitives import noise
 from faintly.primitives.noise import FULL
 
