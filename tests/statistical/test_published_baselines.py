@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from faintly.baselines.alp import Alp
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.data import read_records, to_vectors, true_means
 from faintly.mechanisms import Mechanism, mechanism_of
-from faintly.mechanisms.baselines.alp import Alp
 from faintly.planner import make_plan
 
 SAMPLES = 20_000

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from faintly import kernels
+from faintly.baselines.collision import Collision
 from faintly.core import (
     FloatArray,
     IdArray,
@@ -28,7 +29,6 @@ from faintly.core import (
 )
 from faintly.errors import InvalidPlan
 from faintly.mechanisms.base import Mechanism, Miniature
-from faintly.mechanisms.baselines.collision import Collision
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.tokens import Tokens
 from faintly.primitives import hashing

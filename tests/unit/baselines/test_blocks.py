@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from faintly.baselines import alp, coverage
+from faintly.baselines.rings import Rings
 from faintly.core import VectorBatch
 from faintly.mechanisms import mechanism_of, simulation
-from faintly.mechanisms.baselines import _alp_simulation, _coverage, alp
-from faintly.mechanisms.baselines._rings import Rings
 from faintly.planner import make_plan
 from faintly.primitives import rounding
 from faintly.primitives.entropy import seeded, uniform_seeds
@@ -42,9 +42,9 @@ def test_blocks_change_nothing(name, monkeypatch):
         return reports, totals, mechanism.predicted_variances(vectors, ids)
 
     whole = numbers()
-    for module in (_coverage, alp, rounding, simulation):
+    for module in (coverage, alp, rounding, simulation):
         monkeypatch.setattr(module, "BLOCK", 7)
-    monkeypatch.setattr(_alp_simulation, "CLIENTS", 3)
+    monkeypatch.setattr(alp.simulation, "CLIENTS", 3)
     for found, expected in zip(numbers(), whole, strict=True):
         np.testing.assert_array_equal(found, expected)
 

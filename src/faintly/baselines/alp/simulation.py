@@ -11,8 +11,8 @@ rows of + and - of a key that is not held is as likely, and turns its error alon
 
 import numpy as np
 
+from faintly.baselines.alp.estimate import Shape, gap_law
 from faintly.core import AnyArray, IdArray, IntArray, VectorBatch
-from faintly.mechanisms.baselines._alp_estimate import Shape, gap_law
 from faintly.mechanisms.simulation import positions
 
 CLIENTS = 512  # whose rows stay in a cache

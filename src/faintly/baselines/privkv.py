@@ -14,6 +14,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from faintly.baselines import unhashed as plain
+from faintly.baselines.unhashed import OneKey
 from faintly.core import (
     Budget,
     FloatArray,
@@ -28,8 +30,6 @@ from faintly.core import (
 )
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Request
-from faintly.mechanisms.baselines import _unhashed as plain
-from faintly.mechanisms.baselines._unhashed import OneKey
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.simulation import means_at, sums_at
 from faintly.primitives import noise

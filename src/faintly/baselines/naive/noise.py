@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from faintly.baselines.slots import threshold
 from faintly.core import (
     AnyArray,
     Budget,
@@ -31,7 +32,6 @@ from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import gaussian as analytic
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Request
-from faintly.mechanisms.baselines._slots import threshold
 from faintly.primitives import gaussian, noise
 from faintly.primitives.entropy import Rng
 from faintly.primitives.noise import FULL

@@ -15,8 +15,8 @@ ue   every key answers. Against the odds that nothing was sampled, a report is p
 from dataclasses import dataclass
 from fractions import Fraction
 
+from faintly.baselines.unhashed import growth, response_threshold
 from faintly.errors import BoundDoesNotApply
-from faintly.mechanisms.baselines._unhashed import growth, response_threshold
 from faintly.primitives.noise import FULL
 
 FORMS = ("grr", "ue")

@@ -2,7 +2,7 @@
 
 Client  y[x] = noise(round at random(v[x]·steps)) for each key x, held or not
 Server  mean[x] = scale/n · Σᵢ yᵢ[x]
-`_naive_noise` has the three kinds of noise, naive.proof.md the arguments. Baseline of Zhou et al.
+`noise.py` has the three kinds of noise, naive.proof.md the arguments. Baseline of Zhou et al.
 2022, who use Gaussian noise and send 4 bytes a key. A report is as long as the universe, so
 there is a plan for any indexed universe, but reports above 65,535 bytes cannot be sent: such a
 plan is for simulation, which draws the sum over all clients at once (`simulated_totals`).
@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from faintly.baselines.naive.noise import KINDS, Noise, Response
 from faintly.core import (
     FloatArray,
     Guarantee,
@@ -36,7 +37,6 @@ from faintly.errors import InvalidPlan, TooManyItems
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms import simulation
 from faintly.mechanisms.base import Calibrated, Miniature, Request
-from faintly.mechanisms.baselines._naive_noise import KINDS, Noise, Response
 from faintly.mechanisms.coordinates import FAMILY, Coordinates, check_request, joint_law
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values

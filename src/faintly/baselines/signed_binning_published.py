@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from faintly import kernels
+from faintly.baselines import unhashed as plain
 from faintly.core import (
     Budget,
     Cells,
@@ -40,7 +41,6 @@ from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
-from faintly.mechanisms.baselines import _unhashed as plain
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
 from faintly.mechanisms.signed_binning import SignedBinning, rows

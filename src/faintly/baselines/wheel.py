@@ -3,17 +3,17 @@
 Ω = k·p·e^ε + 1 - k·p for arcs of length p on a ring of length 1; the density of a covered point is
 e^ε/Ω, and the rest is spread over what is not covered. S. Wang et al., "Set-valued data publication
 with local privacy: tight error bounds and efficient mechanisms" (VLDB 2020). The ring has 2^16
-points here, so that chances are integers; `_coverage.py` has the steps. Values are 0 or 1.
+points here, so that chances are integers; `coverage.py` has the steps. Values are 0 or 1.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from faintly.baselines import coverage
+from faintly.baselines.coverage import Coverage
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Miniature, Request
-from faintly.mechanisms.baselines import _coverage as coverage
-from faintly.mechanisms.baselines._coverage import Coverage
 from faintly.mechanisms.registry import register
 
 RING = 2**16  # points: fine against any arc that is worth having, and coarse against 2^32

@@ -2,16 +2,16 @@
 
 Ω = k·e^ε + t - k; a slot that an item hits has the chance e^ε/Ω, the others share the rest.
 S. Wang et al. (IJCAI 2021, arXiv:2304.04410) take vectors with signs: `collision_signed` has these.
-Here are sets, whose values are 0 or 1; `_coverage.py` has the steps, with arcs of one slot.
+Here are sets, whose values are 0 or 1; `coverage.py` has the steps, with arcs of one slot.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from faintly.baselines import coverage
+from faintly.baselines.coverage import Coverage
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Miniature, Request
-from faintly.mechanisms.baselines import _coverage as coverage
-from faintly.mechanisms.baselines._coverage import Coverage
 from faintly.mechanisms.registry import register
 
 SETS = (0.0, 1.0)

@@ -19,6 +19,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from faintly import kernels
+from faintly.baselines.rings import Rings
+from faintly.baselines.unhashed import growth
 from faintly.core import (
     Budget,
     FloatArray,
@@ -37,8 +39,6 @@ from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Mechanism
-from faintly.mechanisms.baselines._rings import Rings
-from faintly.mechanisms.baselines._unhashed import growth
 from faintly.mechanisms.simulation import BLOCK, means_at, sums_of
 from faintly.mechanisms.tokens import Tokens, draw_tokens
 from faintly.primitives import hashing, noise

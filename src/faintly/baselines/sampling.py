@@ -2,15 +2,15 @@
 
 A report depends on its vector through one symbol alone, so any change of the vector is hidden; the
 price is the factor k of the estimate. Qin et al. 2016, Wang et al. 2018, and baseline of Zhou
-et al. 2022; `_one_sparse` has the client and the server, sampling.proof.md the arguments. The
+et al. 2022; `one_sparse` has the client and the server, sampling.proof.md the arguments. The
 paper sends 8 bytes.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+from faintly.baselines.one_sparse import OneSparse
 from faintly.core import Unit, UserLevel
-from faintly.mechanisms.baselines._one_sparse import OneSparse
 from faintly.mechanisms.registry import register
 
 

@@ -16,6 +16,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from faintly.baselines import unhashed as plain
+from faintly.baselines.pckv import odds
+from faintly.baselines.pckv.odds import Odds
+from faintly.baselines.unhashed import Unhashed
 from faintly.core import (
     Budget,
     FloatArray,
@@ -35,10 +39,6 @@ from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Miniature, Request
-from faintly.mechanisms.baselines import _pckv_odds as odds
-from faintly.mechanisms.baselines import _unhashed as plain
-from faintly.mechanisms.baselines._pckv_odds import Odds
-from faintly.mechanisms.baselines._unhashed import Unhashed
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.simulation import means_at, sums_at
 from faintly.primitives import noise

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from faintly import kernels
+from faintly.baselines import one_sparse
+from faintly.baselines.slots import best_bins
 from faintly.core import Budget, ReportBatch, SparseVector, Universe, VectorBatch
 from faintly.engine import Reader, aggregate
 from faintly.errors import (
@@ -17,8 +19,6 @@ from faintly.errors import (
     UnsupportedUnit,
 )
 from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
-from faintly.mechanisms.baselines import _one_sparse
-from faintly.mechanisms.baselines._slots import best_bins
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
 from faintly.wire.report_v1 import encode_batch
@@ -49,7 +49,7 @@ def test_baselines_are_known_and_not_chosen(name):
 @pytest.mark.parametrize(
     ("name", "sparsity", "factor"), [("k-fold", 6, 6), ("k-fold", 100, 100), ("sampling", 6, 36)]
 )
-def test_variance_is_that_of_one_sparse_schemes_repeated_or_sampled(name, sparsity, factor):
+def test_variance_is_that_ofone_sparse_schemes_repeated_or_sampled(name, sparsity, factor):
     """(e+1)²/(e-1)² is 4.683."""
     mechanism = mechanism_of(plan_of(name, sparsity=sparsity))
     single = ((math.e + 1) / (math.e - 1)) ** 2
@@ -71,7 +71,7 @@ def test_reports_are_read_a_block_at_a_time(monkeypatch):
         return read(seeds, *rest)
 
     monkeypatch.setattr(kernels, "read_slots", noted)
-    monkeypatch.setattr(_one_sparse, "BLOCK", 6 * 64)
+    monkeypatch.setattr(one_sparse, "BLOCK", 6 * 64)
     assert mechanism.variance(sketch, ids, np.zeros(3)).tolist() == wanted.tolist()
     assert sizes == [6 * 64] * 7 + [6 * 52]
 

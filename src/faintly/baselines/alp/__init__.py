@@ -21,6 +21,8 @@ from typing import Any, Self
 import numpy as np
 
 from faintly import kernels
+from faintly.baselines.alp import estimate, simulation
+from faintly.baselines.unhashed import growth
 from faintly.core import (
     AnyArray,
     Budget,
@@ -39,9 +41,6 @@ from faintly.core import (
 from faintly.errors import InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
-from faintly.mechanisms.baselines import _alp_estimate as estimate
-from faintly.mechanisms.baselines import _alp_simulation as simulation
-from faintly.mechanisms.baselines._unhashed import growth
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
 from faintly.mechanisms.simulation import BLOCK, by_value, mean_square, means_at
@@ -224,7 +223,7 @@ class Alp(Mechanism):
         """Return integers with the law of `read` at each key, drawn for alike clients together.
 
         Reading costs reports times keys, and far more than making them. numpy's generator draws;
-        it is seeded with secret words and never near a client. `_alp_simulation` says what is
+        it is seeded with secret words and never near a client. `simulation.py` says what is
         exact.
         """
         levels = self._levels(vectors, secret)

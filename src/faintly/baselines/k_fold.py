@@ -2,15 +2,15 @@
 
 Items and dummies are dealt to the k slots by a uniform permutation, so that one item more
 changes one slot. In the order of their keys it would shift all slots behind it, and lose
-k·epsilon. Baseline of Zhou et al. 2022; `_one_sparse` has the client and the server, and
+k·epsilon. Baseline of Zhou et al. 2022; `one_sparse` has the client and the server, and
 k_fold.proof.md the arguments. The paper sends 4 bytes a slot and 4 more.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+from faintly.baselines.one_sparse import OneSparse
 from faintly.core import EventLevel, Unit
-from faintly.mechanisms.baselines._one_sparse import OneSparse
 from faintly.mechanisms.registry import register
 
 

@@ -26,6 +26,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from faintly import kernels
+from faintly.baselines import slots as slotting
+from faintly.baselines.slots import MAX_BINS, Places, best_bins, threshold
 from faintly.core import (
     AnyArray,
     Budget,
@@ -48,8 +50,6 @@ from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
-from faintly.mechanisms.baselines import _slots as slotting
-from faintly.mechanisms.baselines._slots import MAX_BINS, Places, best_bins, threshold
 from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
