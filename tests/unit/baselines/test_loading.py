@@ -14,8 +14,7 @@ BASELINES = sorted(set(mechanism_names()) - set(mechanism_names(baselines=False)
 def loaded_after(line):
     """Return the modules of the baselines that a fresh process has after a line of Python."""
     script = f"import sys\n{line}\nprint(*(name for name in sys.modules if 'baselines' in name))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+    return set(subprocess.check_output([sys.executable, "-c", script], text=True).split())
 
 
 def test_a_client_imports_no_baseline():
