@@ -248,7 +248,7 @@ def test_ghosts_stay_below_their_bound(groups, items, top):
     ],
     ids=str,
 )
-def test_miniatures_pass_the_suite(options):
+def test_small_cases_pass_the_suite(options):
     plan = make_plan(
         protect="user",
         epsilon=1.5,
@@ -258,7 +258,7 @@ def test_miniatures_pass_the_suite(options):
         mechanism="projection-choice",
         **options,
     )
-    cases = list(mechanism_of(plan).miniatures())
+    cases = list(mechanism_of(plan).small_cases())
     assert len(cases) == 2
     for case in cases:
         assert case.mechanism.form == plan.parameters["form"]

@@ -1,7 +1,7 @@
 """Every registered mechanism passes the suite; a new one is found by itself.
 
 For each mechanism, every unit and decoding that it can serve gives a plan, and the plan's
-miniatures are enumerated. A mechanism that serves nothing, or offers no miniature, fails.
+small cases are enumerated. A mechanism that serves nothing, or offers no small case, fails.
 So does one without its proof note, or whose guarantee names a theorem that no note states.
 """
 
@@ -57,7 +57,7 @@ def test_every_mechanism_serves_something_and_passes_the_suite(name):
     mechanisms = served(name)
     assert mechanisms
     for mechanism in mechanisms:
-        cases = list(mechanism.miniatures())
+        cases = list(mechanism.small_cases())
         assert cases
         for case in cases:
             for verdict in checks.conformance(case.mechanism, case.grid, case.items):

@@ -174,9 +174,9 @@ def test_one_item_over_many_rows_catches_the_same_mutants_by_delta():
         form="binary",
     )
     sound = mechanism_of(plan)
-    case = next(iter(sound.miniatures()))
+    case = next(iter(sound.small_cases()))
     assert checks.check_privacy(case.mechanism, case.grid, case.items).holds
-    case = next(iter(with_channel(sound, HALF).miniatures()))
+    case = next(iter(with_channel(sound, HALF).small_cases()))
     assert not checks.check_privacy(case.mechanism, case.grid, case.items).holds
 
 

@@ -30,7 +30,7 @@ from faintly.core import (
     WordArray,
 )
 from faintly.errors import BoundDoesNotApply, InvalidPlan
-from faintly.mechanisms import Calibrated, Miniature, Request
+from faintly.mechanisms import Calibrated, Request, SmallCase
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms.coordinates import FAMILY, Coordinates, check_request
 from faintly.mechanisms.registry import register
@@ -128,9 +128,9 @@ class OneKey(Coordinates):
         """Return the most that one report can say about its key."""
         return self.scale
 
-    def miniatures(self) -> Iterator[Miniature]:
+    def small_cases(self) -> Iterator[SmallCase]:
         """Yield four keys, with up to two items more than planned."""
-        yield Miniature(self.small(sparsity=1, universe=Universe.indexed(4)), items=3)
+        yield SmallCase(self.small(sparsity=1, universe=Universe.indexed(4)), items=3)
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every (key, bit)."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from faintly.baselines import coverage
 from faintly.baselines.coverage import Coverage
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Miniature, Request
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 
 SETS = (0.0, 1.0)
@@ -37,10 +38,10 @@ class Collision(Coverage):
         hashing = need.only_direct(request, cls.name, coverage.FAMILY)
         return Calibrated(parameters=parameters, hashing=hashing)
 
-    def miniatures(self) -> Iterator[Miniature]:
+    def small_cases(self) -> Iterator[SmallCase]:
         """Yield few slots, with up to two items more than planned."""
-        yield Miniature(self.small(sparsity=1), SETS, 3)
-        yield Miniature(self.small(sparsity=2, options={"slots": 4}), SETS, 4)
+        yield SmallCase(self.small(sparsity=1), SETS, 3)
+        yield SmallCase(self.small(sparsity=2, options={"slots": 4}), SETS, 4)
 
 
 def _best_slots(sparsity: int, epsilon: float) -> int:

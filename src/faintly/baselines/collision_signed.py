@@ -28,7 +28,8 @@ from faintly.core import (
     WordArray,
 )
 from faintly.errors import InvalidPlan
-from faintly.mechanisms.base import Mechanism, Miniature
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.tokens import Tokens
 from faintly.primitives import hashing
@@ -104,25 +105,25 @@ class CollisionSigned(Collision):
         return Mechanism.predicted_variances(self, vectors, ids)
 
     @property
-    def louder(self) -> float:
+    def held_excess_moment(self) -> float:
         """Return how much more often a report is a slot of a held key; both may be one slot."""
         return (1 - 2 / self.slots) / self._gain
 
     def worst_variance(self) -> float:
         """Return the largest n·Var over the value v that everyone gives a key."""
-        most = min(1.0, self.louder / 2)
-        return self.predicted_variance(0.0) + self.louder * most - most**2
+        most = min(1.0, self.held_excess_moment / 2)
+        return self.predicted_variance(0.0) + self.held_excess_moment * most - most**2
 
     def influence(self) -> float:
         """Return the most that one report can say about any key."""
         return 1 / self._gain
 
-    def miniatures(self) -> Iterator[Miniature]:
+    def small_cases(self) -> Iterator[SmallCase]:
         """Yield one item and two, with two more and one more than planned, and few slots."""
         one = self.small(sparsity=1, options={"slots": 2})
-        yield Miniature(one, (-1.0, 0.0, 0.5, 1.0), 3)
+        yield SmallCase(one, (-1.0, 0.0, 0.5, 1.0), 3)
         two = self.small(sparsity=2, options={"slots": 3})
-        yield Miniature(two, (-1.0, 0.0, 1.0), 3)
+        yield SmallCase(two, (-1.0, 0.0, 1.0), 3)
 
     def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int], ...]]:
         """Yield both slots of every item."""

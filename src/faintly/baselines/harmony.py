@@ -28,7 +28,7 @@ from faintly.core import (
     WordArray,
 )
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Request
+from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.simulation import sums_at
 from faintly.primitives import noise

@@ -49,7 +49,9 @@ from faintly.core.plan import OPEN_MAPS
 from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
 from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -325,11 +327,11 @@ class OneSparse(Mechanism):
 
         It is predicted + more·|v| - v², where hits are more frequent for a key that is held.
         """
-        most = min(1.0, self.louder / 2)
-        return self.predicted_variance(0.0) + self.louder * most - most**2
+        most = min(1.0, self.held_excess_moment / 2)
+        return self.predicted_variance(0.0) + self.held_excess_moment * most - most**2
 
     @property
-    def louder(self) -> float:
+    def held_excess_moment(self) -> float:
         """Return how much more often the slots name the bin of a held key; 0 with one bin."""
         more = self.slots / self.plan.sparsity * (sum(self.chances) - 1 / self.bins)
         return more * self.scale**2
@@ -342,12 +344,12 @@ class OneSparse(Mechanism):
         """Return what a report says about a key if all its slots speak of it."""
         return self.slots * self.scale
 
-    def miniatures(self) -> Iterator[Miniature]:
+    def small_cases(self) -> Iterator[SmallCase]:
         """Yield k = 1 with all values, and k = 2; with k + 2 items each, or k + 1 with bins."""
         options: dict[str, Any] = {"scheme": self.scheme, "bins": min(self.bins, 2)}
-        yield Miniature(self.small(sparsity=1, options=options), items=3)
+        yield SmallCase(self.small(sparsity=1, options=options), items=3)
         several = self.bins > 1 and self.slots > 1
-        yield Miniature(
+        yield SmallCase(
             self.small(sparsity=2, options=options), (-1.0, 0.0, 1.0), items=3 if several else 4
         )
 

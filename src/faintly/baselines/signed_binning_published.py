@@ -40,7 +40,9 @@ from faintly.core import (
 from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
 from faintly.mechanisms.signed_binning import SignedBinning, rows
@@ -192,12 +194,12 @@ class SignedBinningPublished(SignedBinning):
         """Return the largest value that a report can claim for a key."""
         return self._said if self.response is not None else self.range / self.steps
 
-    def miniatures(self) -> Iterator[Miniature]:
+    def small_cases(self) -> Iterator[SmallCase]:
         """Yield few bins on a coarse grid, with up to two items more than planned."""
         options = {"steps": 1 if self.response is None else 2}
-        yield Miniature(self.small(sparsity=1, options=options))
+        yield SmallCase(self.small(sparsity=1, options=options))
         if self.response is not None:
-            yield Miniature(self.small(sparsity=2, options=options), (-1.0, 0.0, 0.5, 1.0), 4)
+            yield SmallCase(self.small(sparsity=2, options=options), (-1.0, 0.0, 0.5, 1.0), 4)
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every report: bins are independent given the hash."""

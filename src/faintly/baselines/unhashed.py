@@ -12,8 +12,9 @@ from faintly.core import FloatArray, Hashing, IntArray, Layout, Plan, Universe, 
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import coordinates
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Miniature, Request
+from faintly.mechanisms.api import Request
 from faintly.mechanisms.coordinates import Coordinates
+from faintly.mechanisms.law import SmallCase
 from faintly.primitives import noise
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import bernoulli
@@ -57,11 +58,11 @@ class OneKey(Unhashed):
         """Return the most that one report can say about its key."""
         return self.scale
 
-    def miniatures(self) -> Iterator[Miniature]:
+    def small_cases(self) -> Iterator[SmallCase]:
         """Yield four keys, with up to two items more than planned."""
         few = Universe.indexed(4)
-        yield Miniature(self.small(sparsity=1, universe=few), items=3)
-        yield Miniature(self.small(sparsity=2, universe=few), (-1.0, 0.0, 0.5), 4)
+        yield SmallCase(self.small(sparsity=1, universe=few), items=3)
+        yield SmallCase(self.small(sparsity=2, universe=few), (-1.0, 0.0, 0.5), 4)
 
 
 def check_request(request: Request, owner: str) -> Hashing:

@@ -13,7 +13,8 @@ from faintly.baselines import coverage
 from faintly.baselines.coverage import Coverage
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Miniature, Request
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 
 RING = 2**16  # points: fine against any arc that is worth having, and coarse against 2^32
@@ -45,7 +46,7 @@ class Wheel(Coverage):
         hashing = need.only_direct(request, "wheel", coverage.FAMILY)
         return Calibrated(parameters=parameters, hashing=hashing)
 
-    def miniatures(self) -> Iterator[Miniature]:
+    def small_cases(self) -> Iterator[SmallCase]:
         """Yield a ring of few points, with up to two items more than planned."""
-        yield Miniature(self.small(sparsity=1, options={"slots": 7, "arc": 3}), SETS, 3)
-        yield Miniature(self.small(sparsity=2, options={"slots": 6, "arc": 2}), SETS, 4)
+        yield SmallCase(self.small(sparsity=1, options={"slots": 7, "arc": 3}), SETS, 3)
+        yield SmallCase(self.small(sparsity=2, options={"slots": 6, "arc": 2}), SETS, 4)

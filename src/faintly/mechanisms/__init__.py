@@ -6,7 +6,9 @@ Every module and folder of this package is imported once, so that a new one regi
 import importlib
 import pkgutil
 
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.api import Calibrated, MechanismApi, Request
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import mechanism_class, mechanism_names, mechanism_of
 
 for _module in pkgutil.iter_modules(__path__, prefix=f"{__name__}."):
@@ -15,8 +17,9 @@ for _module in pkgutil.iter_modules(__path__, prefix=f"{__name__}."):
 __all__ = [
     "Calibrated",
     "Mechanism",
-    "Miniature",
+    "MechanismApi",
     "Request",
+    "SmallCase",
     "mechanism_class",
     "mechanism_names",
     "mechanism_of",

@@ -11,7 +11,7 @@ from faintly.core import Budget, Plan, SparseVector, VectorBatch
 from faintly.engine import Reader, aggregate
 from faintly.errors import BoundDoesNotApply, InvalidPlan, TooManyItems, UnsupportedUnit
 from faintly.mechanisms import checks, mechanism_of
-from faintly.mechanisms.base import Request
+from faintly.mechanisms.api import Request
 from faintly.mechanisms.retrieval_gf import RetrievalGf, search
 from faintly.planner import make_plan
 from faintly.planner.bounds import event_bound

@@ -40,7 +40,9 @@ from faintly.core import (
 )
 from faintly.errors import InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
 from faintly.mechanisms.simulation import BLOCK, by_value, mean_square, means_at
@@ -265,16 +267,16 @@ class Alp(Mechanism):
         """Return the highest level that a report can claim, in units of the values."""
         return self.columns * ONE / self.level
 
-    def miniatures(self) -> Iterator[Miniature]:
+    def small_cases(self) -> Iterator[SmallCase]:
         """Yield two rows and this plan's own coin and level; items as enumeration can bear."""
         made = self.small(sparsity=1, options={"rows": 2})
         assert isinstance(made, Alp)
         case = replace(made, level=self.level, columns=self.columns, flip=self.flip)
         if self.columns == 1:
-            yield Miniature(case, items=3)
+            yield SmallCase(case, items=3)
         else:
             # Rows of two parts in every column make 4^m outcomes for each item.
-            yield Miniature(case, (-1.0, 0.0, 1.0), items=2 if self.columns < 4 else 1)
+            yield SmallCase(case, (-1.0, 0.0, 1.0), items=2 if self.columns < 4 else 1)
 
     def outcomes(self, items: int) -> Iterator[tuple[tuple[int, ...], ...]]:
         """Yield every row of every item, part and column."""

@@ -36,8 +36,9 @@ from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan, TooManyItems
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms import simulation
-from faintly.mechanisms.base import Calibrated, Miniature, Request
+from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.coordinates import FAMILY, Coordinates, check_request, joint_law
+from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
 from faintly.primitives.entropy import Rng
@@ -201,7 +202,7 @@ class Naive(Coordinates):
         return self.predicted_variance(0.0) + simulation.means_at(vectors, rounding, ids)
 
     @property
-    def louder(self) -> float:
+    def held_excess_moment(self) -> float:
         """Return how much more often a held key is answered for, by randomized response."""
         return self.scale if isinstance(self.noise, Response) else 0.0
 
@@ -220,7 +221,7 @@ class Naive(Coordinates):
         """Return the largest value that a report can claim for a key."""
         return self.noise.range * self.scale
 
-    def miniatures(self) -> Iterator[Miniature]:
+    def small_cases(self) -> Iterator[SmallCase]:
         """Yield one, two and three keys where reports stay few enough.
 
         At user level there are as many keys as items are allowed.
@@ -237,7 +238,7 @@ class Naive(Coordinates):
                 wide["unit"] = WithinL1(min(self.plan.unit.distance, 2.0 * sparsity))
             case = self.small(universe=universe, sparsity=sparsity, options=options, **wide)
             if case.layout.limits[0] ** keys <= SMALL_REPORTS or keys == 1:
-                yield Miniature(case, (-1.0, 0.0, 0.25, 1.0), items=keys)
+                yield SmallCase(case, (-1.0, 0.0, 0.25, 1.0), items=keys)
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every report: coordinates are independent."""

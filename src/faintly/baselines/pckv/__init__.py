@@ -38,7 +38,8 @@ from faintly.core.plan import MAX_SPARSITY
 from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Miniature, Request
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.simulation import means_at, sums_at
 from faintly.primitives import noise
@@ -268,11 +269,11 @@ class Pckv(Unhashed):
         """Return the most that one report can say about a key."""
         return self.scale
 
-    def miniatures(self) -> Iterator[Miniature]:
+    def small_cases(self) -> Iterator[SmallCase]:
         """Yield four keys, with up to two items more than planned."""
         few, options = Universe.indexed(4), {"form": self.odds.form}
-        yield Miniature(self.small(sparsity=1, universe=few, options=options), items=3)
-        yield Miniature(
+        yield SmallCase(self.small(sparsity=1, universe=few, options=options), items=3)
+        yield SmallCase(
             self.small(sparsity=2, universe=few, options=options), (-1.0, 0.0, 0.5, 1.0), 4
         )
 

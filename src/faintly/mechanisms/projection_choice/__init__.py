@@ -42,7 +42,9 @@ from faintly.core import (
 from faintly.core.report import fields_below
 from faintly.errors import InvalidVector
 from faintly.mechanisms import ghosts, simulation
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.projection_choice import client, constants
 from faintly.mechanisms.projection_choice import law as laws
 from faintly.mechanisms.projection_choice import plan as planning
@@ -312,7 +314,7 @@ class ProjectionChoice(Mechanism):
         return constants.unheld_variance(self.shape, self._odds)
 
     @property
-    def louder(self) -> float:
+    def held_excess_moment(self) -> float:
         """Return how much more often a held item is hit, squared scale included; 0 without bins.
 
         With signed bins it is a bound.
@@ -348,17 +350,17 @@ class ProjectionChoice(Mechanism):
         most = 1.0 if self.shape.signed else 1 - 1 / self.bins
         return most / self.attenuation
 
-    def miniatures(self) -> Iterator[Miniature]:
+    def small_cases(self) -> Iterator[SmallCase]:
         """Yield two groups and few bins, with up to two items more than planned."""
         grid = (-1.0, -0.5, 0.0, 1.0) if self.shape.signed else (0.0, 0.25, 0.5, 1.0)
         options: dict[str, Any] = {"form": self.form, "rounding": self.rounding}
         sizes = {"groups": 2} if self.form == "dense" else {"groups": 1, "bins": 2}
         # Rows of 16 bits keep the groups of a cell apart, see report_number.
         bits = 16 if self._linear else None
-        yield Miniature(self.small(sparsity=1, bits=bits, options=options | sizes), grid, 3)
+        yield SmallCase(self.small(sparsity=1, bits=bits, options=options | sizes), grid, 3)
         few = (-1.0, 0.0, 0.5) if self.shape.signed else (0.0, 0.5, 1.0)
         sizes["groups"] = 1
-        yield Miniature(self.small(sparsity=2, bits=bits, options=options | sizes), few, 4)
+        yield SmallCase(self.small(sparsity=2, bits=bits, options=options | sizes), few, 4)
 
     def outcomes(self, items: int) -> Iterator[tuple[int, ...]]:
         """Yield every pattern (places in all groups) of every item."""

@@ -13,7 +13,7 @@ from faintly.core.plan import MAX_BITS, MAX_MAPS
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import ghosts
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Request
+from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.projection_choice import constants
 from faintly.mechanisms.projection_choice.constants import Odds, Shape
 from faintly.primitives import noise

@@ -40,7 +40,9 @@ from faintly.core import (
     WordArray,
 )
 from faintly.mechanisms import ghosts
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.retrieval import sizes
 from faintly.primitives import hashing
@@ -279,21 +281,21 @@ class Retrieval(Mechanism):
         """Return c: what one report says about any key."""
         return self.scale
 
-    def miniatures(self) -> Iterator[Miniature]:
+    def small_cases(self) -> Iterator[SmallCase]:
         """Yield fewer bits than items, so that dependent maps and exchanges are enumerated.
 
         Signs are among the outcomes, so where there are four items one value is enough.
         """
         held, two = (0.0, 1.0), Universe.indexed(2)
         if not self._public:
-            yield Miniature(self.small(sparsity=1, bits=2), items=3)
-            yield Miniature(self.small(sparsity=2, bits=2), held, items=4)
+            yield SmallCase(self.small(sparsity=1, bits=2), items=3)
+            yield SmallCase(self.small(sparsity=2, bits=2), held, items=4)
             return
-        yield Miniature(self.small(sparsity=2, bits=2, universe=two, options={"blocks": 1}))
+        yield SmallCase(self.small(sparsity=2, bits=2, universe=two, options={"blocks": 1}))
         four = {"sparsity": 2, "bits": 3, "universe": Universe.indexed(4)}
-        yield Miniature(self.small(**four, options={"blocks": 1}), held, items=4)
+        yield SmallCase(self.small(**four, options={"blocks": 1}), held, items=4)
         if self.blocks > 1:
-            yield Miniature(self.small(sparsity=2, bits=2, universe=two, options={"blocks": 2}))
+            yield SmallCase(self.small(sparsity=2, bits=2, universe=two, options={"blocks": 2}))
 
     def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int, int], ...]]:
         """Yield every (block, row, sign) of items that stand in their order of elimination.

@@ -23,7 +23,7 @@ from faintly.core.plan import MAX_BITS, MAX_MAPS, SEED_BYTES
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import ghosts
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Request
+from faintly.mechanisms.api import Calibrated, Request
 from faintly.primitives import noise
 from faintly.primitives.noise import FULL
 

@@ -35,7 +35,9 @@ from faintly.core import (
 )
 from faintly.core.report import fields_below
 from faintly.errors import TooManyItems
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.retrieval_gf import forms
 from faintly.mechanisms.retrieval_gf.channel import Channel
@@ -250,10 +252,10 @@ class RetrievalGf(Mechanism):
         k = self.plan.sparsity
         # Σ|v| is what collides; given Σv² over at most k items it is at most √(k·Σv²).
         load = min(k, math.sqrt(k * mean_square))
-        return self.channel.absent_moment + load * self._collision * self.louder
+        return self.channel.absent_moment + load * self._collision * self.held_excess_moment
 
     @property
-    def louder(self) -> float:
+    def held_excess_moment(self) -> float:
         """Return by how much a held item answers more loudly than an absent one."""
         return self.channel.present_moment - self.channel.absent_moment
 
@@ -291,7 +293,7 @@ class RetrievalGf(Mechanism):
         """Return the largest value that one symbol can claim."""
         return self.channel.largest
 
-    def miniatures(self) -> Iterator[Miniature]:
+    def small_cases(self) -> Iterator[SmallCase]:
         """Yield cases of few enough symbols and reports, dependent rows among them."""
         signs = (-1.0, 0.0, 1.0)
         if self.form == "polynomial":
@@ -302,19 +304,19 @@ class RetrievalGf(Mechanism):
                 "seed_bytes": self.seed_size,
             }
             small = self.small(sparsity=2, universe=Universe.indexed(4), options=options)
-            yield Miniature(small, items=2)
+            yield SmallCase(small, items=2)
             return
         options = {"form": self.form, "symbol_bits": 2, "symbols": 2}
         if self.form == "span-safe":
             own = {"form": self.form, "symbol_bits": self.bits, "symbols": 1}
-            yield Miniature(self.small(sparsity=1, options=own), items=2)
-            yield Miniature(self.small(sparsity=1, options=options), signs, items=2)
-            yield Miniature(self.small(sparsity=1, options=options | {"symbols": 1}), items=3)
+            yield SmallCase(self.small(sparsity=1, options=own), items=2)
+            yield SmallCase(self.small(sparsity=1, options=options), signs, items=2)
+            yield SmallCase(self.small(sparsity=1, options=options | {"symbols": 1}), items=3)
             return
         # Two symbols for two items: dependent so often that delta has to be a third.
         budget = Budget(self.plan.budget.epsilon, max(0.34, self.plan.budget.delta))
         plan = replace(self.small(sparsity=2, budget=budget, options=options).plan, budget=budget)
-        yield Miniature(type(self).from_plan(plan), signs, items=2)
+        yield SmallCase(type(self).from_plan(plan), signs, items=2)
 
     def outcomes(self, items: int) -> Iterator[tuple[Any, ...]]:
         """Yield every (point, sign), or (place in the order, row, sign), of `items` items.

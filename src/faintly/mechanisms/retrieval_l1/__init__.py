@@ -37,7 +37,9 @@ from faintly.core import (
 )
 from faintly.core.report import fields_below
 from faintly.errors import TooManyItems
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.retrieval_l1 import forms
 from faintly.mechanisms.retrieval_l1.channel import Channel
@@ -235,7 +237,7 @@ class RetrievalL1(Mechanism):
         return self.channel.absent_moment
 
     @property
-    def louder(self) -> float:
+    def held_excess_moment(self) -> float:
         """Return by how much a held item answers more loudly than an absent one."""
         return self.channel.present_moment - self.channel.absent_moment
 
@@ -253,7 +255,7 @@ class RetrievalL1(Mechanism):
         """Return the value that one symbol claims."""
         return self.scale
 
-    def miniatures(self) -> Iterator[Miniature]:
+    def small_cases(self) -> Iterator[SmallCase]:
         """Yield one item over many rows, where delta is small, and two over few rows.
 
         The channel is the plan's own; epsilon shrinks with the distance, so that it is tight.
@@ -266,15 +268,15 @@ class RetrievalL1(Mechanism):
             for bits, items in ((2, 2), (3, 1)):
                 options = {"form": self.form, "symbol_bits": bits}
                 case = self.small(sparsity=items, options=options, **changes)
-                yield Miniature(case, few + ends, items=items)
+                yield SmallCase(case, few + ends, items=items)
             return
         long = 1
         while self.order ** (long + 1) <= SMALL_REPORTS:
             long += 1
-        yield Miniature(self._shrunk(1, long), few + ends + (-0.5, -0.25, 0.25, 0.5), items=1)
+        yield SmallCase(self._shrunk(1, long), few + ends + (-0.5, -0.25, 0.25, 0.5), items=1)
         if self.order <= 4:
             short = 3 if self.order == 2 else 2
-            yield Miniature(self._shrunk(2, short), few, items=2)
+            yield SmallCase(self._shrunk(2, short), few, items=2)
 
     def _shrunk(self, sparsity: int, symbols: int) -> "RetrievalL1":
         """Return the same channel with few enough symbols to enumerate, and the delta of that."""

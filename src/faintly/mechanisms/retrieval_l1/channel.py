@@ -80,8 +80,8 @@ class Channel:
     @property
     def worst_variance(self) -> float:
         """Return the largest n·Var over all values; it is quadratic in their size."""
-        louder = self.present_moment - self.absent_moment
-        return self.variance_at(min(1.0, max(0.0, louder / 2)))
+        excess = self.present_moment - self.absent_moment
+        return self.variance_at(min(1.0, max(0.0, excess / 2)))
 
     @cached_property
     def readings(self) -> IntArray:

@@ -18,7 +18,7 @@ import numpy as np
 from faintly.core import Hashing, Plan, Unit, WithinL1
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Request
+from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.retrieval_l1.channel import Channel, best_marked
 from faintly.primitives import galois, noise
 from faintly.primitives.fields import ORDERS

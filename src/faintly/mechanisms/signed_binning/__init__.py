@@ -37,14 +37,16 @@ from faintly.core import (
 from faintly.core.report import fields_below
 from faintly.errors import TooManyItems
 from faintly.mechanisms import simulation
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
 from faintly.mechanisms.signed_binning import rows
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 
-MOST_FLIPS = 128  # of a miniature of the squeeze row: its law costs their number squared
+MOST_FLIPS = 128  # of a small case of the squeeze row: its law costs their number squared
 
 
 @register("signed-binning")
@@ -203,7 +205,7 @@ class SignedBinning(Mechanism):
         """Return the largest value that a bin of a report can claim."""
         return self.range / self.steps
 
-    def miniatures(self) -> Iterator[Miniature]:
+    def small_cases(self) -> Iterator[SmallCase]:
         """Yield a case of one or two coarse bins, with up to two items more than planned."""
         bins = min(self.bins, 2)
         if self.row == "squeeze":
@@ -211,12 +213,12 @@ class SignedBinning(Mechanism):
         elif self.row == "l1":
             near = WithinL1(min(1.5, rows.distance(self.plan.unit)))
             options = {"row": "l1", "bins": 1, "steps": 2}
-            yield Miniature(self.small(unit=near, sparsity=1, options=options))
+            yield SmallCase(self.small(unit=near, sparsity=1, options=options))
         else:
             options = {"row": self.row, "bins": bins, "steps": 1}
-            yield Miniature(self.small(sparsity=1, options=options))
+            yield SmallCase(self.small(sparsity=1, options=options))
 
-    def _small_squeeze(self) -> Miniature:
+    def _small_squeeze(self) -> SmallCase:
         """Return flips of as many items as the distance allows, in one bin of whole steps.
 
         Equal items differ by their signs only, so outcomes are classes by the number of minus
@@ -234,7 +236,7 @@ class SignedBinning(Mechanism):
             (math.comb(flips, minus) / 2**flips, ((0, -1),) * minus + ((0, 1),) * (flips - minus))
             for minus in range(flips + 1)
         )
-        return Miniature(small, pair=((1.0,) * flips, (-1.0,) * flips), weighted=weighted)
+        return SmallCase(small, pair=((1.0,) * flips, (-1.0,) * flips), weighted=weighted)
 
     def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int], ...]]:
         """Yield every assignment of (bin, sign) to `items` items."""

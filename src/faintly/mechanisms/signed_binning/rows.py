@@ -17,7 +17,7 @@ from faintly.core.plan import OPEN_MAPS, SEED_BYTES
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Calibrated, Request
+from faintly.mechanisms.api import Calibrated, Request
 from faintly.primitives import noise
 
 UNITS = {"event": EventLevel, "l1": WithinL1, "squeeze": WithinL1, "user": UserLevel}
