@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from faintly.baselines.alp import estimate
 from faintly.core import SparseVector, VectorBatch
 from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import checks, mechanism_of
-from faintly.mechanisms.baselines import _alp_estimate
 from faintly.planner import make_plan
 
 GRID = (-1.0, 0.0, 0.5, 1.0)
@@ -172,7 +172,7 @@ def test_the_stated_bias_counts_other_items():
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 4])
 def test_levels_follow_the_best_run_of_ones(columns):
-    said, whole = _alp_estimate.levels(columns)
+    said, whole = estimate.levels(columns)
     for level in range(columns + 1):
         assert said[2**level - 1] == level * whole
     assert said[0] == 0

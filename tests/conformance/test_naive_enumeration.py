@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from faintly.baselines.slots import threshold
 from faintly.core import UserLevel
 from faintly.mechanisms import checks, mechanism_of
-from faintly.mechanisms.baselines._slots import threshold
 from faintly.planner import make_plan
 from faintly.primitives import noise as coins
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from faintly.core import WithinL1
-from faintly.mechanisms import _projection_choice_constants as constants
-from faintly.mechanisms import _projection_choice_law as laws
 from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms.projection_choice import constants
+from faintly.mechanisms.projection_choice import law as laws
 from faintly.planner import make_plan
 
 EXACT = 1e-12
@@ -248,7 +248,7 @@ def test_ghosts_stay_below_their_bound(groups, items, top):
     ],
     ids=str,
 )
-def test_miniatures_pass_the_suite(options):
+def test_small_cases_pass_the_suite(options):
     plan = make_plan(
         protect="user",
         epsilon=1.5,
@@ -258,7 +258,7 @@ def test_miniatures_pass_the_suite(options):
         mechanism="projection-choice",
         **options,
     )
-    cases = list(mechanism_of(plan).miniatures())
+    cases = list(mechanism_of(plan).small_cases())
     assert len(cases) == 2
     for case in cases:
         assert case.mechanism.form == plan.parameters["form"]

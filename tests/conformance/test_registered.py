@@ -1,7 +1,7 @@
 """Every registered mechanism passes the suite; a new one is found by itself.
 
 For each mechanism, every unit and decoding that it can serve gives a plan, and the plan's
-miniatures are enumerated. A mechanism that serves nothing, or offers no miniature, fails.
+small cases are enumerated. A mechanism that serves nothing, or offers no small case, fails.
 So does one without its proof note, or whose guarantee names a theorem that no note states.
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import faintly
 from faintly.core import SparseVector, VectorBatch
 from faintly.core.projection import DOMAINS
 from faintly.errors import FaintlyError
@@ -56,7 +57,7 @@ def test_every_mechanism_serves_something_and_passes_the_suite(name):
     mechanisms = served(name)
     assert mechanisms
     for mechanism in mechanisms:
-        cases = list(mechanism.miniatures())
+        cases = list(mechanism.small_cases())
         assert cases
         for case in cases:
             for verdict in checks.conformance(case.mechanism, case.grid, case.items):
@@ -87,10 +88,9 @@ def test_every_mechanism_takes_all_values_of_its_domain(name):
 
 @pytest.mark.parametrize("name", mechanism_names())
 def test_every_mechanism_has_its_proof_note_beside_it(name):
-    code = Path(inspect.getfile(mechanism_class(name)))
-    assert code.with_suffix(".proof.md").is_file()
+    own = Path(inspect.getfile(mechanism_class(name))).parent / f"{name.replace('-', '_')}.proof.md"
     # A baseline may rest on the theorem of the mechanism that it varies.
-    found = [*code.parent.glob("*.proof.md"), *code.parent.parent.glob("*.proof.md")]
+    found = [own, *Path(faintly.__file__).parent.rglob("*.proof.md")]
     notes = {note.name: note.read_text(encoding="utf-8") for note in found}
     for mechanism in served(name):
         theorem = mechanism.guarantee().theorem

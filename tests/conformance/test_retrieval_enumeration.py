@@ -13,9 +13,8 @@ import pytest
 
 from faintly.core import ReportBatch, Universe
 from faintly.errors import InvalidPlan
-from faintly.mechanisms import _retrieval_sizes as sizes
 from faintly.mechanisms import checks, mechanism_of
-from faintly.mechanisms.retrieval import Retrieval
+from faintly.mechanisms.retrieval import Retrieval, sizes
 from faintly.planner import make_plan
 from faintly.primitives import hashing
 
@@ -121,10 +120,10 @@ PLAN = {
 
 
 @pytest.mark.parametrize("changes", [DIRECT, {}, {"sparsity": 40}], ids=str)
-def test_miniatures_are_sound_and_notice_a_cut(changes):
+def test_small_cases_are_sound_and_notice_a_cut(changes):
     mechanism = mechanism_of(make_plan(**PLAN, **{"sparsity": 6} | changes))
     noticed = 0
-    for case in mechanism.miniatures():
+    for case in mechanism.small_cases():
         verdict = checks.check_privacy(case.mechanism, case.grid, case.items)
         assert verdict.holds, verdict
         mutant = CutFirst.from_plan(case.mechanism.plan)

@@ -12,8 +12,8 @@ import pytest
 
 from faintly.errors import InvalidPlan, TooManyItems
 from faintly.mechanisms import checks, mechanism_of
-from faintly.mechanisms._retrieval_gf_search import full_channel, span_safe_channel
 from faintly.mechanisms.retrieval_gf import RetrievalGf
+from faintly.mechanisms.retrieval_gf.search import full_channel, span_safe_channel
 from faintly.planner import make_plan
 from faintly.primitives import galois
 from faintly.primitives.fields import inner_products
@@ -326,7 +326,7 @@ def test_a_key_outside_the_span_reads_exactly_uniform(form):
 
 
 @pytest.mark.long
-def test_miniatures_of_every_form_pass_the_auditor_s_check():
+def test_small_cases_of_every_form_pass_the_auditor_s_check():
     for options in (
         {"form": "span-safe", "symbol_bits": 4},
         {"form": "polynomial"},
@@ -334,7 +334,7 @@ def test_miniatures_of_every_form_pass_the_auditor_s_check():
         {"form": "full", "delta": 1e-9},
     ):
         mechanism = small(options.pop("form"), 1.5, sparsity=6, universe=1000, **options)
-        cases = list(mechanism.miniatures())
+        cases = list(mechanism.small_cases())
         assert cases
         for case in cases:
             verdict = checks.check_privacy(case.mechanism, case.grid, case.items)

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from faintly.core import Budget
-from faintly.mechanisms import _retrieval_l1_forms as forms
 from faintly.mechanisms import checks, mechanism_of
-from faintly.mechanisms._retrieval_l1_channel import FULL, Channel, best_channel, best_marked
+from faintly.mechanisms.retrieval_l1 import forms
+from faintly.mechanisms.retrieval_l1.channel import FULL, Channel, best_channel, best_marked
 from faintly.planner import make_plan
 from faintly.primitives import fields
 
@@ -174,9 +174,9 @@ def test_one_item_over_many_rows_catches_the_same_mutants_by_delta():
         form="binary",
     )
     sound = mechanism_of(plan)
-    case = next(iter(sound.miniatures()))
+    case = next(iter(sound.small_cases()))
     assert checks.check_privacy(case.mechanism, case.grid, case.items).holds
-    case = next(iter(with_channel(sound, HALF).miniatures()))
+    case = next(iter(with_channel(sound, HALF).small_cases()))
     assert not checks.check_privacy(case.mechanism, case.grid, case.items).holds
 
 

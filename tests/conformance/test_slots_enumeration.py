@@ -9,8 +9,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from faintly.baselines import slots as slotting
 from faintly.mechanisms import checks, mechanism_of
-from faintly.mechanisms.baselines import _slots
 from faintly.planner import make_plan
 
 SIGNS = (-1.0, 0.0, 1.0)
@@ -35,7 +35,7 @@ def small(name, *, epsilon=1.0, sparsity=2, **options):
 
 def louder(mechanism):
     """Mutant: the threshold of twice the epsilon."""
-    keep = _slots.threshold(Fraction(2 * mechanism.plan.budget.epsilon), 2 * mechanism.bins)
+    keep = slotting.threshold(Fraction(2 * mechanism.plan.budget.epsilon), 2 * mechanism.bins)
     return replace(mechanism, keep=keep)
 
 
@@ -106,7 +106,7 @@ def test_three_slots_and_up_to_five_items(items):
 
 def sorted_law(held, dummies, slots, chances):
     """Mutant: the items stand in the order of their keys, and dummies behind them."""
-    return _slots.deal_law([*held, *[(0.0, (0,) * slots)] * dummies][:slots], chances)
+    return slotting.deal_law([*held, *[(0.0, (0,) * slots)] * dummies][:slots], chances)
 
 
 @pytest.mark.parametrize(("sparsity", "items"), [(2, 2), (2, 3), (3, 3), (3, 4)])
@@ -163,7 +163,7 @@ def test_above_k_items_the_share_that_is_cut_is_the_bias(name):
 def test_the_bias_check_notices_missing_dummies():
     """Mutant: one of the items that are held is drawn, whatever their number."""
     mechanism = small("sampling")
-    plain = _slots.dealt_law
-    with mock.patch.object(_slots, "dealt_law", lambda held, _, *rest: plain(held, 0, *rest)):
+    plain = slotting.dealt_law
+    with mock.patch.object(slotting, "dealt_law", lambda held, _, *rest: plain(held, 0, *rest)):
         bias = checks.exact_bias(mechanism, (1.0,))
     np.testing.assert_allclose(bias, [1.0, 0.0], atol=1e-8)

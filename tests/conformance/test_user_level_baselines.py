@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from faintly.baselines.pckv import odds
+from faintly.baselines.pckv.odds import Odds
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import checks, mechanism_class, mechanism_of
-from faintly.mechanisms.baselines import _pckv_odds
-from faintly.mechanisms.baselines._pckv_odds import Odds
 from faintly.planner import make_plan
 from faintly.primitives.noise import FULL
 
@@ -179,7 +179,7 @@ def test_padding_below_k_is_biased_as_stated():
 @pytest.mark.parametrize("epsilon", [0.25, 1.0, 4.0])
 @pytest.mark.parametrize(("keys", "padding"), [(1, 1), (1000, 1), (1000, 6), (10**5, 64)])
 def test_pckv_has_the_published_odds(form, epsilon, keys, padding):
-    made = _pckv_odds.best(form, keys, padding, epsilon)
+    made = odds.best(form, keys, padding, epsilon)
     grown, excess = math.exp(epsilon), padding * math.expm1(epsilon)
     if form == "ue":
         wanted = (0.5, 2 / (grown + 3), grown / (grown + 1))

@@ -19,9 +19,8 @@ from faintly.client import randomize_all
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.data import cut, read_records, to_vectors, true_means
 from faintly.engine import Reader, aggregate
-from faintly.mechanisms import _projection_choice_client as client
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms.projection_choice import ProjectionChoice
+from faintly.mechanisms.projection_choice import ProjectionChoice, client
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
 from faintly.simulate import simulate
@@ -105,7 +104,7 @@ def test_a_cut_that_keeps_the_first_items_is_noticed(rng_of, monkeypatch):
         starts = np.cumsum(counts) - counts
         return np.arange(len(owners)) - starts[owners] < most
 
-    monkeypatch.setattr(client, "_cut", first)
+    monkeypatch.setattr("faintly.mechanisms.tokens._cut", first)
     assert worst_misfit(build(groups=4), (1.0, -1.0, 1.0), rng_of("cut")) > 1
 
 

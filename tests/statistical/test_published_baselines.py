@@ -10,11 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from faintly.baselines.alp import Alp
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.data import read_records, to_vectors, true_means
 from faintly.mechanisms import Mechanism, mechanism_of
-from faintly.mechanisms import _projection_choice_client as client
-from faintly.mechanisms.baselines.alp import Alp
 from faintly.planner import make_plan
 
 SAMPLES = 20_000
@@ -101,7 +100,7 @@ def test_sets_cut_to_the_first_items_are_noticed(name, rng_of, odds, monkeypatch
         starts = np.cumsum(counts) - counts
         return np.arange(len(owners)) - starts[owners] < most
 
-    monkeypatch.setattr(client, "_cut", first)
+    monkeypatch.setattr("faintly.mechanisms.tokens._cut", first)
     assert misfit(case(name), (1.0, 1.0, 1.0), rng_of(f"cut/{name}"), odds) > 1
 
 

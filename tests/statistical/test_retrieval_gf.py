@@ -14,10 +14,9 @@ from faintly.client import randomize_all
 from faintly.core import VectorBatch
 from faintly.data import cut, read_records, to_vectors, true_means
 from faintly.engine import Reader, aggregate
-from faintly.mechanisms import _retrieval_gf_forms as forms
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms._retrieval_gf_search import span_safe_channel
-from faintly.mechanisms.retrieval_gf import RetrievalGf
+from faintly.mechanisms.retrieval_gf import RetrievalGf, forms
+from faintly.mechanisms.retrieval_gf.search import span_safe_channel
 from faintly.planner import make_plan
 from faintly.simulate import simulate
 

@@ -14,7 +14,7 @@ import pytest
 
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms._retrieval_l1_channel import best_marked
+from faintly.mechanisms.retrieval_l1.channel import best_marked
 from faintly.planner import make_plan
 from faintly.primitives.entropy import uniform_seeds
 
@@ -130,7 +130,7 @@ def test_symbols_are_as_frequent_as_the_channel_says(form, value, broken, rng_of
 @pytest.mark.parametrize("broken", [False, True])
 def test_the_client_follows_the_law(form, broken, rng_of, odds):
     """Reports of a case small enough to list are as frequent as `law` says, for a few seeds."""
-    *_, case = made(form, 2, sparsity=3, universe=8).miniatures()
+    *_, case = made(form, 2, sparsity=3, universe=8).small_cases()
     mechanism, count, worst = case.mechanism, 20_000, 0.0
     client = too_steep(mechanism, times=6) if broken else mechanism
     ids = np.arange(case.items, dtype=np.uint64)

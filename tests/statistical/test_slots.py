@@ -12,10 +12,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from faintly.baselines import slots as slotting
 from faintly.core import SparseVector, VectorBatch
 from faintly.data import cut, read_records, to_vectors, true_means
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms.baselines import _slots
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
 
@@ -40,7 +40,7 @@ def build(name, **changes):
 def louder(mechanism):
     """Mutant: the client of twice the epsilon, read by a server that does not know."""
     twice = Fraction(2 * mechanism.plan.budget.epsilon)
-    return replace(mechanism, keep=_slots.threshold(twice, 2 * mechanism.bins))
+    return replace(mechanism, keep=slotting.threshold(twice, 2 * mechanism.bins))
 
 
 def misfit(odds, mechanism, values, rng, client=None):
@@ -81,7 +81,7 @@ def test_reports_follow_the_law(case, odds, rng_of):
 def test_a_client_that_sorts_its_slots_is_noticed(odds, rng_of, monkeypatch):
     mechanism = build("k-fold", sparsity=3)
     assert misfit(odds, mechanism, (1.0, -1.0), rng_of("dealt")) <= 1
-    monkeypatch.setattr(_slots, "deal", lambda counts, _, slots, __: sorted_deal(counts, slots))
+    monkeypatch.setattr(slotting, "deal", lambda counts, _, slots, __: sorted_deal(counts, slots))
     assert misfit(odds, mechanism, (1.0, -1.0), rng_of("sorted")) > 1
 
 
@@ -92,7 +92,7 @@ def sorted_deal(counts, slots):
 @pytest.mark.parametrize(("slots", "sparsity"), [(1, 3), (2, 2), (4, 4), (40, 40)])
 def test_every_item_is_dealt_to_every_slot_equally_often(slots, sparsity, odds, rng_of):
     counts = np.repeat([0, 1, sparsity, sparsity + 2], 2000)
-    dealt = _slots.deal(counts, sparsity, slots, rng_of("deal"))
+    dealt = slotting.deal(counts, sparsity, slots, rng_of("deal"))
     assert dealt.shape == (len(counts), slots)
     for count in (1, sparsity, sparsity + 2):
         size, mine = max(count, sparsity), dealt[counts == count]
@@ -183,6 +183,6 @@ def test_clothing_shows_the_paper_s_error(name, dataset, seed, default_seed, odd
     if default_seed:
         assert gap <= 3 * found.std(ddof=1) / math.sqrt(runs) / predicted
     # Mutant: a tenth more budget in the constant alone.
-    wrong = replace(mechanism, keep=_slots.threshold(Fraction(11, 10), 2)).scale / mechanism.scale
+    wrong = replace(mechanism, keep=slotting.threshold(Fraction(11, 10), 2)).scale / mechanism.scale
     assert abs(found.mean() * wrong**2 / predicted - 1) > limit
     assert predicted / 47_958 == pytest.approx(PAPER[name], rel=0.04)

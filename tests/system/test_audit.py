@@ -50,7 +50,7 @@ def halved(plan):
 
 
 def with_randomize(change):
-    """Mutant: a client whose code, not whose plan, is wrong; its miniatures are wrong too."""
+    """Mutant: a client whose code, not whose plan, is wrong; its small cases are wrong too."""
 
     def make(plan):
         sound = make_mechanism(plan)

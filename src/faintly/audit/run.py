@@ -1,10 +1,10 @@
 """One audit: what the integers prove, what enumeration shows, what samples show.
 
 statement   the loss that the plan's own integers prove is within its promise
-law         on a miniature of the plan, every neighbouring pair and every report, exactly
+law         on a small case of the plan, every neighbouring pair and every report, exactly
 client      on the plan itself, what samples of the real client prove about its loss
 length      the real client's bytes have one length, whatever the data
-sampler     on the miniature, the client's reports are as frequent as the law says
+sampler     on the small case, the client's reports are as frequent as the law says
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ from faintly.audit.blackbox import (
 from faintly.client.bulk import randomize
 from faintly.core import Plan, SparseVector, VectorBatch
 from faintly.errors import FaintlyError, InvalidPlan, TooManyItems
-from faintly.mechanisms import Mechanism, Miniature, checks, mechanism_class
+from faintly.mechanisms import Mechanism, SmallCase, checks, mechanism_class
 from faintly.primitives.entropy import secure
 from faintly.wire.report_v1 import encode_batch
 
@@ -126,7 +126,7 @@ def _statement(mechanism: Mechanism) -> Iterator[Finding]:
 
 def _law(mechanism: Mechanism) -> Iterator[Finding]:
     found = False
-    for case in mechanism.miniatures():
+    for case in mechanism.small_cases():
         found = True
         verdict = checks.check_case(case)
         evidence = _case_words(case, verdict.where)
@@ -135,7 +135,7 @@ def _law(mechanism: Mechanism) -> Iterator[Finding]:
         yield Finding("law", False, 0, 0, "the mechanism offers no case to enumerate")
 
 
-def _case_words(case: Miniature, where: str) -> str:
+def _case_words(case: SmallCase, where: str) -> str:
     if case.pair is not None:
         return f"every report, and every outcome of the hash, for {where}: the exact delta"
     what = "delta" if case.mechanism.plan.budget.delta else "log ratio"
@@ -193,7 +193,7 @@ def _length(mechanism: Mechanism, encode: Encode) -> Iterator[Finding]:
 def _sampler(mechanism: Mechanism, samples: int) -> Iterator[Finding]:
     """Compare what the client draws with the law that was enumerated, report by report."""
     worst, where, cells = 0.0, "nothing was compared", 0
-    for case in mechanism.miniatures():
+    for case in mechanism.small_cases():
         for values in _sampler_vectors(case):
             for seed in SEEDS:
                 score, count = _misfit(case.mechanism, values, seed, samples)
@@ -205,7 +205,7 @@ def _sampler(mechanism: Mechanism, samples: int) -> Iterator[Finding]:
     yield Finding("sampler", worst <= limit, worst, limit, evidence)
 
 
-def _sampler_vectors(case: Miniature) -> Iterator[tuple[float, ...]]:
+def _sampler_vectors(case: SmallCase) -> Iterator[tuple[float, ...]]:
     if case.pair is not None:
         yield case.pair[0]
         return

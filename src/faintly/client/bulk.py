@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from faintly.core import Plan, ReportBatch, VectorBatch
-from faintly.mechanisms import Mechanism, mechanism_of
+from faintly.mechanisms import MechanismApi, mechanism_of
 from faintly.primitives.entropy import Rng, uniform_seeds
 from faintly.wire.report_v1 import BATCH_REPORTS
 
@@ -30,7 +30,7 @@ def randomize_all(
 
 
 def randomize(
-    plan: Plan, mechanism: Mechanism, vectors: VectorBatch, public: Rng, secret: Rng
+    plan: Plan, mechanism: MechanismApi, vectors: VectorBatch, public: Rng, secret: Rng
 ) -> ReportBatch:
     """Return one report per vector; seeds are drawn before the vectors are looked at."""
     seeds = uniform_seeds(public, len(vectors), mechanism.seed_bytes)

@@ -13,7 +13,7 @@ from faintly.core import Key, Layout, Plan, Report, ReportBatch, SparseVector, T
 from faintly.core.projection import project
 from faintly.core.spending import Charge, Loss
 from faintly.errors import InvalidInput
-from faintly.mechanisms import Mechanism
+from faintly.mechanisms import MechanismApi
 from faintly.primitives.entropy import secure
 from faintly.wire import report_v1
 
@@ -166,7 +166,7 @@ class Client:
         return randomize(self.plan, self._mechanism, vectors, secure(), secure())[0]
 
 
-def _charge_of(mechanism: Mechanism) -> Charge:
+def _charge_of(mechanism: MechanismApi) -> Charge:
     """Return what one report costs: the plan's statement, which its integers never exceed."""
     plan = mechanism.plan
     items = plan.sparsity if mechanism.enforces_sparsity else None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from faintly.core import Budget, Guarantee, Plan, Unit, UserLevel
 from faintly.core.spending import at_least, units_of
 from faintly.errors import FaintlyError, InvalidInput, PlanRefused
-from faintly.mechanisms import Mechanism, mechanism_class, mechanism_of
+from faintly.mechanisms import MechanismApi, mechanism_class, mechanism_of
 
 DIGEST_BYTES = 16
 
@@ -121,7 +121,7 @@ def read_plan(document: str | bytes) -> Plan:
         raise PlanRefused(f"the document is not a sound plan: {error}") from error
 
 
-def admit(plan: Plan, policy: Policy | None) -> Mechanism:
+def admit(plan: Plan, policy: Policy | None) -> MechanismApi:
     """Return the mechanism of a plan that the policy allows and whose integers keep its word."""
     if isinstance(policy, Policy):
         policy.check(plan)
@@ -139,7 +139,7 @@ def admit(plan: Plan, policy: Policy | None) -> Mechanism:
     return mechanism
 
 
-def _check_mechanism(mechanism: Mechanism, policy: Policy | None) -> None:
+def _check_mechanism(mechanism: MechanismApi, policy: Policy | None) -> None:
     """Refuse what a policy must name: a baseline, or one that does not take every vector."""
     name = mechanism.name
     if mechanism.baseline and (policy is None or name not in policy.baselines):

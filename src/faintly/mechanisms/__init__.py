@@ -1,23 +1,25 @@
-"""One file per mechanism, its proof note beside it.
+"""One file or folder per mechanism, its proof note beside the code.
 
-Every module of this package and of its subpackages is imported once, so that a new file
-registers itself.
+Every module and folder of this package is imported once, so that a new one registers itself.
 """
 
 import importlib
 import pkgutil
 
-from faintly.mechanisms.base import Calibrated, Mechanism, Miniature, Request
+from faintly.mechanisms.api import Calibrated, MechanismApi, Request
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import mechanism_class, mechanism_names, mechanism_of
 
-for _module in pkgutil.walk_packages(__path__, prefix=f"{__name__}."):
+for _module in pkgutil.iter_modules(__path__, prefix=f"{__name__}."):
     importlib.import_module(_module.name)
 
 __all__ = [
     "Calibrated",
     "Mechanism",
-    "Miniature",
+    "MechanismApi",
     "Request",
+    "SmallCase",
     "mechanism_class",
     "mechanism_names",
     "mechanism_of",

@@ -33,7 +33,8 @@ from faintly.core import (
     UserLevel,
     VectorBatch,
 )
-from faintly.mechanisms.base import Mechanism, Miniature
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
 from faintly.primitives.entropy import seeded
 
 Values = tuple[float, ...]
@@ -260,8 +261,8 @@ def check_privacy(
     return Verdict("privacy", worst <= budget.delta + SLACK, worst, budget.delta, f"{pair}")
 
 
-def check_case(case: Miniature) -> Verdict:
-    """Return whether a miniature keeps its budget: all its pairs, or the one that it names."""
+def check_case(case: SmallCase) -> Verdict:
+    """Return whether a small case keeps its budget: all its pairs, or the one that it names."""
     if case.pair is None:
         return check_privacy(case.mechanism, case.grid, case.items)
     budget = case.mechanism.plan.budget

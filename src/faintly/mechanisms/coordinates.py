@@ -10,7 +10,8 @@ import numpy as np
 from faintly.core import FloatArray, Hashing, IdArray
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import parameters as need
-from faintly.mechanisms.base import Mechanism, Request
+from faintly.mechanisms.api import Request
+from faintly.mechanisms.base import Mechanism
 
 FAMILY = "prf"  # a plan names one, though nothing is hashed
 

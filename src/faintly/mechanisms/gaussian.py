@@ -36,8 +36,9 @@ from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as need
 from faintly.mechanisms import simulation
-from faintly.mechanisms.base import Calibrated, Miniature, Request
+from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.coordinates import FAMILY, Coordinates, check_request, joint_law
+from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.primitives import gaussian
 from faintly.primitives.entropy import Rng
@@ -181,7 +182,7 @@ class Gaussian(Coordinates):
         """Return the largest value that a report can claim for a key."""
         return self.range / self.steps
 
-    def miniatures(self) -> Iterator[Miniature]:
+    def small_cases(self) -> Iterator[SmallCase]:
         """Yield one key, and two keys where reports of two stay few enough."""
         assert isinstance(self.plan.unit, WithinL1)
         reach = self.plan.unit.distance
@@ -190,10 +191,10 @@ class Gaussian(Coordinates):
         wide: dict[str, Any] = {"failure": 1e-9, "sparsity": 1}
         one = {"unit": WithinL1(min(2.0, reach)), "universe": Universe.indexed(1)}
         fine = (-1.0, -0.5, 0.0, step, 0.5, 1 - step, 1.0)
-        yield Miniature(self.small(**wide | one), fine, items=1)
+        yield SmallCase(self.small(**wide | one), fine, items=1)
         two = {"unit": WithinL1(min(4.0, reach)), "universe": Universe.indexed(2), "sparsity": 2}
         if (case := self.small(**wide | two)).layout.limits[0] ** 2 < SMALL_REPORTS:
-            yield Miniature(case, (-1.0, 1 - step, 1.0), items=2)
+            yield SmallCase(case, (-1.0, 1 - step, 1.0), items=2)
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every report: coordinates are independent."""

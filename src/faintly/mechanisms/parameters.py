@@ -7,7 +7,7 @@ from typing import Any
 from faintly.core import Hashing, Plan
 from faintly.core.plan import SEED_BYTES
 from faintly.errors import BoundDoesNotApply, InvalidPlan
-from faintly.mechanisms.base import Request
+from faintly.mechanisms.api import Request
 from faintly.primitives import noise
 
 # Of a hash under seeds of 64 bits nobody can say that no seed fails two vectors, so a delta that

@@ -1,16 +1,13 @@
 """What simulations share: sums over made-up clients' reports, and means of what they hold."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from faintly import kernels
 from faintly.core import AnyArray, FloatArray, IdArray, IntArray, ReportBatch, VectorBatch
+from faintly.mechanisms.tables import Tables
 from faintly.primitives.entropy import Rng, uniform_seeds
-
-if TYPE_CHECKING:
-    from faintly.mechanisms.base import Mechanism
 
 SIMULATED_FIELDS = 2**22  # report fields that a simulation holds at once: 16 MiB
 BLOCK = 2**15  # values that stay in a cache from one step to the next
@@ -18,8 +15,32 @@ LENGTHS = 64  # at which a share that grows with a client's items is worked out
 COUNTED = 2**24  # keys up to which rows are summed into an array of the universe
 
 
+class Simulated(Tables):
+    """What the evaluation asks: the integers of many reports at once."""
+
+    def simulated_totals(
+        self, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
+    ) -> IntArray:
+        """Return integers with the law of `read` over one report of each vector.
+
+        By default the reports are made and read; see `draws_sum`.
+
+        Args:
+            vectors: one per client, empty ones included.
+            ids: keys to ask about.
+            public: source of the seeds that reports carry.
+            secret: source of the noise; must not share a generator with `public`.
+        """
+        return totals(self, vectors, ids, public, secret)
+
+    @property
+    def draws_sum(self) -> bool:
+        """Return whether `simulated_totals` draws the sum of all reports, and makes none."""
+        return False
+
+
 def totals(
-    mechanism: "Mechanism", vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
+    mechanism: Tables, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
 ) -> IntArray:
     """Return what `read` gives over one report of each vector, by the plan's own decoding."""
     batches = _reports(mechanism, vectors, public, secret)
@@ -37,7 +58,7 @@ def totals(
 
 
 def _reports(
-    mechanism: "Mechanism", vectors: VectorBatch, public: Rng, secret: Rng
+    mechanism: Tables, vectors: VectorBatch, public: Rng, secret: Rng
 ) -> Iterator[ReportBatch]:
     size = max(1, SIMULATED_FIELDS // len(mechanism.layout.widths))
     for start in range(0, len(vectors), size):

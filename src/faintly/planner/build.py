@@ -7,7 +7,7 @@ from faintly.core import Plan, Unit, Universe
 from faintly.core.plan import SALT_BYTES
 from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms.base import TABLE_MEMORY
+from faintly.mechanisms.api import TABLE_MEMORY
 from faintly.planner.sample import try_sparsities
 from faintly.planner.search import plan_for, survey
 from faintly.planner.wish import Wish, wish_for

@@ -8,7 +8,7 @@ from faintly.core import Budget, Unit, Universe, WithinL1, parse_unit
 from faintly.core.plan import DECODES, MAX_CLIENTS, MAX_SPARSITY
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import Request, mechanism_names
-from faintly.mechanisms.base import TABLE_MEMORY
+from faintly.mechanisms.api import TABLE_MEMORY
 from faintly.planner.bounds import lower_bound
 from faintly.planner.error_model import keys_of
 

@@ -11,7 +11,7 @@ from faintly.collector.storage import credentials, registry
 from faintly.core.plan import DECODES, FAMILIES
 from faintly.engine.answers import CONTROLS
 from faintly.mechanisms import mechanism_names
-from faintly.mechanisms._signed_binning_rows import UNITS
+from faintly.mechanisms.signed_binning.rows import UNITS
 from faintly.planner.wish import MEASURES
 
 RUN = CliRunner()

@@ -12,8 +12,8 @@ from faintly.core import Plan, ReportBatch, SparseVector, Universe, VectorBatch
 from faintly.engine import Reader, aggregate
 from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
 from faintly.mechanisms import Request, mechanism_class, mechanism_of
-from faintly.mechanisms import _projection_choice_client as client
-from faintly.mechanisms import _projection_choice_constants as constants
+from faintly.mechanisms.projection_choice import constants
+from faintly.mechanisms.tokens import draw_tokens
 from faintly.planner import make_plan
 from faintly.primitives.entropy import secure, seeded
 from faintly.wire import report_v1
@@ -337,7 +337,7 @@ def test_systematic_rounding_meets_at_most_the_rounded_total():
     source = np.random.default_rng(3)
     values = source.uniform(-1, 1, 200 * 40)
     vectors = VectorBatch.from_rows(np.repeat(np.arange(200), 40), np.arange(8000), values)
-    tokens = client.draw_tokens(vectors, 40, "systematic", seeded(1, "noise"))
+    tokens = draw_tokens(vectors, 40, "systematic", seeded(1, "noise"))
     totals = np.add.reduceat(np.abs(values), np.arange(0, 8000, 40))
     assert (tokens.counts >= np.floor(totals)).all()
     assert (tokens.counts <= np.ceil(totals)).all()
@@ -346,7 +346,7 @@ def test_systematic_rounding_meets_at_most_the_rounded_total():
 @pytest.mark.parametrize("rounding", ["independent", "systematic"])
 def test_tokens_never_exceed_the_limit(rounding):
     vectors = some_vectors(200, (0, 3, 5, 40), (1.0, -1.0))
-    tokens = client.draw_tokens(vectors, 4, rounding, seeded(1, "noise"))
+    tokens = draw_tokens(vectors, 4, rounding, seeded(1, "noise"))
     np.testing.assert_array_equal(tokens.counts, np.minimum(vectors.lengths, 4))
     np.testing.assert_array_equal(np.bincount(tokens.owners, minlength=200), tokens.counts)
     assert (np.diff(tokens.owners) >= 0).all()

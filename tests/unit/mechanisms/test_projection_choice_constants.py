@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from faintly.mechanisms import _projection_choice_constants as constants
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms._projection_choice_constants import Odds, Shape
+from faintly.mechanisms.projection_choice import constants
+from faintly.mechanisms.projection_choice.constants import Odds, Shape
 from faintly.planner import bounds, make_plan
 
 TABLE = json.loads(Path(__file__).with_name("projection_choice_tables.json").read_text())

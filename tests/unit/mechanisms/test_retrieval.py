@@ -11,8 +11,8 @@ from faintly.core import Plan, ReportBatch, SparseVector, Universe, VectorBatch
 from faintly.engine import Reader, aggregate, decode
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.kernels import compiled, reference
-from faintly.mechanisms import _retrieval_sizes as sizes
 from faintly.mechanisms import mechanism_of
+from faintly.mechanisms.retrieval import sizes
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded, uniform_seeds
 

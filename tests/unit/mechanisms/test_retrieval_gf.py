@@ -10,10 +10,9 @@ from faintly.client import randomize_all
 from faintly.core import Budget, Plan, SparseVector, VectorBatch
 from faintly.engine import Reader, aggregate
 from faintly.errors import BoundDoesNotApply, InvalidPlan, TooManyItems, UnsupportedUnit
-from faintly.mechanisms import _retrieval_gf_search as search
 from faintly.mechanisms import checks, mechanism_of
-from faintly.mechanisms.base import Request
-from faintly.mechanisms.retrieval_gf import RetrievalGf
+from faintly.mechanisms.api import Request
+from faintly.mechanisms.retrieval_gf import RetrievalGf, search
 from faintly.planner import make_plan
 from faintly.planner.bounds import event_bound
 from faintly.primitives import noise

@@ -11,8 +11,8 @@ from faintly.audit import audit
 from faintly.client import randomize_all
 from faintly.core import Budget, ReportBatch, SparseVector, Universe, VectorBatch
 from faintly.errors import BoundDoesNotApply, InvalidPlan, TooManyItems, UnsupportedUnit
-from faintly.mechanisms import _retrieval_l1_forms as forms
 from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms.retrieval_l1 import forms
 from faintly.planner import make_plan
 from faintly.planner.search import rank
 from faintly.primitives.entropy import seeded

@@ -8,8 +8,8 @@ import pytest
 
 from faintly.core import Plan, ReportBatch, SparseVector, VectorBatch
 from faintly.errors import BoundDoesNotApply, FaintlyError, InvalidPlan, UnsupportedUnit
-from faintly.mechanisms import _signed_binning_rows as rows
 from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
+from faintly.mechanisms.signed_binning import rows
 from faintly.planner import make_plan
 from faintly.primitives import noise
 from faintly.primitives.entropy import seeded

@@ -1,0 +1,156 @@
+"""What a device and a server call: from a request to a plan, from vectors to estimates.
+
+calibrate   choose the integers so that a unit is protected within a budget
+guarantee   say what the integers prove, computed from them and nothing else
+randomize   turn vectors into report fields: the only privacy step
+read        evaluate keys on reports
+variance    n·Var of each estimate
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+from faintly.core import (
+    Budget,
+    FloatArray,
+    Guarantee,
+    Hashing,
+    IdArray,
+    IntArray,
+    Layout,
+    Plan,
+    ReadingLaw,
+    ReportBatch,
+    Sketch,
+    SparseVector,
+    Unit,
+    Universe,
+    VectorBatch,
+    WordArray,
+)
+from faintly.core.plan import check_budget, check_sizes
+from faintly.errors import InvalidVector, TooManyItems
+from faintly.primitives.entropy import Rng
+
+TABLE_MEMORY = 2**28  # bytes: 256 MiB of tables are no burden to a small server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a deployer asks a mechanism to calibrate for."""
+
+    unit: Unit
+    budget: Budget
+    sparsity: int
+    clients: int
+    universe: Universe
+    failure: float = 0.05
+    decode: str = "table"
+    family: str | None = None  # None: the mechanism's own choice for this decode
+    maps: int | None = None
+    bits: int | None = None
+    memory: int = TABLE_MEMORY  # bytes that the tables may take
+    options: Mapping[str, Any] = field(default_factory=dict)  # the mechanism's own knobs
+
+    def __post_init__(self) -> None:
+        check_budget(self.budget)
+        check_sizes(self.unit, self.sparsity, self.clients, self.failure, self.decode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrated:
+    """A mechanism's answer to a request: its integers and the hash they go with."""
+
+    parameters: dict[str, Any]
+    hashing: Hashing
+
+
+class MechanismApi(ABC):
+    """Public parameters of one collection; both sides hold the same object."""
+
+    name: ClassVar[str]
+    baseline: ClassVar[bool] = False  # shown beside ours; the planner takes one only by name
+    plan: Plan
+    layout: Layout
+    scale: float  # mean = scale · (integer that `read` or the tables give) / reports
+
+    @classmethod
+    @abstractmethod
+    def calibrate(cls, request: Request) -> Calibrated:
+        """Return integers that protect the unit within the budget, or raise with the rule."""
+
+    @classmethod
+    @abstractmethod
+    def from_plan(cls, plan: Plan) -> Self:
+        """Return the mechanism that a plan describes, checking every parameter."""
+
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """Return what the integers prove for the plan's unit."""
+
+    @property
+    def seed_bytes(self) -> int:
+        """Return the bytes of public randomness a client draws; not all of it need be sent."""
+        return self.layout.seed_bytes
+
+    @property
+    def enforces_sparsity(self) -> bool:
+        """Return whether `randomize` raises `TooManyItems` above the plan's sparsity k.
+
+        Only then are two vectors at most 2k items apart, and only then has a report about
+        events or an l1 distance a bounded cost at user level in a client's ledger.
+        """
+        return False
+
+    def check_vector(self, vector: SparseVector) -> None:
+        """Refuse a vector that the theorem does not cover, before anything is paid for."""
+        if self.enforces_sparsity and len(vector) > self.plan.sparsity:
+            raise TooManyItems(
+                f"the plan allows at most {self.plan.sparsity} items; choose which to keep"
+            )
+
+    @property
+    def domain(self) -> str:
+        """Return which values are taken: signed, nonnegative or set; see `core.projection`.
+
+        Whatever a client holds is projected onto it, so `check_vector` must refuse no value of
+        the domain that it shows here.
+        """
+        for domain, value in (("signed", -1.0), ("nonnegative", 0.5)):
+            try:
+                self.check_vector(SparseVector([0], [value]))
+            except InvalidVector:
+                continue
+            return domain
+        return "set"
+
+    @abstractmethod
+    def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
+        """Return the fields of one report per vector; a pure function of its arguments."""
+
+    @abstractmethod
+    def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
+        """Return, for each id, the integer that the tables of these reports would give."""
+
+    @abstractmethod
+    def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
+        """Return n·Var at keys with the given ids and estimated means.
+
+        Without ids, the answer is for keys that nobody holds.
+        """
+
+    def reading_law(self) -> ReadingLaw | None:
+        """Return the law of what one report reads at a key that nobody holds, if it is exact.
+
+        None where it depends on what people hold: then the normal law has to do.
+        """
+        return None
+
+    def pair_covariance(self) -> float | None:
+        """Return n·Cov of the estimates at two keys, for each unit of the mean of v·v' there.
+
+        None where it is not known, and any correlation has to be reckoned with.
+        """
+        return None

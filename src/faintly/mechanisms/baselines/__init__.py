@@ -1,1 +1,0 @@
-"""Published methods to compare with, each a mechanism in its own file."""

@@ -1,0 +1,83 @@
+"""What the planner asks before any report is in: variance, bias and loss."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from faintly.core import AnyArray, FloatArray, IdArray, VectorBatch
+from faintly.core.plan import MAX_SPARSITY
+from faintly.mechanisms import simulation
+from faintly.mechanisms.api import MechanismApi, Request
+
+
+class Forecast(MechanismApi):
+    """What the planner ranks by, and the evaluation judges by."""
+
+    @classmethod
+    def variants(cls, request: Request) -> Iterator[dict[str, Any]]:  # noqa: ARG003
+        """Yield the options worth comparing for a request; the planner ranks them all."""
+        yield {}
+
+    @abstractmethod
+    def predicted_variance(self, mean_square: float) -> float:
+        """Return n·Var at a key nobody holds, before any report is in.
+
+        Args:
+            mean_square: mean over clients of the sum of their squared values.
+        """
+
+    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return the n·Var to expect at each id from these very vectors, to judge simulations by.
+
+        The vectors are one per client, empty ones included, of at most k items each.
+        """
+        excess = self.held_excess_moment
+        more = simulation.by_value(lambda v: excess * np.abs(v) - v**2, vectors)
+        quiet = self.predicted_variance(simulation.mean_square(vectors))
+        return quiet + simulation.means_at(vectors, more, ids)
+
+    @property
+    def held_excess_moment(self) -> float:
+        """Return what a value of 1 adds to the second moment of a report at its key."""
+        return 0.0
+
+    def worst_variance(self) -> float:
+        """Return the largest n·Var over all inputs of at most k items."""
+        return self.predicted_variance(self.plan.sparsity)
+
+    def largest_ghost(self) -> float:
+        """Return how far, in standard errors, one key is off at most where people are all alike."""
+        return 0.0
+
+    def relative_bias(self) -> float:
+        """Return a bound on the bias at a key, relative to its mean, for clients with k items."""
+        return 0.0
+
+    def lost(self, vectors: VectorBatch) -> FloatArray:
+        """Return the share of its values that each client's report leaves out, over all hashes.
+
+        Unlike `relative_bias` it answers for vectors of more than k items as well. By default
+        items are cut to k where more would be refused. Elsewhere the items that `relative_bias`
+        counts among so many are lost, and never more than a cut to k would lose.
+        """
+        if self.enforces_sparsity:
+            return self.cut(vectors.lengths)
+        dropped = simulation.by_length(self._bias_of, vectors.lengths)
+        return np.minimum(dropped, self.cut(vectors.lengths))
+
+    def cut(self, items: AnyArray) -> FloatArray:
+        """Return the share that a client of so many items loses if a uniform choice of k stays."""
+        kept: FloatArray = self.plan.sparsity / np.maximum(items, self.plan.sparsity)
+        return 1 - kept * (1 - self.relative_bias())
+
+    def _bias_of(self, items: int) -> float:
+        """Return the relative bias of this very mechanism among so many items."""
+        plan = replace(self.plan, sparsity=min(max(items, self.plan.sparsity), MAX_SPARSITY))
+        return replace(self, plan=plan).relative_bias()  # type: ignore[type-var]  # a dataclass
+
+    @abstractmethod
+    def influence(self) -> float:
+        """Return how far one lying client can move any estimate, times the number of reports."""

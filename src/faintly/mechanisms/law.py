@@ -1,0 +1,82 @@
+"""Exact laws of reports, and cases small enough to enumerate: for the auditor and the tests."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from faintly.core import FloatArray, IdArray, IntArray, Universe, WordArray
+from faintly.mechanisms.api import MechanismApi, Request
+
+if TYPE_CHECKING:
+    from faintly.mechanisms.base import Mechanism
+
+
+class Laws(MechanismApi):
+    """The probability of every report, given the outcome of the public hash."""
+
+    @abstractmethod
+    def small_cases(self) -> "Iterator[SmallCase]":
+        """Yield cases of this mechanism that can be enumerated: same unit, epsilon and form."""
+
+    def small(self, **changes: Any) -> Self:
+        """Return this mechanism calibrated anew for tiny sizes; `changes` are request fields."""
+        plan = self.plan
+        fields: dict[str, Any] = {
+            "unit": plan.unit,
+            "budget": plan.budget,
+            "sparsity": 2,
+            "clients": 4,  # few clients and a large failure keep what a report can say small
+            "failure": 0.5,
+            "universe": Universe.indexed(8),
+            "decode": plan.decode,
+            "family": plan.hashing.family,
+        }
+        request = Request(**fields | changes)
+        made = type(self).calibrate(request)
+        return type(self).from_plan(
+            replace(
+                plan,
+                unit=request.unit,
+                sparsity=request.sparsity,
+                clients=request.clients,
+                failure=request.failure,
+                universe=request.universe,
+                parameters=made.parameters,
+                hashing=made.hashing,
+            )
+        )
+
+    @abstractmethod
+    def outcomes(self, items: int) -> Iterator[Any]:
+        """Yield every outcome of the public hash over `items` items (small cases only)."""
+
+    @abstractmethod
+    def outcome_of(self, seed: int, ids: IdArray) -> Any:
+        """Return the outcome of the public hash that a drawn seed gives these items."""
+
+    def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
+        """Return the place of each report in `law`: by default its fields, the last one fastest."""
+        numbers = np.zeros(len(fields), dtype=np.int64)
+        for column, limit in enumerate(self.layout.limits):
+            numbers = numbers * limit + fields[:, column]
+        return numbers
+
+    @abstractmethod
+    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of every report, for these item values and this outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmallCase:
+    """A case small enough to enumerate: a mechanism, the values tried, and how many items."""
+
+    mechanism: "Mechanism"
+    grid: tuple[float, ...] = (-1.0, -0.5, 0.0, 0.5, 1.0)
+    items: int = 3
+    # Where all outcomes are too many to list: one pair, and classes of like outcomes that
+    # matter for it, each with its probability.
+    pair: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    weighted: tuple[tuple[float, Any], ...] = ()

@@ -1,0 +1,393 @@
+"""Projection choice: score many random projections of k tokens, and report one of the best.
+
+Client  tokens (x, sign v[x]) with chance |v[x]|, padded with dummies to exactly k;
+        X[g,j] = Σ σ·s_g(x) over tokens with h_g(x) = j;  slots (g, j, ±) score ±X[g,j];
+        send one of the N best with chance T/2^32, else one of the others
+Server  mean[x] = Σᵢ ±ᵢ·s_g(x)·1[h_g(x) = j] / (n·c), for the slot (g, j, ±) of report i
+The N best are always N, so every slot's chance stays between two bounds, whatever the vector:
+any change of it is hidden. Padding makes one constant c right for every vector of at most k
+items. projection_choice.proof.md has the arguments.
+
+dense     one bin: the second moment is 1/c² whatever people hold; linear or prf hashing
+bins      several: less noise at items that few hold, for large epsilon; prf, direct
+unsigned  values in [0, 1]: slots (g, j) score their number of tokens; prf, direct
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from faintly import kernels
+from faintly.core import (
+    AnyArray,
+    Budget,
+    Cells,
+    FloatArray,
+    Guarantee,
+    IdArray,
+    IntArray,
+    Layout,
+    Plan,
+    ReadingLaw,
+    ReportBatch,
+    Sketch,
+    SparseVector,
+    VectorBatch,
+    WordArray,
+)
+from faintly.core.report import fields_below
+from faintly.errors import InvalidVector
+from faintly.mechanisms import ghosts, simulation
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.projection_choice import client, constants
+from faintly.mechanisms.projection_choice import law as laws
+from faintly.mechanisms.projection_choice import plan as planning
+from faintly.mechanisms.projection_choice.constants import Odds, Shape
+from faintly.mechanisms.registry import register
+from faintly.mechanisms.tokens import Tokens, draw_tokens
+from faintly.primitives import hashing, noise
+from faintly.primitives.entropy import Rng
+
+THEOREM = "projection_choice.proof.md, Theorem 1 (the best slots are always equally many)"
+UNSENT_SEED_BYTES = 8  # table mode: rows and map come from it, and no server needs it
+BLOCK = 2**18  # scores or random words of one block of clients: they stay in the cache
+READ = 2**20  # reports looked at a time: those of a sketch may be more than memory holds
+BINS_FROM = 2.0  # epsilon from which bins can beat one bin where few people hold an item
+
+
+@register("projection-choice")
+@dataclass(frozen=True, kw_only=True)
+class ProjectionChoice(Mechanism):
+    """Public parameters of one collection; both sides hold the same object."""
+
+    plan: Plan
+    form: str
+    groups: int
+    bins: int
+    top: int  # N: how many slots count as the best
+    threshold: int  # T: their chance together, out of 2^32
+    tokens: int  # k: what every client is padded or cut to
+    rounding: str
+
+    @classmethod
+    def variants(cls, request: Request) -> Iterator[dict[str, Any]]:
+        """Yield few and many groups, and the forms with bins where they can be better."""
+        promised = {"nonnegative": True} if request.options.get("nonnegative") else {}
+        yield {"groups": 64, **promised}
+        yield {"groups": 256, **promised}
+        if request.decode != "direct" or request.family not in (None, "prf"):
+            return
+        if request.sparsity == 1 or request.budget.epsilon >= BINS_FROM:
+            yield {"form": "bins", **promised}
+        if promised:
+            yield {"form": "unsigned", **promised}
+
+    @classmethod
+    def calibrate(cls, request: Request) -> Calibrated:
+        """Choose groups, bins, N and the coin's threshold."""
+        return planning.calibrate(request)
+
+    @classmethod
+    def from_plan(cls, plan: Plan) -> Self:
+        """Return the mechanism a plan describes, checking every parameter."""
+        planning.check(plan)
+        values: dict[str, Any] = dict(plan.parameters)
+        return cls(plan=plan, **values)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """Return the sizes that scores depend on."""
+        return Shape(self.tokens, self.groups, self.bins, self.form != "unsigned")
+
+    @property
+    def _linear(self) -> bool:
+        return self.plan.hashing.family == "linear"
+
+    @property
+    def _cell(self) -> bool:
+        return self.plan.decode == "table"
+
+    @cached_property
+    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+        """Return sign, row and map of one cell in table mode, else the seed and the slot."""
+        if not self._cell:
+            return fields_below(self.shape.slots, 1, self.plan.hashing.seed_bytes)
+        map_bits = self.plan.hashing.maps.bit_length() - 1
+        widths = (1, self.plan.hashing.bits) + (map_bits,) * (map_bits > 0)
+        return Layout(seed_bytes=0, widths=widths, limits=tuple(2**width for width in widths))
+
+    @property
+    def seed_bytes(self) -> int:
+        """Return the bytes of seed a client draws; in table mode it is not sent."""
+        return UNSENT_SEED_BYTES if self._cell else self.layout.seed_bytes
+
+    @cached_property
+    def _odds(self) -> Odds:
+        return Odds(self.top, self.threshold / noise.FULL)
+
+    @cached_property
+    def attenuation(self) -> float:
+        """Return c: the mean of an unscaled report at an item of value 1."""
+        return constants.attenuation(self.shape, self._odds)
+
+    @cached_property
+    def scale(self) -> float:  # type: ignore[override]
+        """Return 1/c; unsigned reports are counted b times, to stay whole."""
+        return 1 / (self.attenuation * (1 if self.shape.signed else self.bins))
+
+    def guarantee(self) -> Guarantee:
+        """Return ln(T·(M-N)/(N·(2^32-T))), for every hash and any number of items."""
+        ratio = planning.likelihood_ratio(self.shape, self.top, self.threshold)
+        conditions = () if self.shape.signed else ("every value is at least 0",)
+        return Guarantee(
+            self.plan.unit, Budget.at_least(noise.log_at_least(ratio)), THEOREM, conditions
+        )
+
+    def check_vector(self, vector: SparseVector) -> None:
+        """Refuse a negative value in the unsigned form, which has no report for it."""
+        self._check_signs(vector.values)
+
+    def _check_signs(self, values: FloatArray) -> None:
+        if not self.shape.signed and (values < 0).any():
+            position = int(np.argmax(values < 0))
+            raise InvalidVector(
+                f"value at position {position} is negative; the unsigned form needs [0, 1]"
+            )
+
+    def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
+        """Return the slot of one report per vector, or the cell that it stands for.
+
+        The order in which words of `rng` are used is in `tokens` and in `client`; clients
+        are taken in blocks, each of which passes through all stages.
+
+        Privacy: any change of the whole vector, pure, for every seed and any number of items,
+        by Theorem 1. The caller draws `hash_seeds` without looking at the vectors, and from
+        another source than `rng`; dummies never come from a seed.
+        """
+        self._check_signs(vectors.values)
+        each = max(self.shape.slots, self.groups * (-(-self.tokens // client.WORD_BITS)))
+        size = max(1, BLOCK // each)
+        slots = [
+            self._slots(vectors.slice(start, start + size), hash_seeds[start : start + size], rng)
+            for start in range(0, len(vectors), size)
+        ]
+        chosen = np.concatenate([np.zeros(0, dtype=np.int64), *slots])
+        return self._fields(chosen, hash_seeds)
+
+    def _slots(self, vectors: VectorBatch, seeds: IdArray, rng: Rng) -> IntArray:
+        tokens = draw_tokens(vectors, self.tokens, self.rounding, rng)
+        if self.bins == 1 and self.shape.signed:
+            sums = self._projections(seeds, tokens)
+            sums += client.dense_dummies(tokens.counts, self.groups, self.tokens, rng)
+        else:
+            sums = self._bin_sums(seeds, tokens, rng)
+        # Differences of two scores still fit, and narrow numbers are compared fastest.
+        narrow = sums.astype(np.int16 if self.tokens < 2**14 else np.int32)
+        return client.choose(narrow, self.shape.signed, self.top, self.threshold, rng)
+
+    def _projections(self, seeds: IdArray, tokens: Tokens) -> IntArray:
+        """Return the sum of signs of each client's tokens in each group of one bin."""
+        offsets = np.concatenate([[0], np.cumsum(tokens.counts)])
+        if not self._linear:
+            return kernels.project_prf(seeds, offsets, tokens.ids, tokens.negative, self.groups)
+        codes, flips = kernels.code_items(seeds, offsets, tokens.ids, self.maps)
+        flips ^= tokens.negative
+        bits = self.plan.hashing.bits
+        return kernels.project_linear(seeds, offsets, codes, flips, groups=self.groups, bits=bits)
+
+    def _rows(self, seeds: IdArray, groups: AnyArray) -> WordArray:
+        low = np.uint32(2**self.plan.hashing.bits - 1)
+        return hashing.mix(seeds, groups, hashing.GROUP) & low
+
+    def _bin_sums(self, seeds: IdArray, tokens: Tokens, rng: Rng) -> IntArray:
+        """Return the score of every (group, bin), from one hash word per token and group."""
+        places = laws.places(self.shape)
+        held = self._places(seeds[tokens.owners], tokens.ids)
+        held ^= tokens.negative[:, None] & self.shape.signed
+        made = client.dummy_places(tokens.counts, self.groups, self.tokens, places, rng)
+        clients = np.arange(len(tokens.counts))
+        owners = np.concatenate([tokens.owners, np.repeat(clients, self.tokens - tokens.counts)])
+        place = np.concatenate([held, made])
+        slots = (owners[:, None] * self.groups + np.arange(self.groups)) * places + place
+        counts = np.bincount(slots.ravel(), minlength=len(clients) * self.groups * places)
+        if self.shape.signed:
+            counts = counts[0::2] - counts[1::2]
+        return counts.reshape(len(clients), -1)
+
+    def _places(self, seeds: IdArray, ids: IdArray) -> IntArray:
+        """Return bin (and sign, as the lowest bit) of each id (row) in each group (column)."""
+        words = kernels.hash_words(seeds, ids, hashing.PROJECTION, self.groups)
+        where = hashing.scale_to(words, self.bins)
+        return 2 * where + (words & np.uint32(1)) if self.shape.signed else where
+
+    def _fields(self, slots: IntArray, seeds: IdArray) -> WordArray:
+        if not self._cell:
+            return slots.astype(np.uint32)[:, None]
+        # The server needs nothing but the cell: what else the seed tells stays at home.
+        columns = [slots & 1, self._rows(seeds, slots >> 1)]
+        if self.plan.hashing.maps > 1:
+            columns.append(kernels.pick_maps(seeds, self.plan.hashing.maps))
+        return np.stack([column.astype(np.uint32) for column in columns], axis=1)
+
+    def map_of(self, batch: ReportBatch) -> IntArray:
+        """Return the map of each report: a field of it in table mode."""
+        if not self._cell:
+            return Mechanism.map_of(self, batch)
+        if self.plan.hashing.maps > 1:
+            return batch.fields[:, 2].astype(np.int64)
+        return np.zeros(len(batch), dtype=np.int64)
+
+    def cells(self, batch: ReportBatch) -> Cells:
+        """Return one cell of weight +1 or -1 per report."""
+        if self._cell:
+            minus, rows = batch.fields[:, 0], batch.fields[:, 1]
+        else:
+            minus = batch.fields[:, 0] & np.uint32(1)
+            rows = self._rows(batch.hash_seeds, batch.fields[:, 0] >> np.uint32(1))
+        table = self.map_of(batch).astype(np.uint32) << np.uint32(self.plan.hashing.bits)
+        return Cells(table | rows, 1 - 2 * minus.astype(np.int32))
+
+    def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
+        """Return Σᵢ ±ᵢ·s_g(x)·1[h_g(x) = j] for each id; unsigned, b times the hits less n."""
+        if not self._linear:
+            totals, hits = self._read_slots(batch.hash_seeds, batch.fields[:, 0], ids)
+            return totals if self.shape.signed else self.bins * hits - len(batch)
+        return self.read_cells(batch, ids)
+
+    def _read_slots(
+        self, seeds: IdArray, slots: WordArray, ids: IdArray
+    ) -> tuple[IntArray, IntArray]:
+        cells = slots >> np.uint32(self.shape.signed)
+        minus = slots & np.uint32(self.shape.signed)
+        group, where = np.divmod(cells, np.uint32(self.bins))
+        if self.form == "dense":
+            # Thirty-two groups share a word; with bins each group has its own.
+            word, bit = np.divmod(group, np.uint32(client.WORD_BITS))
+        else:
+            word, bit = group, np.zeros_like(group)
+        described = np.stack([word, np.uint32(1) << bit, where, minus])
+        return kernels.read_slots(seeds, described, ids, self.bins)
+
+    def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
+        """Return n·Var: the second moment of a report at each id, less the squared mean.
+
+        The dense one is 1/c², whatever people hold. With bins it is read off the reports; it is
+        least where nobody holds the item. The exact term subtracted is the mean of v², at least
+        mean² and at most 1.
+        """
+        square = np.minimum(means**2, 1.0)
+        if self.form == "dense":
+            return 1 / self.attenuation**2 - square
+        hit = np.full(len(means), 1 / self.bins)
+        if ids is not None:
+            hits = np.zeros(len(ids), dtype=np.int64)
+            for batch in sketch.batches(READ):
+                hits += self._read_slots(batch.hash_seeds, batch.fields[:, 0], ids)[1]
+            hit = np.maximum(hit, hits / max(1, sketch.count))
+        if self.shape.signed:
+            return hit / self.attenuation**2 - square
+        return hit * (1 - hit) / self.attenuation**2
+
+    def reading_law(self) -> ReadingLaw:
+        """Return a fair sign in a bin of b that the item has, or whether its bin is the one."""
+        if self.shape.signed:
+            return ReadingLaw.rare(1 / self.bins)
+        return ReadingLaw((-1, self.bins - 1), (1 - 1 / self.bins, 1 / self.bins))
+
+    def pair_covariance(self) -> float | None:
+        """Return the chance that two tokens agree in the chosen group, scaled, less v·v'.
+
+        Known in the dense form; the sign of a report cancels from the product of two readings.
+        """
+        if self.form != "dense" or self.tokens < 2:
+            return None
+        return constants.pair_agreement(self.shape, self._odds) / self.attenuation**2 - 1
+
+    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
+        """Return n·Var at a key nobody holds, which does not depend on what people hold."""
+        return constants.unheld_variance(self.shape, self._odds)
+
+    @property
+    def held_excess_moment(self) -> float:
+        """Return how much more often a held item is hit, squared scale included; 0 without bins.
+
+        With signed bins it is a bound.
+        """
+        held = constants.held_variance(self.shape, self._odds)
+        return held + 1 - constants.unheld_variance(self.shape, self._odds)
+
+    def worst_variance(self) -> float:
+        """Return the largest n·Var over all values of an item, and what ghosts add.
+
+        They add n·κ/(J·2^D) where everybody holds the same k items.
+        """
+        worst, plan = constants.worst_variance(self.shape, self._odds), self.plan
+        if not self._linear:
+            return worst
+        energy = planning.ghost_energy(self.shape, self.top, plan.universe.size)
+        return worst + plan.clients * energy / (plan.hashing.maps * 2**plan.hashing.bits)
+
+    def largest_ghost(self) -> float:
+        """Return what the XOR of several tokens reads, if everybody holds them."""
+        if not self._linear:
+            return 0.0
+        plan, variance = self.plan, constants.unheld_variance(self.shape, self._odds)
+        strength = planning.ghost_strength(self.shape, self.top, plan.universe.size)
+        return ghosts.in_errors(strength, plan.hashing.maps, plan.clients, variance)
+
+    def lost(self, vectors: VectorBatch) -> FloatArray:
+        """Return what is cut of more than k tokens, which an item becomes with the chance |v|."""
+        return self.cut(simulation.sums_of(vectors, np.abs))
+
+    def influence(self) -> float:
+        """Return the most that one report can say about any key."""
+        most = 1.0 if self.shape.signed else 1 - 1 / self.bins
+        return most / self.attenuation
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield two groups and few bins, with up to two items more than planned."""
+        grid = (-1.0, -0.5, 0.0, 1.0) if self.shape.signed else (0.0, 0.25, 0.5, 1.0)
+        options: dict[str, Any] = {"form": self.form, "rounding": self.rounding}
+        sizes = {"groups": 2} if self.form == "dense" else {"groups": 1, "bins": 2}
+        # Rows of 16 bits keep the groups of a cell apart, see report_number.
+        bits = 16 if self._linear else None
+        yield SmallCase(self.small(sparsity=1, bits=bits, options=options | sizes), grid, 3)
+        few = (-1.0, 0.0, 0.5) if self.shape.signed else (0.0, 0.5, 1.0)
+        sizes["groups"] = 1
+        yield SmallCase(self.small(sparsity=2, bits=bits, options=options | sizes), few, 4)
+
+    def outcomes(self, items: int) -> Iterator[tuple[int, ...]]:
+        """Yield every pattern (places in all groups) of every item."""
+        patterns = range(laws.places(self.shape) ** self.groups)
+        yield from itertools.product(patterns, repeat=items)
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[int, ...]:
+        """Return the pattern of each id under a seed."""
+        seeds = np.full(len(ids), seed, dtype=np.uint64)
+        if self.form == "dense":
+            ones = np.ones(len(ids), dtype=np.int64)
+            alone = Tokens(np.arange(len(ids)), ids, ones == 0, ones)
+            place = (1 - self._projections(seeds, alone)) // 2
+        else:
+            place = self._places(seeds, ids)
+        weights = laws.places(self.shape) ** np.arange(self.groups)
+        return tuple((place @ weights).tolist())
+
+    def report_number(self, fields: WordArray, seed: int) -> IntArray:
+        """Return the slot of each report; of a cell, the first group whose row it has."""
+        if not self._cell:
+            return fields[:, 0].astype(np.int64)
+        rows = self._rows(np.array([seed], np.uint64), np.arange(self.groups, dtype=np.uint64))
+        group = np.argmax(rows[None, :] == fields[:, 1:2], axis=1)
+        return 2 * group + fields[:, 0]
+
+    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of every slot; a cell is a function of seed and slot."""
+        choice = laws.Choice(self.shape, self.top, self.threshold)
+        return laws.slot_law(choice, values, outcome, self.rounding)

@@ -1,0 +1,87 @@
+"""The private steps of projection-choice after its tokens: dummies, scores, the choice of a slot.
+
+Everything is vectorised over clients. All randomness is words of `rng`, taken stage by stage,
+clients in order within a stage. `mechanisms.tokens` rounds and cuts first; then:
+
+pad      dense: ⌈k/32⌉ times one word per group, of which dummies use the low bits; other
+         forms: one word per dummy and group
+choose   one word per client for the coin, one for the rank, one for the member
+"""
+
+import numpy as np
+
+from faintly.core import AnyArray, IntArray
+from faintly.primitives.choice import uniform_below
+from faintly.primitives.entropy import Rng
+
+WORD_BITS = 32
+
+
+def dense_dummies(counts: IntArray, groups: int, most: int, rng: Rng) -> IntArray:
+    """Return sums (clients, groups) of k - count fair signs each: popcounts of random words.
+
+    As many words are drawn as k dummies need, whatever the client holds.
+    """
+    dummies = most - counts
+    sums = np.repeat(dummies[:, None], groups, axis=1)
+    for start in range(0, most, WORD_BITS):
+        bits = np.clip(dummies - start, 0, WORD_BITS).astype(np.uint64)
+        masks = ((np.uint64(1) << bits) - np.uint64(1)).astype(np.uint32)
+        words = rng.words(len(counts) * groups).reshape(len(counts), groups)
+        sums -= np.bitwise_count(words & masks[:, None]) * np.int64(2)
+    return sums
+
+
+def dummy_places(counts: IntArray, groups: int, most: int, choices: int, rng: Rng) -> IntArray:
+    """Return a uniform place below `choices` for every dummy (row) in every group (column)."""
+    dummies = int((most - counts).sum())
+    return uniform_below(np.full(dummies * groups, choices), rng).reshape(dummies, groups)
+
+
+def choose(sums: AnyArray, signed: bool, top: int, threshold: int, rng: Rng) -> IntArray:
+    """Return one slot per client: of its `top` best with the chance threshold/2^32, else another.
+
+    Ties at the border are broken uniformly. Slots fall into three classes, above the border,
+    at it, and below; within a class all are alike. So a uniform rank among the best (or the
+    others) tells the class, and a uniform member of the class is the slot.
+
+    Args:
+        sums: (clients, bins of all groups) integers; a signed bin is two slots, of scores
+            +sum and -sum, and `top` is then at most the number of bins.
+        signed: whether it is.
+        top: how many slots count as the best.
+        threshold: of the coin, out of 2^32.
+        rng: secret randomness.
+    """
+    # The better slot of each signed bin has the score |sum|, and the border lies among these.
+    levels = np.abs(sums) if signed else sums
+    border = _border(levels, top)
+    above = np.count_nonzero(levels > border[:, None], axis=1)
+    tied = np.count_nonzero(levels == border[:, None], axis=1)
+    if signed:
+        tied[border == 0] *= 2  # both slots of a bin without a sum score 0
+    slots = sums.shape[1] * (1 + signed)
+    best = rng.words(len(sums)) < threshold
+    rank = uniform_below(np.where(best, top, slots - top), rng)
+    at_border = np.where(best, rank >= above, rank < above + tied - top)
+    sizes = np.where(at_border, tied, np.where(best, above, slots - above - tied))
+    member = uniform_below(sizes, rng)
+    kind = np.where(at_border, 0, np.where(best, 1, -1)).astype(sums.dtype)[:, None]
+    scores = np.stack([sums, -sums], axis=2).reshape(len(sums), -1) if signed else sums
+    alike = np.flatnonzero(np.sign(scores - border[:, None]) == kind)
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    return alike[starts + member] - slots * np.arange(len(sums))
+
+
+def _border(levels: AnyArray, top: int) -> AnyArray:
+    """Return the `top`-th largest of each row, by halving the range of levels.
+
+    There are few levels and many ties, where sorting and partitioning can be slow.
+    """
+    low, high = np.zeros(len(levels), dtype=levels.dtype), levels.max(axis=1)
+    while (open_ := low < high).any():
+        middle = high - (high - low) // 2
+        enough = np.count_nonzero(levels >= middle[:, None], axis=1) >= top
+        low = np.where(open_ & enough, middle, low)
+        high = np.where(open_ & ~enough, middle - 1, high)
+    return low

@@ -1,0 +1,121 @@
+"""The exact law of a slot, for enumeration: small groups, bins and tokens only.
+
+An item's pattern is its place (bin and sign) in every group, numbered with the first group
+fastest. Dummies have uniform patterns; rounding, the cut to k and ties are averaged over.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from faintly.core import FloatArray
+from faintly.mechanisms.projection_choice.constants import Shape
+from faintly.primitives.noise import FULL
+
+Scores = tuple[int, ...]
+Chosen = tuple[int, ...]  # positions of the items that became tokens
+
+
+class Choice(NamedTuple):
+    """What decides a report: sizes, how many slots are the best, and the coin's threshold."""
+
+    shape: Shape
+    top: int
+    threshold: int
+
+
+def places(shape: Shape) -> int:
+    """Return the places of one group: bins, twice where they have signs."""
+    return shape.bins * (2 if shape.signed else 1)
+
+
+def slot_law(
+    choice: Choice, values: Sequence[float], patterns: Sequence[int], rounding: str
+) -> FloatArray:
+    """Return the probability of every slot for items of these values and patterns."""
+    pairs = list(zip(values, patterns, strict=True))
+    if rounding == "independent":
+        pairs.sort()  # the law does not depend on the order, and fewer cases need computing
+    return _mixed_law(choice, tuple(pairs), rounding)
+
+
+@lru_cache(maxsize=2**16)
+def _mixed_law(choice: Choice, pairs: tuple[tuple[float, int], ...], rounding: str) -> FloatArray:
+    """Return the law of the slot for (value, pattern) pairs, over all roundings and cuts."""
+    law, most = np.zeros(choice.shape.slots), choice.shape.tokens
+    for chosen, chance in _roundings([value for value, _ in pairs], rounding):
+        kept = list(itertools.combinations(chosen, min(len(chosen), most)))
+        for tokens in kept:
+            sums = np.zeros(choice.shape.groups * choice.shape.bins, dtype=int)
+            for value, pattern in (pairs[item] for item in tokens):
+                sums += (-1 if value < 0 else 1) * np.array(_pattern_scores(choice.shape, pattern))
+            padded = _padded_law(choice, tuple(sums.tolist()), most - len(tokens))
+            law += float(chance) / len(kept) * padded
+    return law
+
+
+def _roundings(values: Sequence[float], rounding: str) -> Iterator[tuple[Chosen, Fraction]]:
+    """Yield every set of items that may become tokens, with its probability."""
+    sizes = [abs(Fraction(value)) for value in values]
+    if rounding == "independent":
+        for picked in itertools.product((True, False), repeat=len(sizes)):
+            chance = Fraction(1)
+            for size, taken in zip(sizes, picked, strict=True):
+                chance *= size if taken else 1 - size
+            if chance:
+                yield tuple(item for item, taken in enumerate(picked) if taken), chance
+        return
+    ends = list(itertools.accumulate(sizes))
+    edges = sorted({Fraction(0), Fraction(1), *(end % 1 for end in ends)})
+    for low, high in itertools.pairwise(edges):
+        start = (low + high) / 2  # the same items are met from every start between two edges
+        met = [
+            item
+            for item, (end, size) in enumerate(zip(ends, sizes, strict=True))
+            if _steps(end, start) > _steps(end - size, start)
+        ]
+        yield tuple(met), high - low
+
+
+def _steps(position: Fraction, start: Fraction) -> int:
+    return -((start - position) // 1)
+
+
+@lru_cache(maxsize=2**16)
+def _pattern_scores(shape: Shape, pattern: int) -> Scores:
+    """Return what one token of sign + adds to each (group, bin)."""
+    scores = [0] * (shape.groups * shape.bins)
+    for group in range(shape.groups):
+        pattern, place = divmod(pattern, places(shape))
+        where, odd = divmod(place, 2) if shape.signed else (place, 0)
+        scores[group * shape.bins + where] = -1 if odd else 1
+    return tuple(scores)
+
+
+@lru_cache(maxsize=2**16)
+def _padded_law(choice: Choice, scores: Scores, dummies: int) -> FloatArray:
+    """Return the law of the slot once so many dummies of uniform pattern are added."""
+    if dummies == 0:
+        return _choice_law(choice, scores)
+    count = places(choice.shape) ** choice.shape.groups
+    law = np.zeros(choice.shape.slots)
+    for pattern in range(count):
+        added = _pattern_scores(choice.shape, pattern)
+        sums = tuple(one + other for one, other in zip(scores, added, strict=True))
+        law += _padded_law(choice, sums, dummies - 1)
+    return law / count
+
+
+def _choice_law(choice: Choice, scores: Scores) -> FloatArray:
+    """Return the law of the slot for given scores, ties at the border broken uniformly."""
+    bins = np.array(scores)
+    slots = np.stack([bins, -bins], axis=1).ravel() if choice.shape.signed else bins
+    border = np.sort(slots)[-choice.top]
+    above, tied = (slots > border).sum(), (slots == border).sum()
+    share = np.where(slots > border, 1.0, np.where(slots == border, (choice.top - above) / tied, 0))
+    best = choice.threshold / FULL
+    return share * best / choice.top + (1 - share) * (1 - best) / (len(slots) - choice.top)

@@ -1,0 +1,214 @@
+"""From a request to integers, and from integers to what they prove.
+
+The threshold T says how likely the N best of M slots are together: T/2^32. The loss is the log
+of how much likelier one of the best is than one of the others, T·(M-N) / (N·(2^32-T)).
+"""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from faintly.core import Hashing, Plan
+from faintly.core.plan import MAX_BITS, MAX_MAPS
+from faintly.errors import BoundDoesNotApply, InvalidPlan
+from faintly.mechanisms import ghosts
+from faintly.mechanisms import parameters as need
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.projection_choice import constants
+from faintly.mechanisms.projection_choice.constants import Odds, Shape
+from faintly.primitives import noise
+
+FORMS = ("dense", "bins", "unsigned")
+ROUNDINGS = ("independent", "systematic")
+NAMES = ("form", "groups", "bins", "top", "threshold", "tokens", "rounding")
+DENSE_GROUPS = 256  # the default: within 5 % of infinitely many at every epsilon up to 1
+MAX_DENSE_GROUPS = 8192  # a hash counts its 32-bit words in one byte
+MAX_BIN_GROUPS = 256  # one word each
+MAX_BIN_TOKENS = 4096  # the exact constants of bins take a second there, and grow fast
+MAX_SLOTS = 2**20  # a client scores every slot
+BIN_WORK = 512  # tokens times groups up to which more groups are worth their work
+ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
+MAX_CELL_BITS = 31  # of code and map: with the sign they fit 4 bytes
+OPEN_BITS = 8  # of the codes of an open universe, at least: they only have to spread keys
+
+
+def calibrate(request: Request) -> Calibrated:
+    """Return the integers for a request, or raise with the rule it breaks."""
+    options = {name: value for name, value in request.options.items() if value is not None}
+    form = _form(request, options)
+    rounding = options.pop("rounding", "independent")
+    shape = _shape(request, form, options)
+    top = options.pop("top", None)
+    options.pop("nonnegative", None)  # a promise about the data that only variants() needs
+    known = "form, groups, bins, top, rounding and nonnegative"
+    need.no_more(options, "projection-choice", known)
+    need.one_of(rounding, "rounding", ROUNDINGS)
+    if top is None:
+        top = constants.best_top(shape, request.budget.epsilon)
+    need.integer(top, "top", 1, shape.most)
+    parameters = {
+        "form": form,
+        "groups": shape.groups,
+        "bins": shape.bins,
+        "top": top,
+        "threshold": threshold(shape, top, request.budget.epsilon),
+        "tokens": shape.tokens,
+        "rounding": rounding,
+    }
+    return Calibrated(parameters=parameters, hashing=_hashing(request, shape, top))
+
+
+def _form(request: Request, options: dict[str, Any]) -> str:
+    form = options.pop("form", None)
+    if form is None:
+        own = request.family in (None, "prf") and "groups" not in options
+        return "bins" if request.sparsity == 1 and request.decode == "direct" and own else "dense"
+    return str(need.one_of(form, "form", FORMS))
+
+
+def _shape(request: Request, form: str, options: dict[str, Any]) -> Shape:
+    """Return the sizes of a form: as asked, or those of the least variance."""
+    tokens, epsilon = request.sparsity, request.budget.epsilon
+    groups, bins = options.pop("groups", None), options.pop("bins", None)
+    if form == "dense":
+        if bins not in (None, 1):
+            raise InvalidPlan(f"the dense form has one bin, got {bins!r}; use form bins")
+        groups = DENSE_GROUPS if groups is None else groups
+        _power_of_two("groups", groups, MAX_DENSE_GROUPS)
+        return Shape(tokens, groups)
+    signed = form == "bins"
+    _check_tokens(tokens)
+    if tokens == 1 and signed and groups in (None, 1) and options.get("top") in (None, 1):
+        options["top"] = 1
+        groups = 1
+        bins = constants.slot_bins(epsilon, MAX_SLOTS // 2) if bins is None else bins
+    if groups is None:
+        groups = next(one for one in (16, 4, 1) if one * tokens <= BIN_WORK or one == 1)
+    _power_of_two("groups", groups, MAX_BIN_GROUPS)
+    most = MAX_SLOTS // groups // (2 if signed else 1)
+    if bins is None:
+        bins = constants.best_bins(tokens, groups, epsilon, signed=signed, most=most)
+    need.integer(bins, "bins", 1 if signed else 2, most)
+    return Shape(tokens, groups, bins, signed)
+
+
+def _check_tokens(tokens: int) -> None:
+    if tokens > MAX_BIN_TOKENS:
+        raise InvalidPlan(
+            f"bins are for a sparsity of at most {MAX_BIN_TOKENS}, got {tokens}; use form dense"
+        )
+
+
+def _power_of_two(name: str, value: Any, most: int) -> None:
+    need.integer(value, name, 1, most)
+    if value & (value - 1):
+        nearest = 1 << round(math.log2(value))
+        raise InvalidPlan(f"{name} must be a power of two, got {value}; the nearest is {nearest}")
+
+
+def threshold(shape: Shape, top: int, epsilon: float) -> int:
+    """Return T = ⌊2^32·N·e^ε/Ω⌋: rounding down keeps epsilon."""
+    growth = 1 / noise.exp_at_least(-noise.exact(epsilon))  # not above e^ε
+    best = top * growth
+    rounded = math.floor(noise.FULL * best / (best + shape.slots - top))
+    if likelihood_ratio(shape, top, rounded) <= 1:
+        raise BoundDoesNotApply(
+            f"epsilon {epsilon:g} is too small for 32-bit thresholds over {shape.slots} slots; "
+            "use a larger epsilon"
+        )
+    return rounded
+
+
+def likelihood_ratio(shape: Shape, top: int, rounded: int) -> Fraction:
+    """Return how much likelier one of the best slots is than one of the others."""
+    return Fraction(rounded * (shape.slots - top), top * (noise.FULL - rounded))
+
+
+def _hashing(request: Request, shape: Shape, top: int) -> Hashing:
+    linear = request.decode == "table"
+    family = request.family or ("linear" if linear else "prf")
+    if family == "blake2s":
+        raise InvalidPlan(
+            "projection-choice is private for every hash, so it has no use for blake2s; "
+            "use family prf"
+        )
+    if family == "prf":
+        return Hashing(family=family)
+    if shape.bins > 1 or not shape.signed:
+        raise InvalidPlan(
+            "only the dense form is linear: with bins a report is no signed cell of a table; "
+            "use form dense, or decode direct with family prf"
+        )
+    odds = Odds.unrounded(shape, top, request.budget.epsilon)
+    return _codes(request, shape, top, constants.unheld_variance(shape, odds))
+
+
+def ghost_strength(shape: Shape, top: int, size: int | None) -> float:
+    """Return the largest ghost: in an open universe a key may share the code of a held one."""
+    own = constants.ghost_strength(shape, top)
+    return own if size is not None else max(1.0, own)
+
+
+def ghost_energy(shape: Shape, top: int, size: int | None) -> float:
+    """Return κ, and k more in an open universe, where keys may share the codes of held ones."""
+    return constants.ghost_energy(shape, top) + (shape.tokens if size is None else 0)
+
+
+def _codes(request: Request, shape: Shape, top: int, variance: float) -> Hashing:
+    """Return code bits and maps that keep ghosts small, or all that the memory holds.
+
+    Bits or maps that the request fixes are kept; intervals widen by the ghosts that are left.
+    """
+    size = request.universe.size
+    least = OPEN_BITS if size is None else max(1, (size - 1).bit_length())
+    fewest = 1 if shape.tokens < 3 and size is not None else ghosts.FEWEST  # two make no ghost
+    if request.maps is not None:
+        _power_of_two("maps", request.maps, MAX_MAPS)
+    strength = ghost_strength(shape, top, size)
+    maps = request.maps or max(fewest, ghosts.least_maps(strength, request.clients, variance))
+    codes = ghosts.least_codes(ghost_energy(shape, top, size), request.clients, variance)
+    bits = request.bits or max(least, math.ceil(math.log2(max(1.0, codes)) - math.log2(maps)))
+    room = min(MAX_CELL_BITS, (request.memory // ENTRY_BYTES).bit_length() - 1)
+    if not request.maps:
+        # One large ghost is worse than many small ones, so bits give way before maps.
+        maps = min(maps, 1 << max(0, room - (request.bits or least)))
+    if not request.bits:
+        bits = min(bits, max(least, room - maps.bit_length() + 1))
+    if bits + maps.bit_length() - 1 > (MAX_CELL_BITS if request.bits and request.maps else room):
+        raise InvalidPlan(
+            f"{maps} maps of 2^{bits} codes take more than {2 ** (room - 18):,} MiB; use decode "
+            "direct with family prf"
+        )
+    return Hashing(family="linear", bits=min(bits, MAX_BITS), maps=maps)
+
+
+def check(plan: Plan) -> Shape:
+    """Return the plan's sizes, or refuse one whose parameters this mechanism cannot honour."""
+    given = need.named(plan, NAMES)
+    need.one_of(given["form"], "form", FORMS)
+    need.one_of(given["rounding"], "rounding", ROUNDINGS)
+    dense, signed = given["form"] == "dense", given["form"] != "unsigned"
+    _power_of_two("groups", given["groups"], MAX_DENSE_GROUPS if dense else MAX_BIN_GROUPS)
+    most = MAX_SLOTS // given["groups"] // (2 if signed else 1)
+    need.integer(given["bins"], "bins", 1 if signed else 2, 1 if dense else most)
+    if type(given["tokens"]) is not int or given["tokens"] != plan.sparsity:
+        raise InvalidPlan(f"tokens must be the sparsity {plan.sparsity}, got {given['tokens']!r}")
+    if not dense:
+        _check_tokens(given["tokens"])
+    shape = Shape(given["tokens"], given["groups"], given["bins"], signed)
+    need.integer(given["top"], "top", 1, shape.most)
+    need.integer(given["threshold"], "threshold", 1, noise.FULL - 1)
+    if likelihood_ratio(shape, given["top"], given["threshold"]) <= 1:
+        raise InvalidPlan("threshold leaves the best slots no likelier than the others")
+    _check_hashing(plan, dense)
+    return shape
+
+
+def _check_hashing(plan: Plan, dense: bool) -> None:
+    if plan.hashing.family == "blake2s":
+        raise InvalidPlan("projection-choice has the families linear and prf")
+    if plan.hashing.family == "linear" and not dense:
+        raise InvalidPlan("only the dense form is linear; use form dense or family prf")
+    map_bits = max(1, plan.hashing.maps).bit_length() - 1
+    if plan.decode == "table" and plan.hashing.bits + map_bits > MAX_CELL_BITS:
+        raise InvalidPlan(f"bits and maps together may take {MAX_CELL_BITS} bits; use fewer")

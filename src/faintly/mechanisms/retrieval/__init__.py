@@ -1,0 +1,360 @@
+"""Retrieval: randomized response per held item, sent as the solution of a linear system.
+
+Client  answers y(x) = ±1 for each item x it holds, kept with probability N/2^32, and sends
+        a uniform i in GF(2)^t with (-1)^<i,a(x)> = s(x)·y(x) for all of them
+Server  mean[x] = c/n · Σᵢ sᵢ(x)·(-1)^<i,aᵢ(x)>,  c = 2^32/(2N-2^32)
+A key that the client does not hold reads as a fair coin: there are no collisions, and an item
+costs one bit. Items whose a(x) lies in the span of those before it are dropped; no item is
+cut before that, which is what makes the report pure. retrieval.proof.md has the arguments.
+
+direct  a and s are hashed under the report's seed
+table   a(x) = (1, π_j(x)) for one of J public maps: the report is a signed cell of table j,
+        or one for each of B public blocks of keys
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, reduce
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from faintly import kernels
+from faintly.core import (
+    AnyArray,
+    Budget,
+    Cells,
+    FloatArray,
+    Guarantee,
+    IdArray,
+    IntArray,
+    Layout,
+    Plan,
+    ReadingLaw,
+    ReportBatch,
+    Sketch,
+    SparseVector,
+    Universe,
+    VectorBatch,
+    WordArray,
+)
+from faintly.mechanisms import ghosts
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.registry import register
+from faintly.mechanisms.retrieval import sizes
+from faintly.primitives import hashing
+from faintly.primitives.entropy import Rng
+from faintly.primitives.rounding import bernoulli
+
+THEOREM = "retrieval.proof.md, Theorem 1 (a new item exchanges at most one item of the basis)"
+UNSENT_SEED_BYTES = 8  # picks the map and the order; no server needs it
+
+
+class Equations(NamedTuple):
+    """The linear systems of a batch: segment s owns items offsets[s]:offsets[s+1]."""
+
+    offsets: IntArray
+    items: IntArray | slice  # the rows of the batch, in the order of the segments
+    order: WordArray
+    rows: WordArray
+    flips: AnyArray  # 1 where s(x) = -1, else 0
+
+
+@register("retrieval")
+@dataclass(frozen=True, kw_only=True)
+class Retrieval(Mechanism):
+    """Public parameters of one collection; both sides hold the same object."""
+
+    plan: Plan
+    keep: int  # N: an answer is kept for words below it
+    bits: int  # t: bits of one cell
+    blocks: int  # B: cells of a report
+
+    @classmethod
+    def calibrate(cls, request: Request) -> Calibrated:
+        """Choose the threshold by epsilon and the sizes by sparsity and universe."""
+        return sizes.calibrate(request)
+
+    @classmethod
+    def from_plan(cls, plan: Plan) -> Self:
+        """Return the mechanism a plan describes, checking every parameter."""
+        sizes.check(plan)
+        values: dict[str, Any] = dict(plan.parameters)
+        return cls(plan=plan, **values)
+
+    @property
+    def _public(self) -> bool:
+        return self.plan.hashing.family == "linear"
+
+    @property
+    def _shape(self) -> sizes.Shape:
+        return sizes.Shape(self.bits, self.blocks, self.plan.hashing.maps)
+
+    @cached_property
+    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+        """Return the seed if one is needed, the cells, and the map's number if there are several.
+
+        A cell of more than 32 bits is several fields, the last one narrower.
+        """
+        cell = [32] * (self.bits // 32) + [self.bits % 32] * (self.bits % 32 > 0)
+        map_bits = max(1, self.plan.hashing.maps).bit_length() - 1
+        widths = cell * self.blocks + [map_bits] * (map_bits > 0)
+        return Layout(
+            seed_bytes=self._shape.seed_bytes,
+            widths=tuple(widths),
+            limits=tuple(2**width for width in widths),
+        )
+
+    @property
+    def seed_bytes(self) -> int:
+        """Return the bytes of seed a client draws; with public maps it is not sent."""
+        return UNSENT_SEED_BYTES if self._public else self.layout.seed_bytes
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        """Return c, which undoes the shrinking of an answer by randomized response."""
+        return 1 / self.shrink
+
+    @property
+    def shrink(self) -> float:
+        """Return θ: the mean of an answer to the value 1."""
+        return sizes.shrink(self.keep)
+
+    def guarantee(self) -> Guarantee:
+        """Return ln(N/(2^32-N)), for every map and any number of items."""
+        return Guarantee(self.plan.unit, Budget.at_least(sizes.loss(self.keep)), THEOREM)
+
+    def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
+        """Return the cells of one report per vector.
+
+        Privacy: event level, pure, for every seed and any number of items, since all of them
+        enter the elimination in an order that the data does not change. The caller draws
+        `hash_seeds` without looking at the vectors, and from another source than `rng`.
+        """
+        answers = self._answers(vectors.values, rng)
+        owners = vectors.owners
+        made = self._equations(vectors, owners, hash_seeds)
+        words = made.rows.shape[1]
+        free = rng.words(len(vectors) * self.blocks * words).reshape(-1, words) & self._low_bits
+        said = (answers[made.items] ^ made.flips).astype(np.uint8)
+        solved = kernels.solve_gf2(made.offsets, made.order, made.rows, said, free)
+        fields = solved.reshape(len(vectors), self.blocks * words)
+        if self.plan.hashing.maps > 1:
+            chosen = kernels.pick_maps(hash_seeds, self.plan.hashing.maps).astype(np.uint32)
+            fields = np.concatenate([fields, chosen[:, None]], axis=1)
+        return fields
+
+    def _answers(self, values: FloatArray, rng: Rng) -> AnyArray:
+        """Return whether each item answers -1: its rounded value, flipped by the noise."""
+        # The sign of v with probability |v|, else a fair coin: mean v, exactly.
+        certain = bernoulli(np.abs(values), rng)
+        coin = (rng.words(len(values)) & np.uint32(1)).astype(bool)
+        negative = np.where(certain, values < 0, coin)
+        return negative ^ (rng.words(len(values)) >= self.keep)
+
+    @cached_property
+    def _low_bits(self) -> WordArray:
+        """Return the mask of each word of a cell: the last one may be narrower."""
+        words = -(-self.bits // 32)
+        return np.array(
+            [2 ** min(32, self.bits - 32 * word) - 1 for word in range(words)], dtype=np.uint32
+        )
+
+    def _equations(self, vectors: VectorBatch, owners: IntArray, seeds: IdArray) -> Equations:
+        if self._public:
+            return self._public_equations(vectors, owners, seeds)
+        mine, ids = seeds[owners], vectors.indices
+        rows = kernels.hash_words(mine, ids, hashing.EQUATION, len(self._low_bits))
+        rows &= self._low_bits
+        order = kernels.hash_words(mine, ids, hashing.ORDER, 1)[:, 0]
+        flips = kernels.hash_words(mine, ids, hashing.COIN, 1)[:, 0] & 1
+        return Equations(vectors.offsets, slice(None), order, rows, flips)
+
+    def _public_equations(
+        self, vectors: VectorBatch, owners: IntArray, seeds: IdArray
+    ) -> Equations:
+        codes, flips = kernels.code_items(seeds, vectors.offsets, vectors.indices, self.maps)
+        blocks, codes = self._split(codes)
+        order = kernels.hash_words(seeds[owners], vectors.indices, hashing.ORDER, 1)[:, 0]
+        rows = (codes << np.uint32(1) | np.uint32(1))[:, None]
+        if self.blocks == 1:
+            return Equations(vectors.offsets, slice(None), order, rows, flips)
+        segment = owners * self.blocks + blocks
+        items = np.argsort(segment, kind="stable")
+        count = np.bincount(segment, minlength=len(vectors) * self.blocks)
+        return Equations(
+            offsets=np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
+            items=items,
+            order=order[items],
+            rows=rows[items],
+            flips=flips[items],
+        )
+
+    def _split(self, codes: AnyArray) -> tuple[IntArray, WordArray]:
+        """Return the block of each code of the public maps, and its code within the block."""
+        inside = codes // np.uint32(self.blocks)
+        if self.plan.universe.size is None:
+            inside = inside & np.uint32(2 ** (self.bits - 1) - 1)
+        return (codes % np.uint32(self.blocks)).astype(np.int64), inside
+
+    @property
+    def table_shape(self) -> tuple[int, int]:
+        """Return a row for each map and block; a cell's first bit is its sign."""
+        return self.plan.hashing.maps * self.blocks, 2 ** (self.bits - 1)
+
+    def map_of(self, batch: ReportBatch) -> IntArray:
+        """Return the number of the map that each report carries."""
+        if self.plan.hashing.maps > 1:
+            return batch.fields[:, -1].astype(np.int64)
+        return np.zeros(len(batch), dtype=np.int64)
+
+    def entries(self, ids: IdArray, j: int) -> WordArray:
+        """Return the entry of the transformed tables, numbered together, that map j has for ids."""
+        if self.blocks == 1:
+            return Mechanism.entries(self, ids, j)
+        block, code = self._split(self.codes(ids, j))
+        rows = block.astype(np.uint32) + np.uint32(j * self.blocks)
+        return rows * np.uint32(self.table_shape[1]) + code
+
+    def cells(self, batch: ReportBatch) -> Cells:
+        """Return B signed cells per report, of weight +1 or -1."""
+        cell, size = batch.fields[:, : self.blocks], self.table_shape[1]
+        index = cell >> np.uint32(1)
+        if self.blocks > 1:
+            index += np.arange(self.blocks, dtype=np.uint32) * np.uint32(size)
+        if self.plan.hashing.maps > 1:
+            index += batch.fields[:, -1:] * np.uint32(self.blocks * size)
+        weight = (cell & np.uint32(1)).view(np.int32)
+        np.subtract(1, weight * 2, out=weight)
+        return Cells(index.ravel(), weight.ravel())
+
+    def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
+        """Return Σᵢ sᵢ(x)·(-1)^<i,aᵢ(x)> for each id."""
+        if self._public:
+            return self.read_cells(batch, ids)
+        return kernels.read_parity(batch.hash_seeds, batch.fields, ids)
+
+    def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return n·Var = c² - mean²: every report reads ±c, whatever the client holds.
+
+        The exact term is the mean of v², which is at least mean² and at most 1.
+        """
+        square = self.scale**2
+        return np.maximum(square - means**2, square - 1)
+
+    def reading_law(self) -> ReadingLaw:
+        """Return a fair sign: the client's own free bits make it."""
+        return ReadingLaw.coin()
+
+    def pair_covariance(self) -> float:
+        """Return 0: every item answers with a coin of its own."""
+        return 0.0
+
+    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
+        """Return c², which does not depend on what clients hold."""
+        return self.scale**2
+
+    def worst_variance(self) -> float:
+        """Return c² and what ghosts add where everybody holds the same k keys."""
+        if not self._public:
+            return self.scale**2
+        plan = self.plan
+        energy = sizes.ghost_energy(plan.sparsity, self.blocks, self.shrink, plan.universe.size)
+        return self.scale**2 + plan.clients * energy / self._shape.codes
+
+    def largest_ghost(self) -> float:
+        """Return what a key shows that nobody holds, if all hold three whose codes make its own."""
+        if not self._public:
+            return 0.0
+        strength = sizes.ghost_strength(self.shrink, self.plan.universe.size)
+        return ghosts.in_errors(strength, self._shape.maps, self.plan.clients, self.scale**2)
+
+    def relative_bias(self) -> float:
+        """Return the share of an item's weight that dropping loses among k items."""
+        distinct = self.plan.universe.size is not None
+        return sizes.relative_bias(self.plan.sparsity, self._shape, distinct)
+
+    def influence(self) -> float:
+        """Return c: what one report says about any key."""
+        return self.scale
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield fewer bits than items, so that dependent maps and exchanges are enumerated.
+
+        Signs are among the outcomes, so where there are four items one value is enough.
+        """
+        held, two = (0.0, 1.0), Universe.indexed(2)
+        if not self._public:
+            yield SmallCase(self.small(sparsity=1, bits=2), items=3)
+            yield SmallCase(self.small(sparsity=2, bits=2), held, items=4)
+            return
+        yield SmallCase(self.small(sparsity=2, bits=2, universe=two, options={"blocks": 1}))
+        four = {"sparsity": 2, "bits": 3, "universe": Universe.indexed(4)}
+        yield SmallCase(self.small(**four, options={"blocks": 1}), held, items=4)
+        if self.blocks > 1:
+            yield SmallCase(self.small(sparsity=2, bits=2, universe=two, options={"blocks": 2}))
+
+    def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int, int], ...]]:
+        """Yield every (block, row, sign) of items that stand in their order of elimination.
+
+        Rows need not be distinct, so every map is there, and every order by renaming items.
+        """
+        step = 2 if self._public else 1  # public rows begin with a one
+        rows = range(step - 1, 2**self.bits, step)
+        one = list(itertools.product(range(self.blocks), rows, (1, -1)))
+        yield from itertools.product(one, repeat=items)
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int, int, int], ...]:
+        """Return (block, row, sign, rank) of each id under a seed; ranks order the elimination."""
+        vectors = VectorBatch.of([SparseVector(ids)])
+        made = self._equations(vectors, vectors.owners, np.array([seed], dtype=np.uint64))
+        blocks = np.repeat(np.arange(self.blocks), np.diff(made.offsets))
+        found: dict[int, tuple[int, int, int, int]] = {}
+        for place, item in enumerate(np.arange(len(ids))[made.items].tolist()):
+            sign = -1 if made.flips[place] else 1
+            rank = int(made.order[place])
+            found[item] = int(blocks[place]), int(made.rows[place, 0]), sign, rank
+        return tuple(found[item] for item in range(len(ids)))
+
+    def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
+        """Return the place of each report in `law`, which does not speak of the map's number."""
+        numbers = np.zeros(len(fields), dtype=np.int64)
+        for block in range(self.blocks):
+            numbers = numbers * 2**self.bits + fields[:, block]
+        return numbers
+
+    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of all cells of a report, given the map that it names.
+
+        P(i) = 2^-t · ∏ (1 + θ·v(x)·s(x)·(-1)^<i,a(x)>) over the greedy basis, in each block.
+        Items stand in their order of elimination, unless their outcomes have ranks.
+        """
+        cells = []
+        placed = sorted(zip(outcome, values, strict=True), key=lambda pair: pair[0][3:])
+        for wanted in range(self.blocks):
+            held = [(place[2] * value, place[1]) for place, value in placed if place[0] == wanted]
+            cells.append(self._cell_law(held))
+        return reduce(lambda left, right: np.outer(left, right).ravel(), cells)
+
+    def _cell_law(self, held: list[tuple[float, int]]) -> FloatArray:
+        law = np.full(2**self.bits, 2.0**-self.bits)
+        basis: list[int] = []
+        for value, row in held:
+            rest = row
+            for known in basis:
+                rest = min(rest, rest ^ known)
+            if rest:
+                basis.append(rest)
+                law *= _density(self.shrink * value, row, self.bits)
+        return law
+
+
+@lru_cache(maxsize=2**14)  # enumeration asks for the same few again and again
+def _density(mean: float, row: int, bits: int) -> FloatArray:
+    """Return 1 + mean·(-1)^<i,row> for every i of so many bits: what one item makes of a cell."""
+    reports = np.arange(2**bits, dtype=np.uint32)
+    signs = hashing.to_signs(hashing.parity(reports & np.uint32(row)))
+    return np.asarray(1 + mean * signs, dtype=np.float64)

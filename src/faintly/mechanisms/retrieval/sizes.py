@@ -1,0 +1,393 @@
+"""How large a retrieval report is: bits per cell, blocks, maps; and what that costs in bias.
+
+direct  t = k + 16 bits, at most 2^-17 of the last item is lost
+table   keys are split into B blocks with a cell of t bits each, in J public maps. Fewest bytes
+        win, then smallest tables, among sizes that keep four rules at the planned clients n:
+
+        names    all keys of an indexed universe have codes of their own: B·2^(t-1) ≥ d
+        bias     what items lose whose equation follows from others is below 0.3 standard errors,
+                 and below 2^-8 of their weight
+        ghosts   one ghost is below 0.3 standard errors, and all add at most 2 % of variance
+        memory   the tables, J·B·2^(t-1) integers, fit the memory
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from faintly.core import EventLevel, FloatArray, Hashing, Plan
+from faintly.core.plan import MAX_BITS, MAX_MAPS, OPEN_MAPS, SEED_BYTES
+from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
+from faintly.mechanisms import ghosts
+from faintly.mechanisms import parameters as need
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.primitives import noise
+from faintly.primitives.noise import FULL
+
+DIRECT_SPARE = 16  # bits beyond k in direct mode: 2^-17 of an item's weight is lost at most
+LEAST_SPARE = 8  # where bytes are limited: 2^-9 is hidden by any noise of interest
+LEAST_LOST = 2.0**-8  # of an item's weight, however large the noise
+MAX_DIRECT_BITS = 8192  # hash_words numbers its words by one byte
+MAX_CELL_BITS = 28  # 2^27 signed cells of one table are a gigabyte
+ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
+MAX_CELLS = 2**32  # their numbers fit 32 bits
+LEAST_CELLS, CELLS_PER_CLIENT = 2**23, 2**10  # 32 MiB, or 4 KiB for each client
+MAX_BLOCKS = 4096
+PARAMETERS = ("keep", "bits", "blocks")
+OPTIONS = ("bits", "blocks", "maps", "max_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Sizes of one report: bits of a cell, cells, and public maps (0 in the prf family)."""
+
+    bits: int
+    blocks: int = 1
+    maps: int = 0
+
+    @property
+    def seed_bytes(self) -> int:
+        """Return the bytes of seed that are sent: none where the maps are public."""
+        return 0 if self.maps else SEED_BYTES["prf"]
+
+    @property
+    def record_bytes(self) -> int:
+        """Return the bytes of a report."""
+        map_bits = max(1, self.maps).bit_length() - 1
+        return self.seed_bytes + (self.bits * self.blocks + map_bits + 7) // 8
+
+    @property
+    def codes(self) -> int:
+        """Return how many codes a block has in all maps together."""
+        return self.maps * 2 ** (self.bits - 1)
+
+    @property
+    def cells(self) -> int:
+        """Return the integers of all tables together; a cell's first bit is its sign."""
+        return self.blocks * self.codes
+
+
+def calibrate(request: Request) -> Calibrated:
+    """Return the threshold and the sizes that suit a request, or say what would."""
+    if not isinstance(request.unit, EventLevel):
+        raise UnsupportedUnit(f"retrieval protects event, not {request.unit}")
+    family = request.family or ("linear" if request.decode == "table" else "prf")
+    if family == "blake2s":
+        raise InvalidPlan("retrieval is private for every hash; use the prf or the linear family")
+    given = dict(request.options)
+    wanted: dict[str, Any] = {
+        "bits": given.pop("bits", None) or request.bits,
+        "maps": given.pop("maps", None) or request.maps,
+        "blocks": given.pop("blocks", None),
+        "max_bytes": given.pop("max_bytes", None),
+    }
+    need.no_more(given, "retrieval", ", ".join(OPTIONS))
+    for name, value in wanted.items():
+        if value is not None:
+            need.integer(value, name, 1, 2**31)
+    make = _linear if family == "linear" else _direct
+    shape = make(request, **wanted)
+    _check_shape(shape, request.sparsity, request.decode)
+    _check_fit(shape, request, wanted["max_bytes"])
+    hashing = Hashing(family=family, bits=code_bits(shape, request.universe.size), maps=shape.maps)
+    parameters = {"keep": keep(request), "bits": shape.bits, "blocks": shape.blocks}
+    return Calibrated(parameters=parameters, hashing=hashing)
+
+
+def _check_fit(shape: Shape, request: Request, max_bytes: int | None) -> None:
+    if max_bytes is not None and shape.record_bytes > max_bytes:
+        raise InvalidPlan(
+            f"retrieval needs {shape.record_bytes} bytes for these sizes, "
+            f"but max_bytes is {max_bytes}"
+        )
+    size = request.universe.size
+    if size is not None and shape.maps and 2 ** code_bits(shape, size) < size:
+        codes = max(1, (size - 1).bit_length())
+        raise InvalidPlan(
+            f"blocks {shape.blocks} and bits {shape.bits} cannot tell {size} keys apart; "
+            f"use at least {_naming_bits(codes, shape.blocks)} bits"
+        )
+
+
+def keep(request: Request) -> int:
+    """Return N = ⌊2^32·e^ε/(1+e^ε)⌋: how many words of 2^32 leave an answer as it is."""
+    shrunk = noise.exp_at_least(-noise.exact(request.budget.epsilon))
+    threshold = math.floor(FULL / (1 + shrunk))
+    if threshold <= FULL // 2:
+        raise BoundDoesNotApply(
+            "epsilon is too small for 32-bit thresholds: every answer would be a fair coin; "
+            "use at least 0.000000001"
+        )
+    return threshold
+
+
+def shrink(threshold: int) -> float:
+    """Return θ = (2N-2^32)/2^32: the mean of an answer to the value 1."""
+    return (2 * threshold - FULL) / FULL
+
+
+def _direct(
+    request: Request,
+    bits: int | None,
+    maps: int | None,
+    blocks: int | None,
+    max_bytes: int | None,
+) -> Shape:
+    if (blocks or 1) != 1 or maps:
+        raise InvalidPlan("blocks and maps belong to the linear family; leave them out")
+    own = request.sparsity + DIRECT_SPARE
+    if max_bytes is not None:
+        # Fewer spare bits lose a little more of an item, down to what table mode allows.
+        room = 8 * (max_bytes - SEED_BYTES["prf"])
+        own = max(min(own, room), request.sparsity + LEAST_SPARE)
+    return Shape(bits or own)
+
+
+def _linear(
+    request: Request,
+    bits: int | None,
+    maps: int | None,
+    blocks: int | None,
+    max_bytes: int | None,
+) -> Shape:
+    """Return the sizes that keep the rules, or those within the memory with the smallest ghosts.
+
+    What the request fixes is kept, whatever the rules say: intervals then widen by what is left.
+    """
+    if blocks is not None:
+        need.integer(blocks, "blocks", 1, MAX_BLOCKS)
+    if bits is not None:
+        need.integer(bits, "bits", 2, MAX_CELL_BITS)
+    rules = _Rules(request, shrink(keep(request)))
+    fewest = OPEN_MAPS if request.universe.size is None else 1
+    wanted = maps or max(ghosts.FEWEST, rules.least_maps)
+    kept, left = [], []
+    for count in [blocks] if blocks else rules.blocks(bits):
+        for each in [maps] if maps else _doubled(fewest, MAX_MAPS):
+            least = bits or rules.least_bits(count)
+            small = Shape(least, count, each)
+            quiet = Shape(bits or max(least, rules.ghost_bits(count, each)), count, each)
+            if each >= wanted and _fits(quiet, request.memory, max_bytes):
+                kept.append(quiet)
+            elif _fits(small, request.memory, max_bytes) or (bits and maps and blocks):
+                left.append(small)
+    if kept:
+        # A byte is not worth tables far larger than what the reports could fill.
+        room = max(LEAST_CELLS, CELLS_PER_CLIENT * request.clients)
+        few = [one for one in kept if one.cells <= room] or kept
+        return min(few, key=lambda one: (one.record_bytes, one.cells))
+    if not left:
+        raise InvalidPlan(
+            f"no tables within {request.memory / 2**20:,.0f} MiB "
+            f"{f'and reports within {max_bytes} bytes ' if max_bytes else ''}"
+            f"can serve sparsity {request.sparsity}; use --decode direct"
+        )
+    return max(left, key=lambda one: (min(one.maps, wanted), -one.record_bytes))
+
+
+def _doubled(least: int, most: int) -> list[int]:
+    """Return least, 2·least, 4·least, … up to most."""
+    return [least << step for step in range((most // least).bit_length())]
+
+
+def _fits(shape: Shape, memory: int, max_bytes: int | None) -> bool:
+    return (
+        shape.bits <= MAX_CELL_BITS
+        and ENTRY_BYTES * shape.cells <= memory
+        and (max_bytes is None or shape.record_bytes <= max_bytes)
+    )
+
+
+class _Rules:
+    """What the sizes of public maps must keep, for one request."""
+
+    def __init__(self, request: Request, shrink: float) -> None:
+        self.items, self.size, self.clients = (
+            request.sparsity,
+            request.universe.size,
+            request.clients,
+        )
+        self.shrink, self.variance = shrink, shrink**-2
+
+    def blocks(self, bits: int | None) -> list[int]:
+        """Return how many blocks to try: those for which given bits are enough, if any are."""
+        counts = _doubled(1, min(MAX_BLOCKS, 2 * self.items))
+        return [one for one in counts if bits is None or bits >= self.least_bits(one)] or [1]
+
+    @property
+    def least_maps(self) -> int:
+        strength = ghost_strength(self.shrink, self.size)
+        return ghosts.least_maps(strength, self.clients, self.variance)
+
+    def least_bits(self, blocks: int) -> int:
+        """Return the bits that name all keys and lose little of any item."""
+        limit = min(LEAST_LOST, ghosts.LARGEST * math.sqrt(self.variance / self.clients))
+        lost = math.ceil(_lost_exponent(self.items, blocks) - math.log2(limit))
+        least = max(2, lost, -(-self.items // blocks))
+        if self.size is None:
+            return least
+        return max(least, _naming_bits(max(1, (self.size - 1).bit_length()), blocks))
+
+    def ghost_bits(self, blocks: int, maps: int) -> int:
+        """Return the bits with which all ghosts together stay small."""
+        energy = ghost_energy(self.items, blocks, self.shrink, self.size)
+        codes = ghosts.least_codes(energy, self.clients, self.variance)
+        return 1 + max(1, math.ceil(math.log2(max(1.0, codes)) - math.log2(maps)))
+
+
+def _lost_exponent(items: int, blocks: int) -> float:
+    """Return e such that an item among k loses at most 2^(e-t) of its weight, on average.
+
+    With m items in its cell it loses (1 + 2 + … + 2^(m-1))/(m·2^t), and m is 1 + Binomial.
+    """
+    share = 1 / blocks
+    growth, rest = items * math.log2(1 + share), 0.0
+    if blocks > 1:
+        rest = 2.0 ** (items * (math.log2(1 - share) - math.log2(1 + share)))
+    return growth + math.log2(1 - rest) - math.log2(items * share)
+
+
+def ghost_strength(shrink: float, size: int | None) -> float:
+    """Return the largest ghost: a key of an open universe may share a code, else it takes three."""
+    return 1.0 if size is None else shrink**2
+
+
+def ghost_energy(items: int, blocks: int, shrink: float, size: int | None) -> float:
+    """Return the sum of squared ghosts in the block of a key, if everybody holds the same k keys.
+
+    m of them, m odd, make C(k, m) ghosts of θ^(m-1) each, if all lie in the block. Where no two
+    keys share a code m is at least three. Nothing is cut to k, so k counts as three at least.
+    """
+    items = max(3, items)
+    x = shrink**2 / blocks
+    # Beyond e^300 no table is large enough, and floats end soon.
+    growth = math.exp(min(300.0, items * math.log1p(x)))
+    own = 0.0 if size is None else items * x
+    return max(0.0, (growth - (1 - x) ** items) / 2 - own) / shrink**2
+
+
+def _naming_bits(codes: int, blocks: int) -> int:
+    """Return the bits of a cell, its sign included, that tell 2^codes keys apart."""
+    return max(2, 1 + codes - (blocks.bit_length() - 1))
+
+
+def code_bits(shape: Shape, size: int | None) -> int:
+    """Return the bits of the codes that the public maps make, before they are split in blocks."""
+    if not shape.maps:
+        return 0
+    if shape.blocks == 1:
+        return shape.bits - 1
+    # Keys never merge if all codes fit: 2^D' ≤ B·2^(t-1). An open universe is folded anyway.
+    return MAX_BITS if size is None else shape.bits - 1 + shape.blocks.bit_length() - 1
+
+
+def _check_shape(shape: Shape, sparsity: int, decode: str) -> None:
+    bits, blocks = shape.bits, shape.blocks
+    if not shape.maps:
+        if bits > MAX_DIRECT_BITS:
+            raise InvalidPlan(
+                f"direct retrieval has at most {MAX_DIRECT_BITS} bits, got {bits}; "
+                f"use sparsity {MAX_DIRECT_BITS - DIRECT_SPARE} or less"
+            )
+        need.integer(bits, "bits", 1, MAX_DIRECT_BITS)
+        need.integer(blocks, "blocks", 1, 1)
+    else:
+        need.integer(bits, "bits", 2, MAX_CELL_BITS)
+        need.integer(blocks, "blocks", 1, MAX_BLOCKS)
+        need.integer(shape.maps, "maps", 1, MAX_MAPS)
+    if bits * blocks < sparsity:
+        raise InvalidPlan(
+            f"{bits * blocks} bits cannot carry {sparsity} answers; "
+            f"use at least {-(-sparsity // blocks)} bits per block"
+        )
+    if decode == "table" and shape.cells > MAX_CELLS:
+        raise InvalidPlan(
+            f"the tables would have {shape.cells} cells, at most {MAX_CELLS} are allowed; "
+            "use fewer maps, blocks or bits, or --decode direct"
+        )
+
+
+def check(plan: Plan) -> Shape:
+    """Return the sizes of a plan, or refuse what this mechanism cannot honour."""
+    given = need.named(plan, PARAMETERS)
+    if not isinstance(plan.unit, EventLevel):
+        raise InvalidPlan(f"retrieval protects event, not {plan.unit}")
+    if plan.hashing.family == "blake2s":
+        raise InvalidPlan("retrieval has the prf and the linear family")
+    need.integer(given["keep"], "keep", FULL // 2 + 1, FULL - 1)
+    shape = Shape(
+        need.integer(given["bits"], "bits", 1, MAX_DIRECT_BITS),
+        need.integer(given["blocks"], "blocks", 1, MAX_BLOCKS),
+        plan.hashing.maps,
+    )
+    _check_shape(shape, plan.sparsity, plan.decode)
+    codes = code_bits(shape, plan.universe.size)
+    if plan.hashing.bits != codes:
+        raise InvalidPlan(f"cells of {shape.bits} bits need codes of {codes} bits")
+    return shape
+
+
+def loss(threshold: int) -> Fraction:
+    """Return ln(N/(2^32-N)) or a little more: the loss of randomized response at this threshold."""
+    return noise.log_at_least(Fraction(threshold, FULL - threshold))
+
+
+def drop_chances(items: int, shape: Shape, distinct: bool) -> FloatArray:
+    """Return, for each place in the order, the chance that the item there is dropped.
+
+    The chance that one more row lies in the span of m rows of rank r, over random rows:
+
+    prf     2^(r-t)
+    linear  2^(r-t), and 0 for the first row, since every row begins with a one
+            (2^(r-1)-m)/(2^(t-1)-m) where codes are distinct
+
+    Args:
+        items: items in one cell.
+        shape: sizes of the report.
+        distinct: whether no two keys share a code.
+    """
+    rank = np.arange(min(items, shape.bits) + 1)
+    spanned = np.exp2(np.maximum(rank - shape.bits, -1074.0))
+    if shape.maps:
+        spanned[0] = 0.0
+    chances = np.zeros(len(rank))
+    chances[0] = 1.0
+    out = np.zeros(items)
+    for place in range(items):
+        inside = spanned
+        if shape.maps and distinct:
+            inside = _distinct_spanned(rank, place, shape.bits)
+        dropped = chances * inside
+        out[place] = dropped.sum()
+        kept = chances - dropped
+        chances = dropped
+        chances[1:] += kept[:-1]
+    return out
+
+
+def _distinct_spanned(rank: np.ndarray, place: int, bits: int) -> FloatArray:
+    codes = 2.0 ** (bits - 1)
+    if place == 0 or place >= codes:
+        return np.full(len(rank), float(place > 0))
+    inside: FloatArray = (np.exp2(rank - 1.0) - place) / (codes - place)
+    return inside.clip(0.0, 1.0)
+
+
+def relative_bias(sparsity: int, shape: Shape, distinct: bool) -> float:
+    """Return the share of an item's weight that is lost among k items, over random maps.
+
+    Each item has a uniform place in its cell's order, among 1 + Binomial(k-1, 1/B) items.
+    """
+    chances = drop_chances(sparsity, shape, distinct)
+    by_load = np.cumsum(chances) / np.arange(1, sparsity + 1)
+    share = 1 / shape.blocks
+    if share == 1:
+        return float(by_load[-1])
+    others = np.arange(sparsity)
+    ways = np.array([math.lgamma(n + 1) for n in range(sparsity + 1)])
+    choose = ways[sparsity - 1] - ways[others] - ways[sparsity - 1 - others]
+    weight = np.exp(choose + others * math.log(share) + others[::-1] * math.log1p(-share))
+    return float(weight @ by_load)

@@ -1,0 +1,420 @@
+"""Retrieval over GF(q): held items answer a channel, all others exactly uniform noise.
+
+Client  draws a symbol y(x) for each item, and sends a uniform solution i of <i, a(x)> = y(x)
+Server  mean[x] = scale/n · Σᵢ sᵢ(x)·reading(<iᵢ, aᵢ(x)>)
+Rows a(x) are hashed (span-safe, full) or (1, γ, γ², …) for a point γ(x) (polynomial: i is then
+a polynomial and <i, a(x)> its value at γ). Values are first rounded to -1, 0 or 1, which the
+guarantee does not lean on; the channel's integers are all it needs. retrieval_gf.proof.md.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, Self
+
+import numpy as np
+
+from faintly import kernels
+from faintly.core import (
+    Budget,
+    FloatArray,
+    Guarantee,
+    IdArray,
+    IntArray,
+    Layout,
+    Plan,
+    ReadingLaw,
+    ReportBatch,
+    Sketch,
+    Universe,
+    VectorBatch,
+    WordArray,
+)
+from faintly.core.report import fields_below
+from faintly.errors import TooManyItems
+from faintly.mechanisms import ghosts
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.registry import register
+from faintly.mechanisms.retrieval_gf import forms
+from faintly.mechanisms.retrieval_gf.channel import Channel
+from faintly.primitives import hashing
+from faintly.primitives.entropy import Rng
+from faintly.primitives.fields import field_of, independent, inner_products, powers_of
+from faintly.primitives.rounding import bernoulli
+
+SOLVE_WORDS = 2**18  # hashed at once when bulk encoding: a MiB of rows, which a cache holds
+MOMENT_REPORTS = 2**14  # read again for the second moment: enough for its 1.5 digits
+
+
+@register("retrieval-gf")
+@dataclass(frozen=True, kw_only=True)
+class RetrievalGf(Mechanism):
+    """Public parameters of one collection; both sides hold the same object."""
+
+    plan: Plan
+    form: str  # span-safe, polynomial or full
+    symbols: int  # sent in a report
+    seed_size: int  # bytes of the seed; 0 where every key has its own point
+    channel: Channel
+
+    @classmethod
+    def variants(cls, request: Request) -> Iterator[dict[str, Any]]:  # noqa: ARG003
+        """Yield the pure forms; the full one must be asked for by name."""
+        for bits in (2, 3, 4):
+            yield {"form": "span-safe", "symbol_bits": bits}
+        yield {"form": "polynomial"}
+        for bits in (8, 12, 16):
+            yield {"form": "polynomial", "symbol_bits": bits, "seed_bytes": forms.SHORT_SEED}
+
+    @classmethod
+    def calibrate(cls, request: Request) -> Calibrated:
+        """Choose field, symbols and channel for the form that the options name."""
+        return forms.calibrate(request)
+
+    @classmethod
+    def from_plan(cls, plan: Plan) -> Self:
+        """Return the mechanism a plan describes, checking every parameter."""
+        channel = forms.check(plan)
+        given: dict[str, Any] = dict(plan.parameters)
+        return cls(
+            plan=plan,
+            form=given["form"],
+            symbols=given["symbols"],
+            seed_size=given["seed_bytes"],
+            channel=channel,
+        )
+
+    @property
+    def bits(self) -> int:
+        """Return w, the bits of a symbol."""
+        return self.channel.bits
+
+    @cached_property
+    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+        """Return the seed and the packed symbols."""
+        return fields_below(self.channel.size, self.symbols, self.seed_size)
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        """Return the value of one unit of the readings."""
+        return self.channel.scale
+
+    @property
+    def enforces_sparsity(self) -> bool:
+        """Return whether more than k items are refused: in all forms but span-safe."""
+        return self.form != "span-safe"
+
+    def guarantee(self) -> Guarantee:
+        """Return the loss that the integer weights prove; see the proof note for each form."""
+        pure = self.form != "full"
+        loss = (
+            self.channel.any_span_loss()
+            if self.form == "span-safe"
+            else self.channel.one_factor_loss()
+        )
+        k = self.plan.sparsity
+        delta = 0 if pure else forms.failure(self.bits, k, self.symbols)
+        return Guarantee(
+            self.plan.unit,
+            Budget.at_least(loss, Fraction(delta)),
+            forms.THEOREMS[self.form],
+            forms.conditions(self.form, k, loss),
+        )
+
+    def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
+        """Return the symbols of one report per vector.
+
+        Privacy: any one item within the plan's budget, by the form's theorem. Whether a vector
+        is refused depends on its length alone, never on the seed. The caller draws
+        `hash_seeds` without looking at the vectors, and from another source than `rng`.
+        """
+        if self.enforces_sparsity and (vectors.lengths > self.plan.sparsity).any():
+            raise TooManyItems(
+                f"the {self.form} form allows at most {self.plan.sparsity} items; "
+                "choose which to keep"
+            )
+        owners = vectors.owners
+        seeds = hash_seeds[owners]
+        held = bernoulli(np.abs(vectors.values), rng) * np.sign(vectors.values).astype(np.int64)
+        if self.form == "polynomial":
+            return self._interpolated(vectors, seeds, held, rng)
+        answers = self.channel.draw(self._signs(seeds, vectors.indices) * held, rng)
+        free = forms.payload(len(vectors), self.symbols, self.bits, rng)
+        solved = self._solved(vectors, seeds, answers, free)
+        return np.ascontiguousarray(hashing.unpack_symbols(solved, self.symbols, self.bits))
+
+    def _solved(
+        self, vectors: VectorBatch, seeds: IdArray, answers: WordArray, free: WordArray
+    ) -> WordArray:
+        """Return uniform solutions, in parts of few enough clients for their rows to fit.
+
+        A vector's ids ascend, so items that share a place in the order stand by id.
+        """
+        offsets, ids, out = vectors.offsets, vectors.indices, np.empty_like(free)
+        start, room = 0, max(1, SOLVE_WORDS // free.shape[1])
+        while start < len(free):
+            fits = int(np.searchsorted(offsets, offsets[start] + room, side="right")) - 1
+            stop = min(len(free), max(start + 1, fits))
+            part = slice(int(offsets[start]), int(offsets[stop]))
+            out[start:stop] = kernels.solve_words(
+                offsets[start : stop + 1] - offsets[start],
+                self._hash(seeds[part], ids[part], hashing.ORDER, 1)[:, 0],
+                self._hash(seeds[part], ids[part], hashing.SYMBOL, free.shape[1]),
+                answers[part].astype(np.uint8),
+                free[start:stop],
+                field=field_of(self.channel.size),
+                size=self.symbols,
+            )
+            start = stop
+        return out
+
+    def _interpolated(
+        self, vectors: VectorBatch, seeds: IdArray, held: IntArray, rng: Rng
+    ) -> WordArray:
+        """Return uniform polynomials through the answers at the items' points."""
+        points, signs = self._points(seeds, vectors.indices)
+        # Items that share a point are one bin; it changes like one item would.
+        where = vectors.owners * self.channel.size + points
+        distinct, bins = np.unique(where, return_inverse=True)
+        content = np.zeros(len(distinct), dtype=np.int64)
+        np.add.at(content, bins, signs * held)
+        answers = self.channel.draw(content.clip(-1, 1), rng)
+        drawn = forms.payload(len(vectors), self.symbols, self.bits, rng)
+        free = hashing.unpack_symbols(drawn, self.symbols, self.bits)
+        counts = np.bincount(distinct // self.channel.size, minlength=len(vectors))
+        return kernels.add_points(free, distinct % self.channel.size, answers, counts, self.bits)
+
+    def _points(self, seeds: IdArray, ids: IdArray) -> tuple[IntArray, IntArray]:
+        if self.seed_size == 0:
+            return ids.astype(np.int64), np.ones(len(ids), dtype=np.int64)
+        points, signs = hashing.points(seeds, ids, self.bits)
+        return points.astype(np.int64), signs
+
+    def _hash(self, seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
+        if self.plan.hashing.family == "prf":
+            return kernels.hash_words(seeds, ids, tag, count)
+        return kernels.hash_words_blake2s(seeds, ids, tag, count)
+
+    def _signs(self, seeds: IdArray, ids: IdArray) -> IntArray:
+        if self.plan.hashing.family == "prf":
+            return hashing.to_signs(kernels.hash_each(seeds, ids, hashing.SIGN))
+        return hashing.places(seeds, ids, 1, self.plan.hashing.family).signs
+
+    def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
+        """Return Σᵢ sᵢ(x)·reading(<iᵢ, aᵢ(x)>) for each id."""
+        return self._sums(batch.hash_seeds, batch.fields, ids)[0]
+
+    def _sums(self, seeds: IdArray, fields: WordArray, ids: IdArray) -> IntArray:
+        counted = self.channel.counted
+        if self.form == "polynomial":
+            hashed = self.seed_size > 0
+            return kernels.read_polynomial(
+                seeds, fields, ids, counted, bits=self.bits, hashed=hashed
+            )
+        return kernels.read_inner(
+            *(seeds, fields, ids, counted),
+            field=field_of(self.channel.size),
+            family=self.plan.hashing.family,
+        )
+
+    def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
+        """Return n·Var: the second moment of what was read, less mean².
+
+        A held item answers more loudly than an absent one, by an amount that depends on
+        mean |v|. The mean does not show that where values cancel, so the readings are asked.
+        Reports stand sorted, so an even share of them is as good as all.
+        """
+        if ids is None or sketch.hash_seeds is None or sketch.fields is None or not sketch.count:
+            return np.full(len(means), self._variance_beside(sketch.count))
+        some = slice(None, None, -(-sketch.count // MOMENT_REPORTS))
+        seeds, fields = sketch.hash_seeds[some], sketch.fields[some]
+        moment = self._sums(seeds, fields, ids)[1] * (self.scale**2 / len(seeds))
+        alone = np.maximum(moment - means**2, self.channel.absent_moment)
+        return alone + self._shared_seeds(sketch.count)
+
+    def reading_law(self) -> ReadingLaw:
+        """Return the law of a uniform symbol, and of a held item's where k keys share its row."""
+        channel, share = self.channel, min(1.0, self.plan.sparsity * self._collision)
+        held = (channel.factors(1) + channel.factors(-1)) / 2
+        values, places = np.unique(channel.counted, return_inverse=True)
+        chances = np.bincount(places, weights=(1 - share + share * held) / channel.size)
+        return ReadingLaw(tuple(values.tolist()), tuple(chances.tolist()))
+
+    def pair_covariance(self) -> float:
+        """Return 0: every item answers with a symbol of its own."""
+        return 0.0
+
+    def predicted_variance(self, mean_square: float) -> float:
+        """Return the channel's n·Var, and what keys add that share a point with a held item."""
+        k = self.plan.sparsity
+        # Σ|v| is what collides; given Σv² over at most k items it is at most √(k·Σv²).
+        load = min(k, math.sqrt(k * mean_square))
+        return self.channel.absent_moment + load * self._collision * self.held_excess_moment
+
+    def worst_variance(self) -> float:
+        """Return n·Var where every client holds the same k items of size 1."""
+        return self._variance_beside(self.plan.clients)
+
+    def _variance_beside(self, reports: int) -> float:
+        return self.predicted_variance(self.plan.sparsity) + self._shared_seeds(reports)
+
+    def _shared_seeds(self, reports: int) -> float:
+        """Return the n·Var from keys that share a point under a seed, if all hold the same k.
+
+        A short seed is drawn by many clients, all of which then say the same.
+        """
+        if self.form != "polynomial" or not self.seed_size:
+            return 0.0
+        return reports * self.plan.sparsity * self._collision / 256**self.seed_size
+
+    def largest_ghost(self) -> float:
+        """Return what a key shows that shares a point under one seed with a key that all hold."""
+        if self.form != "polynomial" or not self.seed_size:
+            return 0.0
+        variance = self.channel.absent_moment
+        return ghosts.in_errors(1.0, 256**self.seed_size, self.plan.clients, variance)
+
+    @property
+    def held_excess_moment(self) -> float:
+        """Return by how much a held item answers more loudly than an absent one."""
+        return self.channel.present_moment - self.channel.absent_moment
+
+    @property
+    def _collision(self) -> float:
+        """Return how often two keys share a row or a point."""
+        if self.form == "polynomial":
+            return 1 / self.channel.size if self.seed_size else 0.0
+        return float(self.channel.size) ** -self.symbols
+
+    def relative_bias(self) -> float:
+        """Return how much of a value colliding or dependent items lose, for k items.
+
+        A polynomial without a seed and without a spare coefficient is the exception: there
+        it bounds what a client of k items adds to a key that it does not hold.
+        """
+        k = self.plan.sparsity
+        if self.form != "polynomial":
+            return float(self.channel.size) ** min(0, k - 1 - self.symbols)
+        if self.seed_size:
+            return (k - 1) / (2 * self.channel.size)
+        if self.symbols > k:
+            return 0.0
+        largest, norm = self.channel.contrast
+        return math.sqrt(self.channel.absent_moment) * norm * largest ** (k - 1)
+
+    def lost(self, vectors: VectorBatch) -> FloatArray:
+        """Return the items above k that are refused, or above the rank of t symbols, dropped."""
+        if self.enforces_sparsity:
+            return self.cut(vectors.lengths)
+        kept: FloatArray = np.minimum(1.0, self.symbols / np.maximum(1, vectors.lengths))
+        return 1 - kept * (1 - self.relative_bias())
+
+    def influence(self) -> float:
+        """Return the largest value that one symbol can claim."""
+        return self.channel.largest
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield cases of few enough symbols and reports, dependent rows among them."""
+        signs = (-1.0, 0.0, 1.0)
+        if self.form == "polynomial":
+            options = {
+                "form": self.form,
+                "symbol_bits": 2,
+                "symbols": 2 if self.seed_size else 3,
+                "seed_bytes": self.seed_size,
+            }
+            small = self.small(sparsity=2, universe=Universe.indexed(4), options=options)
+            yield SmallCase(small, items=2)
+            return
+        options = {"form": self.form, "symbol_bits": 2, "symbols": 2}
+        if self.form == "span-safe":
+            own = {"form": self.form, "symbol_bits": self.bits, "symbols": 1}
+            yield SmallCase(self.small(sparsity=1, options=own), items=2)
+            yield SmallCase(self.small(sparsity=1, options=options), signs, items=2)
+            yield SmallCase(self.small(sparsity=1, options=options | {"symbols": 1}), items=3)
+            return
+        # Two symbols for two items: dependent so often that delta has to be a third.
+        budget = Budget(self.plan.budget.epsilon, max(0.34, self.plan.budget.delta))
+        plan = replace(self.small(sparsity=2, budget=budget, options=options).plan, budget=budget)
+        yield SmallCase(type(self).from_plan(plan), signs, items=2)
+
+    def outcomes(self, items: int) -> Iterator[tuple[Any, ...]]:
+        """Yield every (point, sign), or (place in the order, row, sign), of `items` items.
+
+        Rows need not differ, so every map is there, and every order by renaming items.
+        """
+        if self.form == "polynomial":
+            if self.seed_size == 0:
+                yield tuple((position, 1) for position in range(items))
+                return
+            one = list(itertools.product(range(self.channel.size), (1, -1)))
+            yield from itertools.product(one, repeat=items)
+            return
+        rows = itertools.product(range(self.channel.size), repeat=self.symbols)
+        kinds = list(itertools.product(rows, (1, -1)))
+        for chosen in itertools.product(kinds, repeat=items):
+            yield tuple((place, *one) for place, one in enumerate(chosen))
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[Any, ...]:
+        """Return the point or row, the sign and the place of each id under a seed."""
+        seeds = np.full(len(ids), seed, dtype=np.uint64)
+        if self.form == "polynomial":
+            points, signs = self._points(seeds, ids)
+            return tuple(zip(points.tolist(), signs.tolist(), strict=True))
+        places = self._hash(seeds, ids, hashing.ORDER, 1)[:, 0].tolist()
+        words = hashing.symbol_words(self.symbols, self.bits)
+        hashed = self._hash(seeds, ids, hashing.SYMBOL, words)
+        rows = map(tuple, hashing.unpack_symbols(hashed, self.symbols, self.bits).tolist())
+        return tuple(zip(places, rows, self._signs(seeds, ids).tolist(), strict=True))
+
+    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return q^-t·∏ρ over the greedy basis, or over the points, for every report."""
+        held = [(value, place) for value, place in zip(values, outcome, strict=True) if value]
+        if self.enforces_sparsity and len(held) > self.plan.sparsity:
+            raise TooManyItems(f"the {self.form} form allows at most {self.plan.sparsity} items")
+        size, count = self.channel.size, self.symbols
+        law = np.full(size**count, float(size) ** -count)
+        if self.form == "polynomial":
+            for point in {place[0] for _, place in held}:
+                row = powers_of(point, count, size)
+                content = [sign * value for value, (at, sign) in held if at == point]
+                law *= self._factors(content)[inner_products(row, size)]
+            return law
+        held.sort(key=lambda one: one[1][0])
+        for position in _basis(tuple(place[1] for _, place in held), size):
+            value, (_, row, sign) = held[position]
+            law *= self._factors([sign * value])[inner_products(row, size)]
+        return law
+
+    def _factors(self, values: list[float]) -> FloatArray:
+        """Return ρ of every symbol for a bin that holds these values before they are rounded."""
+        mixed = np.zeros(self.channel.size)
+        for content, share in _content(values).items():
+            mixed += share * self.channel.factors(content)
+        return mixed
+
+
+def _content(values: list[float]) -> dict[int, float]:
+    """Return the law of the clipped sum of values, each rounded to -1, 0 or 1."""
+    law = {0: 1.0}
+    for value in values:
+        moved: dict[int, float] = {}
+        for total, share in law.items():
+            for step, chance in ((0, 1 - abs(value)), (int(math.copysign(1, value)), abs(value))):
+                moved[total + step] = moved.get(total + step, 0.0) + share * chance
+        law = moved
+    clipped: dict[int, float] = {}
+    for total, share in law.items():
+        kept = max(-1, min(1, total))
+        clipped[kept] = clipped.get(kept, 0.0) + share
+    return clipped
+
+
+@lru_cache(maxsize=2**14)
+def _basis(rows: tuple[tuple[int, ...], ...], order: int) -> list[int]:
+    return independent(rows, order)

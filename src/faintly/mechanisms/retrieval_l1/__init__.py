@@ -1,0 +1,330 @@
+"""Retrieval for l1: answers linear in the value, sent as the solution of a linear system.
+
+Client  draws a symbol y(x) for each item, whose law moves linearly with |v[x]|, and sends a
+        uniform solution i of <i, a(x)> = y(x) over a small field
+Server  mean[x] = scale/n · Σᵢ sᵢ(x)·reading(<iᵢ, aᵢ(x)>)
+A held item of value 0 answers like an absent one, so on independent rows the law of a report
+is smooth in the whole vector, and a change of L1 norm L costs at most L times the slope.
+Rows are hashed under a fresh seed (binary, ternary: independent but for a probability δ) or
+the powers of the key's own point (polynomial: always). retrieval_l1.proof.md.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from faintly import kernels
+from faintly.core import (
+    Budget,
+    FloatArray,
+    Guarantee,
+    IdArray,
+    IntArray,
+    Layout,
+    Plan,
+    ReadingLaw,
+    ReportBatch,
+    Sketch,
+    Universe,
+    VectorBatch,
+    WithinL1,
+    WordArray,
+)
+from faintly.core.report import fields_below
+from faintly.errors import TooManyItems
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.registry import register
+from faintly.mechanisms.retrieval_l1 import forms
+from faintly.mechanisms.retrieval_l1.channel import Channel
+from faintly.primitives import fields, hashing, noise
+from faintly.primitives.choice import uniform_below
+from faintly.primitives.entropy import Rng
+
+SOLVE_SYMBOLS = 2**22  # hashed at once when bulk encoding: 4 MiB of rows
+READ_SYMBOLS = 2**22  # unpacked at once when reading
+MOMENT_REPORTS = 2**14  # read again for the second moment: enough for its 1.5 digits
+SMALL_REPORTS = 2**8  # reports that an enumerated case can send
+
+
+@register("retrieval-l1")
+@dataclass(frozen=True, kw_only=True)
+class RetrievalL1(Mechanism):
+    """Public parameters of one collection; both sides hold the same object."""
+
+    plan: Plan
+    form: str  # binary, ternary or polynomial
+    channel: Channel
+    symbols: int  # sent in a report
+
+    @classmethod
+    def variants(cls, request: Request) -> Iterator[dict[str, Any]]:
+        """Yield the forms that may apply."""
+        yield from forms.variants(request)
+
+    @classmethod
+    def calibrate(cls, request: Request) -> Calibrated:
+        """Choose field, symbols and channel for the form that the options name."""
+        return forms.calibrate(request)
+
+    @classmethod
+    def from_plan(cls, plan: Plan) -> Self:
+        """Return the mechanism a plan describes, checking every parameter."""
+        channel = forms.check(plan)
+        given: dict[str, Any] = dict(plan.parameters)
+        return cls(plan=plan, form=given["form"], channel=channel, symbols=given["symbols"])
+
+    @property
+    def order(self) -> int:
+        """Return q, the number of symbols of the field."""
+        return self.channel.order
+
+    @property
+    def _pointed(self) -> bool:
+        return self.form == "polynomial"
+
+    @cached_property
+    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+        """Return the symbols, packed as tightly as 32-bit fields allow, behind the seed if any."""
+        if self._pointed:
+            return fields_below(self.order, self.symbols, 0)
+        limits = [self.order**count for count in fields.word_lengths(self.symbols, self.order)]
+        widths = tuple((limit - 1).bit_length() for limit in limits)
+        seed_bytes = self.plan.hashing.seed_bytes
+        return Layout(seed_bytes=seed_bytes, widths=widths, limits=tuple(limits))
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        """Return the value of one unit of the readings: 1 + L/ε in the binary form."""
+        return self.channel.scale
+
+    @property
+    def enforces_sparsity(self) -> bool:
+        """Return that more than k items are refused, in every form."""
+        return True
+
+    def guarantee(self) -> Guarantee:
+        """Return L times the channel's slope, and how often rows may be dependent."""
+        loss = self.channel.slope * noise.exact(forms.distance(self.plan.unit))
+        k = self.plan.sparsity
+        delta = 0 if self._pointed else forms.failure(self.order, k, self.symbols)
+        return Guarantee(
+            self.plan.unit,
+            Budget.at_least(loss, Fraction(delta)),
+            forms.THEOREMS[self.form],
+            forms.conditions(self.form, k),
+        )
+
+    def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
+        """Return the symbols of one report per vector.
+
+        Privacy: any change of L1 norm up to the plan's distance, within its budget, by the
+        form's theorem. Whether a vector is refused depends on its length alone, never on the
+        seed. The caller draws `hash_seeds` freshly, without looking at the vectors, and from
+        another source than `rng`.
+        """
+        if (vectors.lengths > self.plan.sparsity).any():
+            raise TooManyItems(
+                f"retrieval-l1 allows at most {self.plan.sparsity} items; choose which to keep"
+            )
+        if self._pointed:
+            answers = self.channel.draw(vectors.values, rng).astype(np.uint32)
+            free = uniform_below(np.full(len(vectors) * self.symbols, self.order), rng)
+            blank = free.reshape(-1, self.symbols).astype(np.uint32)
+            points, bits = vectors.indices.astype(np.int64), self._bits
+            return kernels.add_points(blank, points, answers, vectors.lengths, bits)
+        seeds = hash_seeds[vectors.owners]
+        parts, start = [], 0
+        room = max(1, SOLVE_SYMBOLS // self.symbols)
+        while start < len(vectors):
+            fits = int(np.searchsorted(vectors.offsets, vectors.offsets[start] + room, "right"))
+            stop = min(len(vectors), max(start + 1, fits - 1), start + room)
+            first, last = int(vectors.offsets[start]), int(vectors.offsets[stop])
+            parts.append(self._solved(vectors.slice(start, stop), seeds[first:last], rng))
+            start = stop
+        return np.concatenate(parts) if parts else np.zeros((0, len(self.layout.widths)), np.uint32)
+
+    def _solved(self, vectors: VectorBatch, seeds: IdArray, rng: Rng) -> WordArray:
+        """Return uniform solutions; rows are taken in the order of the ids."""
+        hashed, signs = self._hashed(seeds, vectors.indices)
+        answers = self.channel.draw(signs * vectors.values, rng)
+        free = uniform_below(np.tile(self.layout.limits, len(vectors)), rng)
+        words = free.reshape(len(vectors), -1).astype(np.uint32)
+        if self.order == 2:
+            return self._solved_bits(vectors.offsets, hashed, answers, words)
+        rows = hashing.base_digits(hashed, self.order, self.symbols)
+        blank = fields.unpack(words, self.symbols, self.order)
+        said, field = answers.astype(np.uint8), fields.field_of(self.order)
+        solved = kernels.solve_field(vectors.offsets, rows, said, blank, field)
+        return fields.pack(solved, self.order)
+
+    def _solved_bits(
+        self, offsets: IntArray, rows: WordArray, answers: IntArray, free: WordArray
+    ) -> WordArray:
+        """Return the same over GF(2), where whole words are eliminated at once."""
+        spare = np.uint32(-self.symbols % 32)  # of the last word, whose bits stand on top
+        rows[:, -1] = rows[:, -1] >> spare << spare
+        free[:, -1] <<= spare
+        order = np.zeros(len(rows), dtype=np.uint32)
+        solved = kernels.solve_gf2(offsets, order, rows, answers.astype(np.uint8), free)
+        solved[:, -1] >>= spare
+        return solved
+
+    def _hashed(self, seeds: IdArray, ids: IdArray) -> tuple[WordArray, IntArray]:
+        """Return the words of each item's row, and its sign."""
+        words = -(-self.symbols // hashing.word_digits(self.order))
+        hashed = kernels.hash_wide(seeds, ids, words + 1)
+        return np.ascontiguousarray(hashed[:, :words]), hashing.to_signs(hashed[:, words])
+
+    @property
+    def _bits(self) -> int:
+        return self.order.bit_length() - 1
+
+    def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
+        """Return Σᵢ sᵢ(x)·reading(<iᵢ, aᵢ(x)>) for each id."""
+        return self._sums(batch.hash_seeds, batch.fields, ids)[0]
+
+    def _sums(self, seeds: IdArray, sent: WordArray, ids: IdArray) -> IntArray:
+        """Return (2, ids): sums of readings and of their squares."""
+        readings = self.channel.readings
+        if self._pointed:
+            bits = self._bits
+            return kernels.read_polynomial(seeds, sent, ids, readings, bits=bits, hashed=False)
+        field = fields.field_of(self.order)
+        totals = np.zeros((2, len(ids)), dtype=np.int64)
+        size = max(1, READ_SYMBOLS // self.symbols)
+        for start in range(0, len(seeds), size):
+            part = slice(start, start + size)
+            symbols = fields.unpack(sent[part], self.symbols, self.order)
+            totals += kernels.read_inner(
+                seeds[part], symbols, ids, readings, field=field, family="wide"
+            )
+        return totals
+
+    def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
+        """Return n·Var: the second moment of what was read, less mean².
+
+        In the binary form every reading is ±1. Else a held item answers more loudly than an
+        absent one, by an amount that depends on mean |v|, so the readings are asked. Reports
+        stand sorted, so an even share of them is as good as all.
+        """
+        channel = self.channel
+        moment: FloatArray = np.full(len(means), channel.absent_moment)
+        if channel.silent and ids is not None and sketch.count:
+            assert sketch.hash_seeds is not None and sketch.fields is not None
+            some = slice(None, None, -(-sketch.count // MOMENT_REPORTS))
+            seeds, sent = sketch.hash_seeds[some], sketch.fields[some]
+            moment = self._sums(seeds, sent, ids)[1] * (self.scale**2 / len(seeds))
+        least = min(channel.variance_at(0.0), channel.variance_at(1.0))
+        return np.maximum(moment - means**2, least)
+
+    def reading_law(self) -> ReadingLaw:
+        """Return a fair sign, there as often as one of the marked symbols is drawn."""
+        return ReadingLaw.rare(2 * self.channel.marked / self.channel.order)
+
+    def pair_covariance(self) -> float:
+        """Return 0: every item answers with a symbol of its own."""
+        return 0.0
+
+    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
+        """Return the channel's n·Var, which does not depend on what clients hold."""
+        return self.channel.absent_moment
+
+    @property
+    def held_excess_moment(self) -> float:
+        """Return by how much a held item answers more loudly than an absent one."""
+        return self.channel.present_moment - self.channel.absent_moment
+
+    def worst_variance(self) -> float:
+        """Return the channel's n·Var at the value for which it is largest."""
+        return self.channel.worst_variance
+
+    def relative_bias(self) -> float:
+        """Return the chance that the last of k items is lost, its row being dependent."""
+        if self._pointed:
+            return 0.0
+        return forms.drop_chance(self.order, self.plan.sparsity, self.symbols)
+
+    def influence(self) -> float:
+        """Return the value that one symbol claims."""
+        return self.scale
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield one item over many rows, where delta is small, and two over few rows.
+
+        The channel is the plan's own; epsilon shrinks with the distance, so that it is tight.
+        """
+        reach = forms.distance(self.plan.unit)
+        step = min(1.0, reach) / 2  # a move that is always small enough
+        few, ends = (0.0, step, 1.0), (-1.0, step - 1, 1 - step)
+        if self._pointed:
+            changes = {"unit": WithinL1(min(2.0, reach)), "universe": Universe.indexed(4)}
+            for bits, items in ((2, 2), (3, 1)):
+                options = {"form": self.form, "symbol_bits": bits}
+                case = self.small(sparsity=items, options=options, **changes)
+                yield SmallCase(case, few + ends, items=items)
+            return
+        long = 1
+        while self.order ** (long + 1) <= SMALL_REPORTS:
+            long += 1
+        yield SmallCase(self._shrunk(1, long), few + ends + (-0.5, -0.25, 0.25, 0.5), items=1)
+        if self.order <= 4:
+            short = 3 if self.order == 2 else 2
+            yield SmallCase(self._shrunk(2, short), few, items=2)
+
+    def _shrunk(self, sparsity: int, symbols: int) -> "RetrievalL1":
+        """Return the same channel with few enough symbols to enumerate, and the delta of that."""
+        distance = forms.distance(self.plan.unit)
+        near = min(2.0 * sparsity, distance)
+        delta = min(0.999, float(forms.failure(self.order, sparsity, symbols)))
+        epsilon = self.plan.budget.epsilon * near / distance
+        plan = replace(
+            self.plan,
+            unit=WithinL1(near),
+            budget=Budget(epsilon, max(self.plan.budget.delta, delta)),
+            sparsity=sparsity,
+            parameters={**self.plan.parameters, "symbols": symbols},
+        )
+        return replace(self, plan=plan, symbols=symbols)
+
+    def outcomes(self, items: int) -> Iterator[tuple[Any, ...]]:
+        """Yield every (row, sign) of items that stand in the order of their ids; or the points.
+
+        Rows need not differ, so every map is there, and every order by renaming items.
+        """
+        if self._pointed:
+            yield tuple((point, 1) for point in range(items))
+            return
+        rows = itertools.product(range(self.order), repeat=self.symbols)
+        kinds = list(itertools.product(rows, (1, -1)))
+        yield from itertools.product(kinds, repeat=items)
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[Any, ...]:
+        """Return the row or point and the sign of each id under a seed."""
+        if self._pointed:
+            return tuple((point, 1) for point in ids.tolist())
+        hashed, signs = self._hashed(np.full(len(ids), seed, dtype=np.uint64), ids)
+        rows = hashing.base_digits(hashed, self.order, self.symbols).tolist()
+        return tuple(zip(map(tuple, rows), signs.tolist(), strict=True))
+
+    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return q^-t·∏ρ over the items whose rows are not in the span of those before."""
+        held = [(value, place) for value, place in zip(values, outcome, strict=True) if value]
+        if len(held) > self.plan.sparsity:
+            raise TooManyItems(f"retrieval-l1 allows at most {self.plan.sparsity} items")
+        law = np.full(self.order**self.symbols, float(self.order) ** -self.symbols)
+        if self._pointed:
+            for value, (point, _) in held:
+                row = fields.powers_of(point, self.symbols, self.order)
+                law *= self.channel.factors(value)[fields.inner_products(row, self.order)]
+            return law
+        for position in fields.independent([row for _, (row, _) in held], self.order):
+            value, (row, sign) = held[position]
+            law *= self.channel.factors(sign * value)[fields.inner_products(row, self.order)]
+        return law

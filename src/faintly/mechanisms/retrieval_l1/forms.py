@@ -1,0 +1,284 @@
+"""The three forms of retrieval-l1: what each needs, chooses and proves.
+
+form        field           symbols sent     seed      n·Var at ε = 1         holds
+binary      2               k + 40           8 bytes   (1+L)²                 with 1-δ over seeds
+ternary     3 to 17         k + 40 bits' w.  8 bytes   2γ²/((γ+1)(γ-1)²)      with 1-δ over seeds
+polynomial  2^w, w to 16    k + 1            none      the same, but for 2^w  always
+
+γ = 1 + ε/L. All of them refuse vectors of more than k items.
+"""
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from faintly.core import Hashing, Plan, Unit, WithinL1
+from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
+from faintly.mechanisms import parameters as need
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.retrieval_l1.channel import Channel, best_marked
+from faintly.primitives import galois, noise
+from faintly.primitives.fields import ORDERS
+from faintly.primitives.hashing import word_digits
+from faintly.primitives.noise import FULL
+
+FORMS = ("binary", "ternary", "polynomial")
+FAMILY = {"binary": "blake2s", "ternary": "blake2s", "polynomial": "prf"}  # the last hashes nothing
+NAMES = ("form", "field", "marked", "plus", "minus", "symbols")
+TERNARY_FIELDS = tuple(order for order in ORDERS if order > 2)
+WORTH = Fraction(101, 100)  # a larger field must gain 1 % to be taken
+MAX_SYMBOLS = 4000  # 16-bit lanes hold sums of so many products in every field
+MAX_BINARY_SYMBOLS = 8192  # 1 KiB of report
+SPARE_BITS = 40  # rows are then dependent less than once in 10^11 reports
+USEFUL_BITS = 8  # from here on a polynomial's fraction of marked symbols is as good as exact
+LEAST_DELTA = "0.00001"
+THEOREMS = {
+    "binary": "retrieval_l1.proof.md, Theorem 1 (independent rows, linear answers)",
+    "ternary": "retrieval_l1.proof.md, Theorem 1 (independent rows, linear answers)",
+    "polynomial": "retrieval_l1.proof.md, Theorem 2 (every key its own point)",
+}
+
+
+def calibrate(request: Request) -> Calibrated:
+    """Return the integers of the form that the options name.
+
+    Without a name it is binary, or polynomial where the budget has no delta.
+    """
+    options = dict(request.options)
+    form = options.pop("form", None) or ("binary" if request.budget.delta else "polynomial")
+    need.one_of(form, "form", FORMS)
+    if not isinstance(request.unit, WithinL1):
+        raise UnsupportedUnit(f"retrieval-l1 protects l1:DISTANCE, not {request.unit}")
+    _check_hash(form, request.decode, request.family)
+    need.no_tables(request, "retrieval-l1")
+    slope = noise.exact(request.budget.epsilon) / noise.exact(request.unit.distance)
+    make = _polynomial if form == "polynomial" else _hashed
+    channel, symbols = make(request, form, slope, options)
+    need.no_more(options, f"retrieval-l1 {form}")
+    parameters = {
+        "form": form,
+        "field": channel.order,
+        "marked": channel.marked,
+        "plus": channel.plus,
+        "minus": channel.minus,
+        "symbols": symbols,
+    }
+    return Calibrated(parameters=parameters, hashing=Hashing(family=FAMILY[form]))
+
+
+def variants(request: Request) -> Iterator[dict[str, Any]]:
+    """Yield the forms that may apply; where none does, the default one, to be refused."""
+    if not isinstance(request.unit, WithinL1) or request.decode != "direct":
+        yield {}
+        return
+    if request.budget.delta:
+        yield {"form": "binary"}
+        yield {"form": "ternary"}
+    size = request.universe.size
+    if size is not None and size <= 2**galois.MAX_BITS:
+        own = point_bits(size)
+        yield {"form": "polynomial"}
+        if own < USEFUL_BITS:
+            yield {"form": "polynomial", "symbol_bits": own}
+    elif not request.budget.delta:
+        yield {}
+
+
+def _check_hash(form: str, decode: str, family: str | None) -> None:
+    if decode != "direct":
+        raise BoundDoesNotApply(
+            "retrieval-l1 needs rows that are independent but for a probability delta, and public "
+            "maps are not: there values that move from 0 to 0.001 evict ones, a loss of ln 2 each "
+            "at L = 1, epsilon 1 (2.08 for three); use --decode direct"
+        )
+    if family in (None, FAMILY[form]):
+        return
+    if form == "polynomial":
+        raise InvalidPlan(f"the polynomial form hashes nothing; leave the family out, not {family}")
+    raise BoundDoesNotApply(
+        "the delta of retrieval-l1 is a probability over the hash, so it needs keyed BLAKE2s "
+        f"under a fresh seed, not {family}; use --family blake2s"
+    )
+
+
+def _hashed(
+    request: Request, form: str, slope: Fraction, options: dict[str, Any]
+) -> tuple[Channel, int]:
+    """Return the channel, and the number of symbols: forty spare bits, or more for delta."""
+    if request.budget.delta == 0:
+        raise BoundDoesNotApply(
+            f"the {form} form holds except with a probability over seeds, so it needs delta above "
+            f"0; give --delta (for example {LEAST_DELTA}), or use form polynomial, which is pure"
+        )
+    field = options.pop("field", None)
+    if form == "binary":
+        if field not in (None, 2):
+            raise InvalidPlan(f"the binary form has the field of 2 elements, got {field}")
+        channel = best_marked(2, slope)
+    else:
+        channel = _ternary_channel(field, slope)
+    _check_gain(channel)
+    k, delta = request.sparsity, need.seeds_delta(request.budget.delta)
+    symbols = k
+    while failure(channel.order, k, symbols) > delta:
+        symbols += 1
+    spare = math.ceil(SPARE_BITS / math.log2(channel.order))
+    asked = options.pop("symbols", max(symbols, k + spare))
+    if isinstance(asked, int) and asked < symbols:
+        raise BoundDoesNotApply(
+            f"{asked} symbols for {k} items are dependent too often for delta "
+            f"{request.budget.delta:g}; use at least {symbols}"
+        )
+    return channel, _check_symbols(asked, channel.order, k)
+
+
+def _ternary_channel(field: Any, slope: Fraction) -> Channel:
+    if field is not None:
+        return best_marked(need.one_of(field, "field", TERNARY_FIELDS), slope)
+    made = [best_marked(order, slope) for order in TERNARY_FIELDS]
+    least = min(_moment(channel) for channel in made)
+    if least * WORTH > _moment(best_marked(2, slope)):
+        raise InvalidPlan(
+            "the ternary form gains nothing where the distance is more than about ten times "
+            "epsilon; use form binary"
+        )
+    return next(channel for channel in made if _moment(channel) <= least * WORTH)
+
+
+def _moment(channel: Channel) -> float:
+    return channel.absent_moment if channel.gain > 0 else float("inf")
+
+
+def _polynomial(
+    request: Request,
+    form: str,  # noqa: ARG001  # one signature for all forms
+    slope: Fraction,
+    options: dict[str, Any],
+) -> tuple[Channel, int]:
+    size = request.universe.size
+    if size is None or size > 2**galois.MAX_BITS:
+        raise BoundDoesNotApply(
+            f"the polynomial form gives every key its own point, so it needs at most "
+            f"{2**galois.MAX_BITS} keys; give --delta (for example {LEAST_DELTA}) for form binary"
+        )
+    own = point_bits(size)
+    bits = options.pop("symbol_bits", max(own, USEFUL_BITS))
+    need.integer(bits, "symbol_bits", own, galois.MAX_BITS)
+    channel = best_marked(2**bits, slope)
+    _check_gain(channel)
+    # One coefficient more than items keeps every key that is not held exactly uniform.
+    symbols = min(request.sparsity + 1, 2**bits)
+    return channel, _check_symbols(symbols, 2**bits, request.sparsity)
+
+
+def point_bits(size: int) -> int:
+    """Return the bits that tell so many keys apart."""
+    return max(1, (size - 1).bit_length())
+
+
+def _check_gain(channel: Channel) -> None:
+    if channel.gain <= 0:
+        raise BoundDoesNotApply(
+            "epsilon over the distance is too small for 32-bit thresholds: every answer would be "
+            "uniform; use at least 0.00000001 for each unit of distance"
+        )
+
+
+def _check_symbols(symbols: Any, order: int, sparsity: int) -> int:
+    most = MAX_BINARY_SYMBOLS if order == 2 else MAX_SYMBOLS
+    if isinstance(symbols, int) and symbols > most:
+        nearest = max(1, most - (symbols - sparsity))
+        raise InvalidPlan(
+            f"a report has at most {most} symbols, {symbols} are needed; "
+            f"use sparsity {nearest} or less"
+        )
+    return need.integer(symbols, "symbols", 1, most)
+
+
+def failure(order: int, sparsity: int, symbols: int) -> Fraction:
+    """Return how often the rows of one or the other of two vectors of k items are dependent.
+
+    2·(q^k - 1)/((q-1)·q^t), times what hashed rows may lean; one seed at least.
+    """
+    spanned = Fraction(order**sparsity - 1, (order - 1) * order**symbols)
+    return max(need.ONE_SEED, 2 * spanned * lean(order, symbols))
+
+
+def lean(order: int, symbols: int) -> Fraction:
+    """Return how many times as likely as q^-t a hashed row can be: 1 for powers of two.
+
+    A word of 2^32 values falls on q^m digits; no string of digits gets more than
+    2^32/q^m + 1 of them.
+    """
+    if order & (order - 1) == 0:
+        return Fraction(1)
+    each = word_digits(order)
+    full, rest = divmod(symbols, each)
+    return (1 + Fraction(order**each, FULL)) ** full * (1 + Fraction(order**rest, FULL))
+
+
+def drop_chance(order: int, sparsity: int, symbols: int) -> float:
+    """Return the chance that the last of k rows is in the span of the others, so is not sent."""
+    inside = float(order) ** np.maximum(np.arange(min(sparsity, symbols) + 1) - symbols, -250.0)
+    ranks = np.zeros(len(inside))
+    ranks[0] = 1.0
+    for _ in range(sparsity - 1):
+        stays = ranks * inside
+        grows = ranks - stays
+        ranks = stays
+        ranks[1:] += grows[:-1]
+    return float(ranks @ inside) * float(lean(order, symbols))
+
+
+def distance(unit: Unit) -> float:
+    """Return the L1 distance that a unit hides."""
+    assert isinstance(unit, WithinL1)
+    return unit.distance
+
+
+def check(plan: Plan) -> Channel:
+    """Return the channel of a plan, or refuse what this mechanism cannot honour."""
+    given = need.named(plan, NAMES)
+    form = need.one_of(given["form"], "form", FORMS)
+    if not isinstance(plan.unit, WithinL1):
+        raise InvalidPlan(f"retrieval-l1 protects l1:DISTANCE, not {plan.unit}")
+    need.direct(plan, f"retrieval-l1 {form}", FAMILY[form])
+    order = _check_field(form, given["field"], plan.universe.size)
+    marked = need.integer(given["marked"], "marked", 1, order // 2)
+    plus = need.integer(given["plus"], "plus", 1, FULL - 1)
+    minus = need.integer(given["minus"], "minus", 1, FULL - plus)
+    channel = Channel(order=order, marked=marked, plus=plus, minus=minus)
+    if (channel.silent == 0) != (plus + minus == FULL) or plus <= minus:
+        raise InvalidPlan("plus must exceed minus, and the silent symbols get what they leave")
+    symbols = _check_symbols(given["symbols"], order, plan.sparsity)
+    if symbols < min(plan.sparsity, order if form == "polynomial" else plan.sparsity):
+        raise BoundDoesNotApply(
+            f"{symbols} symbols cannot hold {plan.sparsity} items; use at least {plan.sparsity}"
+        )
+    return channel
+
+
+def _check_field(form: str, field: Any, size: int | None) -> int:
+    orders = {"binary": (2,), "ternary": TERNARY_FIELDS}.get(form)
+    if orders is None:
+        orders = tuple(2**bits for bits in range(1, galois.MAX_BITS + 1))
+        if size is None or (isinstance(field, int) and size > field):
+            raise InvalidPlan("the polynomial form needs a point of the field for every key")
+    if isinstance(field, bool) or field not in orders:
+        raise InvalidPlan(f"the {form} form does not have a field of {field!r} elements")
+    return int(field)
+
+
+def conditions(form: str, sparsity: int) -> tuple[str, ...]:
+    """Return what a form's theorem needs of clients, in words."""
+    few = f"a vector has at most {sparsity} items (more are refused on the device)"
+    if form == "polynomial":
+        return (few,)
+    return (
+        "the client draws its own fresh 64-bit seed for every report and nobody else chooses it",
+        "keyed BLAKE2s behaves as a random function",
+        few,
+    )

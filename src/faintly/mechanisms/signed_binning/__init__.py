@@ -1,0 +1,294 @@
+"""Signed binning: k items share b bins under random signs, then integer noise.
+
+Client  y[j] = clip(Σ s(x)·q(v[x]) over h(x) = j) + DiscreteLaplace, kept within ±U
+Server  mean[x] = Σᵢ sᵢ(x)·yᵢ[hᵢ(x)] / (n·steps)
+Rounding q onto a grid of 1/steps comes first, so everything after it is integer and the
+guarantee does not lean on floats. Zhou et al. 2021 (arXiv:2112.03449), Algorithm 1, with
+the four rows of its parameter table; signed_binning.proof.md has the arguments.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from faintly import kernels
+from faintly.core import (
+    Budget,
+    Cells,
+    FloatArray,
+    Guarantee,
+    IdArray,
+    IntArray,
+    Layout,
+    NarrowArray,
+    Plan,
+    ReportBatch,
+    Sketch,
+    VectorBatch,
+    WithinL1,
+    WordArray,
+)
+from faintly.core.report import fields_below
+from faintly.errors import TooManyItems
+from faintly.mechanisms import simulation
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.registry import register
+from faintly.mechanisms.rounding import round_values
+from faintly.mechanisms.signed_binning import rows
+from faintly.primitives import hashing, noise
+from faintly.primitives.entropy import Rng
+
+MOST_FLIPS = 128  # of a small case of the squeeze row: its law costs their number squared
+
+
+@register("signed-binning")
+@dataclass(frozen=True, kw_only=True)
+class SignedBinning(Mechanism):
+    """Public parameters of one collection; both sides hold the same object."""
+
+    plan: Plan
+    row: str  # which row of the paper's table: event, l1, squeeze or user
+    bins: int
+    steps: int  # grid steps per unit
+    clip: int | None  # bound of a raw bin in grid steps; None where the unit bounds the change
+    range: int  # U: what a report can say, in grid steps
+    noise: tuple[int, ...]  # coin thresholds out of 2^32
+
+    @classmethod
+    def calibrate(cls, request: Request) -> Calibrated:
+        """Choose bins, clip and noise by the paper's row for the unit."""
+        return rows.calibrate(request)
+
+    @classmethod
+    def from_plan(cls, plan: Plan) -> Self:
+        """Return the mechanism a plan describes, checking every parameter."""
+        rows.check(plan)
+        values: dict[str, Any] = dict(plan.parameters)
+        values["noise"] = tuple(values["noise"])
+        return cls(plan=plan, **values)
+
+    @cached_property
+    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+        """Return the seed and the packed bins."""
+        return fields_below(2 * self.range + 1, self.bins, self.plan.hashing.seed_bytes)
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        """Return the value of one unit of the integers that `read` gives."""
+        return 1 / (self.steps * self._weight)
+
+    @property
+    def _weight(self) -> int:
+        # Table decoding spreads each bin over b cells and so counts everything b times.
+        return self.bins if self.plan.hashing.family == "linear" else 1
+
+    @property
+    def enforces_sparsity(self) -> bool:
+        """Return whether more than k items are refused: in the squeeze row only."""
+        return self.row == "squeeze"
+
+    def guarantee(self) -> Guarantee:
+        """Return the loss that the thresholds prove; see the proof note for each row."""
+        loss = rows.loss(
+            self.plan,
+            row=self.row,
+            bins=self.bins,
+            steps=self.steps,
+            clip=self.clip,
+            thresholds=list(self.noise),
+        )
+        delta = noise.exact(self.plan.budget.delta) if self.row == "squeeze" else Fraction(0)
+        conditions = rows.CONDITIONS[self.row]
+        budget = Budget.at_least(loss, delta)
+        return Guarantee(self.plan.unit, budget, rows.THEOREMS[self.row], conditions)
+
+    def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
+        """Return the noisy bins of one report per vector.
+
+        Privacy: the plan's unit within its budget, by the row's theorem. The caller draws
+        `hash_seeds` without looking at the vectors, and from another source than `rng`.
+        """
+        if self.enforces_sparsity and (vectors.lengths > self.plan.sparsity).any():
+            raise TooManyItems(
+                f"the squeeze row allows at most {self.plan.sparsity} items; choose which to keep"
+            )
+        rounded = round_values(vectors.values, self.steps, rng)
+        raw = self._bins(vectors, hash_seeds, rounded).ravel()
+        if self.clip is not None:
+            raw = raw.clip(-self.clip, self.clip)
+        raw += noise.laplace(list(self.noise), len(raw), rng)
+        kept = raw.clip(-self.range, self.range, out=raw)
+        kept += self.range
+        return kept.reshape(-1, self.bins).astype(np.uint32)
+
+    def _bins(self, vectors: VectorBatch, seeds: IdArray, rounded: NarrowArray) -> IntArray:
+        """Return the sums of signed values in every client's bins."""
+        items = (seeds, vectors.offsets, vectors.indices, rounded)
+        if self.plan.hashing.family == "linear":
+            return kernels.bin_linear(*items, bins=self.bins, maps=self.maps)
+        return kernels.bin_hashed(*items, bins=self.bins, family=self.plan.hashing.family)
+
+    def _places(self, seeds: IdArray, ids: IdArray) -> hashing.Places:
+        if self.plan.hashing.family == "linear":
+            return self.maps.places(seeds, ids, self.bins)
+        return hashing.places(seeds, ids, self.bins, self.plan.hashing.family)
+
+    def _values(self, batch: ReportBatch) -> IntArray:
+        return batch.fields.astype(np.int64, order="C") - self.range
+
+    def cells(self, batch: ReportBatch) -> Cells:
+        """Return b cells per report: index r ⊕ Aᵀm with weight WHT(y)[m], for m below b."""
+        return Cells(*kernels.linear_cells(batch.hash_seeds, batch.fields, self.range, self.maps))
+
+    def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
+        """Return Σᵢ sᵢ(x)·yᵢ[hᵢ(x)] for each id, b times as much in the linear family."""
+        family, seeds = self.plan.hashing.family, batch.hash_seeds
+        if family == "linear":
+            return self.read_cells(batch, ids)
+        read = kernels.read_prf if family == "prf" else kernels.read_blake2s
+        return read(seeds, self._values(batch), ids)
+
+    def squares(self, batch: ReportBatch) -> int:
+        """Return Σ y², which holds collisions, noise and rounding together."""
+        return kernels.sum_squares(batch.fields, self.range)
+
+    def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return n·Var: the mean square of a bin, less what the key itself put there.
+
+        A key's own value adds no variance, and mean² is at most the mean of its squares,
+        so subtracting mean²/b keeps the interval on the wide side.
+        """
+        total = sketch.squares / (max(1, sketch.count) * self.bins * self.steps**2)
+        return np.maximum(total - means**2 / self.bins, self.noise_variance)
+
+    @cached_property
+    def noise_variance(self) -> float:
+        """Return the variance of the noise of one bin, in units of the values."""
+        return noise.laplace_variance(list(self.noise)) / self.steps**2
+
+    def pair_covariance(self) -> float:
+        """Return 1/b: in one bin, with chance 1/b, s·s'·y² has the mean 2v·v' and not v·v'."""
+        return 1 / self.bins
+
+    def predicted_variance(self, mean_square: float) -> float:
+        """Return noise plus collisions: what b bins make of `mean_square`."""
+        return self.noise_variance + mean_square / self.bins
+
+    def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
+        """Return noise, collisions with all other keys, and rounding."""
+        rounding = simulation.rounding_variance(vectors, self.steps)
+        own = simulation.means_at(vectors, rounding, ids)
+        others = simulation.mean_square(vectors) + float(rounding.sum()) / max(1, len(vectors))
+        mine = simulation.means_at(vectors, simulation.by_value(np.square, vectors), ids) + own
+        return self.noise_variance + own + (others - mine) / self.bins
+
+    def lost(self, vectors: VectorBatch) -> FloatArray:
+        """Return the chance that the items of a client fill a bin up to its bound.
+
+        There one item more no longer shows. Their signed sum is taken for normal.
+        """
+        reach = (self.range if self.clip is None else self.clip) / self.steps
+        out, over = np.zeros(len(vectors)), simulation.sums_of(vectors, np.abs) > reach
+        spread = np.sqrt(simulation.sums_of(vectors, np.square)[over] / self.bins)
+        out[over] = [math.erfc(reach / (math.sqrt(2) * one)) for one in spread.tolist()]
+        return out
+
+    def influence(self) -> float:
+        """Return the largest value that a bin of a report can claim."""
+        return self.range / self.steps
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield a case of one or two coarse bins, with up to two items more than planned."""
+        bins = min(self.bins, 2)
+        if self.row == "squeeze":
+            yield self._small_squeeze()
+        elif self.row == "l1":
+            near = WithinL1(min(1.5, rows.distance(self.plan.unit)))
+            options = {"row": "l1", "bins": 1, "steps": 2}
+            yield SmallCase(self.small(unit=near, sparsity=1, options=options))
+        else:
+            options = {"row": self.row, "bins": bins, "steps": 1}
+            yield SmallCase(self.small(sparsity=1, options=options))
+
+    def _small_squeeze(self) -> SmallCase:
+        """Return flips of as many items as the distance allows, in one bin of whole steps.
+
+        Equal items differ by their signs only, so outcomes are classes by the number of minus
+        signs. The noise is that of the plan's own lemma, on a grid that can be enumerated.
+        """
+        flips = min(int(rows.distance(self.plan.unit) / 2), self.plan.sparsity, MOST_FLIPS)
+        reach, delta = rows.distance(self.plan.unit), self.plan.budget.delta
+        fine = rows.squeezed_steps(reach, self.plan.sparsity, 1, self.steps, delta)
+        change = -(-fine // self.steps)
+        bound = noise.exp_at_least(-noise.exact(self.plan.budget.epsilon) / change)
+        thresholds = noise.laplace_thresholds(bound)
+        span = flips + rows.tail_steps(thresholds) // 3
+        small = replace(self, bins=1, steps=1, range=span, noise=tuple(thresholds))
+        weighted = tuple(
+            (math.comb(flips, minus) / 2**flips, ((0, -1),) * minus + ((0, 1),) * (flips - minus))
+            for minus in range(flips + 1)
+        )
+        return SmallCase(small, pair=((1.0,) * flips, (-1.0,) * flips), weighted=weighted)
+
+    def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int], ...]]:
+        """Yield every assignment of (bin, sign) to `items` items."""
+        one = list(itertools.product(range(self.bins), (1, -1)))
+        yield from itertools.product(one, repeat=items)
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int], ...]:
+        """Return the bin and sign of each id under a seed."""
+        place = self._places(np.full(len(ids), seed, dtype=np.uint64), ids)
+        return tuple(zip(place.bins.tolist(), place.signs.tolist(), strict=True))
+
+    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of every report: bins are independent given the hash."""
+        joint = np.ones(1)
+        for wanted in range(self.bins):
+            held = [
+                sign * value
+                for value, (where, sign) in zip(values, outcome, strict=True)
+                if where == wanted
+            ]
+            joint = np.outer(joint, self._bin_law(held)).ravel()
+        return joint
+
+    def _raw_law(self, held: Sequence[float]) -> FloatArray:
+        """Return the law of the sum of a bin, rounded but neither clipped nor noisy."""
+        raw = np.ones(1)
+        for value in held:
+            low = math.floor(value * self.steps)
+            up = float(Fraction(value) * self.steps - low)
+            one = np.zeros(2 * self.steps + 1)
+            one[low + self.steps] += 1 - up
+            if up:
+                one[low + 1 + self.steps] += up
+            raw = np.convolve(raw, one)
+        return raw
+
+    def _bin_law(self, held: Sequence[float]) -> FloatArray:
+        raw, reach = self._raw_law(held), len(held) * self.steps
+        span = self.range + reach
+        shape = noise.laplace_law(list(self.noise), 2 * span + rows.tail_steps(list(self.noise)))
+        middle = len(shape) // 2
+        law = np.zeros(2 * self.range + 1)
+        for shift, share in zip(range(-reach, reach + 1), raw, strict=True):
+            if share:
+                moved = shift if self.clip is None else max(-self.clip, min(self.clip, shift))
+                law += share * _kept_law(shape, middle - moved, self.range)
+        return law
+
+
+def _kept_law(shape: FloatArray, center: int, reach: int) -> FloatArray:
+    """Return the law of noise around a value, its tails gathered at ±reach."""
+    kept = shape[center - reach : center + reach + 1].copy()
+    kept[0] += shape[: center - reach].sum()
+    kept[-1] += shape[center + reach + 1 :].sum()
+    return kept

@@ -1,0 +1,118 @@
+"""Table decoding: reports become cells; transformed tables hold the sums of all keys at once."""
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from faintly import kernels
+from faintly.core import (
+    AnyArray,
+    Cells,
+    IdArray,
+    IntArray,
+    NarrowArray,
+    ReportBatch,
+    Sketch,
+    SketchShape,
+    TableArray,
+    WordArray,
+)
+from faintly.mechanisms.api import MechanismApi
+from faintly.primitives import hashing
+from faintly.primitives.hashing import LinearMaps
+
+READ_AT_ONCE = 2**18  # reports whose cells are in memory while keys are read from them
+
+
+class Tables(MechanismApi):
+    """What the engine keeps of reports, and reads from it; without tables the defaults hold."""
+
+    @cached_property
+    def maps(self) -> LinearMaps:
+        """Return the public maps of the linear family."""
+        return LinearMaps(self.plan.hashing, self.plan.salt, self.plan.universe.size)
+
+    @property
+    def table_shape(self) -> tuple[int, int]:
+        """Return rows and columns of the tables of table decoding."""
+        return self.plan.hashing.maps, 2**self.plan.hashing.bits
+
+    @property
+    def sketch_shape(self) -> SketchShape:
+        """Return what a sketch of this plan holds."""
+        tables = self.table_shape if self.plan.decode == "table" else None
+        return SketchShape(tables, self.layout.limits)
+
+    def empty_sketch(self) -> Sketch:
+        """Return the sketch of no reports."""
+        return Sketch.empty(self.plan, self.sketch_shape)
+
+    def map_of(self, batch: ReportBatch) -> IntArray:
+        """Return the public map that each report uses; zeros where there are no maps."""
+        if self.plan.hashing.maps <= 1:  # as in the families without maps
+            return np.zeros(len(batch), dtype=np.int64)
+        return kernels.pick_maps(batch.hash_seeds, self.plan.hashing.maps)
+
+    def cells(self, batch: ReportBatch) -> Cells:  # noqa: ARG002  # for mechanisms with tables
+        """Return what the reports add to the tables."""
+        raise TypeError(f"{self.name} decodes directly; it has no cells")
+
+    def squares(self, batch: ReportBatch) -> int:  # noqa: ARG002  # for mechanisms that need it
+        """Return the sum of squares that `variance` needs; 0 where it needs none."""
+        return 0
+
+    def gather(self, transformed: TableArray, ids: IdArray) -> IntArray:
+        """Return (2, ids): sum and largest, over the maps, of what transformed tables hold."""
+        return kernels.gather(transformed, ids, self.maps, self.table_shape[0] // self.maps.maps)
+
+    def read_cells(self, batch: ReportBatch, ids: IdArray) -> IntArray:
+        """Return what `gather` over all maps would give, from the cells of the reports."""
+        bits = np.uint32(self.table_shape[1].bit_length() - 1)
+        low, totals = np.uint32(self.table_shape[1] - 1), np.zeros(len(ids), dtype=np.int64)
+        asked = list(self._asked(ids, bits))
+        for start in range(0, len(batch), READ_AT_ONCE):
+            cells = self.cells(batch.take(slice(start, start + READ_AT_ONCE)))
+            rows = _by_row(cells, bits, self.table_shape[0])
+            for row, keys, codes, signs in asked:
+                index, weight = rows[row]
+                totals[keys] += signs * kernels.read_cells(index & low, weight, codes)
+        return totals
+
+    def _asked(
+        self, ids: IdArray, bits: np.uint32
+    ) -> Iterator[tuple[int, AnyArray, WordArray, IntArray]]:
+        """Yield for each table which of the ids it holds, their codes there and their signs."""
+        for j in range(self.maps.maps):
+            entries, signs = self.entries(ids, j), hashing.to_signs(self.flips(ids, j))
+            rows = entries >> bits
+            for row in np.unique(rows).tolist():
+                keys = np.flatnonzero(rows == row)
+                yield row, keys, entries[keys] & np.uint32((1 << int(bits)) - 1), signs[keys]
+
+    def entries(self, ids: IdArray, j: int) -> WordArray:
+        """Return the entry of the transformed tables, numbered together, that map j has for ids."""
+        return self.codes(ids, j) + np.uint32(j * self.table_shape[1])
+
+    def codes(self, ids: IdArray, j: int) -> WordArray:
+        """Return the code of each id in the public map j."""
+        maps = self.maps
+        if maps.bijective:
+            return kernels.map_codes(ids, maps.factor[j], maps.offset[j], maps.bits)
+        folded = kernels.hash_ids(int(maps.fold_key[j]), ids, hashing.FOLD)
+        return folded & np.uint32(2**maps.bits - 1)
+
+    def flips(self, ids: IdArray, j: int) -> WordArray:
+        """Return words whose lowest bit says where the public sign of map j is -1."""
+        return kernels.hash_ids(int(self.maps.mask_key[j]), ids, hashing.MASK)
+
+
+def _by_row(cells: Cells, bits: np.uint32, rows: int) -> list[tuple[WordArray, NarrowArray]]:
+    """Return the cells of each table."""
+    if rows == 1:
+        return [(cells.index, cells.weight)]
+    owners = (cells.index >> bits).astype(np.uint16 if rows <= 2**16 else np.uint32)
+    order = np.argsort(owners, kind="stable")  # of 16 bits, by radix
+    ends = np.cumsum(np.bincount(owners, minlength=rows))[:-1]
+    index, weight = cells.index[order], cells.weight[order]
+    return list(zip(np.split(index, ends), np.split(weight, ends), strict=True))

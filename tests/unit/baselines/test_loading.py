@@ -1,0 +1,40 @@
+"""Baselines are loaded when somebody names one, and not before."""
+
+import subprocess
+import sys
+
+import pytest
+
+from faintly.errors import InvalidPlan
+from faintly.mechanisms import mechanism_class, mechanism_names
+
+BASELINES = sorted(set(mechanism_names()) - set(mechanism_names(baselines=False)))
+
+
+def loaded_after(line):
+    """Return the modules of the baselines that a fresh process has after a line of Python."""
+    script = f"import sys\n{line}\nprint(*(name for name in sys.modules if 'baselines' in name))"
+    return set(subprocess.check_output([sys.executable, "-c", script], text=True).split())
+
+
+def test_a_client_imports_no_baseline():
+    policy = "Policy.within(epsilon=1, units=['event'])"
+    assert not loaded_after(f"from faintly import Client, Policy, make_plan; {policy}")
+
+
+def test_a_name_loads_its_own_module_and_no_other_mechanism():
+    line = "from faintly.mechanisms import mechanism_class; mechanism_class('k-fold')"
+    shared = {"faintly.baselines", "faintly.baselines.one_sparse", "faintly.baselines.slots"}
+    assert loaded_after(line) == shared | {"faintly.baselines.k_fold"}
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_baselines_module_has_its_name(name):
+    assert mechanism_class(name).baseline
+    assert mechanism_class(name).__module__ == f"faintly.baselines.{name.replace('-', '_')}"
+
+
+@pytest.mark.parametrize("name", ["k_fold", "one-sparse", "slots", "", ".", "alp.estimate"])
+def test_a_module_that_is_no_mechanism_is_no_name(name):
+    with pytest.raises(InvalidPlan, match="mechanism must be one of alp, collision"):
+        mechanism_class(name)
