@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faintly.core import Hashing
-from faintly.kernels import compiled, compiled_clients, reference_clients
+from faintly.kernels import compiled, reference
 from faintly.primitives import hashing
 from faintly.primitives.entropy import seeded
 from faintly.primitives.hashing import LinearMaps
 
 needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
-COMPILED = pytest.param(compiled_clients, id="c", marks=needs_c)
-BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference_clients, id="numpy")])
+COMPILED = pytest.param(compiled, id="c", marks=needs_c)
+BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
 SIZES = [[], [0], [1], [0, 3, 0, 0, 5], [64] * 5, [255, 1, 256, 257, 600], [2] * 200]
 MAPS = {
     "one": LinearMaps(Hashing(family="linear", bits=20, maps=1), bytes(16), 2**20),
@@ -53,8 +53,8 @@ def equal(left, right):
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_bin_hashed(sizes, bins, family):
     case, how = clients(sizes), {"bins": bins, "family": family}
-    left = compiled_clients.bin_hashed(*case, **how)
-    equal([left], [reference_clients.bin_hashed(*case, **how)])
+    left = compiled.bin_hashed(*case, **how)
+    equal([left], [reference.bin_hashed(*case, **how)])
 
 
 @needs_c
@@ -63,8 +63,8 @@ def test_bin_hashed(sizes, bins, family):
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_bin_linear(sizes, bins, maps):
     case, how = clients(sizes), {"bins": bins, "maps": MAPS[maps]}
-    left = compiled_clients.bin_linear(*case, **how)
-    equal([left], [reference_clients.bin_linear(*case, **how)])
+    left = compiled.bin_linear(*case, **how)
+    equal([left], [reference.bin_linear(*case, **how)])
 
 
 @BOTH
@@ -85,10 +85,10 @@ def test_bins_hold_the_signed_amounts(kernels):
 def test_code_items_and_pick_maps(sizes, maps):
     seeds, offsets, ids, _ = clients(sizes)
     case = (seeds, offsets, ids, MAPS[maps])
-    equal(compiled_clients.code_items(*case), reference_clients.code_items(*case))
+    equal(compiled.code_items(*case), reference.code_items(*case))
     for count in (1, 3, 4096):
         case = (seeds, count)
-        equal([compiled_clients.pick_maps(*case)], [reference_clients.pick_maps(*case)])
+        equal([compiled.pick_maps(*case)], [reference.pick_maps(*case)])
 
 
 @needs_c
@@ -100,7 +100,7 @@ def test_linear_cells(reports, bins, maps):
     fields = (words("fields", reports, bins) % (2 * center + 1)).astype(np.uint32)
     fields[:1] = 2 * center  # the largest weight that a cell can have
     case = (wide("seeds", reports), fields, center, MAPS[maps])
-    equal(compiled_clients.linear_cells(*case), reference_clients.linear_cells(*case))
+    equal(compiled.linear_cells(*case), reference.linear_cells(*case))
 
 
 @BOTH
@@ -139,8 +139,8 @@ def test_round_values(pairs, steps):
     for shift in (-1, 0, 1):
         near = (np.floor(odds) + shift).clip(0, 2**32 - 1).astype(np.uint32)
         for case in (near, drawn):
-            left = compiled_clients.round_values(values, steps, case)
-            equal(left, reference_clients.round_values(values, steps, case))
+            left = compiled.round_values(values, steps, case)
+            equal(left, reference.round_values(values, steps, case))
 
 
 @BOTH
@@ -165,8 +165,8 @@ def test_values_outside_are_refused(kernels, bad):
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 256])
 def test_hash_words_blake2s(count):
     case = (np.repeat(wide("seeds", 3), 2), wide("ids", 6), ord("y"), count)
-    left = compiled_clients.hash_words_blake2s(*case)
-    equal([left], [reference_clients.hash_words_blake2s(*case)])
+    left = compiled.hash_words_blake2s(*case)
+    equal([left], [reference.hash_words_blake2s(*case)])
 
 
 @BOTH

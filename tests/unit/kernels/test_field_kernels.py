@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from faintly.kernels import compiled, compiled_fields, reference, reference_fields
+from faintly.kernels import compiled, reference
 from faintly.primitives import fields, galois, hashing
 
 needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
@@ -53,7 +53,7 @@ def systems(order, generator):
 def test_solutions_answer_every_independent_equation(order, generator):
     case = systems(order, generator)
     offsets, rows, answers, free, field = case
-    solved = reference_fields.solve_field(*case)
+    solved = reference.solve_field(*case)
     for segment, (first, last) in enumerate(itertools.pairwise(offsets)):
         basis = fields.independent(rows[first:last], order)
         for place in basis:
@@ -66,9 +66,7 @@ def test_solutions_answer_every_independent_equation(order, generator):
 @pytest.mark.parametrize("order", ORDERS)
 def test_both_solve_alike(order, generator):
     case = systems(order, generator)
-    np.testing.assert_array_equal(
-        compiled_fields.solve_field(*case), reference_fields.solve_field(*case)
-    )
+    np.testing.assert_array_equal(compiled.solve_field(*case), reference.solve_field(*case))
 
 
 def packed_systems(bits, size, generator):
@@ -90,20 +88,20 @@ def packed_systems(bits, size, generator):
 @pytest.mark.parametrize("size", [1, 20, 68, 135])  # in one block of words, and in more
 def test_both_solve_words_alike(bits, size, generator):
     case, how = packed_systems(bits, size, generator)
-    solved = compiled_fields.solve_words(*case, **how)
-    np.testing.assert_array_equal(solved, reference_fields.solve_words(*case, **how))
+    solved = compiled.solve_words(*case, **how)
+    np.testing.assert_array_equal(solved, reference.solve_words(*case, **how))
 
 
 def test_solving_words_over_two_elements_is_solving_bits(generator):
     case, how = packed_systems(1, 96, generator)
-    solved = reference_fields.solve_words(*case, **how)
+    solved = reference.solve_words(*case, **how)
     np.testing.assert_array_equal(solved, reference.solve_gf2(*case))
 
 
 @needs_c
 def test_words_that_do_not_fit_are_refused(generator):
     (offsets, order, rows, answers, free), how = packed_systems(4, 20, generator)
-    solve = compiled_fields.solve_words
+    solve = compiled.solve_words
     with pytest.raises(TypeError, match="pair up"):
         solve(offsets, order[1:], rows, answers, free, **how)
     with pytest.raises(TypeError, match="one row for each segment"):
@@ -127,14 +125,12 @@ def test_both_add_points_alike(bits, size, generator):
     points = np.concatenate([generator.permutation(2**bits)[:count] for count in counts])
     values = generator.integers(0, 2**bits, len(points)).astype(np.uint32)
     case = coefficients, points, values, counts, bits
-    np.testing.assert_array_equal(
-        compiled_fields.add_points(*case), reference_fields.add_points(*case)
-    )
+    np.testing.assert_array_equal(compiled.add_points(*case), reference.add_points(*case))
 
 
 @needs_c
 def test_points_that_do_not_fit_are_refused():
-    add, none = compiled_fields.add_points, np.zeros(0, dtype=np.int64)
+    add, none = compiled.add_points, np.zeros(0, dtype=np.int64)
     start, two = np.zeros((1, 2), dtype=np.uint32), np.arange(2)
     with pytest.raises(TypeError, match="at most its size"):
         add(start, np.arange(3), np.arange(3), np.array([3]), 4)
@@ -152,7 +148,7 @@ def test_points_that_do_not_fit_are_refused():
             add(start, points, values, np.array([2]), 4)
     with pytest.raises(IndexError, match="no field"):
         add(start, two, two, np.array([2]), 17)
-    for kernels in (compiled_fields, reference_fields):
+    for kernels in (compiled, reference):
         with pytest.raises(IndexError):
             kernels.add_points(start, np.zeros(2, dtype=np.int64), two, np.array([2]), 4)
 
@@ -168,15 +164,15 @@ def test_both_read_alike(order, family, size, generator):
     for count in (5, 130):  # within a block, and across
         ids = generator.integers(0, 2**64, count, dtype=np.uint64)
         np.testing.assert_array_equal(
-            compiled_fields.read_inner(seeds, symbols, ids, readings, **how),
-            reference_fields.read_inner(seeds, symbols, ids, readings, **how),
+            compiled.read_inner(seeds, symbols, ids, readings, **how),
+            reference.read_inner(seeds, symbols, ids, readings, **how),
         )
 
 
 @needs_c
 @pytest.mark.parametrize("bits", range(1, galois.MAX_BITS + 1))
 @pytest.mark.parametrize("hashed", [True, False])
-@pytest.mark.parametrize("reports", [30, compiled_fields.POINT_REPORTS])
+@pytest.mark.parametrize("reports", [30, compiled.fields.POINT_REPORTS])
 def test_both_read_polynomials_alike(bits, hashed, reports, generator):
     seeds = generator.integers(0, 2**64, reports, dtype=np.uint64)
     coefficients = generator.integers(0, 2**bits, (reports, 5)).astype(np.uint32)
@@ -186,8 +182,8 @@ def test_both_read_polynomials_alike(bits, hashed, reports, generator):
         ids = wide[:count] if hashed else np.arange(min(2**bits, count), dtype=np.uint64)
         case, how = (seeds, coefficients, ids, readings), {"bits": bits, "hashed": hashed}
         np.testing.assert_array_equal(
-            compiled_fields.read_polynomial(*case, **how),
-            reference_fields.read_polynomial(*case, **how),
+            compiled.read_polynomial(*case, **how),
+            reference.read_polynomial(*case, **how),
         )
 
 
@@ -203,7 +199,7 @@ def test_both_hash_alike(count, generator):
 
 @needs_c
 def test_what_would_read_out_of_bounds_is_refused(generator):
-    kernels, one = compiled_fields, np.zeros(1, dtype=np.uint64)
+    kernels, one = compiled, np.zeros(1, dtype=np.uint64)
     symbols, readings = np.zeros((1, 4), dtype=np.uint8), np.zeros(3, dtype=np.int64)
     how = {"field": fields.field_of(3), "family": "wide"}
     with pytest.raises(IndexError, match="outside the field of 3"):

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faintly.kernels import compiled, compiled_clients, reference_clients
+from faintly.kernels import compiled, reference
 
 needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
-COMPILED = pytest.param(compiled_clients, id="c", marks=needs_c)
-BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference_clients, id="numpy")])
+COMPILED = pytest.param(compiled, id="c", marks=needs_c)
+BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
 
 
 @st.composite
@@ -55,8 +55,8 @@ def test_both_name_the_same_breach_of_any_bytes(case, noise):
     seeds, _, seed_bytes, widths, limits = case
     size = seed_bytes + (sum(widths) + 7) // 8
     records = np.frombuffer(noise.randbytes(len(seeds) * size), np.uint8).reshape(len(seeds), size)
-    ours = compiled_clients.unpack_records(records, seed_bytes, widths, limits)
-    theirs = reference_clients.unpack_records(records, seed_bytes, widths, limits)
+    ours = compiled.unpack_records(records, seed_bytes, widths, limits)
+    theirs = reference.unpack_records(records, seed_bytes, widths, limits)
     assert (ours.outside, ours.unused) == (theirs.outside, theirs.unused)
     np.testing.assert_array_equal(ours.seeds, theirs.seeds)
     np.testing.assert_array_equal(ours.fields, theirs.fields)
