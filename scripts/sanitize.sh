@@ -11,8 +11,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 PYTHON=${PYTHON:-$root/.venv/bin/python}
 CC=${CC:-gcc}
-TESTS=(tests/unit/kernels tests/unit/mechanisms/test_projection_choice_kernels.py
-    tests/property/test_kernel_properties.py)
+TESTS=(tests/unit/kernels tests/property/test_kernel_properties.py)
 if ! command -v "$CC" >/dev/null; then
     echo "sanitize: needs the C compiler $CC, which is not installed" >&2
     exit 1
@@ -103,7 +102,7 @@ kernels.hash_ids(1, np.zeros(64, np.uint64), 1)'
     self_test "cells fetched, not added" tables.c \
         '/PREFETCH(tables + index/,/}/s/+= weight\[i\]/+= 0/' \
         "FAILED .*$ahead\[int64-1048576-25-c\]" \
-        -m pytest -q -rf -p no:cacheprovider tests/unit/kernels/test_kernels.py -k "$ahead"
+        -m pytest -q -rf -p no:cacheprovider tests/unit/kernels/test_tables.py -k "$ahead"
 fi
 
 # sanitized NAME FLAGS...: the tests on a build for one instruction set, with the sanitizers.

@@ -58,6 +58,7 @@ def test_the_table_says_what_the_c_files_declare():
         "API void faintly_pick_maps(uint64_t *seeds, int64_t count, int64_t maps, int64_t *picked)",
         "API void faintly_weigh_##bits(const int##bits##_t *rows, int64_t count, uint64_t size)",
     ],
+    ids=["count", "const", "type"],
 )
 def test_a_prototype_that_changed_would_be_noticed(changed):
     """Mutant: a function with another count, another `const`, another type."""

@@ -1,4 +1,4 @@
-"""Kernels over small fields: both agree, solutions answer, bad arguments are refused."""
+"""Kernels over small fields: both read alike, and what does not fit is refused."""
 
 import itertools
 
@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 
 from faintly.kernels import compiled, reference
-from faintly.primitives import fields, galois, hashing
+from faintly.primitives import fields, galois
+from faintly.primitives.entropy import seeded
+from faintly.testing import plain
 
 needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
-ORDERS = (*fields.ORDERS, 32, 64, 128, 256)
-POWERS = [order for order in ORDERS if order & (order - 1) == 0]  # prf and blake2s cut words
-HASHED = [
-    *((order, "wide") for order in ORDERS),
-    *itertools.product(POWERS, ("prf", "blake2s")),
-]
-SIZE = 100  # more than the widest vector of bytes
+COMPILED = pytest.param(compiled, id="c", marks=needs_c)
+BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
 
 
 @pytest.mark.parametrize("order", fields.ORDERS)
@@ -33,86 +30,33 @@ def test_tables_are_fields(order):
     np.testing.assert_array_equal(field.inner(*one), field.products)
 
 
-def test_independent_keeps_the_first_independent_rows():
-    rows = np.array([[0, 0, 0], [1, 2, 3], [2, 3, 1], [0, 1, 0], [1, 3, 3], [0, 0, 2], [3, 3, 3]])
-    assert fields.independent(rows, 4) == [1, 3, 5]
+def plain_word(seed, item, letter, number):
+    return plain.half_sip(seed, item.to_bytes(8, "little") + letter.encode() + bytes([number]))
 
 
-def systems(order, generator):
-    """Systems of none, few and more equations than unknowns."""
-    offsets = np.array([0, 3, 3, 33, 33 + 2 * SIZE])
-    rows = generator.integers(0, order, (offsets[-1], SIZE)).astype(np.uint8)
-    rows[5] = rows[4]  # a dependent row among few
-    rows[7] = 0
-    answers = generator.integers(0, order, offsets[-1]).astype(np.uint8)
-    free = generator.integers(0, order, (4, SIZE)).astype(np.uint8)
-    return offsets, rows, answers, free, fields.field_of(order)
+def words(label, *shape):
+    return seeded(1, label).words(int(np.prod(shape))).reshape(shape)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_solutions_answer_every_independent_equation(order, generator):
-    case = systems(order, generator)
-    offsets, rows, answers, free, field = case
-    solved = reference.solve_field(*case)
-    for segment, (first, last) in enumerate(itertools.pairwise(offsets)):
-        basis = fields.independent(rows[first:last], order)
-        for place in basis:
-            read = field.inner(solved[segment], rows[first + place])
-            assert read == answers[first + place]
-        assert (solved[segment] != free[segment]).sum() <= len(basis)
+def wide(label, *shape):
+    return words(label, *shape, 2).view(np.uint64).reshape(shape)
 
 
-@needs_c
-@pytest.mark.parametrize("order", ORDERS)
-def test_both_solve_alike(order, generator):
-    case = systems(order, generator)
-    np.testing.assert_array_equal(compiled.solve_field(*case), reference.solve_field(*case))
-
-
-def packed_systems(bits, size, generator):
-    """The same of rows in words, many of them tied in their order."""
-    offsets = np.array([0, 3, 3, 33, 53 + size])
-    words = hashing.symbol_words(size, bits)
-    rows = generator.integers(0, 2**32, (offsets[-1], words), dtype=np.uint32)
-    rows[5] = rows[4]
-    rows[7] = 0
-    rows[-9:, :-1] = 0  # few symbols, so that pivots stand late
-    order = generator.integers(0, 9, offsets[-1], dtype=np.uint32)
-    answers = generator.integers(0, 2**bits, offsets[-1]).astype(np.uint8)
-    free = generator.integers(0, 2**32, (4, words), dtype=np.uint32)
-    return (offsets, order, rows, answers, free), {"field": fields.field_of(2**bits), "size": size}
-
-
-@needs_c
-@pytest.mark.parametrize("bits", range(1, 9))
-@pytest.mark.parametrize("size", [1, 20, 68, 135])  # in one block of words, and in more
-def test_both_solve_words_alike(bits, size, generator):
-    case, how = packed_systems(bits, size, generator)
-    solved = compiled.solve_words(*case, **how)
-    np.testing.assert_array_equal(solved, reference.solve_words(*case, **how))
-
-
-def test_solving_words_over_two_elements_is_solving_bits(generator):
-    case, how = packed_systems(1, 96, generator)
-    solved = reference.solve_words(*case, **how)
-    np.testing.assert_array_equal(solved, reference.solve_gf2(*case))
-
-
-@needs_c
-def test_words_that_do_not_fit_are_refused(generator):
-    (offsets, order, rows, answers, free), how = packed_systems(4, 20, generator)
-    solve = compiled.solve_words
-    with pytest.raises(TypeError, match="pair up"):
-        solve(offsets, order[1:], rows, answers, free, **how)
-    with pytest.raises(TypeError, match="one row for each segment"):
-        solve(offsets, order, rows, answers, free[1:], **how)
-    with pytest.raises(TypeError, match="as long as"):
-        solve(offsets, order, rows, answers, free[:, 1:].copy(), **how)
-    with pytest.raises(IndexError, match="outside the field of 16"):
-        solve(offsets, order, rows, answers + np.uint8(16), free, **how)
-    for changed in ({"size": 25}, {"size": 0}, {"field": fields.field_of(9)}):
-        with pytest.raises(TypeError, match="as many as fit"):
-            solve(offsets, order, rows, answers, free, **(how | changed))
+@BOTH
+@pytest.mark.parametrize("reports", [0, 1, 18])
+@pytest.mark.parametrize("size", [1, 3])
+def test_read_parity(kernels, reports, size):
+    seeds, payload, ids = wide("seeds", reports), words("payload", reports, size), wide("ids", 4)
+    wanted = []
+    for item in ids.tolist():
+        total = 0
+        for seed, own in zip(seeds.tolist(), payload.tolist(), strict=True):
+            odd = plain_word(seed, item, "c", 0) & 1
+            for number, word in enumerate(own):
+                odd ^= plain.parity(plain_word(seed, item, "a", number) & word)
+            total += 1 - 2 * odd
+        wanted.append(total)
+    assert kernels.read_parity(seeds, payload, ids).tolist() == wanted
 
 
 @needs_c
@@ -128,9 +72,9 @@ def test_both_add_points_alike(bits, size, generator):
     np.testing.assert_array_equal(compiled.add_points(*case), reference.add_points(*case))
 
 
-@needs_c
-def test_points_that_do_not_fit_are_refused():
-    add, none = compiled.add_points, np.zeros(0, dtype=np.int64)
+@BOTH
+def test_points_that_do_not_fit_are_refused(kernels):
+    add, none = kernels.add_points, np.zeros(0, dtype=np.int64)
     start, two = np.zeros((1, 2), dtype=np.uint32), np.arange(2)
     with pytest.raises(TypeError, match="at most its size"):
         add(start, np.arange(3), np.arange(3), np.array([3]), 4)
@@ -148,9 +92,20 @@ def test_points_that_do_not_fit_are_refused():
             add(start, points, values, np.array([2]), 4)
     with pytest.raises(IndexError, match="no field"):
         add(start, two, two, np.array([2]), 17)
-    for kernels in (compiled, reference):
-        with pytest.raises(IndexError):
-            kernels.add_points(start, np.zeros(2, dtype=np.int64), two, np.array([2]), 4)
+    with pytest.raises(IndexError):
+        add(start, np.zeros(2, dtype=np.int64), two, np.array([2]), 4)  # the same point twice
+
+
+ORDERS = (*fields.ORDERS, 32, 64, 128, 256)
+
+
+POWERS = [order for order in ORDERS if order & (order - 1) == 0]  # prf and blake2s cut words
+
+
+HASHED = [
+    *((order, "wide") for order in ORDERS),
+    *itertools.product(POWERS, ("prf", "blake2s")),
+]
 
 
 @needs_c
@@ -187,19 +142,23 @@ def test_both_read_polynomials_alike(bits, hashed, reports, generator):
         )
 
 
-@needs_c
-@pytest.mark.parametrize("count", [0, 1, 8, 9, 40])
-def test_both_hash_alike(count, generator):
-    seeds, ids = generator.integers(0, 2**64, (2, 20), dtype=np.uint64)
-    seeds[5:9] = seeds[5]
-    case = seeds, ids, count
-    np.testing.assert_array_equal(compiled.hash_wide(*case), reference.hash_wide(*case))
-    np.testing.assert_array_equal(compiled.hash_each(*case), reference.hash_each(*case))
+SIZE = 100  # more than the widest vector of bytes
 
 
-@needs_c
-def test_what_would_read_out_of_bounds_is_refused(generator):
-    kernels, one = compiled, np.zeros(1, dtype=np.uint64)
+def systems(order, generator):
+    """Systems of none, few and more equations than unknowns."""
+    offsets = np.array([0, 3, 3, 33, 33 + 2 * SIZE])
+    rows = generator.integers(0, order, (offsets[-1], SIZE)).astype(np.uint8)
+    rows[5] = rows[4]  # a dependent row among few
+    rows[7] = 0
+    answers = generator.integers(0, order, offsets[-1]).astype(np.uint8)
+    free = generator.integers(0, order, (4, SIZE)).astype(np.uint8)
+    return offsets, rows, answers, free, fields.field_of(order)
+
+
+@BOTH
+def test_what_would_read_out_of_bounds_is_refused(kernels, generator):
+    one = np.zeros(1, dtype=np.uint64)
     symbols, readings = np.zeros((1, 4), dtype=np.uint8), np.zeros(3, dtype=np.int64)
     how = {"field": fields.field_of(3), "family": "wide"}
     with pytest.raises(IndexError, match="outside the field of 3"):
@@ -225,7 +184,7 @@ def test_what_would_read_out_of_bounds_is_refused(generator):
     with pytest.raises(IndexError, match="outside the field of 3"):
         kernels.solve_field(offsets, rows + np.uint8(3), answers, free, field)
     with pytest.raises(TypeError, match="pair up"):
-        compiled.hash_wide(one, np.zeros(2, dtype=np.uint64), 1)
+        kernels.hash_wide(one, np.zeros(2, dtype=np.uint64), 1)
     point = np.array([4], dtype=np.uint64)
     with pytest.raises(IndexError, match="not a point"):
         kernels.read_polynomial(
@@ -244,23 +203,3 @@ def test_packing_keeps_symbols(order, count, generator):
     words = fields.pack(symbols, order)
     assert words.shape == (9, len(fields.word_lengths(count, order)))
     np.testing.assert_array_equal(fields.unpack(words, count, order), symbols)
-
-
-@pytest.mark.parametrize("order", [2, 3, 5, 16, 17])
-def test_digits_are_those_of_the_scaled_word(order, generator):
-    words = generator.integers(0, 2**32, (6, 2), dtype=np.uint32)
-    each = hashing.word_digits(order)
-    digits = hashing.base_digits(words, order, 2 * each)
-    for row, column in itertools.product(range(6), range(2)):
-        number = int(words[row, column]) * order**each >> 32
-        expected = [number // order**place % order for place in reversed(range(each))]
-        assert digits[row, column * each : (column + 1) * each].tolist() == expected
-
-
-def test_hashing_is_pinned():
-    """Eight words of one 32-byte digest: the server of tomorrow must read reports of today."""
-    import hashlib
-
-    digest = hashlib.blake2s((7).to_bytes(8, "little") + b"w\x00", key=(9).to_bytes(8, "little"))
-    words = hashing.wide_words(np.array([9], np.uint64), np.array([7], np.uint64), 9)
-    assert words[0, :8].astype("<u4").tobytes() == digest.digest()
