@@ -322,7 +322,8 @@ DEFINE_WALSH_HADAMARD(64)
 
 /* What transformed tables hold for ids, by one map after another: the code of an id names a
  * block (a table of the map) and an entry in it, and the public sign may turn the entry. Kept are
- * the sum over the maps and the largest entry, for readers that leave one map out. */
+ * the sum over the maps and the largest entry, for readers that leave one map out. Sums are
+ * unsigned, so that they wrap as numpy's do. */
 #define DEFINE_GATHER(width)                                                                 \
     HOT API void faintly_gather_##width(                                                     \
         const int##width##_t *tables, int64_t size, int64_t blocks, const uint64_t *ids,     \
@@ -342,15 +343,15 @@ DEFINE_WALSH_HADAMARD(64)
                 for (int64_t i = 0; i < many; i++)                                           \
                     flips[i] = half_sip(mask_key[j], ids[start + i], CLOSING(TAG_MASK)) & 1; \
                 for (int64_t i = 0; i < many; i++) {                                         \
-                    const int64_t minus = -(int64_t)flips[i];                                \
+                    const uint64_t minus = 0u - (uint64_t)flips[i];                          \
                     const int64_t value =                                                    \
                         blocks == 1                                                          \
                             ? own[codes[i] & inside]                                         \
                             : own[codes[i] % block * size + (codes[i] / block & inside)];    \
-                    const int64_t turned = (value ^ minus) - minus;                          \
+                    const uint64_t turned = ((uint64_t)value ^ minus) - minus;               \
                     const int64_t most = largest[start + i];                                 \
-                    totals[start + i] += turned;                                             \
-                    largest[start + i] = turned > most ? turned : most;                      \
+                    totals[start + i] = (int64_t)((uint64_t)totals[start + i] + turned);     \
+                    largest[start + i] = (int64_t)turned > most ? (int64_t)turned : most;    \
                 }                                                                            \
             }                                                                                \
         }                                                                                    \
