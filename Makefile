@@ -11,7 +11,7 @@ BENCHMARKS := stream peers collector
 VENV := .venv
 BIN := $(VENV)/bin
 # The project is installed in place, so that only these files ask for a new installation.
-SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/faintly/kernels/kernels.c)
+SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/faintly/kernels/*.[ch])
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help

@@ -1,9 +1,9 @@
 """Build the optional C kernels; everything else about the package is in pyproject.toml.
 
-kernels.c is a plain shared library that faintly loads with ctypes. It does not include
-Python.h and has no module entry point. Without a C compiler the build goes on without
-it and numpy serves; `faintly version` says which of the two is active. Setting
-FAINTLY_NO_C=1 skips the C file on purpose.
+The C files of src/faintly/kernels make one plain shared library that faintly loads with
+ctypes. It does not include Python.h and has no module entry point. Without a C compiler the
+build goes on without it and numpy serves; `faintly version` says which of the two is active.
+Setting FAINTLY_NO_C=1 skips the C files on purpose.
 """
 
 import os
@@ -13,6 +13,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
+SOURCES = Path("src/faintly/kernels")
 NO_C = os.environ.get("FAINTLY_NO_C", "") not in ("", "0")
 NOTE = "note: faintly is installed without its C kernels; numpy computes the same integers, slower"
 
@@ -42,7 +43,8 @@ class BuildKernels(build_ext):
 
 KERNELS = Extension(
     "faintly.kernels._kernels",
-    sources=["src/faintly/kernels/kernels.c"],
+    sources=sorted(str(path) for path in SOURCES.glob("*.c")),
+    depends=[str(SOURCES / "kernels.h")],
     optional=True,
 )
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run the kernel tests on kernels.c built for each instruction set, with sanitizers and without.
+# Run the kernel tests on the C files built for each instruction set, with sanitizers and without.
 #
 #   scripts/sanitize.sh              every configuration that this machine can run
 #   scripts/sanitize.sh --self-test  plant faults first: each must be found
@@ -11,8 +11,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 PYTHON=${PYTHON:-$root/.venv/bin/python}
 CC=${CC:-gcc}
-TESTS=(tests/unit/kernels tests/unit/mechanisms/test_projection_choice_kernels.py
-    tests/property/test_kernel_properties.py)
+TESTS=(tests/unit/kernels tests/property/test_kernel_properties.py)
 if ! command -v "$CC" >/dev/null; then
     echo "sanitize: needs the C compiler $CC, which is not installed" >&2
     exit 1
@@ -36,7 +35,7 @@ SANITIZERS=(-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 # build FLAGS...: compile the copy for one target alone.
 build() {
     "$CC" -std=gnu11 -Wall -Wextra -shared -fPIC -DFAINTLY_ONE_TARGET "$@" -o "$library" \
-        "$kernels/kernels.c"
+        "$kernels"/*.c
 }
 
 # run ARGS...: Python with the copy in place of the installed package.
@@ -66,16 +65,17 @@ report() {
     fi
 }
 
-# self_test NAME CHANGE FINDING ARGS...: Python on a sanitized mutant must fail, and for its fault.
+# self_test NAME FILE CHANGE FINDING ARGS...: Python on a sanitized mutant must fail, and for its
+# fault.
 self_test() {
-    local log=$scratch/mutant name=$1 change=$2 finding=$3
-    sed -i "$change" "$kernels/kernels.c"
-    if cmp -s "$root/src/faintly/kernels/kernels.c" "$kernels/kernels.c"; then
+    local log=$scratch/mutant name=$1 file=$2 change=$3 finding=$4
+    sed -i "$change" "$kernels/$file"
+    if cmp -s "$root/src/faintly/kernels/$file" "$kernels/$file"; then
         echo "sanitize: the mutant $name is no different; mend its pattern" >&2
         exit 1
     fi
     build "${SANITIZERS[@]}"
-    if run_sanitized "${@:4}" >"$log" 2>&1 ||
+    if run_sanitized "${@:5}" >"$log" 2>&1 ||
         ! grep -Eqs "$finding" "$log" "$scratch"/found*; then
         cat "$log"
         echo "sanitize: FAILED: the mutant $name went unnoticed" >&2
@@ -83,26 +83,26 @@ self_test() {
     fi
     printf '%-30s %-9s found: %s\n' "mutant" "" "$name"
     rm -f "$scratch"/found*
-    cp "$root/src/faintly/kernels/kernels.c" "$kernels/kernels.c"
+    cp "$root/src/faintly/kernels/$file" "$kernels/$file"
 }
 
 if [ "${1:-}" = --self-test ]; then
-    self_test "a code too many" \
+    self_test "a code too many" hashing.c \
         's/codes + start;/codes + start + 1;/' \
         'AddressSanitizer: heap-buffer-overflow' \
         -c 'import numpy as np; from faintly import kernels
 kernels.map_codes(np.zeros(64, np.uint64), np.ones(1, np.uint32), np.ones(1, np.uint32), 8)'
-    self_test "a shift too far" \
+    self_test "a shift too far" kernels.h \
         's/rotl(v1, 5)/rotl(v1, 32)/' \
         'runtime error: shift exponent' \
         -c 'import numpy as np; from faintly import kernels
 kernels.hash_ids(1, np.zeros(64, np.uint64), 1)'
     # No sanitizer can see a wrong sum: the tests must, of tables that are fetched ahead.
     ahead=test_scatter_add_to_a_table_that_no_cache_holds
-    self_test "cells fetched, not added" \
+    self_test "cells fetched, not added" tables.c \
         '/PREFETCH(tables + index/,/}/s/+= weight\[i\]/+= 0/' \
         "FAILED .*$ahead\[int64-1048576-25-c\]" \
-        -m pytest -q -rf -p no:cacheprovider tests/unit/kernels/test_kernels.py -k "$ahead"
+        -m pytest -q -rf -p no:cacheprovider tests/unit/kernels/test_tables.py -k "$ahead"
 fi
 
 # sanitized NAME FLAGS...: the tests on a build for one instruction set, with the sanitizers.
@@ -134,7 +134,7 @@ if [ "$(uname -m)" = x86_64 ]; then
     fi
 fi
 if command -v clang >/dev/null; then
-    clang -std=gnu11 -O3 -shared -fPIC -o "$library" "$kernels/kernels.c"
+    clang -std=gnu11 -O3 -shared -fPIC -o "$library" "$kernels"/*.c
     report "clang" run
 else
     printf '%-30s not installed\n' "clang"

@@ -10,18 +10,12 @@ from hypothesis import strategies as st
 
 from faintly.core import Hashing
 from faintly.errors import InvalidInput
-from faintly.kernels import (
-    compiled,
-    compiled_clients,
-    reference,
-    reference_clients,
-    threads,
-)
+from faintly.kernels import compiled, reference, threads
 from faintly.primitives.hashing import LinearMaps
 
 pytestmark = pytest.mark.skipif(not compiled.available(), reason="not compiled")
 
-# Odd sizes, and sizes just off the blocks of 16, 256, 512 and 1024 that kernels.c works in.
+# Odd sizes, and sizes just off the blocks of 16, 256, 512 and 1024 that the C files work in.
 SIZES = st.one_of(
     st.integers(0, 70),
     st.sampled_from([127, 255, 256, 257, 511, 513, 1023, 1024, 1025, 1057, 2049, 3001]),
@@ -49,8 +43,8 @@ THREADS = (1, 2, 3, 5)
 def _small_slices(monkeypatch):
     """Let threads share even small inputs."""
     for name in ("ENTRIES", "KEYS", "PAIRS", "SLICED_PAIRS"):
-        monkeypatch.setattr(compiled, name, 1)
-    monkeypatch.setattr(compiled, "LONG", 2**12)
+        monkeypatch.setattr(threads, name, 1)
+    monkeypatch.setattr(threads, "LONG", 2**12)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -72,7 +66,7 @@ def same(name, *case, **options):
 
 def same_for_clients(name, *case, **options):
     """Assert that the compiled kernel of clients, which no threads share, equals the reference."""
-    ours, theirs = (getattr(k, name) for k in (compiled_clients, reference_clients))
+    ours, theirs = (getattr(k, name) for k in (compiled, reference))
     alike(ours(*case, **options), theirs(*case, **options))
 
 

@@ -12,7 +12,7 @@ from faintly import kernels
 from faintly.client import randomize_all
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.engine import Reader, aggregate
-from faintly.kernels import reference_clients
+from faintly.kernels import reference
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives import hashing, noise
@@ -154,7 +154,7 @@ def test_a_client_that_hashes_signs_under_another_tag_is_noticed(
         with monkeypatch.context() as patch:
             patch.setattr(hashing, tag, ord("x"))
             for kernel in ("bin_hashed", "bin_linear"):  # the reference looks its tags up
-                patch.setattr(kernels, kernel, getattr(reference_clients, kernel))
+                patch.setattr(kernels, kernel, getattr(reference, kernel))
             return plain(self, *arguments)
 
     monkeypatch.setattr(type(mechanism), "_bins", wrong)

@@ -16,15 +16,7 @@ from benchmarks.decode import all_totals
 from benchmarks.measure import one_core
 from faintly import kernels
 from faintly.core import Hashing
-from faintly.kernels import (
-    comparison,
-    compiled,
-    compiled_clients,
-    compiled_fields,
-    reference,
-    reference_clients,
-    reference_fields,
-)
+from faintly.kernels import comparison, compiled, reference
 from faintly.primitives import fields
 from faintly.primitives.hashing import LinearMaps
 
@@ -119,7 +111,7 @@ def test_tables_decode_thousands_of_times_faster_than_the_papers_loop():
 
 
 def shared_cases(draw: np.random.Generator) -> Cases:
-    """Return arguments for each kernel of `compiled`, large enough that calling it costs nothing.
+    """Return arguments for kernels of the server, large enough that calling it costs nothing.
 
     Two are not among them: scatter_add and walsh_hadamard have limits of their own above.
     """
@@ -154,7 +146,7 @@ def shared_cases(draw: np.random.Generator) -> Cases:
 
 
 def field_cases(draw: np.random.Generator) -> Cases:
-    """Return arguments for each kernel of `compiled_fields`, likewise."""
+    """Return arguments for kernels over fields, likewise."""
     field, offsets = fields.field_of(4), np.arange(0, 2**9 + 1, 16)
     rows = draw.integers(0, 4, (2**9, 24)).astype(np.uint8)
     seeds, ids = draw.integers(0, 2**40, (2, 2**9), dtype=np.uint64)
@@ -179,14 +171,14 @@ def field_cases(draw: np.random.Generator) -> Cases:
 
 
 def client_cases(draw: np.random.Generator) -> Cases:
-    """Return arguments for each kernel of `compiled_clients`, likewise."""
+    """Return arguments for kernels of clients and reports, likewise."""
     seeds, ids = draw.integers(0, 2**40, (2, 2**12), dtype=np.uint64)
     held = (seeds[: 2**8], np.arange(0, 2**12 + 1, 16), ids)
     amounts = draw.integers(-99, 100, 2**12).astype(np.int32)
     sixteen = draw.integers(0, 2**9, (2**12, 16), dtype=np.uint32)
     letters, ends = sixteen.astype(np.uint8).ravel(), np.arange(0, 2**16 + 1, 16)
     widths = (9,) * 16
-    records = reference_clients.pack_records(seeds, sixteen, 5, widths)
+    records = reference.pack_records(seeds, sixteen, 5, widths)
     values = draw.uniform(-1, 1, 2**16)
     return {
         "round_values": ((values, 2**10, draw.integers(0, 2**32, 2**16, dtype=np.uint32)), {}),
@@ -203,15 +195,10 @@ def client_cases(draw: np.random.Generator) -> Cases:
     }
 
 
-KERNELS = (
-    (compiled, reference, shared_cases(samples.generator())),
-    (compiled_fields, reference_fields, field_cases(samples.generator())),
-    (compiled_clients, reference_clients, client_cases(samples.generator())),
-)
 CASES = {
-    name: (getattr(ours, name), getattr(theirs, name), *case)
-    for ours, theirs, cases in KERNELS
-    for name, case in cases.items()
+    name: (getattr(compiled, name), getattr(reference, name), *case)
+    for cases in (shared_cases, field_cases, client_cases)
+    for name, case in cases(samples.generator()).items()
 }
 
 

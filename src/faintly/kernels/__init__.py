@@ -9,14 +9,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 from faintly.errors import InvalidInput
-from faintly.kernels import (
-    compiled,
-    compiled_clients,
-    compiled_fields,
-    reference,
-    reference_clients,
-    reference_fields,
-)
+from faintly.kernels import _native, compiled, reference
 
 CHOICE = os.environ.get("FAINTLY_KERNEL", "")
 
@@ -25,7 +18,7 @@ def trouble() -> str:
     """Return why FAINTLY_KERNEL cannot be followed, or nothing."""
     if CHOICE not in ("", "c", "numpy"):
         return f"FAINTLY_KERNEL must be c or numpy, got {CHOICE!r}; unset it to use what is there"
-    if CHOICE == "c" and not compiled.available():
+    if CHOICE == "c" and not _native.available():
         return "FAINTLY_KERNEL=c asks for kernels that were not built; unset it"
     return ""
 
@@ -40,52 +33,49 @@ class _Refused(ModuleType):
         return kernel
 
 
-active = "none" if trouble() else "c" if compiled.available() else "numpy"
-_none = _Refused("refused")
-_chosen: ModuleType = {"c": compiled, "numpy": reference, "none": _none}[active]
-_fields: ModuleType = {"c": compiled_fields, "numpy": reference_fields, "none": _none}[active]
-_clients: ModuleType = {"c": compiled_clients, "numpy": reference_clients, "none": _none}[active]
+active = "none" if trouble() else "c" if _native.available() else "numpy"
+_chosen: ModuleType = {"c": compiled, "numpy": reference, "none": _Refused("refused")}[active]
 
 
 def instructions() -> str:
     """Return which code runs: "avx512", "avx2", "baseline", "neon", "numpy" or "none"."""
-    return compiled.instructions() if active == "c" else active
+    return _native.instructions() if active == "c" else active
 
 
+bin_hashed = _chosen.bin_hashed
+bin_linear = _chosen.bin_linear
+linear_cells = _chosen.linear_cells
+read_blake2s = _chosen.read_blake2s
+read_prf = _chosen.read_prf
+round_values = _chosen.round_values
+sum_squares = _chosen.sum_squares
+add_points = _chosen.add_points
+read_inner = _chosen.read_inner
+read_parity = _chosen.read_parity
+read_polynomial = _chosen.read_polynomial
+code_items = _chosen.code_items
+hash_each = _chosen.hash_each
+hash_ids = _chosen.hash_ids
+hash_keys = _chosen.hash_keys
+hash_wide = _chosen.hash_wide
+hash_words = _chosen.hash_words
+hash_words_blake2s = _chosen.hash_words_blake2s
+map_codes = _chosen.map_codes
+pick_maps = _chosen.pick_maps
+solve_field = _chosen.solve_field
+solve_gf2 = _chosen.solve_gf2
+solve_words = _chosen.solve_words
+project_linear = _chosen.project_linear
+project_prf = _chosen.project_prf
+read_slots = _chosen.read_slots
+pack_records = _chosen.pack_records
+shuffle_rows = _chosen.shuffle_rows
+unpack_records = _chosen.unpack_records
+gather = _chosen.gather
+read_cells = _chosen.read_cells
 scatter_add = _chosen.scatter_add
 total_mass = _chosen.total_mass
 walsh_hadamard = _chosen.walsh_hadamard
-gather = _chosen.gather
-map_codes = _chosen.map_codes
-hash_ids = _chosen.hash_ids
-read_cells = _chosen.read_cells
-read_prf = _chosen.read_prf
-read_blake2s = _chosen.read_blake2s
-hash_each = _chosen.hash_each
-hash_words = _chosen.hash_words
-hash_wide = _chosen.hash_wide
-solve_gf2 = _chosen.solve_gf2
-read_parity = _chosen.read_parity
-read_slots = _chosen.read_slots
-project_prf = _chosen.project_prf
-project_linear = _chosen.project_linear
-shuffle_rows = _chosen.shuffle_rows
-solve_field = _fields.solve_field
-solve_words = _fields.solve_words
-add_points = _fields.add_points
-read_inner = _fields.read_inner
-read_polynomial = _fields.read_polynomial
-round_values = _clients.round_values
-bin_hashed = _clients.bin_hashed
-bin_linear = _clients.bin_linear
-code_items = _clients.code_items
-pick_maps = _clients.pick_maps
-linear_cells = _clients.linear_cells
-sum_squares = _clients.sum_squares
-hash_words_blake2s = _clients.hash_words_blake2s
-hash_keys = _clients.hash_keys
-pack_records = _clients.pack_records
-unpack_records = _clients.unpack_records
 
 __all__ = [
     "active",

@@ -1,29 +1,31 @@
-"""What `faintly bench` measures the kernels against: what others do."""
+"""What `make bench` measures the kernels against: what others do."""
 
 import numpy as np
 
 from faintly.core.arrays import IdArray, IntArray, NarrowArray, TableArray, WordArray
-from faintly.kernels import arguments, compiled, reference
+from faintly.kernels._native import available, call
+from faintly.kernels.binning import checked_reports, read_prf
+from faintly.kernels.tables import checked_cells, table_bits
 
-LANGUAGE = "C" if compiled.available() else "numpy"
+LANGUAGE = "C" if available() else "numpy"
 
 
 def bare_add(table: TableArray, index: WordArray, weight: NarrowArray) -> None:
     """Add weight[i] to table[0, index[i]], with no check but of types: every index must fit."""
-    bits = arguments.tables(table, "table")
-    index, weight = arguments.cells(index, weight)
-    if compiled.available():
-        compiled.call(f"faintly_bare_add_{bits}", table, index, weight, len(index))
+    bits = table_bits(table, "table")
+    index, weight = checked_cells(index, weight)
+    if available():
+        call(f"bare_add_{bits}", table, index, weight, len(index))
     else:
         np.add.at(table.reshape(-1), index, weight)
 
 
 def paper_loop(seeds: IdArray, values: IntArray, ids: IdArray) -> IntArray:
     """Return Σ_i s_i(x)·values[i, h_i(x)] for each id x: one key, one report at a time."""
-    if not compiled.available():
-        return reference.read_prf(seeds, values, ids)
-    seeds, values, ids = arguments.hashed_reports(seeds, values, ids)
+    if not available():
+        return read_prf(seeds, values, ids)
+    seeds, values, ids = checked_reports(seeds, values, ids)
     totals = np.empty(len(ids), dtype=np.int64)
     columns = (seeds, values, values.shape[1], len(seeds))
-    compiled.call("faintly_paper_loop", *columns, ids, len(ids), totals)
+    call("paper_loop", *columns, ids, len(ids), totals)
     return totals

@@ -8,7 +8,17 @@ from collections.abc import Callable
 from itertools import pairwise
 from threading import Thread
 
+import numpy as np
+
+from faintly.core.arrays import IntArray
 from faintly.errors import InvalidInput
+
+# The least that a thread is started for, each some tens of microseconds of work.
+ENTRIES = 2**16  # of a table, transformed
+KEYS = 2**15  # mapped, hashed or looked up
+PAIRS = 2**15  # of a report and a key, where each is hashed
+SLICED_PAIRS = 2**22  # of a cell and a code, where words hold 64 of them
+LONG = 2**22  # entries of a row that threads share
 
 
 def threads() -> int:
@@ -75,3 +85,38 @@ def _join(others: list[Thread]) -> list[BaseException]:
         except BaseException as error:
             interrupted.append(error)
     return interrupted
+
+
+def read_in_slices(
+    read: Callable[[slice, slice, IntArray], None],
+    reports: int,
+    keys: int,
+    pairs: int,
+    *,
+    sums: int = 1,
+) -> IntArray:
+    """Return `sums` totals for each key, from read(reports, keys, totals) on slices of both.
+
+    A slice has at least `pairs` pairs of a report and a key. Slices of keys write to their own
+    totals. Where there are fewer keys than reports, slices of reports have totals of their own
+    that are added up: integers do not mind the order.
+    """
+    totals = np.zeros((sums, keys), dtype=np.int64)
+    if keys >= reports:
+        parallel(
+            lambda start, stop: read(slice(reports), slice(start, stop), totals[:, start:stop]),
+            keys,
+            -(-pairs // max(1, reports)),
+        )
+        return totals
+    parts: list[IntArray] = []
+
+    def work(start: int, stop: int) -> None:
+        part = np.zeros_like(totals)
+        read(slice(start, stop), slice(keys), part)
+        parts.append(part)
+
+    parallel(work, reports, -(-pairs // max(1, keys)))
+    for part in parts:
+        totals += part
+    return totals

@@ -1,15 +1,24 @@
-"""Packing of records: both kernels agree, round trips hold, the first breach is named."""
+"""Records: both kernels agree, round trips hold, the first breach is named, rows are shuffled."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faintly.kernels import compiled, compiled_clients, reference_clients
+from faintly.kernels import compiled, reference
+from faintly.primitives.entropy import seeded
 
 needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
-COMPILED = pytest.param(compiled_clients, id="c", marks=needs_c)
-BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference_clients, id="numpy")])
+COMPILED = pytest.param(compiled, id="c", marks=needs_c)
+BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
+
+
+def plain_record(seed, fields, seed_bytes, widths):
+    whole, position = seed & (2 ** (8 * seed_bytes) - 1), 8 * seed_bytes
+    for field, width in zip(fields, widths, strict=True):
+        whole |= field << position
+        position += width
+    return whole.to_bytes((position + 7) // 8, "little")
 
 
 @st.composite
@@ -24,14 +33,6 @@ def reports(draw):
         fields[:, column] = generator.integers(0, limit, count)
     seeds = generator.integers(0, 2 ** (8 * seed_bytes), count, dtype=np.uint64, endpoint=False)
     return seeds, fields, seed_bytes, widths, limits
-
-
-def plain_record(seed, fields, seed_bytes, widths):
-    whole, position = seed & (2 ** (8 * seed_bytes) - 1), 8 * seed_bytes
-    for field, width in zip(fields, widths, strict=True):
-        whole |= field << position
-        position += width
-    return whole.to_bytes((position + 7) // 8, "little")
 
 
 @BOTH
@@ -55,8 +56,8 @@ def test_both_name_the_same_breach_of_any_bytes(case, noise):
     seeds, _, seed_bytes, widths, limits = case
     size = seed_bytes + (sum(widths) + 7) // 8
     records = np.frombuffer(noise.randbytes(len(seeds) * size), np.uint8).reshape(len(seeds), size)
-    ours = compiled_clients.unpack_records(records, seed_bytes, widths, limits)
-    theirs = reference_clients.unpack_records(records, seed_bytes, widths, limits)
+    ours = compiled.unpack_records(records, seed_bytes, widths, limits)
+    theirs = reference.unpack_records(records, seed_bytes, widths, limits)
     assert (ours.outside, ours.unused) == (theirs.outside, theirs.unused)
     np.testing.assert_array_equal(ours.seeds, theirs.seeds)
     np.testing.assert_array_equal(ours.fields, theirs.fields)
@@ -113,3 +114,58 @@ def test_arguments_that_do_not_fit_are_refused(kernels):
     for call in refused:
         with pytest.raises(TypeError):
             call()
+
+
+KEYS = {
+    "any": lambda keys: keys,
+    "few": lambda keys: keys % np.uint32(3) << np.uint32(23),
+    "equal": lambda keys: keys * np.uint32(0),
+    "low": lambda keys: keys >> np.uint32(24) | np.uint32(0x7F000000),
+    "high": lambda keys: keys & np.uint32(0xFF000000) | np.uint32(5),
+    "falling": lambda keys: ~np.arange(len(keys), dtype=np.uint32),
+}
+
+
+def plain_order(keys):
+    return sorted(range(len(keys)), key=keys.tolist().__getitem__)  # equals stay as they came
+
+
+def words(label, count):
+    return seeded(1, label).words(count)
+
+
+@BOTH
+@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize("count", [0, 1, 2, 25, 1001, 32768, 32769])  # more are taken apart
+def test_shuffle_rows(kernels, kind, count):
+    keys = KEYS[kind](words("keys", count))
+    records = words("records", count).view(np.uint8).reshape(count, 4)
+    before = records.copy()
+    found = kernels.shuffle_rows(records, keys)
+    assert found.dtype == np.uint8
+    np.testing.assert_array_equal(found, before[plain_order(keys)])
+    np.testing.assert_array_equal(records, before)
+
+
+@BOTH
+@pytest.mark.parametrize("width", [*range(1, 19), 32, 33, 65535])
+@pytest.mark.parametrize("count", [50, 33000])
+def test_shuffle_rows_of_any_width(kernels, width, count):
+    count = min(count, 2**22 // width)  # 4 MiB
+    keys = words("keys", count) >> np.uint32(20) << np.uint32(17)  # many are equal
+    records = (words("records", count * width) >> np.uint32(24)).astype(np.uint8)
+    records = records.reshape(count, width)
+    found = kernels.shuffle_rows(records, keys)
+    np.testing.assert_array_equal(found, records[plain_order(keys)])
+
+
+@BOTH
+def test_shuffle_rows_without_a_byte(kernels):
+    assert kernels.shuffle_rows(np.zeros((3, 0), np.uint8), words("keys", 3)).shape == (3, 0)
+
+
+@BOTH
+def test_more_rows_than_a_word_can_number_are_refused(kernels):
+    records = np.broadcast_to(np.uint8(0), (2**32, 1))  # of one byte of memory
+    with pytest.raises(TypeError, match="fewer than 2\\^32"):
+        kernels.shuffle_rows(records, np.broadcast_to(np.uint32(0), 2**32))

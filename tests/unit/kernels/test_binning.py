@@ -1,28 +1,24 @@
-"""Kernels of clients and reports: both agree, and refuse what does not fit."""
-
-import hashlib
+"""Signed bins: both kernels agree, and refuse what does not fit."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faintly import kernels as chosen
 from faintly.core import Hashing
-from faintly.kernels import compiled, compiled_clients, reference_clients
+from faintly.kernels import comparison, compiled, reference
 from faintly.primitives import hashing
 from faintly.primitives.entropy import seeded
 from faintly.primitives.hashing import LinearMaps
+from spec import independent
 
 needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
-COMPILED = pytest.param(compiled_clients, id="c", marks=needs_c)
-BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference_clients, id="numpy")])
+COMPILED = pytest.param(compiled, id="c", marks=needs_c)
+BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
+
+
 SIZES = [[], [0], [1], [0, 3, 0, 0, 5], [64] * 5, [255, 1, 256, 257, 600], [2] * 200]
-MAPS = {
-    "one": LinearMaps(Hashing(family="linear", bits=20, maps=1), bytes(16), 2**20),
-    "several": LinearMaps(Hashing(family="linear", bits=9, maps=8), b"s" * 16, 500),
-    "open": LinearMaps(Hashing(family="linear", bits=16, maps=4), b"o" * 16, None),
-    "widest": LinearMaps(Hashing(family="linear", bits=31, maps=2), b"w" * 16, 2**31),
-}
 
 
 def words(label, *shape):
@@ -53,8 +49,16 @@ def equal(left, right):
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_bin_hashed(sizes, bins, family):
     case, how = clients(sizes), {"bins": bins, "family": family}
-    left = compiled_clients.bin_hashed(*case, **how)
-    equal([left], [reference_clients.bin_hashed(*case, **how)])
+    left = compiled.bin_hashed(*case, **how)
+    equal([left], [reference.bin_hashed(*case, **how)])
+
+
+MAPS = {
+    "one": LinearMaps(Hashing(family="linear", bits=20, maps=1), bytes(16), 2**20),
+    "several": LinearMaps(Hashing(family="linear", bits=9, maps=8), b"s" * 16, 500),
+    "open": LinearMaps(Hashing(family="linear", bits=16, maps=4), b"o" * 16, None),
+    "widest": LinearMaps(Hashing(family="linear", bits=31, maps=2), b"w" * 16, 2**31),
+}
 
 
 @needs_c
@@ -63,8 +67,8 @@ def test_bin_hashed(sizes, bins, family):
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_bin_linear(sizes, bins, maps):
     case, how = clients(sizes), {"bins": bins, "maps": MAPS[maps]}
-    left = compiled_clients.bin_linear(*case, **how)
-    equal([left], [reference_clients.bin_linear(*case, **how)])
+    left = compiled.bin_linear(*case, **how)
+    equal([left], [reference.bin_linear(*case, **how)])
 
 
 @BOTH
@@ -81,18 +85,6 @@ def test_bins_hold_the_signed_amounts(kernels):
 
 @needs_c
 @pytest.mark.parametrize("maps", MAPS)
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
-def test_code_items_and_pick_maps(sizes, maps):
-    seeds, offsets, ids, _ = clients(sizes)
-    case = (seeds, offsets, ids, MAPS[maps])
-    equal(compiled_clients.code_items(*case), reference_clients.code_items(*case))
-    for count in (1, 3, 4096):
-        case = (seeds, count)
-        equal([compiled_clients.pick_maps(*case)], [reference_clients.pick_maps(*case)])
-
-
-@needs_c
-@pytest.mark.parametrize("maps", MAPS)
 @pytest.mark.parametrize("bins", [1, 2, 4, 8, 16, 32, 256])
 @pytest.mark.parametrize("reports", [0, 1, 3, 63, 65, 130])
 def test_linear_cells(reports, bins, maps):
@@ -100,7 +92,7 @@ def test_linear_cells(reports, bins, maps):
     fields = (words("fields", reports, bins) % (2 * center + 1)).astype(np.uint32)
     fields[:1] = 2 * center  # the largest weight that a cell can have
     case = (wide("seeds", reports), fields, center, MAPS[maps])
-    equal(compiled_clients.linear_cells(*case), reference_clients.linear_cells(*case))
+    equal(compiled.linear_cells(*case), reference.linear_cells(*case))
 
 
 @BOTH
@@ -139,8 +131,8 @@ def test_round_values(pairs, steps):
     for shift in (-1, 0, 1):
         near = (np.floor(odds) + shift).clip(0, 2**32 - 1).astype(np.uint32)
         for case in (near, drawn):
-            left = compiled_clients.round_values(values, steps, case)
-            equal(left, reference_clients.round_values(values, steps, case))
+            left = compiled.round_values(values, steps, case)
+            equal(left, reference.round_values(values, steps, case))
 
 
 @BOTH
@@ -161,33 +153,39 @@ def test_values_outside_are_refused(kernels, bad):
         kernels.round_values(values, 16, np.zeros(21, dtype=np.uint32))
 
 
-@needs_c
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 256])
-def test_hash_words_blake2s(count):
-    case = (np.repeat(wide("seeds", 3), 2), wide("ids", 6), ord("y"), count)
-    left = compiled_clients.hash_words_blake2s(*case)
-    equal([left], [reference_clients.hash_words_blake2s(*case)])
+def plain_hashed(family, seeds, values, ids):
+    plan = {"parameters": {"bins": values.shape[1]}, "hashing": {"family": family}}
+    wanted = [0] * len(ids)
+    for position, item in enumerate(ids.tolist()):
+        for seed, row in zip(seeds.tolist(), values.tolist(), strict=True):
+            where, sign = independent.place(plan, seed, item)
+            wanted[position] += sign * row[where]
+    return wanted
+
+
+def signed(label, *shape):
+    return words(label, *shape).astype(np.int64) - 2**31
 
 
 @BOTH
-@given(
-    keys=st.lists(st.binary(max_size=200), max_size=40),
-    salt=st.binary(min_size=1, max_size=32),
-)
-def test_hash_keys_is_keyed_blake2s(kernels, keys, salt):
-    offsets = np.concatenate([[0], np.cumsum([len(key) for key in keys])]).astype(np.int64)
-    data = np.frombuffer(b"".join(keys), dtype=np.uint8)
-    wanted = [hashlib.blake2s(key, digest_size=8, key=salt).digest() for key in keys]
-    assert kernels.hash_keys(data, offsets, salt).astype("<u8").tobytes() == b"".join(wanted)
+@pytest.mark.parametrize("family", ["prf", "blake2s"])
+@pytest.mark.parametrize("reports", [0, 1, 17])
+@pytest.mark.parametrize("bins", [1, 2, 3, 7])
+@pytest.mark.parametrize("keys", [0, 1, 5])
+def test_read_hashed(kernels, family, reports, bins, keys):
+    seeds, values, ids = wide("seeds", reports), signed("v", reports, bins), wide("ids", keys)
+    wanted = plain_hashed(family, seeds, values, ids)
+    found = getattr(kernels, f"read_{family}")(seeds, values, ids)
+    assert found.dtype == np.int64
+    assert found.tolist() == wanted
 
 
-@BOTH
-def test_hash_keys_at_the_borders_of_blocks(kernels):
-    keys = [bytes(range(size % 251)) + bytes(size - size % 251) for size in range(260)]
-    offsets = np.concatenate([[0], np.cumsum([len(key) for key in keys])]).astype(np.int64)
-    data = np.frombuffer(b"".join(keys), dtype=np.uint8)
-    wanted = [hashlib.blake2s(key, digest_size=8, key=b"salt").digest() for key in keys]
-    assert kernels.hash_keys(data, offsets, b"salt").astype("<u8").tobytes() == b"".join(wanted)
+@pytest.mark.parametrize("bins", [1, 5, 16])
+def test_the_loop_of_the_paper_gives_the_same_integers(bins):
+    seeds, values, ids = wide("seeds", 40), signed("v", 40, bins), wide("ids", 6)
+    found = comparison.paper_loop(seeds, values, ids)
+    np.testing.assert_array_equal(found, chosen.read_prf(seeds, values, ids))
+    assert found.tolist() == plain_hashed("prf", seeds, values, ids)
 
 
 OFFSETS = {

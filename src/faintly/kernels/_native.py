@@ -1,0 +1,169 @@
+"""The C library of this folder: whether it is there, and how each of its functions is called.
+
+SIGNATURES has a line for every function, in the order of its arguments in C. A call with an array
+of another type, one that cannot be written to, or another number of arguments is refused before C
+sees it. Sizes and indices are checked before: see arguments.py.
+"""
+
+import ctypes
+import operator
+import os
+import sysconfig
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from faintly.core.arrays import AnyArray
+
+INSTRUCTIONS = ("baseline", "avx2", "avx512", "neon")  # as tables.c numbers them
+
+
+class Pointer(NamedTuple):
+    """An argument that is an array; C writes only to those that say so."""
+
+    dtype: type
+    written: bool = False
+
+    def from_param(self, array: AnyArray) -> ctypes.c_void_p:
+        """Return the address of an array, or refuse one that is not as C expects it."""
+        flags = array.flags
+        fits = array.dtype == self.dtype and flags.c_contiguous and flags.aligned
+        if not fits or (self.written and not flags.writeable):
+            raise TypeError(f"expected {self}, got an array of {array.dtype} with {flags}")
+        return ctypes.c_void_p(array.ctypes.data)
+
+
+class Number(NamedTuple):
+    """An argument that is an integer of 64 bits."""
+
+    signed: bool = True
+
+    def from_param(self, value: int) -> ctypes.c_int64 | ctypes.c_uint64:
+        """Return the integer as C takes it, or refuse a fraction."""
+        return (ctypes.c_int64 if self.signed else ctypes.c_uint64)(operator.index(value))
+
+
+INT, KEY = Number(), Number(signed=False)
+U8, U32, U64 = Pointer(np.uint8), Pointer(np.uint32), Pointer(np.uint64)
+I32, I64, F64 = Pointer(np.int32), Pointer(np.int64), Pointer(np.float64)
+OUT_U8, OUT_U16 = Pointer(np.uint8, written=True), Pointer(np.uint16, written=True)
+OUT_U32, OUT_U64 = Pointer(np.uint32, written=True), Pointer(np.uint64, written=True)
+OUT_I32, OUT_I64 = Pointer(np.int32, written=True), Pointer(np.int64, written=True)
+MAPS = (U32, U32, U64, U64, INT, INT, INT)  # as compiled.hashing.public_maps gives them
+HASHED = (U64, I64, INT, INT, U64, INT, OUT_I64)
+CLIENTS = (U64, I64, INT, U64)
+
+SIGNATURES: dict[str, tuple[Pointer | Number, ...]] = {
+    # tables.c
+    "measure_cells": (U32, I32, INT, OUT_I64),
+    "scatter_add_32": (OUT_I32, INT, U32, I32, INT),
+    "scatter_add_64": (OUT_I64, INT, U32, I32, INT),
+    "weigh_32": (I32, INT, INT, OUT_I64),
+    "weigh_64": (I64, INT, INT, OUT_I64),
+    "walsh_hadamard_32": (OUT_I32, INT, INT, INT, I64),
+    "walsh_hadamard_64": (OUT_I64, INT, INT, INT, I64),
+    "join_32": (OUT_I32, INT, INT, INT),
+    "join_64": (OUT_I64, INT, INT, INT),
+    "gather_32": (I32, INT, INT, U64, INT, *MAPS, OUT_I64, OUT_I64),
+    "gather_64": (I64, INT, INT, U64, INT, *MAPS, OUT_I64, OUT_I64),
+    "read_cells": (U32, I32, INT, U32, INT, OUT_I64),
+    # hashing.c
+    "hash_ids": (KEY, U64, INT, INT, OUT_U32),
+    "hash_each": (U64, U64, INT, INT, OUT_U32),
+    "hash_words": (U64, U64, INT, INT, INT, OUT_U32),
+    "hash_wide": (U64, U64, INT, INT, OUT_U32),
+    "hash_words_blake2s": (U64, U64, INT, INT, INT, OUT_U32),
+    "hash_keys": (U8, I64, INT, U8, INT, OUT_U64),
+    "map_codes": (U64, INT, U32, U32, INT, INT, OUT_U32),
+    "pick_maps": (U64, INT, INT, OUT_I64),
+    "code_items": (*CLIENTS, *MAPS, OUT_U32, OUT_U8),
+    # linear_systems.c
+    "solve_gf2": (
+        *(I64, INT, U32, U32, U8, INT),
+        *(OUT_U32, OUT_U32, OUT_I64, OUT_U8, OUT_U64),
+    ),
+    "solve_field": (
+        *(I64, INT, OUT_U8, OUT_U8, INT, OUT_U8),
+        *(U8, U8, U8, INT, INT, OUT_I64, OUT_I64),
+    ),
+    "solve_words": (
+        *(I64, INT, U32, U32, U8, INT, OUT_U32),
+        *(U8, U8, INT, INT, OUT_U32, OUT_I64, OUT_I64, OUT_U64),
+    ),
+    # fields.c
+    "read_parity": (U64, U32, INT, INT, U64, INT, OUT_I64),
+    "read_inner": (
+        *(U64, U8, INT, INT, U64, INT, I64),
+        *(U32, INT, INT, INT, INT, OUT_U32, OUT_I64),
+    ),
+    "read_points": (U32, INT, INT, U64, INT, I64, INT, U32, U32, OUT_U16, OUT_I64),
+    "read_polynomial": (
+        *(U64, U32, INT, INT, U64, INT, I64),
+        *(INT, INT, U32, U32, OUT_U32, OUT_I64),
+    ),
+    "add_points": (OUT_U32, INT, INT, I64, U32, U32, INT, U32, U32, OUT_U32, OUT_I64),
+    # projection.c
+    "read_slots": (U64, U32, U32, U32, U32, INT, INT, U64, INT, OUT_I64, OUT_I64),
+    "project_prf": (*CLIENTS, U8, INT, OUT_I64),
+    "project_linear": (U64, I64, INT, U32, U8, INT, INT, OUT_I64),
+    # binning.c
+    "round_values": (F64, U32, INT, INT, OUT_I32, OUT_I64),
+    "bin_prf": (*CLIENTS, I32, INT, OUT_I64),
+    "bin_blake2s": (*CLIENTS, I32, INT, OUT_I64),
+    "bin_linear": (*CLIENTS, I32, INT, *MAPS, OUT_I64),
+    "linear_cells": (U64, U32, INT, INT, INT, INT, INT, OUT_U32, OUT_U32, OUT_I64),
+    "sum_squares": (U32, INT, INT, OUT_U64),
+    "read_prf": HASHED,
+    "read_blake2s": HASHED,
+    # records.c
+    "pack_records": (U64, U32, INT, INT, U32, INT, INT, OUT_U8, OUT_I64),
+    "unpack_records": (U8, INT, INT, INT, U32, U32, INT, OUT_U64, OUT_U32, OUT_I64),
+    "shuffle_rows": (U8, INT, U32, INT, INT, OUT_U8, OUT_U64, OUT_U64, OUT_U8),
+    # comparison.c
+    "bare_add_32": (OUT_I32, U32, I32, INT),
+    "bare_add_64": (OUT_I64, U32, I32, INT),
+    "paper_loop": HASHED,
+}
+
+
+def _load() -> ctypes.CDLL | None:
+    if os.environ.get("FAINTLY_KERNEL") == "numpy":
+        return None  # everything is then as on a machine without a compiler
+    suffix = sysconfig.get_config_var("EXT_SUFFIX") or ".so"
+    path = Path(__file__).with_name(f"_kernels{suffix}")
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:
+        return None
+
+
+_library = _load()
+
+
+def available() -> bool:
+    """Return whether the compiled kernels are there."""
+    return _library is not None
+
+
+def instructions() -> str:
+    """Return the name of the instruction set that the compiled kernels use on this machine."""
+    assert _library is not None
+    return INSTRUCTIONS[_library.faintly_instructions()]
+
+
+@cache
+def _function(name: str) -> Any:
+    assert _library is not None
+    function = getattr(_library, f"faintly_{name}")
+    function.argtypes, function.restype = SIGNATURES[name], None
+    return function
+
+
+def call(name: str, *given: AnyArray | int) -> None:
+    """Call a function of the library, having checked its arguments against its signature."""
+    expected = len(SIGNATURES[name])
+    if len(given) != expected:  # ctypes would pass more than a function takes
+        raise TypeError(f"{name} takes {expected} arguments, got {len(given)}")
+    _function(name)(*given)

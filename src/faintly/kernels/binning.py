@@ -1,0 +1,192 @@
+"""Signed bins, from values to cells and back, as plainly as numpy can say it."""
+
+import numpy as np
+
+from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, NarrowArray, WordArray
+from faintly.kernels import arguments
+from faintly.kernels.hashing import checked_items
+from faintly.kernels.tables import walsh_hadamard
+from faintly.primitives import hashing
+from faintly.primitives.hashing import LinearMaps
+
+WORD = 2.0**32
+
+
+def round_values(values: FloatArray, steps: int, words: WordArray) -> tuple[NarrowArray, IntArray]:
+    """Return values in [-1, 1] on the grid of 1/steps, and where one word did not decide.
+
+    A size is rounded up if its word, as the first 32 bits of a uniform number, is below its
+    fraction of a step. Where the two agree in all 32 bits and the fraction goes on, the value
+    is rounded toward 0 and its position returned: more words must settle it.
+    """
+    values, words = checked_values(values, steps, words)
+    if not (np.abs(values) <= 1).all():
+        raise ValueError("values must lie in [-1, 1]")
+    scaled = np.abs(values) * steps
+    low = np.floor(scaled)
+    odds = (scaled - low) * WORD
+    up = words < np.floor(odds)
+    ties = np.flatnonzero((words == np.floor(odds)) & (odds > words))
+    return (np.sign(values) * (low + up)).astype(np.int32), ties
+
+
+def bin_hashed(
+    seeds: IdArray,
+    offsets: IntArray,
+    ids: IdArray,
+    amounts: NarrowArray,
+    *,
+    bins: int,
+    family: str,
+) -> IntArray:
+    """Return sums (clients, bins) of s(x)·amount over the items x with h(x) = bin of each client.
+
+    Client c owns items offsets[c]:offsets[c+1] and hashes them under seeds[c].
+    """
+    seeds, offsets, ids, amounts = checked_amounts(seeds, offsets, ids, amounts)
+    check_bins(bins, family)
+    owners = np.repeat(np.arange(len(seeds)), np.diff(offsets))
+    place = hashing.places(seeds[owners], ids, bins, family)
+    return _bin_sums(owners, place, amounts, (len(seeds), bins))
+
+
+def bin_linear(
+    seeds: IdArray,
+    offsets: IntArray,
+    ids: IdArray,
+    amounts: NarrowArray,
+    *,
+    bins: int,
+    maps: LinearMaps,
+) -> IntArray:
+    """Return what `bin_hashed` does, hashing by the public maps."""
+    seeds, offsets, ids, amounts = checked_amounts(seeds, offsets, ids, amounts)
+    linear_width(bins)
+    owners = np.repeat(np.arange(len(seeds)), np.diff(offsets))
+    place = maps.places(seeds[owners], ids, bins)
+    return _bin_sums(owners, place, amounts, (len(seeds), bins))
+
+
+def _bin_sums(
+    owners: IntArray, place: hashing.Places, amounts: NarrowArray, shape: tuple[int, int]
+) -> IntArray:
+    sums = np.zeros(shape, dtype=np.int64)
+    np.add.at(sums, (owners, place.bins), place.signs * amounts)
+    return sums
+
+
+def linear_cells(
+    seeds: IdArray, fields: WordArray, center: int, maps: LinearMaps
+) -> tuple[WordArray, NarrowArray]:
+    """Return b cells per report: index r ⊕ Aᵀm of its map with weight WHT(y)[m], for m below b.
+
+    Args:
+        seeds: (reports,).
+        fields: (reports, b) of y + center, between 0 and 2·center.
+        center: b·center fits 31 bits, so every weight fits 32.
+        maps: the public maps; entries of all tables are numbered together.
+    """
+    seeds, fields, width = checked_fields(seeds, fields, center)
+    if fields.max(initial=0) > 2 * center:
+        raise ValueError(f"fields must be at most {2 * center}")
+    weight = fields.astype(np.int64) - center
+    walsh_hadamard(weight)
+    row, matrix = maps.rows(seeds, width)
+    index = np.empty(fields.shape, dtype=np.uint32)
+    index[:, 0] = row | maps.map_of(seeds).astype(np.uint32) << np.uint32(maps.bits)
+    for bit in range(width):
+        known = 1 << bit
+        index[:, known : 2 * known] = index[:, :known] ^ matrix[:, bit : bit + 1]
+    return index.ravel(), weight.astype(np.int32).ravel()
+
+
+def sum_squares(fields: WordArray, center: int) -> int:
+    """Return Σ (field - center)² over all fields, exactly."""
+    fields = arguments.exactly(fields, np.uint32, 2, "fields")
+    arguments.word(center, "center")
+    squares = np.abs(fields.astype(np.int64) - center).astype(np.uint64) ** np.uint64(2)
+    # A square has up to 64 bits; the sums of its halves cannot overflow.
+    low, high = (squares & hashing.LOW32).sum(), (squares >> np.uint64(32)).sum()
+    return int(low) + (int(high) << 32)
+
+
+def read_prf(seeds: IdArray, values: IntArray, ids: IdArray) -> IntArray:
+    """Return Σ_i s_i(x)·values[i, h_i(x)] for each id x, hashing with HalfSipHash."""
+    return _read_hashed(seeds, values, ids, "prf")
+
+
+def read_blake2s(seeds: IdArray, values: IntArray, ids: IdArray) -> IntArray:
+    """Return Σ_i s_i(x)·values[i, h_i(x)] for each id x, hashing with keyed BLAKE2s."""
+    return _read_hashed(seeds, values, ids, "blake2s")
+
+
+def _read_hashed(seeds: IdArray, values: IntArray, ids: IdArray, family: str) -> IntArray:
+    seeds, values, ids = checked_reports(seeds, values, ids)
+    reports = np.arange(len(seeds))
+    totals = np.zeros(len(ids), dtype=np.int64)
+    for position, item in enumerate(ids):
+        repeated = np.full(len(seeds), item, dtype=np.uint64)
+        place = hashing.places(seeds, repeated, values.shape[1], family)
+        totals[position] = (place.signs * values[reports, place.bins]).sum()
+    return totals
+
+
+def checked_values(values: AnyArray, steps: int, words: AnyArray) -> list[AnyArray]:
+    """Return values to round onto a grid, and a word for each."""
+    checked = [
+        arguments.exactly(values, np.float64, 1, "values"),
+        arguments.exactly(words, np.uint32, 1, "words"),
+    ]
+    arguments.same_length(values=values, words=words)
+    if not 1 <= steps < 2**31 or steps & (steps - 1):
+        raise TypeError("steps must be a power of two below 2^31")
+    return checked
+
+
+def checked_amounts(
+    seeds: AnyArray, offsets: AnyArray, ids: AnyArray, amounts: AnyArray
+) -> list[AnyArray]:
+    """Return the columns of clients that hold items, and how much of each."""
+    arguments.same_length(ids=ids, amounts=amounts)
+    return [*checked_items(seeds, offsets, ids), arguments.exactly(amounts, np.int32, 1, "amounts")]
+
+
+def check_bins(bins: int, family: str) -> None:
+    """Refuse bins or a family that no hash serves."""
+    if not 1 <= bins < 2**31 or family not in ("prf", "blake2s"):
+        raise TypeError("bins must be between 1 and 2^31, and the family prf or blake2s")
+
+
+def linear_width(bins: int) -> int:
+    """Return the bits of a bin's number in the linear family."""
+    if not 1 <= bins <= 2**16 or bins & (bins - 1):
+        raise TypeError("bins must be a power of two up to 2^16")
+    return bins.bit_length() - 1
+
+
+def checked_fields(
+    seeds: AnyArray, fields: AnyArray, center: int
+) -> tuple[AnyArray, AnyArray, int]:
+    """Return the columns of linear reports and the bits of a bin's number."""
+    seeds, fields = (
+        arguments.exactly(seeds, np.uint64, 1, "seeds"),
+        arguments.exactly(fields, np.uint32, 2, "fields"),
+    )
+    arguments.same_length(seeds=seeds, fields=fields)
+    width = linear_width(fields.shape[1])
+    if not 0 <= center << width < 2**31:
+        raise TypeError("bins times center must fit 31 bits")
+    return seeds, fields, width
+
+
+def checked_reports(seeds: AnyArray, values: AnyArray, ids: AnyArray) -> list[AnyArray]:
+    """Return the columns of hashed reports and the ids to read."""
+    checked = [
+        arguments.exactly(seeds, np.uint64, 1, "seeds"),
+        arguments.exactly(values, np.int64, 2, "values"),
+        arguments.exactly(ids, np.uint64, 1, "ids"),
+    ]
+    arguments.same_length(seeds=seeds, values=values)
+    if not 1 <= values.shape[1] < 2**32:
+        raise TypeError("values must have at least one column, and fewer than 2^32")
+    return checked

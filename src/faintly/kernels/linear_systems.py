@@ -1,0 +1,204 @@
+"""Systems of linear equations over small fields, as plainly as numpy can say it."""
+
+import numpy as np
+
+from faintly.core.arrays import AnyArray, IntArray, WordArray
+from faintly.kernels import arguments
+from faintly.primitives import hashing
+from faintly.primitives.fields import Field
+
+
+def solve_gf2(
+    offsets: IntArray, order: WordArray, rows: WordArray, answers: IntArray, free: WordArray
+) -> WordArray:
+    """Return for each segment a vector over GF(2) that answers its equations.
+
+    Segment s owns items offsets[s]:offsets[s+1]. They are taken by ascending `order`, ties by
+    position; an item whose row is in the span of the rows before it is dropped. The solution
+    has <solution, row> = answer for all others, and the bits of `free` wherever no row has
+    its pivot: the lowest bit left after reduction by the rows before.
+
+    Args:
+        offsets: (segments + 1,) ascending.
+        order: (items,) words to sort by.
+        rows: (items, words) little-endian bit vectors.
+        answers: (items,) of 0 and 1.
+        free: (segments, words) uniform bits, for a uniform solution.
+    """
+    offsets, order, rows, answers, free = checked_equations(offsets, order, rows, answers, free)
+    out = free.copy()
+    for segment in range(len(free)):
+        first, last = int(offsets[segment]), int(offsets[segment + 1])
+        taken = sorted(range(first, last), key=lambda item: (int(order[item]), item))
+        equations = [(_integer(rows[item]), int(answers[item])) for item in taken]
+        solution = _solve(equations, _integer(free[segment]))
+        out[segment] = np.frombuffer(solution.to_bytes(4 * free.shape[1], "little"), "<u4")
+    return out
+
+
+def _integer(words: WordArray) -> int:
+    return int.from_bytes(words.astype("<u4").tobytes(), "little")
+
+
+def _solve(equations: list[tuple[int, int]], free: int) -> int:
+    basis: list[tuple[int, int, int]] = []  # pivot, row and answer
+    for row, answer in equations:
+        for pivot, known, said in basis:
+            if row & pivot:
+                row, answer = row ^ known, answer ^ said  # noqa: PLW2901
+        if row:
+            basis.append((row & -row, row, answer))
+    # A row holds no earlier pivot, so from the last one back only its own bit is open.
+    for pivot, row, answer in reversed(basis):
+        free &= ~pivot
+        if ((row & free).bit_count() ^ answer) & 1:
+            free |= pivot
+    return free
+
+
+def solve_field(
+    offsets: IntArray, rows: AnyArray, answers: AnyArray, free: AnyArray, field: Field
+) -> AnyArray:
+    """Return for each segment a vector over the field that answers its equations.
+
+    Segment s owns items offsets[s]:offsets[s+1], taken in this order; an item whose row is in
+    the span of the rows before it is dropped. The solution has <solution, row> = answer for
+    all others, and the symbols of `free` wherever no row has its pivot: the first symbol left
+    after reduction by the rows before.
+
+    Args:
+        offsets: (segments + 1,) ascending.
+        rows: (items, size) symbols.
+        answers: (items,) symbols.
+        free: (segments, size) uniform symbols, for a uniform solution.
+        field: that the symbols belong to.
+    """
+    offsets, rows, answers, free = checked_field_equations(offsets, rows, answers, free, field)
+    products, differences = field.products, field.differences
+    out = free.copy()
+    for segment in range(len(free)):
+        basis: list[tuple[int, AnyArray, int]] = []  # pivot, row (1 at the pivot) and answer
+        for item in range(int(offsets[segment]), int(offsets[segment + 1])):
+            row, answer = rows[item], answers[item]
+            for pivot, known, said in basis:
+                factor = row[pivot]
+                row = differences[row, products[factor, known]]
+                answer = differences[answer, products[factor, said]]
+            if row.any():
+                pivot = int(np.argmax(row != 0))
+                over = field.inverses[row[pivot]]
+                basis.append((pivot, products[over, row], products[over, answer]))
+        # A row holds no earlier pivot, so from the last one back only its own symbol is open.
+        for pivot, row, answer in reversed(basis):
+            out[segment, pivot] = 0
+            out[segment, pivot] = differences[answer, field.inner(row, out[segment])]
+    return out
+
+
+def solve_words(
+    offsets: IntArray,
+    order: WordArray,
+    rows: WordArray,
+    answers: AnyArray,
+    free: WordArray,
+    *,
+    field: Field,
+    size: int,
+) -> WordArray:
+    """Return what `solve_field` does over GF(2^bits), of symbols that lie in words.
+
+    A word has as many symbols as fit, lowest first; what is left of the last word of `free`
+    stays as it is. Items of a segment are taken by ascending `order`, ties by position.
+
+    Args:
+        offsets: (segments + 1,) ascending.
+        order: (items,) words to sort by.
+        rows: (items, words).
+        answers: (items,) symbols.
+        free: (segments, words) uniform, for a uniform solution.
+        field: of 2^bits elements.
+        size: symbols of a row.
+    """
+    offsets, order, rows, answers, free = checked_packed_equations(
+        offsets, order, rows, answers, free, field=field, size=size
+    )
+    bits = field.order.bit_length() - 1
+    owners = np.repeat(np.arange(len(free)), np.diff(offsets))
+    taken = np.lexsort((order, owners))  # stable: ties by position
+    symbols = hashing.unpack_symbols(rows[taken], size, bits).astype(np.uint8)
+    blank = hashing.unpack_symbols(free, size, bits).astype(np.uint8)
+    solved = solve_field(offsets, symbols, answers[taken], blank, field)
+    each, out = 32 // bits, free.copy()
+    for place in range(size):
+        shift = np.uint32(place % each * bits)
+        changed = (solved[:, place] ^ blank[:, place]).astype(np.uint32)
+        out[:, place // each] ^= changed << shift
+    return out
+
+
+def checked_equations(
+    offsets: AnyArray, order: AnyArray, rows: AnyArray, answers: AnyArray, free: AnyArray
+) -> list[AnyArray]:
+    """Return the columns of systems of equations over GF(2)."""
+    checked = [
+        arguments.ascending(offsets, len(rows)),
+        arguments.exactly(order, np.uint32, 1, "order"),
+        arguments.exactly(rows, np.uint32, 2, "rows"),
+        arguments.exactly(answers, np.uint8, 1, "answers"),
+        arguments.exactly(free, np.uint32, 2, "free"),
+    ]
+    if len(offsets) != len(free) + 1:
+        raise TypeError("free must have one row for each segment")
+    arguments.same_length(order=order, rows=rows, answers=answers)
+    if rows.shape[1] != free.shape[1]:
+        raise TypeError("rows and free must have the same words")
+    if answers.max(initial=0) > 1:
+        raise TypeError("answers must be 0 or 1")
+    return checked
+
+
+def checked_field_equations(
+    offsets: AnyArray, rows: AnyArray, answers: AnyArray, free: AnyArray, field: Field
+) -> list[AnyArray]:
+    """Return the columns of systems of equations over a field."""
+    rows, answers = (
+        arguments.exactly(rows, np.uint8, 2, "rows"),
+        arguments.exactly(answers, np.uint8, 1, "answers"),
+    )
+    free = arguments.exactly(free, np.uint8, 2, "free")
+    if len(offsets) != len(free) + 1 or rows.shape != (len(answers), free.shape[1]):
+        raise TypeError("offsets, rows, answers and free must describe the same items")
+    offsets = arguments.ascending(offsets, len(answers))
+    for symbols in (rows, answers, free):
+        arguments.elements(symbols, field.order)
+    return [offsets, rows, answers, free]
+
+
+def checked_packed_equations(
+    offsets: AnyArray,
+    order: AnyArray,
+    rows: AnyArray,
+    answers: AnyArray,
+    free: AnyArray,
+    *,
+    field: Field,
+    size: int,
+) -> list[AnyArray]:
+    """Return the columns of systems of equations over GF(2^bits), of symbols in words."""
+    order, rows = (
+        arguments.exactly(order, np.uint32, 1, "order"),
+        arguments.exactly(rows, np.uint32, 2, "rows"),
+    )
+    answers, free = (
+        arguments.exactly(answers, np.uint8, 1, "answers"),
+        arguments.exactly(free, np.uint32, 2, "free"),
+    )
+    offsets, words = arguments.ascending(offsets, len(rows)), rows.shape[1]
+    if len(offsets) != len(free) + 1 or free.shape[1] != words:
+        raise TypeError("free must have one row for each segment, as long as the others")
+    arguments.same_length(order=order, rows=rows, answers=answers)
+    bits = field.order.bit_length() - 1
+    if field.prime != 2 or bits > 8 or size < 1 or words != hashing.symbol_words(size, bits):
+        raise TypeError("rows are words with symbols of a power of two, as many as fit")
+    arguments.elements(answers, field.order)
+    return [offsets, order, rows, answers, free]

@@ -1,0 +1,133 @@
+"""Projection choice: signs of groups and of slots, as plainly as numpy can say it."""
+
+import numpy as np
+
+from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
+from faintly.kernels import arguments
+from faintly.kernels.hashing import hash_words
+from faintly.primitives import hashing
+
+MOST_GROUPS = 8192  # projection.c has arrays of this length
+
+
+def read_slots(
+    seeds: IdArray, slots: WordArray, ids: IdArray, bins: int
+) -> tuple[IntArray, IntArray]:
+    """Return Σ_i hit·sign and Σ_i hit for each id x, hashing with HalfSipHash.
+
+    The hash of x ‖ tag ‖ word_i under seeds[i] hits if its bin is where_i; its sign is -1 if it
+    has the bit mask_i, and the other one if minus_i is 1. The rows of `slots` are word, mask,
+    where and minus.
+    """
+    seeds, slots, ids = checked_slots(seeds, slots, ids, bins)
+    word, mask, where, minus = slots
+    totals, hits = np.zeros(len(ids), dtype=np.int64), np.zeros(len(ids), dtype=np.int64)
+    closing = np.uint32(10 << 24 | hashing.PROJECTION) | (word << np.uint32(8))
+    for position, item in enumerate(ids):
+        halves = [item & hashing.LOW32, item >> np.uint64(32)]
+        message = [np.full(len(seeds), half, dtype=np.uint32) for half in halves]
+        hashed = hashing.half_sip(seeds, [*message, closing], 1, 3)
+        hit = hashing.scale_to(hashed, bins) == where
+        odd = ((hashed & mask) != 0) ^ (minus != 0)
+        hits[position] = hit.sum()
+        totals[position] = hits[position] - 2 * (hit & odd).sum()
+    return totals, hits
+
+
+def project_prf(
+    seeds: IdArray, offsets: IntArray, ids: IdArray, negative: AnyArray, groups: int
+) -> IntArray:
+    """Return Σ σ·s_g(x) over the items of each segment (row) for each group g (column).
+
+    Segment i owns items offsets[i]:offsets[i+1]. σ is -1 where `negative` is 1, and s_g(x) is
+    -1 where bit g of the hash of x under seeds[i] is 1.
+    """
+    seeds, offsets, negative = checked_segments(seeds, offsets, negative)
+    ids = checked_ids(ids, negative, groups)
+    owners = np.repeat(np.arange(len(seeds)), np.diff(offsets))
+    words = hash_words(seeds[owners], ids, hashing.PROJECTION, -(-groups // 32))
+    octets = words.astype("<u4", copy=False).view(np.uint8)
+    odd = np.unpackbits(octets, axis=1, count=groups, bitorder="little")
+    return _sign_sums(odd ^ negative[:, None], offsets)
+
+
+def project_linear(
+    seeds: IdArray,
+    offsets: IntArray,
+    codes: WordArray,
+    negative: AnyArray,
+    *,
+    groups: int,
+    bits: int,
+) -> IntArray:
+    """Return Σ σ·(-1)^<r_g,code> over the items of each segment (row) for each group (column).
+
+    r_g is `bits` bits of the hash of g under the segment's seed; σ is -1 where `negative` is 1.
+    """
+    seeds, offsets, negative = checked_segments(seeds, offsets, negative)
+    codes = checked_codes(codes, negative, groups, bits)
+    owners = np.repeat(np.arange(len(seeds)), np.diff(offsets))
+    counter = np.arange(groups, dtype=np.uint64)
+    rows = hashing.mix(seeds[:, None], counter[None, :], hashing.GROUP) & np.uint32(2**bits - 1)
+    odd = hashing.parity(rows[owners] & codes[:, None])
+    return _sign_sums(odd ^ negative[:, None], offsets)
+
+
+def _sign_sums(odd: AnyArray, offsets: IntArray) -> IntArray:
+    """Return the sums of signs over each segment, where 1 stands for -1."""
+    counts = np.diff(offsets)
+    sums = np.zeros((len(counts), odd.shape[1]), dtype=np.int64)
+    held = np.flatnonzero(counts)  # reduceat cannot sum an empty segment
+    if len(held):
+        ones = np.add.reduceat(odd, offsets[held], axis=0, dtype=np.int64)
+        sums[held] = counts[held, None] - 2 * ones
+    return sums
+
+
+def checked_slots(seeds: AnyArray, slots: AnyArray, ids: AnyArray, bins: int) -> list[AnyArray]:
+    """Return the columns of projection reports and the ids to read."""
+    checked = [
+        arguments.exactly(seeds, np.uint64, 1, "seeds"),
+        arguments.exactly(slots, np.uint32, 2, "slots"),
+        arguments.exactly(ids, np.uint64, 1, "ids"),
+    ]
+    if slots.shape != (4, len(seeds)):
+        raise TypeError("slots must have the rows word, mask, where and minus, one entry per seed")
+    if not 1 <= bins < 2**32 or slots[0].max(initial=0) > 255 or slots[3].max(initial=0) > 1:
+        raise TypeError("bins must fit 32 bits, word one byte and minus one bit")
+    return checked
+
+
+def checked_segments(seeds: AnyArray, offsets: AnyArray, negative: AnyArray) -> list[AnyArray]:
+    """Return the columns that describe segments of items, having checked that they fit."""
+    seeds = arguments.exactly(seeds, np.uint64, 1, "seeds")
+    negative = arguments.exactly(negative, np.uint8, 1, "negative")
+    offsets = arguments.ascending(offsets, len(negative))
+    if len(offsets) != len(seeds) + 1:
+        raise TypeError("seeds and offsets must describe the same segments")
+    if negative.max(initial=0) > 1:
+        raise TypeError("negative must be 0 or 1")
+    return [seeds, offsets, negative]
+
+
+def checked_ids(ids: AnyArray, negative: AnyArray, groups: int) -> AnyArray:
+    """Return the ids to project on groups."""
+    ids = arguments.exactly(ids, np.uint64, 1, "ids")
+    arguments.same_length(ids=ids, negative=negative)
+    _check_groups(groups)
+    return ids
+
+
+def checked_codes(codes: AnyArray, negative: AnyArray, groups: int, bits: int) -> AnyArray:
+    """Return the codes to project on groups."""
+    codes = arguments.exactly(codes, np.uint32, 1, "codes")
+    arguments.same_length(codes=codes, negative=negative)
+    _check_groups(groups)
+    if not 1 <= bits <= 32:
+        raise TypeError("bits must be between 1 and 32")
+    return codes
+
+
+def _check_groups(groups: int) -> None:
+    if not 1 <= groups <= MOST_GROUPS:
+        raise TypeError(f"groups must be between 1 and {MOST_GROUPS}")

@@ -1,0 +1,157 @@
+"""Arguments of other types, shapes and sizes: both kernels refuse them, or mind them not."""
+
+import numpy as np
+import pytest
+
+from faintly import kernels as chosen
+from faintly.core import Hashing
+from faintly.kernels import compiled, reference
+from faintly.primitives.entropy import seeded
+from faintly.primitives.hashing import LinearMaps
+
+needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
+COMPILED = pytest.param(compiled, id="c", marks=needs_c)
+BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
+
+
+def test_the_instructions_in_use_have_a_name():
+    names = {"c": {"avx512", "avx2", "baseline", "neon"}, "numpy": {"numpy"}}
+    assert chosen.instructions() in names[chosen.active]
+
+
+BYTES, OFFSETS = np.zeros(2, np.uint8), np.array([0, 1, 2])
+
+
+U32, U64, I32 = np.zeros(2, np.uint32), np.zeros(2, np.uint64), np.zeros(2, np.int32)
+
+
+VALUES, MATRIX = np.zeros((2, 2), np.int64), np.zeros((2, 1), np.uint32)
+
+
+SLOTS = np.zeros((4, 2), np.uint32)
+
+
+def maps_of(count, bits, size):
+    return LinearMaps(Hashing(family="linear", maps=count, bits=bits), b"salt" * 4, size)
+
+
+GOOD = {
+    "scatter_add": (np.zeros((1, 4), np.int32), U32, I32, 0),
+    "gather": (np.zeros((1, 8), np.int32), U64, maps_of(1, 3, 8), 1),
+    "map_codes": (U64, U32, U32, 8),
+    "hash_ids": (7, U64, 9),
+    "read_cells": (U32, I32, U32),
+    "read_prf": (U64, VALUES, U64),
+    "read_blake2s": (U64, VALUES, U64),
+    "read_parity": (U64, MATRIX, U64),
+    "read_slots": (U64, SLOTS, U64, 2),
+    "hash_each": (U64, U64, 9),
+    "hash_words": (U64, U64, 9, 2),
+    "hash_wide": (U64, U64, 2),
+    "solve_gf2": (OFFSETS, U32, MATRIX, BYTES, MATRIX),
+    "project_prf": (U64, OFFSETS, U64, BYTES, 4),
+    "shuffle_rows": (np.zeros((2, 3), np.uint8), U32),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("name", GOOD)
+def test_arrays_of_other_types_and_shapes_are_refused(kernels, name):
+    kernel, good = getattr(kernels, name), GOOD[name]
+    kernel(*good)
+    for place, value in enumerate(good):
+        if isinstance(value, np.ndarray):
+            for bad in (value.astype(np.float64), value[None]):
+                with pytest.raises(TypeError):
+                    kernel(*good[:place], bad, *good[place + 1 :])
+
+
+BAD = [
+    ("scatter_add", 1, U32[:1]),
+    ("map_codes", 1, U32[:1]),
+    ("map_codes", 3, 0),
+    ("map_codes", 3, 33),
+    ("hash_ids", 0, -1),
+    ("hash_ids", 0, 2**64),
+    ("hash_ids", 2, 256),
+    ("hash_ids", 2, -1),
+    ("gather", 0, np.zeros((2, 8), np.int32)),
+    ("gather", 0, np.zeros((1, 6), np.int32)),
+    ("gather", 0, np.zeros((1, 0), np.int32)),
+    ("gather", 3, 0),
+    ("read_cells", 0, U32[:1]),
+    ("read_prf", 0, U64[:1]),
+    ("read_prf", 1, VALUES[:, :0]),
+    ("read_blake2s", 0, U64[:1]),
+    ("read_blake2s", 1, VALUES[:, :0]),
+    ("read_parity", 0, U64[:1]),
+    ("read_parity", 1, MATRIX[:, :0]),
+    ("read_parity", 1, np.zeros((2, 257), np.uint32)),
+    ("read_slots", 0, U64[:1]),
+    ("read_slots", 1, SLOTS[:3]),
+    ("read_slots", 1, SLOTS + np.array([[256], [0], [0], [0]], np.uint32)),
+    ("read_slots", 1, SLOTS + np.array([[0], [0], [0], [2]], np.uint32)),
+    ("read_slots", 3, 0),
+    ("read_slots", 3, 2**32),
+    ("hash_each", 0, U64[:1]),
+    ("hash_each", 2, 256),
+    ("hash_words", 0, U64[:1]),
+    ("hash_words", 2, 256),
+    ("hash_words", 3, 257),
+    ("hash_wide", 2, 2049),
+    ("solve_gf2", 0, np.array([0, 1, 3])),
+    ("solve_gf2", 0, np.array([0, 3, 2])),
+    ("solve_gf2", 1, U32[:1]),
+    ("solve_gf2", 3, BYTES + np.uint8(2)),
+    ("solve_gf2", 4, MATRIX[:1]),
+    ("project_prf", 1, np.array([0, 2, 1])),
+    ("project_prf", 3, BYTES + np.uint8(2)),
+    ("project_prf", 4, 0),
+    ("project_prf", 4, 8193),
+    ("shuffle_rows", 0, np.zeros((3, 3), np.uint8)),
+    ("shuffle_rows", 1, U32[:1]),
+]
+
+
+@BOTH
+@pytest.mark.parametrize(("name", "place", "bad"), BAD)
+def test_sizes_and_numbers_that_do_not_fit_are_refused(kernels, name, place, bad):
+    good = GOOD[name]
+    with pytest.raises(TypeError):
+        getattr(kernels, name)(*good[:place], bad, *good[place + 1 :])
+
+
+def words(label, *shape):
+    return seeded(1, label).words(int(np.prod(shape))).reshape(shape)
+
+
+def signed(label, *shape):
+    return words(label, *shape).astype(np.int64) - 2**31
+
+
+def wide(label, *shape):
+    return words(label, *shape, 2).view(np.uint64).reshape(shape)
+
+
+@BOTH
+def test_other_memory_orders_of_inputs_give_the_same_integers(kernels):
+    seeds, ids = wide("seeds", 20), wide("ids", 6)
+    values = signed("values", 20, 4)
+    wanted = kernels.read_prf(seeds[::2].copy(), values[::2].copy(), ids)
+    np.testing.assert_array_equal(kernels.read_prf(seeds[::2], values[::2], ids), wanted)
+    fortran = np.asfortranarray(values[::2])
+    np.testing.assert_array_equal(kernels.read_prf(seeds[::2], fortran, ids), wanted)
+    unaligned = np.frombuffer(b"." + ids.tobytes(), dtype=np.uint64, offset=1)
+    np.testing.assert_array_equal(kernels.read_prf(seeds[::2], fortran, unaligned), wanted)
+
+
+@BOTH
+def test_offsets_whose_differences_wrap_are_refused(kernels):
+    offsets = np.array([0, 2**62, -(2**63) + 2**61, 3], dtype=np.int64)
+    assert (np.diff(offsets) > 0).all()
+    seeds, ids, odd = np.zeros(3, np.uint64), np.zeros(3, np.uint64), np.zeros(3, np.uint8)
+    with pytest.raises(TypeError, match="ascend"):
+        kernels.project_prf(seeds, offsets, ids, odd, 1)
+    words, rows = np.zeros(3, np.uint32), np.zeros((3, 1), np.uint32)
+    with pytest.raises(TypeError, match="ascend"):
+        kernels.solve_gf2(offsets, words, rows, odd, rows)

@@ -1,0 +1,207 @@
+"""Kernels over small fields: both read alike, and what does not fit is refused."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from faintly.kernels import compiled, reference
+from faintly.primitives import fields, galois
+from faintly.primitives.entropy import seeded
+from spec import independent
+
+needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
+COMPILED = pytest.param(compiled, id="c", marks=needs_c)
+BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
+
+
+@pytest.mark.parametrize("order", fields.ORDERS)
+def test_tables_are_fields(order):
+    field = fields.field_of(order)
+    everything = range(order)
+    plus = field.differences[:, field.differences[0]]  # a + b = a - (0 - b)
+    for a, b, c in itertools.product(everything, repeat=3):
+        times = field.products
+        assert times[a, times[b, c]] == times[times[a, b], c]
+        assert times[a, plus[b, c]] == plus[times[a, b], times[a, c]]
+        assert plus[a, plus[b, c]] == plus[plus[a, b], c]
+    assert all(field.products[a, field.inverses[a]] == 1 for a in range(1, order))
+    one = np.arange(order)[:, None, None], np.arange(order)[None, :, None]
+    np.testing.assert_array_equal(field.inner(*one), field.products)
+
+
+def plain_word(seed, item, letter, number):
+    return independent.half_sip(
+        seed, item.to_bytes(8, "little") + letter.encode() + bytes([number])
+    )
+
+
+def words(label, *shape):
+    return seeded(1, label).words(int(np.prod(shape))).reshape(shape)
+
+
+def wide(label, *shape):
+    return words(label, *shape, 2).view(np.uint64).reshape(shape)
+
+
+@BOTH
+@pytest.mark.parametrize("reports", [0, 1, 18])
+@pytest.mark.parametrize("size", [1, 3])
+def test_read_parity(kernels, reports, size):
+    seeds, payload, ids = wide("seeds", reports), words("payload", reports, size), wide("ids", 4)
+    wanted = []
+    for item in ids.tolist():
+        total = 0
+        for seed, own in zip(seeds.tolist(), payload.tolist(), strict=True):
+            odd = plain_word(seed, item, "c", 0) & 1
+            for number, word in enumerate(own):
+                odd ^= independent.parity(plain_word(seed, item, "a", number) & word)
+            total += 1 - 2 * odd
+        wanted.append(total)
+    assert kernels.read_parity(seeds, payload, ids).tolist() == wanted
+
+
+@needs_c
+@pytest.mark.parametrize("bits", range(1, galois.MAX_BITS + 1))
+@pytest.mark.parametrize("size", [1, 5, 140])  # across a block
+def test_both_add_points_alike(bits, size, generator):
+    coefficients = generator.integers(0, 2**bits, (9, size)).astype(np.uint32)
+    counts = generator.integers(0, min(size, 2**bits) + 1, 9)
+    counts[:2] = 0, min(size, 2**bits)
+    points = np.concatenate([generator.permutation(2**bits)[:count] for count in counts])
+    values = generator.integers(0, 2**bits, len(points)).astype(np.uint32)
+    case = coefficients, points, values, counts, bits
+    np.testing.assert_array_equal(compiled.add_points(*case), reference.add_points(*case))
+
+
+@BOTH
+def test_points_that_do_not_fit_are_refused(kernels):
+    add, none = kernels.add_points, np.zeros(0, dtype=np.int64)
+    start, two = np.zeros((1, 2), dtype=np.uint32), np.arange(2)
+    with pytest.raises(TypeError, match="at most its size"):
+        add(start, np.arange(3), np.arange(3), np.array([3]), 4)
+    with pytest.raises(TypeError, match="for each row"):
+        add(start, none, none, none, 4)
+    with pytest.raises(TypeError, match="pair up"):
+        add(start, two, np.arange(1), np.array([2]), 4)
+    with pytest.raises(TypeError, match="of all rows"):
+        add(start, two, two, np.array([1]), 4)
+    for points, values in ((two + 15, two), (-two, two), (two, two + 15), (two, -two)):
+        with pytest.raises(IndexError, match="outside the field of 16"):
+            add(start, points, values, np.array([2]), 4)
+    for points, values in ((two / 2, two), (two[:, None], two), (two, two * np.nan)):
+        with pytest.raises(TypeError, match="must be integers"):
+            add(start, points, values, np.array([2]), 4)
+    with pytest.raises(IndexError, match="no field"):
+        add(start, two, two, np.array([2]), 17)
+    with pytest.raises(IndexError):
+        add(start, np.zeros(2, dtype=np.int64), two, np.array([2]), 4)  # the same point twice
+
+
+ORDERS = (*fields.ORDERS, 32, 64, 128, 256)
+
+
+POWERS = [order for order in ORDERS if order & (order - 1) == 0]  # prf and blake2s cut words
+
+
+HASHED = [
+    *((order, "wide") for order in ORDERS),
+    *itertools.product(POWERS, ("prf", "blake2s")),
+]
+
+
+@needs_c
+@pytest.mark.parametrize(("order", "family"), HASHED)
+@pytest.mark.parametrize("size", [1, 15, 16, 75])
+def test_both_read_alike(order, family, size, generator):
+    seeds = generator.integers(0, 2**64, 12, dtype=np.uint64)
+    symbols = generator.integers(0, order, (12, size)).astype(np.uint8)
+    readings = generator.integers(-3, 4, order)
+    how = {"field": fields.field_of(order), "family": family}
+    for count in (5, 130):  # within a block, and across
+        ids = generator.integers(0, 2**64, count, dtype=np.uint64)
+        np.testing.assert_array_equal(
+            compiled.read_inner(seeds, symbols, ids, readings, **how),
+            reference.read_inner(seeds, symbols, ids, readings, **how),
+        )
+
+
+@needs_c
+@pytest.mark.parametrize("bits", range(1, galois.MAX_BITS + 1))
+@pytest.mark.parametrize("hashed", [True, False])
+@pytest.mark.parametrize("reports", [30, compiled.fields.POINT_REPORTS])
+def test_both_read_polynomials_alike(bits, hashed, reports, generator):
+    seeds = generator.integers(0, 2**64, reports, dtype=np.uint64)
+    coefficients = generator.integers(0, 2**bits, (reports, 5)).astype(np.uint32)
+    readings = generator.integers(-9, 10, 2**bits)
+    wide = generator.integers(0, 2**64, 150, dtype=np.uint64)
+    for count in (150, 3):  # above and below the number of symbols, and across a block
+        ids = wide[:count] if hashed else np.arange(min(2**bits, count), dtype=np.uint64)
+        case, how = (seeds, coefficients, ids, readings), {"bits": bits, "hashed": hashed}
+        np.testing.assert_array_equal(
+            compiled.read_polynomial(*case, **how),
+            reference.read_polynomial(*case, **how),
+        )
+
+
+SIZE = 100  # more than the widest vector of bytes
+
+
+def systems(order, generator):
+    """Systems of none, few and more equations than unknowns."""
+    offsets = np.array([0, 3, 3, 33, 33 + 2 * SIZE])
+    rows = generator.integers(0, order, (offsets[-1], SIZE)).astype(np.uint8)
+    rows[5] = rows[4]  # a dependent row among few
+    rows[7] = 0
+    answers = generator.integers(0, order, offsets[-1]).astype(np.uint8)
+    free = generator.integers(0, order, (4, SIZE)).astype(np.uint8)
+    return offsets, rows, answers, free, fields.field_of(order)
+
+
+@BOTH
+def test_what_would_read_out_of_bounds_is_refused(kernels, generator):
+    one = np.zeros(1, dtype=np.uint64)
+    symbols, readings = np.zeros((1, 4), dtype=np.uint8), np.zeros(3, dtype=np.int64)
+    how = {"field": fields.field_of(3), "family": "wide"}
+    with pytest.raises(IndexError, match="outside the field of 3"):
+        kernels.read_inner(one, symbols + np.uint8(3), one, readings, **how)
+    with pytest.raises(IndexError, match="outside the field of 3"):  # it would wrap to 0
+        kernels.read_inner(one, symbols.astype(np.uint32) + np.uint32(256), one, readings, **how)
+    with pytest.raises(TypeError, match="every symbol"):
+        kernels.read_inner(one, symbols, one, readings[:2], **how)
+    with pytest.raises(TypeError, match="too long"):
+        kernels.read_inner(one, np.zeros((1, 2**15), dtype=np.uint8), one, readings, **how)
+    for order, family in ((3, "prf"), (4, "linear")):
+        how, counted = {"field": fields.field_of(order), "family": family}, np.zeros(order, int)
+        with pytest.raises(TypeError, match="hashed by"):
+            kernels.read_inner(one, symbols, one, counted, **how)
+    how = {"field": fields.field_of(256), "family": "prf"}
+    with pytest.raises(TypeError, match="too long"):
+        kernels.read_inner(one, np.zeros((1, 1025), np.uint8), one, np.zeros(256, int), **how)
+    offsets, rows, answers, free, field = systems(3, generator)
+    with pytest.raises(TypeError, match="offsets"):
+        kernels.solve_field(offsets[::-1].copy(), rows, answers, free, field)
+    with pytest.raises(TypeError, match="same items"):
+        kernels.solve_field(offsets, rows[:, 1:], answers, free, field)
+    with pytest.raises(IndexError, match="outside the field of 3"):
+        kernels.solve_field(offsets, rows + np.uint8(3), answers, free, field)
+    with pytest.raises(TypeError, match="pair up"):
+        kernels.hash_wide(one, np.zeros(2, dtype=np.uint64), 1)
+    point = np.array([4], dtype=np.uint64)
+    with pytest.raises(IndexError, match="not a point"):
+        kernels.read_polynomial(
+            *(one, symbols.astype(np.uint32), point, np.zeros(4, int)), bits=2, hashed=False
+        )
+    with pytest.raises(IndexError, match="no field"):
+        kernels.read_polynomial(
+            *(one, symbols.astype(np.uint32), point, np.zeros(4, int)), bits=17, hashed=False
+        )
+
+
+@pytest.mark.parametrize("order", fields.ORDERS)
+@pytest.mark.parametrize("count", [1, 20, 21, 75])
+def test_packing_keeps_symbols(order, count, generator):
+    symbols = generator.integers(0, order, (9, count)).astype(np.uint8)
+    words = fields.pack(symbols, order)
+    assert words.shape == (9, len(fields.word_lengths(count, order)))
+    np.testing.assert_array_equal(fields.unpack(words, count, order), symbols)

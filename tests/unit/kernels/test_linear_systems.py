@@ -1,0 +1,101 @@
+"""Linear systems: both kernels solve alike, solutions answer, what does not fit is refused."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from faintly.kernels import compiled, reference
+from faintly.primitives import fields, hashing
+
+needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
+COMPILED = pytest.param(compiled, id="c", marks=needs_c)
+BOTH = pytest.mark.parametrize("kernels", [COMPILED, pytest.param(reference, id="numpy")])
+
+
+def test_independent_keeps_the_first_independent_rows():
+    rows = np.array([[0, 0, 0], [1, 2, 3], [2, 3, 1], [0, 1, 0], [1, 3, 3], [0, 0, 2], [3, 3, 3]])
+    assert fields.independent(rows, 4) == [1, 3, 5]
+
+
+ORDERS = (*fields.ORDERS, 32, 64, 128, 256)
+
+
+SIZE = 100  # more than the widest vector of bytes
+
+
+def systems(order, generator):
+    """Systems of none, few and more equations than unknowns."""
+    offsets = np.array([0, 3, 3, 33, 33 + 2 * SIZE])
+    rows = generator.integers(0, order, (offsets[-1], SIZE)).astype(np.uint8)
+    rows[5] = rows[4]  # a dependent row among few
+    rows[7] = 0
+    answers = generator.integers(0, order, offsets[-1]).astype(np.uint8)
+    free = generator.integers(0, order, (4, SIZE)).astype(np.uint8)
+    return offsets, rows, answers, free, fields.field_of(order)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_solutions_answer_every_independent_equation(order, generator):
+    case = systems(order, generator)
+    offsets, rows, answers, free, field = case
+    solved = reference.solve_field(*case)
+    for segment, (first, last) in enumerate(itertools.pairwise(offsets)):
+        basis = fields.independent(rows[first:last], order)
+        for place in basis:
+            read = field.inner(solved[segment], rows[first + place])
+            assert read == answers[first + place]
+        assert (solved[segment] != free[segment]).sum() <= len(basis)
+
+
+@needs_c
+@pytest.mark.parametrize("order", ORDERS)
+def test_both_solve_alike(order, generator):
+    case = systems(order, generator)
+    np.testing.assert_array_equal(compiled.solve_field(*case), reference.solve_field(*case))
+
+
+def packed_systems(bits, size, generator):
+    """The same of rows in words, many of them tied in their order."""
+    offsets = np.array([0, 3, 3, 33, 53 + size])
+    words = hashing.symbol_words(size, bits)
+    rows = generator.integers(0, 2**32, (offsets[-1], words), dtype=np.uint32)
+    rows[5] = rows[4]
+    rows[7] = 0
+    rows[-9:, :-1] = 0  # few symbols, so that pivots stand late
+    order = generator.integers(0, 9, offsets[-1], dtype=np.uint32)
+    answers = generator.integers(0, 2**bits, offsets[-1]).astype(np.uint8)
+    free = generator.integers(0, 2**32, (4, words), dtype=np.uint32)
+    return (offsets, order, rows, answers, free), {"field": fields.field_of(2**bits), "size": size}
+
+
+@needs_c
+@pytest.mark.parametrize("bits", range(1, 9))
+@pytest.mark.parametrize("size", [1, 20, 68, 135])  # in one block of words, and in more
+def test_both_solve_words_alike(bits, size, generator):
+    case, how = packed_systems(bits, size, generator)
+    solved = compiled.solve_words(*case, **how)
+    np.testing.assert_array_equal(solved, reference.solve_words(*case, **how))
+
+
+def test_solving_words_over_two_elements_is_solving_bits(generator):
+    case, how = packed_systems(1, 96, generator)
+    solved = reference.solve_words(*case, **how)
+    np.testing.assert_array_equal(solved, reference.solve_gf2(*case))
+
+
+@BOTH
+def test_words_that_do_not_fit_are_refused(kernels, generator):
+    (offsets, order, rows, answers, free), how = packed_systems(4, 20, generator)
+    solve = kernels.solve_words
+    with pytest.raises(TypeError, match="pair up"):
+        solve(offsets, order[1:], rows, answers, free, **how)
+    with pytest.raises(TypeError, match="one row for each segment"):
+        solve(offsets, order, rows, answers, free[1:], **how)
+    with pytest.raises(TypeError, match="as long as"):
+        solve(offsets, order, rows, answers, free[:, 1:].copy(), **how)
+    with pytest.raises(IndexError, match="outside the field of 16"):
+        solve(offsets, order, rows, answers + np.uint8(16), free, **how)
+    for changed in ({"size": 25}, {"size": 0}, {"field": fields.field_of(9)}):
+        with pytest.raises(TypeError, match="as many as fit"):
+            solve(offsets, order, rows, answers, free, **(how | changed))
