@@ -12,6 +12,7 @@ from faintly.cli.output import (
     as_keys,
     emit,
     estimate_cells,
+    note,
     read_keys,
     say,
     table,
@@ -51,4 +52,6 @@ def query(
         f"{estimates.reports:,} reports. Noise floor of one key that nobody holds: "
         f"±{estimates.noise_floor:.5f}."
     )
+    for sentence in estimates.notes:
+        note(sentence)
     say(estimates.guarantee.words())

@@ -13,6 +13,7 @@ from faintly.cli.output import (
     as_keys,
     emit,
     estimate_cells,
+    note,
     read_keys,
     say,
     table,
@@ -84,4 +85,6 @@ def _explain(found: "TopList") -> None:
     for verdict, meaning in _REASONS.items():
         if verdict in found.verdicts:
             say(f"{verdict}: {meaning}.")
+    for sentence in found.estimates.notes:
+        note(sentence)
     say(found.estimates.guarantee.words())

@@ -177,7 +177,14 @@ class Ledger:
         with self._failures("read"):
             data = self._disk.read(self.path)
             mark = self._disk.read(_mark_path(self.path))
-        return (Book(), None) if data is None else _checked(data, mark)
+        if data is None:
+            if mark is not None:
+                raise LedgerFailed(
+                    f"the ledger {self.path} is gone, and its mark is still there: put both back, "
+                    "or delete the mark if what was spent may be forgotten"
+                )
+            return Book(), None
+        return _checked(data, mark)
 
     def _ready(self, book: Book, found: Journal | None) -> Journal:
         """Return a journal that can be appended to, written anew where that is needed."""

@@ -70,6 +70,7 @@ class Estimates:
     # several maps tell of a key: without the one that speaks most for it.
     score: FloatArray
     readings: Readings | None = None  # None: the exact law is not known
+    notes: tuple[str, ...] = ()  # what biases these answers, in sentences
     level: float = 0.95
     compared: int | None = None  # keys these rows were chosen from; None: they are all there is
 

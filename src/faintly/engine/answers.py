@@ -21,6 +21,7 @@ from faintly.mechanisms import Mechanism, mechanism_of
 
 CONTROLS = ("family", "fdr")
 ONE_MAP = 0.3  # standard errors that one map may add to a score: the plan's own bound on ghosts
+TOLD = 0.5  # standard errors: 95 % intervals then cover 92 %
 NEGLIGIBLE = 0.01  # of the variance: it moves an interval by half a percent
 CHANCE = 4.0  # standard deviations by which noise alone seldom exceeds its mean
 ENTRIES = 2**20  # of tables, squared at a time
@@ -188,6 +189,7 @@ class Reader:
             null_stderr=math.sqrt(null / count),
             score=self._scores(totals, largest, null),
             readings=Readings(law, totals, self.mechanism.scale) if law else None,
+            notes=self._notes(math.sqrt(null / count)),
             level=self.level,
         )
 
@@ -214,6 +216,20 @@ class Reader:
             return totals * np.float64(scale / math.sqrt(null * count))
         # Ghosts widen the law like the standard error.
         return law.scores(totals, count) * (law.deviation * scale / math.sqrt(null))
+
+    def _notes(self, stderr: float) -> tuple[str, ...]:
+        """Return what may move an answer by more than `TOLD` standard errors, in sentences."""
+        plan, found = self.sketch.plan, []
+        ghost = self.mechanism.largest_ghost() * math.sqrt(self.sketch.count / plan.clients)
+        if ghost > TOLD:
+            found.append(
+                f"where people are all alike, a key that nobody holds may be off by up to "
+                f"{ghost:.1f} standard errors; the plan expected {plan.clients:,} reports"
+            )
+        bias = self.mechanism.relative_bias()
+        if bias > TOLD * stderr:
+            found.append(f"means may be too small by up to {bias:.2g} of themselves")
+        return tuple(found)
 
     @cached_property
     def _null_variance(self) -> float:

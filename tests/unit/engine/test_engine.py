@@ -361,3 +361,15 @@ def test_simultaneous_intervals_of_a_top_list_cover_what_was_chosen():
         narrow += bool((replace(top, compared=20).low_all <= 0).all())
     assert covered >= 28
     assert narrow < 10
+
+
+def test_answers_say_what_biases_them():
+    """More reports than planned, and too few maps for them: ghosts grow with the root."""
+    wanted = {"protect": "event", "epsilon": 1.0, "sparsity": 4, "universe": 64}
+    plan = make_plan(**wanted, clients=50, mechanism="retrieval", decode="table", salt=bytes(16))
+    people = VectorBatch.of([]).padded(20_000)
+    reports = list(randomize_all(plan, people, seeded(1, "public"), seeded(1, "secret")))
+    (note,) = Reader(aggregate(plan, reports)).estimate([0]).notes
+    assert "expected 50 reports" in note
+    few = aggregate(plan, [reports[0].take(slice(50))])
+    assert Reader(few).estimate([0]).notes == ()

@@ -202,6 +202,7 @@ class About(Answer):
     noise_floor_all: float = Field(
         description="What the largest of all keys asked may show if nobody holds any."
     )
+    notes: list[str] = Field(description="What biases these answers, in sentences.")
     guarantee: str
 
 
