@@ -16,6 +16,8 @@ from faintly.core.plan import MAX_MAPS
 
 LARGEST = 0.3  # standard errors: one ghost moves the coverage of 95 % intervals to 94 %
 TOGETHER = 0.02  # of the variance, from all ghosts: the planner calls that a tie
+# Where keys share codes too, an eighth: less would cost bytes and memory for data nobody has.
+OPEN_TOGETHER = 0.125
 
 
 FEWEST = 16  # maps: the top list lets one count for little, so it should not be much of the whole
@@ -27,9 +29,10 @@ def least_maps(strength: float, clients: int, variance: float) -> int:
     return min(MAX_MAPS, 1 << max(0, math.ceil(math.log2(max(1.0, needed)) - 1e-9)))
 
 
-def least_codes(energy: float, clients: int, variance: float) -> float:
+def least_codes(energy: float, clients: int, variance: float, size: int | None) -> float:
     """Return how many codes, over all maps, keep the variance from all ghosts small."""
-    return clients * energy / (TOGETHER * variance)
+    share = OPEN_TOGETHER if size is None else TOGETHER
+    return clients * energy / (share * variance)
 
 
 def in_errors(strength: float, maps: int, clients: int, variance: float) -> float:

@@ -166,7 +166,8 @@ def _codes(request: Request, shape: Shape, top: int, variance: float) -> Hashing
         _power_of_two("maps", request.maps, MAX_MAPS)
     strength = ghost_strength(shape, top, size)
     maps = request.maps or max(fewest, ghosts.least_maps(strength, request.clients, variance))
-    codes = ghosts.least_codes(ghost_energy(shape, top, size), request.clients, variance)
+    energy = ghost_energy(shape, top, size)
+    codes = ghosts.least_codes(energy, request.clients, variance, size)
     bits = request.bits or max(least, math.ceil(math.log2(max(1.0, codes)) - math.log2(maps)))
     room = min(MAX_CELL_BITS, (request.memory // ENTRY_BYTES).bit_length() - 1)
     if not request.maps:

@@ -7,7 +7,8 @@ table   keys are split into B blocks with a cell of t bits each, in J public map
         names    all keys of an indexed universe have codes of their own: B·2^(t-1) ≥ d
         bias     what items lose whose equation follows from others is below 0.3 standard errors,
                  and below 2^-8 of their weight
-        ghosts   one ghost is below 0.3 standard errors, and all add at most 2 % of variance
+        ghosts   one ghost is below 0.3 standard errors, and all add at most 2 % of variance, or an
+                 eighth in an open universe
         memory   the tables, J·B·2^(t-1) integers, fit the memory
 """
 
@@ -234,7 +235,7 @@ class _Rules:
     def ghost_bits(self, blocks: int, maps: int) -> int:
         """Return the bits with which all ghosts together stay small."""
         energy = ghost_energy(self.items, blocks, self.shrink, self.size)
-        codes = ghosts.least_codes(energy, self.clients, self.variance)
+        codes = ghosts.least_codes(energy, self.clients, self.variance, self.size)
         return 1 + max(1, math.ceil(math.log2(max(1.0, codes)) - math.log2(maps)))
 
 
