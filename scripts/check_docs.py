@@ -1,4 +1,4 @@
-"""Check what the documents claim: links resolve, code runs and prints what the page shows.
+"""Check what the documents claim: links and paths resolve, code prints what the page shows.
 
 Nothing names a machine either. A `text` block right after a `python` block, with nothing between
 them, is what that code prints: an example seeds its randomness to show one.
@@ -19,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)|!\[[^\]]*\]\(([^)\s]+)\)")
+PATH = re.compile(r"`(\w[\w.-]*)/([\w./-]+)`")
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+\s+(.*?)\s*$", re.MULTILINE)
 # A letter in brackets keeps these patterns from finding themselves.
@@ -67,6 +68,22 @@ def check_links(path: Path) -> Iterator[str]:
             yield f"{short(path)}:{line}: the link {target} leads nowhere"
         elif anchor and goal.suffix == ".md" and anchor not in anchors(goal.read_text("utf-8")):
             yield f"{short(path)}:{line}: {short(goal)} has no heading for #{anchor}"
+
+
+def check_paths(path: Path) -> Iterator[str]:
+    """Yield each path that a page quotes and the repository, or `src/faintly`, does not have."""
+    text = path.read_text(encoding="utf-8")
+    for match in PATH.finditer(text):
+        first, rest = match.groups()
+        homes = [home for home in (ROOT, ROOT / "src" / "faintly") if (home / first).is_dir()]
+        if (
+            "your_name" in rest
+            or not homes
+            or any((home / first / rest).exists() for home in homes)
+        ):
+            continue
+        line = text.count("\n", 0, match.start()) + 1
+        yield f"{short(path)}:{line}: there is no {first}/{rest}"
 
 
 def check_words(path: Path) -> Iterator[str]:
@@ -136,6 +153,8 @@ def findings() -> Iterator[str]:
         yield from check_words(path)
         if path.suffix == ".md":
             yield from check_links(path)
+        if path.suffix == ".md" and path != ROOT / "CHANGELOG.md":  # which names what was, too
+            yield from check_paths(path)
     runnable = [ROOT / "README.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
     for path in runnable:
         if path.exists():

@@ -9,12 +9,18 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "check_docs.py"
 
 
 @pytest.fixture
-def check(monkeypatch, tmp_path):
-    """Return a function from the text of a page to what is wrong with its code."""
+def script(monkeypatch, tmp_path):
+    """Return the script, for a repository in an empty folder."""
     spec = importlib.util.spec_from_file_location("check_docs", SCRIPT)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     monkeypatch.setattr(script, "ROOT", tmp_path)
+    return script
+
+
+@pytest.fixture
+def check(script, tmp_path):
+    """Return a function from the text of a page to what is wrong with its code."""
 
     def of(text: str) -> list[str]:
         page = tmp_path / "page.md"
@@ -58,4 +64,20 @@ def test_text_after_words_is_no_output(check):
 def test_code_that_fails_is_found_with_its_line(check):
     assert check("# Page\n\n```python\n1 / 0\n```\n") == [
         "page.md:4: ZeroDivisionError: division by zero"
+    ]
+
+
+def test_a_path_that_is_gone_is_found(script, tmp_path):
+    for name in ("scripts", "src/faintly/client"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "src/faintly/client/push.py").touch()
+    page = tmp_path / "page.md"
+    page.write_text(
+        "`client/push.py` `src/faintly/client/push.py` `people/ana.csv`\n"
+        "`client/store.py`, and `scripts/gone.py`",
+        encoding="utf-8",
+    )
+    assert list(script.check_paths(page)) == [
+        "page.md:2: there is no client/store.py",
+        "page.md:2: there is no scripts/gone.py",
     ]
