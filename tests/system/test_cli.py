@@ -178,6 +178,26 @@ def test_simulate_prints_the_promised_keys(faintly, flow):
     assert again == result
 
 
+def test_simulate_compares_mechanisms(faintly, flow, tmp_path):
+    flow("names.txt")
+    arguments = ["simulate", "--plan", "plan.json", "--data", "data.csv", "--runs", 2]
+    asked = [*arguments, "--compare", "signed-binning,k-fold,gaussian"]
+    result = faintly(*asked, "--json").json
+    own = faintly("inspect", "plan.json", "--json").json["plan"]["mechanism"]
+    names = [one["mechanism"] for one in result["compared"]]
+    assert {own, "k-fold", "signed-binning"} == set(names)
+    assert [one["mechanism"] for one in result["left_out"]] == ["gaussian"]
+    alone = faintly(*arguments, "--json").json
+    assert result["compared"][names.index(own)]["n_mse"] == alone["n_mse"]
+    told = faintly(*asked, "--plot", "compared.svg").out
+    assert "(the plan)" in told
+    assert "gaussian is left out: gaussian protects l1:DISTANCE, not event." in told
+    assert (tmp_path / "compared.svg").read_text().count("predicted n·Var") == 1
+    assert "add --compare" in faintly(*arguments, "--plot", "a.svg", status=2).err
+    assert "a plot is written as .png" in faintly(*asked, "--plot", "a.gif", status=1).err
+    assert "got 'nobody'" in faintly(*arguments, "--compare", "nobody", status=1).err
+
+
 @pytest.mark.parametrize(
     ("arguments", "rule"),
     [

@@ -74,6 +74,11 @@ def test_plan_ranks_it_and_simulate_runs_it(with_example, tmp_path):
     data.write_text("\n".join(["client,item,value", *rows]), encoding="utf-8")
     found = answer(with_example, "simulate", "--plan", plan, "--data", data, "--runs", 2)
     assert 37 < found["predicted_n_var"] < 38  # 8 keys, each 4.68 at epsilon 1
+    other = tmp_path / "other.json"
+    answer(with_example, "plan", *WISH, "--mechanism", "projection-choice", "-o", other)
+    compared = ["simulate", "--plan", other, "--data", data, "--runs", 2, "--compare", "one-key"]
+    names = {one["mechanism"] for one in answer(with_example, *compared)["compared"]}
+    assert names == {"projection-choice", "one-key"}
     # Without the package, the plan is refused with the names that there are.
     missing = run(os.environ, "faintly", "inspect", plan)
     assert missing.returncode == 1

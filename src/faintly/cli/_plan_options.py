@@ -8,7 +8,8 @@ import typer
 from faintly.cli import choices
 
 
-def _mechanisms() -> list[str]:
+def mechanisms() -> list[str]:
+    """Return every mechanism, baselines included."""
     from faintly.mechanisms import mechanism_names
 
     return mechanism_names()
@@ -76,7 +77,7 @@ Mechanism = Annotated[
     typer.Option(
         help="Only this one [default: the best of all].",
         metavar="NAME",
-        **choices.one_of(_mechanisms),
+        **choices.one_of(mechanisms),
     ),
 ]
 Decode = Annotated[

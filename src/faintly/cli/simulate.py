@@ -1,16 +1,15 @@
-"""faintly simulate: how a plan would do on known data."""
+"""faintly simulate: how a plan would do on known data, and how other mechanisms would."""
 
-from dataclasses import astuple
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faintly.cli.output import ADVICE, Json, PlanFile, counted, emit, note, progress, say, table
+from faintly.cli._plan_options import mechanisms
+from faintly.cli.output import Json, PlanFile, emit, note, progress, say
 
 if TYPE_CHECKING:
     from faintly.core import IdArray, Plan, VectorBatch
-    from faintly.simulate import Simulation
 
 
 def simulate(
@@ -20,6 +19,18 @@ def simulate(
     ],
     runs: Annotated[int, typer.Option(min=1, help="Independent runs.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of hashing, noise and any cut.")] = 1,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare the plan with these mechanisms, each at its best; all: with every one "
+            "but the baselines.",
+            metavar="NAME[,NAME...]",
+            autocompletion=lambda: ["all", *mechanisms()],
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="With --compare: draw the comparison (.png, .svg).")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Encode DATA, decode it, and compare with the truth, several times over.
@@ -27,32 +38,81 @@ def simulate(
     The truth is that of everything clients hold; a second column compares with what reports
     carry of it, where some hold more than the plan's sparsity. Noise is seeded: for study only,
     never for real reports.
+
+    With --compare, other mechanisms serve the same unit, budget, sparsity, clients and universe,
+    in one table, the smallest error first. The plan stands for its own mechanism.
     """
-    from faintly.data import find_dataset, read_records, to_vectors, true_means
     from faintly.engine.files import load_plan
-    from faintly.simulate import simulate as run_all
 
     loaded = load_plan(plan)
-    vectors = to_vectors(read_records(find_dataset(data)), loaded)
-    if len(vectors) > loaded.clients:
-        note(f"{len(vectors):,} clients, where the plan expects {loaded.clients:,}; all report")
-    vectors = vectors.padded(loaded.clients)
-    ids = _asked(loaded, vectors)
+    if compare is not None:
+        names = [name.strip() for name in compare.split(",")]
+        _compare(loaded, data, names, plot, as_json, runs=runs, seed=seed)
+        return
+    if plot is not None:
+        raise typer.BadParameter("it draws a comparison: add --compare", param_hint="--plot")
+    _simulate(loaded, data, as_json, runs=runs, seed=seed)
+
+
+def _simulate(plan: "Plan", data: Path, as_json: bool, *, runs: int, seed: int) -> None:
+    from faintly.cli._simulate_output import describe
+    from faintly.simulate import simulate as run_all
+
+    known = _known(plan, data)
     with progress() as bar:
         task = bar.add_task("simulating", total=runs)
-        result = run_all(
-            loaded,
-            vectors,
-            ids,
-            true_means(vectors, ids),
-            runs=runs,
-            seed=seed,
-            on_run=lambda: bar.advance(task),
-        )
+        result = run_all(plan, *known, runs=runs, seed=seed, on_run=lambda: bar.advance(task))
     if as_json:
         emit(result.document() | {"seed": seed})
     else:
-        _describe(result)
+        describe(result)
+
+
+def _compare(
+    plan: "Plan",
+    data: Path,
+    names: list[str],
+    plot: Path | None,
+    as_json: bool,
+    *,
+    runs: int,
+    seed: int,
+) -> None:
+    from faintly.cli._simulate_output import describe_all
+    from faintly.planner.plots import pyplot
+    from faintly.simulate import compare as run_all
+    from faintly.simulate.plots import draw
+
+    if plot is not None:
+        pyplot(plot)  # a picture that cannot be drawn is refused before the work
+    known = _known(plan, data)
+    with progress() as bar:
+        task = bar.add_task("simulating", total=None)
+
+        def show(title: str, done: int, total: int) -> None:
+            bar.update(task, description=title, completed=done, total=total)
+
+        result = run_all(plan, names, *known, runs=runs, seed=seed, on_step=show)
+    if plot is not None:
+        draw(result, plot)
+    if as_json:
+        emit(result.document() | {"runs": runs, "seed": seed})
+        return
+    describe_all(result)
+    if plot is not None:
+        say(f"drawn to {plot}")
+
+
+def _known(plan: "Plan", data: Path) -> tuple["VectorBatch", "IdArray", Any]:
+    """Return what the clients hold, the keys to ask about, and their true means."""
+    from faintly.data import find_dataset, read_records, to_vectors, true_means
+
+    vectors = to_vectors(read_records(find_dataset(data)), plan)
+    if len(vectors) > plan.clients:
+        note(f"{len(vectors):,} clients, where the plan expects {plan.clients:,}; all report")
+    vectors = vectors.padded(plan.clients)
+    ids = _asked(plan, vectors)
+    return vectors, ids, true_means(vectors, ids)
 
 
 def _asked(plan: "Plan", vectors: "VectorBatch") -> "IdArray":
@@ -62,50 +122,3 @@ def _asked(plan: "Plan", vectors: "VectorBatch") -> "IdArray":
     if plan.universe.size is not None:
         return np.arange(plan.universe.size, dtype=np.uint64)
     return np.unique(vectors.indices)
-
-
-def _describe(result: "Simulation") -> None:
-    from faintly.simulate import SCORES
-
-    names = {
-        "linf": "largest error",
-        "mse": "mean squared error",
-        "n_mse": "n·MSE",
-        "predicted_n_var": "predicted n·Var",
-        "coverage95": "95 % intervals that cover, all keys",
-        "coverage95_top20": "95 % intervals that cover, true top 20",
-        "bias_top20": "bias at the true top 20",
-        "top20_recall": "true top 20 found",
-        "significant": "keys that stand out",
-        "false_significant": "of these held by nobody",
-    }
-    headings = [counted(len(result.runs), "run"), "mean", "std. error"]
-    cut = result.excess.over > 0
-    rows = [[text, *_cells(result, name, "truth")] for name, text in names.items()]
-    if cut:
-        headings += ["after the cut", "std. error"]
-        rows = [
-            row + (_cells(result, name, "after_cut") if name in SCORES else ["", ""])
-            for row, name in zip(rows, names, strict=True)
-        ]
-    blank = [""] * (len(headings) - 2)
-    for name, error in (("linf", result.zero_linf), ("mse", result.zero_mse)):
-        rows.append([f"all-zero answer: {names[name]}", f"{error:.6g}", *blank])
-    table(headings, rows)
-    table(
-        ["true top keys", "truth", "after the cut", "answered", "bias", "its std. error"],
-        (
-            [str(place), *(f"{one:.5f}" for one in (*astuple(key)[:3], key.bias, key.stderr))]
-            for place, key in enumerate(result.top, 1)
-        ),
-    )
-    say(f"{result.reports:,} reports of {result.bytes} bytes, {result.keys:,} keys.")
-    say(f"{result.excess.words()} {ADVICE if cut else ''}".rstrip())
-    if result.mean("significant") < 1:
-        say(
-            "Hardly any key stands out: collect from more clients, ask for less, or do not collect."
-        )
-
-
-def _cells(result: "Simulation", name: str, against: str) -> list[str]:
-    return [f"{result.mean(name, against):.6g}", f"{result.stderr(name, against):.2g}"]

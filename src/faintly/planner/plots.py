@@ -28,15 +28,7 @@ SUFFIXES = (".png", ".svg", ".pdf")
 
 def draw(ranking: Ranking, path: Path, trials: Trials | None = None) -> None:
     """Write the pictures side by side, in the format that the file's name asks for."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise InvalidInput(f"a plot is written as {', '.join(SUFFIXES)}, not {path.suffix!r}")
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise MissingDependency.of("plots need matplotlib", "eval") from None
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = pyplot(path)
     wish = ranking.wish
     count = 2 if trials is None else 3
     figure, every = plt.subplots(1, count, figsize=(5.5 * count, 5.4), layout="constrained")
@@ -60,6 +52,20 @@ def draw(ranking: Ranking, path: Path, trials: Trials | None = None) -> None:
     figure.legend(handles=_key(ranking), loc="outside lower center", ncols=4, frameon=False)
     figure.savefig(path, dpi=150)
     plt.close(figure)
+
+
+def pyplot(path: Path) -> Any:
+    """Return matplotlib.pyplot without a screen, for a picture in a format that can be written."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise InvalidInput(f"a plot is written as {', '.join(SUFFIXES)}, not {path.suffix!r}")
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise MissingDependency.of("plots need matplotlib", "eval") from None
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
 
 
 def pareto(candidates: list[Candidate]) -> list[Candidate]:

@@ -1,0 +1,185 @@
+"""Several mechanisms on the same data, for the unit, the budget and the sizes of one plan.
+
+The plan itself stands for its mechanism. Every other mechanism takes part in the form that the
+planner ranks best, under the plan's salt, so that keys have the same ids. All have the same number
+of runs and the same seed.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from faintly.core import FloatArray, IdArray, Plan, VectorBatch
+from faintly.errors import FaintlyError
+from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
+from faintly.planner import Wish, survey
+from faintly.simulate.run import simulate
+from faintly.simulate.scores import Simulation
+
+ALL = "all"  # every mechanism that the planner would choose from; baselines are named one by one
+
+NARROW = {"nonnegative": "it takes no negative values", "set": "it takes sets, no other values"}
+
+OnStep = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrant:
+    """One mechanism, and the plan that it takes part with."""
+
+    title: str
+    plan: Plan
+    drawbacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A mechanism that could not take part, and the rule that stands against it."""
+
+    mechanism: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One mechanism and how it did."""
+
+    entrant: Entrant
+    result: Simulation
+
+    def document(self) -> dict[str, Any]:
+        """Return what a simulation of its plan alone would say, and what the plan is."""
+        plan = self.entrant.plan
+        return {
+            "mechanism": plan.mechanism,
+            "title": self.entrant.title,
+            "drawbacks": list(self.entrant.drawbacks),
+            **self.result.document(),
+            "plan": plan.document(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """All mechanisms that took part, the smallest error first, and those that could not."""
+
+    plan: Plan
+    compared: tuple[Compared, ...]
+    left_out: tuple[LeftOut, ...]
+
+    @property
+    def of_plan(self) -> Simulation:
+        """Return how the plan itself did."""
+        return next(one.result for one in self.compared if one.entrant.plan is self.plan)
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as one JSON object."""
+        return {
+            "compared": [one.document() for one in self.compared],
+            "left_out": [
+                {"mechanism": one.mechanism, "reason": one.reason} for one in self.left_out
+            ],
+        }
+
+
+def compare(
+    plan: Plan,
+    names: Iterable[str],
+    vectors: VectorBatch,
+    ids: IdArray,
+    truth: FloatArray,
+    *,
+    runs: int,
+    seed: int,
+    on_step: OnStep = lambda *_: None,
+) -> Comparison:
+    """Return the plan and the named mechanisms on the same vectors, the smallest n·MSE first.
+
+    Args:
+        plan: takes part itself, and says what the others have to serve.
+        names: mechanisms to compare it with, those of other packages and baselines included;
+            "all" stands for every one that the planner chooses from.
+        vectors: one per client, empty ones included, with all that they hold.
+        ids: keys to ask about.
+        truth: true mean of each of them.
+        runs: number of runs of each mechanism.
+        seed: of all of them; see `simulate`.
+        on_step: called before each mechanism and after each run, with the mechanism, the runs
+            that are done and the runs in all.
+    """
+    entrants, left_out = _entrants(plan, names)
+    total = runs * len(entrants)
+    compared = []
+    for place, entrant in enumerate(entrants):
+        step = _counter(on_step, entrant.title, place * runs, total)
+        try:
+            result = simulate(entrant.plan, vectors, ids, truth, runs=runs, seed=seed, on_run=step)
+        except FaintlyError as error:
+            if entrant.plan is plan:  # what the plan refuses is wrong with the data
+                raise
+            left_out.append(LeftOut(entrant.plan.mechanism, str(error)))
+        else:
+            compared.append(Compared(entrant, result))
+    compared.sort(key=lambda one: one.result.mean("n_mse"))
+    return Comparison(plan=plan, compared=tuple(compared), left_out=tuple(left_out))
+
+
+def _counter(on_step: OnStep, title: str, done: int, total: int) -> Callable[[], None]:
+    """Tell that a mechanism begins, and return what tells of each of its runs."""
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        on_step(title, done, total)
+
+    on_step(title, done, total)
+    return step
+
+
+def _entrants(plan: Plan, names: Iterable[str]) -> tuple[list[Entrant], list[LeftOut]]:
+    """Return the plan and the best form of every other mechanism, and those that have none."""
+    entrants = [Entrant(title=f"{plan.mechanism} (the plan)", plan=plan)]
+    left_out: list[LeftOut] = []
+    for name in _expanded(names):
+        if name == plan.mechanism:
+            continue
+        found = _best_form(name, plan)
+        if isinstance(found, Entrant):
+            entrants.append(found)
+        else:
+            left_out.append(found)
+    return entrants, left_out
+
+
+def _expanded(names: Iterable[str]) -> list[str]:
+    """Return every name once, in order; a name that nobody has is refused, with those there are."""
+    listed: dict[str, None] = {}
+    for name in names:
+        if name == ALL:
+            listed |= dict.fromkeys(mechanism_names(baselines=False))
+        else:
+            listed[mechanism_class(name).name] = None
+    return list(listed)
+
+
+def _best_form(name: str, plan: Plan) -> Entrant | LeftOut:
+    """Return what `faintly plan --mechanism NAME` would take, or every reason against it."""
+    ranking = survey(
+        Wish(
+            unit=plan.unit,
+            budget=plan.budget,
+            sparsity=plan.sparsity,
+            clients=plan.clients,
+            universe=plan.universe,
+            failure=plan.failure,
+            mechanism=name,
+        )
+    )
+    if not ranking.candidates:
+        reasons = dict.fromkeys(one.reason for one in ranking.refused)
+        return LeftOut(name, "; ".join(reasons) or "its error has no bound")
+    best, domain = ranking.pick, mechanism_of(ranking.pick.plan).domain
+    # A mechanism that takes less may err less; who compares should know.
+    drawbacks = [*best.drawbacks, *filter(None, [NARROW.get(domain)])]
+    salted = replace(best.plan, salt=plan.salt)
+    return Entrant(title=best.title, plan=salted, drawbacks=tuple(drawbacks))
