@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from faintly.core import ReadingLaw
+
 
 class Odds:
     """Limits of test statistics at a false-alarm rate per assertion."""
@@ -69,3 +71,12 @@ def odds() -> Odds:
 def odds_at() -> type[Odds]:
     """Limits at another rate."""
     return Odds
+
+
+@pytest.fixture
+def half_the_variance(monkeypatch):
+    """A mutant: intervals as if readings had half the variance that their law has."""
+    ends = ReadingLaw.ends
+    monkeypatch.setattr(
+        ReadingLaw, "ends", lambda law, *case: ends(law, *case[:-1], case[-1] / math.sqrt(2))
+    )

@@ -20,7 +20,7 @@ from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.data import cut, read_records, to_vectors, true_means
 from faintly.engine import Reader, aggregate
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms.projection_choice import ProjectionChoice, client
+from faintly.mechanisms.projection_choice import client
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
 from faintly.simulate import simulate
@@ -190,9 +190,8 @@ def covers(result):
     return abs(result.mean("coverage95") - 0.95) <= limit
 
 
-def test_intervals_of_half_the_variance_are_noticed(dataset, seed, monkeypatch):
-    plain = ProjectionChoice.variance
-    monkeypatch.setattr(ProjectionChoice, "variance", lambda *case: plain(*case) / 2)
+@pytest.mark.usefixtures("half_the_variance")
+def test_intervals_of_half_the_variance_are_noticed(dataset, seed):
     assert not covers(run(dataset, "clothing", 2, seed, sparsity=6)[0])
 
 

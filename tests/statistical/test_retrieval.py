@@ -169,8 +169,8 @@ CLOTHING = {"sparsity": 6, "clients": 47_958, "universe": 1378}
 DATA = {
     "clothing": ("clothing", 10, 3, CLOTHING),
     "clothing, direct": ("clothing", 2, 8, {**CLOTHING, "decode": "direct"}),
-    "renting": ("renting", 4, 3, {"sparsity": 11, "clients": 105_571, "universe": 5850}),
-    "kosarak": ("kosarak100k", 4, 14, {"sparsity": 32, "clients": 100_000, "universe": 23_496}),
+    "renting": ("renting", 4, 4, {"sparsity": 11, "clients": 105_571, "universe": 5850}),
+    "kosarak": ("kosarak100k", 4, 10, {"sparsity": 32, "clients": 100_000, "universe": 23_496}),
 }
 
 
@@ -189,9 +189,8 @@ def test_real_data_err_as_predicted(name, runs, size, changes, dataset, seed):
         assert abs(result.mean(measure) - 0.95) < allowed, (measure, result.mean(measure), allowed)
 
 
-def test_intervals_of_half_the_variance_are_noticed(dataset, seed, monkeypatch):
-    plain = Retrieval.variance
-    monkeypatch.setattr(Retrieval, "variance", lambda *case: plain(*case) / 2)
+@pytest.mark.usefixtures("half_the_variance")
+def test_intervals_of_half_the_variance_are_noticed(dataset, seed):
     result = simulated(dataset, "clothing", 2, seed, **CLOTHING)
     assert result.mean("coverage95") < 0.95 - LIMIT * math.sqrt(0.05 * 0.95 / (2 * result.keys))
 

@@ -191,9 +191,8 @@ def test_the_prediction_notices_a_payload_that_is_not_uniform(dataset, seed, mon
     assert result.mean("n_mse") > 3.22 * (1 + LIMIT * math.sqrt(2 / result.keys))
 
 
-def test_intervals_of_half_the_variance_are_noticed(dataset, seed, monkeypatch):
-    plain = RetrievalGf.variance
-    monkeypatch.setattr(RetrievalGf, "variance", lambda *case: plain(*case) / 2)
+@pytest.mark.usefixtures("half_the_variance")
+def test_intervals_of_half_the_variance_are_noticed(dataset, seed):
     result = simulated(dataset, 1, seed, max_bytes=8)
     assert result.mean("coverage95") < 0.95 - LIMIT * math.sqrt(0.05 * 0.95 / result.keys)
 
