@@ -79,4 +79,4 @@ def encode(
             f"({empty:,} clients without data sent an empty vector)"
         )
         if beyond.over:
-            say(f"{beyond.words()} {ADVICE}")
+            say(f"{beyond.describe()} {ADVICE}")

@@ -51,4 +51,4 @@ def query(
         f"{estimates.reports:,} reports. Noise floor of one key that nobody holds: "
         f"±{estimates.noise_floor:.5f}."
     )
-    say(estimates.guarantee.words())
+    say(estimates.guarantee.describe())

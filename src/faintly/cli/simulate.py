@@ -100,7 +100,7 @@ def _describe(result: "Simulation") -> None:
         ),
     )
     say(f"{result.reports:,} reports of {result.bytes} bytes, {result.keys:,} keys.")
-    say(f"{result.excess.words()} {ADVICE if cut else ''}".rstrip())
+    say(f"{result.excess.describe()} {ADVICE if cut else ''}".rstrip())
     if result.mean("significant") < 1:
         say(
             "Hardly any key stands out: collect from more clients, ask for less, or do not collect."

@@ -84,4 +84,4 @@ def _explain(found: "TopList") -> None:
     for verdict, meaning in _REASONS.items():
         if verdict in found.verdicts:
             say(f"{verdict}: {meaning}.")
-    say(found.estimates.guarantee.words())
+    say(found.estimates.guarantee.describe())

@@ -27,7 +27,7 @@ RETRIES = 8  # with the pauses below, a collector may be away for about a minute
 TIMEOUT_S = 30.0
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 30.0
-LONGEST_WISH_S = 300.0  # a Retry-After beyond this is not waited out
+LONGEST_RETRY_AFTER_S = 300.0  # a Retry-After beyond this is not waited out
 MAX_ANSWER = 64 << 20  # a plan that lists its keys may be large; nothing here is larger
 # Statuses that may pass by themselves. The same request id makes repeating all of them safe.
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -203,11 +203,11 @@ class Connection:
                 continue
             if 200 <= answer.status < 300:
                 return answer
-            wish = _wish(answer.headers.get("retry-after", ""))
-            if last or answer.status not in PASSING or wish > LONGEST_WISH_S:
+            retry_after = _retry_after(answer.headers.get("retry-after", ""))
+            if last or answer.status not in PASSING or retry_after > LONGEST_RETRY_AFTER_S:
                 words = f"the collector answered {answer.status} {answer.code}"
                 raise SendFailed(answer.code, words, answer.reason)
-            self._pause(wish + _pause(attempt))
+            self._pause(retry_after + _pause(attempt))
         raise AssertionError("the last attempt returns or raises")
 
     def _exchange(
@@ -322,7 +322,7 @@ def _pause(attempt: int) -> float:
     return longest * (0.5 + secrets.randbelow(1 << 20) / (1 << 21))
 
 
-def _wish(text: str) -> float:
+def _retry_after(text: str) -> float:
     """Return the seconds of a Retry-After header; a date or anything else asks for nothing."""
     return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0.0
 

@@ -152,7 +152,7 @@ class Guarantee:
             return "none"
         return "weak" if asked >= WEAK_EPSILON else "sound"
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return the guarantee as one paragraph for people."""
         hidden = {
             EventLevel: "any one item a person holds, added, removed or changed",

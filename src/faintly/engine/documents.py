@@ -26,7 +26,7 @@ def estimate_document(estimates: Estimates) -> dict[str, Any]:
         "level": estimates.level,
         "noise_floor": estimates.noise_floor,
         "noise_floor_all": estimates.noise_floor_all,
-        "guarantee": estimates.guarantee.words(),
+        "guarantee": estimates.guarantee.describe(),
     }
 
 

@@ -39,7 +39,7 @@ class Excess:
         """Return by how much answers miss the mean that loses most."""
         return abs(self.mean - self.carried)
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return it in a sentence or three."""
         if not self.over:
             return f"No client holds more than {self.sparsity} items."

@@ -1,4 +1,4 @@
-"""A wish: what a deployer wants, checked once, before any mechanism is asked."""
+"""A request for a plan: what a deployer wants, checked before any mechanism sees it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ MEASURES = ("worst", "typical")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class PlanRequest:
     """What a deployer wants; None leaves a choice to the planner."""
 
     unit: Unit
@@ -94,8 +94,8 @@ class Wish:
             return (self.decode,)
         return ("table",) if self.maps is not None or self.bits is not None else DECODES
 
-    def request(self, decode: str, options: Mapping[str, Any]) -> Request:
-        """Return what a mechanism is asked for."""
+    def for_mechanism(self, decode: str, options: Mapping[str, Any]) -> Request:
+        """Return the request that one mechanism calibrates for."""
         return Request(
             unit=self.unit,
             budget=self.budget,
@@ -112,7 +112,7 @@ class Wish:
         )
 
 
-def wish_for(
+def request_for(
     *,
     protect: str | Unit,
     epsilon: float,
@@ -121,9 +121,9 @@ def wish_for(
     universe: int | str | Universe | list[str],
     delta: float = 0.0,
     **rest: Any,
-) -> Wish:
-    """Return the wish that these words and numbers spell; `rest` are fields of `Wish`."""
-    return Wish(
+) -> PlanRequest:
+    """Return the request for a plan; `rest` are other fields of `PlanRequest`."""
+    return PlanRequest(
         unit=parse_unit(protect) if isinstance(protect, str) else protect,
         budget=Budget(epsilon, delta),
         sparsity=sparsity,
