@@ -162,7 +162,7 @@ def _options(
     steps: int | None,
     cap: str | None,
 ) -> tuple[str | None, dict[str, Any] | None]:
-    """Return the mechanism that is asked for and its own options, None for all its variants."""
+    """Return the mechanism that is named and its own options, None for all its variants."""
     from faintly.errors import InvalidPlan
 
     options: dict[str, Any] = {}

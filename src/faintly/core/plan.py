@@ -179,7 +179,7 @@ class Plan:
 
 
 def check_budget(budget: Budget) -> None:
-    """Refuse a budget that would hide nothing worth the name."""
+    """Refuse a budget that would hide nothing in practice."""
     if budget.epsilon > MAX_EPSILON:
         raise InvalidPlan(
             f"epsilon must be above 0 and at most {MAX_EPSILON:g}, got {budget.epsilon:g}"

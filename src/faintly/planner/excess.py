@@ -23,7 +23,7 @@ SLIGHT = 0.0005  # of all weight: it would be shown as nothing
 class Excess:
     """How many clients hold more than k items, and what that costs.
 
-    Privacy: computed from raw data, for who holds it anyway; never sent.
+    Privacy: computed from raw data, where that data already is; never sent.
     """
 
     sparsity: int
@@ -40,7 +40,7 @@ class Excess:
         return abs(self.mean - self.carried)
 
     def describe(self) -> str:
-        """Return it in a sentence or three."""
+        """Return the excess in a few sentences."""
         if not self.over:
             return f"No client holds more than {self.sparsity} items."
         held = (

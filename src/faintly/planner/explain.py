@@ -1,4 +1,4 @@
-"""The plan in words: for the person who signs, the lawyer who asks, and the one who is asked."""
+"""A plan in plain words: for those who decide, their lawyers and the people it is about."""
 
 import math
 
@@ -69,8 +69,8 @@ def _collected(pick: Candidate) -> str:
     return (
         f"What is collected. Each of about {plan.clients:,} devices sends one report of "
         f"{pick.bytes} bytes. The device makes it from a private list of items with values "
-        f"between -1 and 1, usually at most {plan.sparsity} of them, by a procedure that throws "
-        "dice; the list itself never leaves the device. A device with an empty list sends a "
+        f"between -1 and 1, usually at most {plan.sparsity} of them, by a procedure that adds "
+        "noise; the list itself never leaves the device. A device with an empty list sends a "
         "report too, of the same length."
     )
 
@@ -78,7 +78,7 @@ def _collected(pick: Candidate) -> str:
 def _hidden(pick: Candidate) -> str:
     return (
         "What is hidden, and from whom. From everybody who sees reports: the operator, its staff "
-        "and suppliers, an eavesdropper, whoever obtains the files later. "
+        "and suppliers, an eavesdropper, anyone who obtains the files later. "
         f"{mechanism_of(pick.plan).guarantee().describe()}"
     )
 
@@ -121,7 +121,7 @@ def accuracy(pick: Candidate, keys: int, expected_mean: float | None = None) -> 
 
 
 def warnings(ranking: Ranking, expected_mean: float | None = None) -> list[str]:
-    """Return what should give a deployer pause."""
+    """Return warnings for a deployer."""
     pick, found = ranking.pick, []
     plan, stderr = pick.plan, pick.stderr
     visible = smallest_visible(stderr, ranking.request.keys)

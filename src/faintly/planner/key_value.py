@@ -7,7 +7,7 @@ is hidden within ε by
 
 event   at ε/2: two neighbouring steps of ε/2 each
 l1:2    at ε: one step
-user    at ε: every step there is
+user    at ε: any change is one step
 
 `key_value_plan` compares the first two by their error, and `entry_guarantee` reads off any plan
 what it means for an entry, from the integers that the plan carries.
@@ -34,7 +34,7 @@ class EntryGuarantee:
     """What a plan proves for a client's entries."""
 
     budget: Budget
-    steps: int  # neighbouring vectors that lie between two entries' worth of change
+    steps: int  # changes of the plan's unit that one entry amounts to
     proven: Guarantee  # what the mechanism proves for the plan's own unit
 
     def describe(self) -> str:

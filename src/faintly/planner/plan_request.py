@@ -86,9 +86,9 @@ class PlanRequest:
 
     @property
     def decodes(self) -> tuple[str, ...]:
-        """Return the ways of decoding to consider: both, unless something was asked for.
+        """Return the ways of decoding to consider: both, unless one was requested.
 
-        Maps and bits describe public maps, so whoever sets them asks for tables.
+        Maps and bits describe public maps, so setting them asks for tables.
         """
         if self.decode is not None:
             return (self.decode,)

@@ -1,8 +1,8 @@
 """A sparsity from a pilot: for several k, what clients lose against the noise.
 
 A small k leaves out part of what people hold, which is bias; a large one costs noise, bytes or
-both. The error of a mean is the root of both squared. Taken is the smallest k whose error is
-within one per cent of the least: nobody would notice, and reports are smaller.
+both. The error of a mean is the root of both squared. The planner takes the smallest k whose
+error is within one per cent of the lowest: the difference does not show, and reports are smaller.
 """
 
 import math
@@ -24,7 +24,7 @@ from faintly.planner.plan_request import as_universe, request_for
 from faintly.planner.search import Ranking, survey
 
 TRIED = 12  # sparsities to compare, evenly spaced in their logarithm
-LONGEST = 0.999  # of the clients: a few freaks beyond that bias no mean
+LONGEST = 0.999  # of the clients: a few outliers beyond that bias no mean
 TIE = 1.01  # one per cent of an error, which nobody would notice
 
 
@@ -72,13 +72,13 @@ class Trials:
 
     @property
     def pick(self) -> Trial:
-        """Return the one to take: without a drawback where there is one such."""
+        """Return the best trial, one without a drawback if there is any."""
         sound = [one for one in self.tried if not one.ranking.pick.drawbacks] or self.tried
         least = min(one.error for one in sound)
         return next(one for one in sound if one.error <= TIE * least)
 
     def at(self, sparsity: int) -> Trial:
-        """Return the trial of a sparsity that was asked for."""
+        """Return the trial of the given sparsity."""
         return next(one for one in self.tried if one.sparsity == sparsity)
 
 

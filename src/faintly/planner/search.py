@@ -19,7 +19,7 @@ from faintly.planner.error_model import ErrorModel, error_of
 from faintly.planner.plan_request import PlanRequest, request_for
 from faintly.primitives.entropy import secure
 
-MAX_BIAS = 0.01  # a mean that is off by more than one part in a hundred needs a warning
+MAX_BIAS = 0.01  # a mean that is off by more than 1 % needs a warning
 GHOST = 0.5  # standard errors: 95 % intervals then cover 92 % of such keys
 MAX_OPERATIONS = 1e11  # a few minutes of one core at 2 to 3 ns each
 MAX_MEMORY = 16 * 2**30  # what one ordinary server holds
@@ -296,7 +296,7 @@ def _drawbacks(
     if ghost > GHOST:
         found.append(
             f"where people are all alike a key that nobody holds may be off by {ghost:.1f} "
-            "standard errors (more memory makes it less)"
+            "standard errors (more memory reduces that)"
         )
     if operations > MAX_OPERATIONS:
         found.append(f"answering all keys takes {operations:.1e} operations")

@@ -19,7 +19,7 @@ from faintly.planner.search import Candidate, Ranking, survey
 
 UNKNOWNS = ("epsilon", "clients", "sparsity")
 LEAST_EPSILON = 0.01  # below this a report says nothing that a realistic crowd could add up
-SEARCHED_CLIENTS = 10**11  # more than ever lived
+SEARCHED_CLIENTS = 10**11  # more people than ever lived
 COARSE_STEPS = 24  # about two to a doubling of epsilon
 SEARCHED_SPARSITY = 4096  # beyond this, vectors are no longer sparse
 
@@ -152,7 +152,7 @@ def three_digits(least: float, most: float) -> list[float]:
 
 
 def _grid(unknown: str, wanted: dict[str, Any]) -> Sequence[float]:
-    """Return the values to search, from the one most wanted to the one most likely to do."""
+    """Return the values to search, from the most wanted to the most likely to reach the target."""
     if unknown == "epsilon":
         return three_digits(LEAST_EPSILON, MAX_EPSILON)
     if unknown == "clients":

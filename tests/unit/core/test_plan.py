@@ -326,8 +326,8 @@ def test_a_guarantee_speaks():
 @pytest.mark.parametrize(
     ("epsilon", "sure", "verdict"),
     [
-        (1.0, "73.2 %", "Hidden is"),
-        (2.99, "95.3 %", "Hidden is"),
+        (1.0, "73.2 %", "A report hides"),
+        (2.99, "95.3 %", "A report hides"),
         (3.0, "95.3 %", "Weak protection, as always from epsilon 3 on."),
         (7.0, "99.909 %", "No protection to speak of, as always from epsilon 7 on."),
         (16.0, "99.999989 %", "No protection to speak of, as always from epsilon 7 on."),
