@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from faintly.core import Budget, Unit, Universe, WithinL1, parse_unit
-from faintly.core.plan import DECODES, MAX_CLIENTS, MAX_SPARSITY
+from faintly.core import Budget, Unit, Universe, parse_unit
+from faintly.core.plan import DECODES, check_between, check_sizes
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import Request, mechanism_names
 from faintly.mechanisms.api import TABLE_MEMORY
@@ -35,22 +35,15 @@ class PlanRequest:
     memory: int = TABLE_MEMORY  # bytes that tables may take
     mean_square: float | None = None  # Σv² of a typical client; a quarter of k if None
     measure: str = "worst"
-    hard_sparsity: bool = False  # the application sees to it that no vector holds more
+    # The application makes sure that no vector holds more, so refusing longer ones is no drawback.
+    # A delta does not: by default a client's policy refuses such mechanisms.
+    hard_sparsity: bool = False
 
     def __post_init__(self) -> None:
-        _between("sparsity", self.sparsity, 1, MAX_SPARSITY)
-        _between("clients", self.clients, 1, MAX_CLIENTS)
-        _between("memory", self.memory, 2**10, 2**34)
+        check_sizes(self.unit, self.sparsity, self.clients, self.failure, self.decodes[0])
+        check_between("memory", self.memory, 2**10, 2**34)
         if self.max_bytes is not None:
-            _between("max-bytes", self.max_bytes, 1, 2**20)
-        if isinstance(self.unit, WithinL1) and self.unit.distance > 2 * self.sparsity:
-            raise InvalidPlan(
-                f"no two vectors of {self.sparsity} items are further apart than "
-                f"{2 * self.sparsity}, got l1:{self.unit.distance:g}; protect user, or "
-                f"l1:{2 * self.sparsity}"
-            )
-        if self.decode is not None and self.decode not in DECODES:
-            raise InvalidPlan(f"decode must be table or direct, got {self.decode!r}")
+            check_between("max-bytes", self.max_bytes, 1, 2**20)
         if self.measure not in MEASURES:
             raise InvalidPlan(f"rank must be worst or typical, got {self.measure!r}")
         if self.mean_square is not None and not 0 <= self.mean_square <= self.sparsity:
@@ -70,14 +63,6 @@ class PlanRequest:
     def keys(self) -> int:
         """Return how many keys will be asked about."""
         return keys_of(self.universe)
-
-    @property
-    def limited(self) -> bool:
-        """Return whether refusing a vector of more than k items is no drawback.
-
-        A delta does not make it so: by default a client's policy refuses such a mechanism.
-        """
-        return self.hard_sparsity
 
     @property
     def bound(self) -> float:
@@ -142,11 +127,3 @@ def as_universe(universe: int | str | Universe | list[str]) -> Universe:
             return Universe.open()
         raise InvalidPlan("a universe is a size, a list of names, or the word open")
     return Universe.indexed(universe) if isinstance(universe, int) else Universe.named(universe)
-
-
-def _between(name: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        nearest = min(max(value, least), most)
-        raise InvalidPlan(
-            f"{name} must be between {least} and {most}, got {value}; the nearest is {nearest}"
-        )

@@ -250,7 +250,7 @@ def _measure(name: str, question: _Question) -> Candidate | str:
             memory,
             stderr=error.stderr,
             ghost=mechanism.largest_ghost(),
-            refuses=mechanism.enforces_sparsity and not request.limited,
+            refuses=mechanism.enforces_sparsity and not request.hard_sparsity,
         ),
     )
 
