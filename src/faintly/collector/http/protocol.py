@@ -26,9 +26,9 @@ from faintly.collector.storage.database import NAME_BYTES
 
 HEAD_BYTES = 65_536  # of a request's line and headers, or of what follows its body
 ARRIVE_S = 60.0  # how long a request may take to arrive, and a connection to send its first
-STALL_S = 60.0  # how often it is looked whether an answer is read
+STALL_S = 60.0  # how often to check that an answer is being read
 STALL_BYTES = 1 << 20  # of it that must have left since; a slow line takes ten times as many
-SHORT_BYTES = 1 << 12  # of a body that is kept here, unasked who sends it, until it is complete
+SHORT_BYTES = 1 << 12  # of a body that is buffered before the sender is checked
 SHORT_DIGITS = len(str(SHORT_BYTES))  # no more are read: zeros may stand before a large number
 START = b"POST " + PREFIX
 ID_NAME = b"?request="
