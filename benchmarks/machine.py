@@ -54,7 +54,7 @@ def memory_gib() -> float | None:
     return None
 
 
-def words(about: dict[str, Any]) -> str:
+def one_line(about: dict[str, Any]) -> str:
     """Return a description as one line for people."""
     machine, versions = about["machine"], about["versions"]
     named = ", ".join(f"{name} {version}" for name, version in versions.items())

@@ -31,7 +31,7 @@ def finish(title: str, made: dict[str, Any], path: Path | None) -> None:
 
 def save(title: str, made: dict[str, Any], path: Path | None) -> None:
     """Print where a document was measured, and save it if there is a path."""
-    print(f"{machine.words(made)}; peak memory {made['peak_mib']:,} MiB")
+    print(f"{machine.one_line(made)}; peak memory {made['peak_mib']:,} MiB")
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"title": title} | made, indent=1, ensure_ascii=False)

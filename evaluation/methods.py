@@ -11,7 +11,7 @@ from typing import Any
 from faintly.core import Plan
 from faintly.errors import UnsupportedUnit
 from faintly.mechanisms import mechanism_of
-from faintly.planner import make_plan, survey, wish_for
+from faintly.planner import make_plan, request_for, survey
 
 SWEEP_GROUPS = 64  # of projection-choice: 256 would be within 1 % in n·Var, and four times slower
 DELTA = 1e-5  # the paper's, for Gaussian noise and for its squeezed bound
@@ -72,7 +72,7 @@ class Method:
             # Without a word about it, tables come first and direct decoding where there are none.
             own = self.decode if decode is None else None
             return self._named({**wanted, "decode": own, **self.options, "salt": salt})
-        ranking = survey(wish_for(decode=decode, **wanted))
+        ranking = survey(request_for(decode=decode, **wanted))
         fast = [
             one
             for one in ranking.candidates

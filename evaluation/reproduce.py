@@ -12,7 +12,7 @@ from evaluation.grids import Grid
 from evaluation.methods import METHODS
 from evaluation.results import Results
 from evaluation.runner import Progress, plan_tasks, run_all
-from evaluation.timing import Session, Stopwatch, words
+from evaluation.timing import Session, Stopwatch, describe
 from evaluation.verdict import Verdict
 from faintly.errors import InvalidInput
 
@@ -95,7 +95,7 @@ def reproduce(
         if not experiment.table:
             written += figures.draw(experiment, summary, out / "figures")
     sessions = watch.stop()
-    scene = report.Scene(grid, plan.left_out, out / "figures", words(sessions))
+    scene = report.Scene(grid, plan.left_out, out / "figures", describe(sessions))
     judged = verdicts(found, quick=grid.name == "quick")
     written.append(claims.write(judged, out))
     (out / REPORT).write_text(report.html(found, judged, scene), encoding="utf-8")

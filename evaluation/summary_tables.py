@@ -32,7 +32,7 @@ class _Rival:
     name: str
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return who it is, and by how much."""
         return f"{times(self.ratio)} ({METHODS[self.name].label})"
 
@@ -174,7 +174,7 @@ def _closest(points: list[dict[str, Row]], *, strict: bool) -> str:
         for name, row in point.items()
         if name != ZERO.name and not name.startswith(OWN) and (not strict or _fair(row))
     ]
-    return min(found, key=lambda rival: rival.ratio).words if found else ""
+    return min(found, key=lambda rival: rival.ratio).description if found else ""
 
 
 def _fair(row: Row) -> bool:

@@ -79,12 +79,12 @@ def read(path: Path) -> list[Session]:
     return [Session(**one) for one in found]
 
 
-def words(sessions: Iterable[Session]) -> str:
+def describe(sessions: Iterable[Session]) -> str:
     """Return what the sessions took together; nothing where there are none.
 
-    >>> words([Session(900, 2640.0, 5100.0, 2, 2)])
+    >>> describe([Session(900, 2640.0, 5100.0, 2, 2)])
     '900 tasks took 44 min on 2 cores with 2 jobs, 85 min of processor time'
-    >>> words([Session(5, 1200.0, 2300.0, 2, 2), Session(4, 1500.0, 1400.0, 1, 2)])[:47]
+    >>> describe([Session(5, 1200.0, 2300.0, 2, 2), Session(4, 1500.0, 1400.0, 1, 2)])[:47]
     '9 tasks took 45 min in 2 sessions together on 2'
     """
     listed = list(sessions)

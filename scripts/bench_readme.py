@@ -17,7 +17,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # what is measured is no part of the installed package
 
-from benchmarks.machine import words
+from benchmarks.machine import one_line
 from benchmarks.result import HEADINGS, Row
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -93,7 +93,7 @@ def machines(saved: dict[str, dict[str, Any]]) -> Iterator[str]:
     """Yield on what it was measured, a line for each machine."""
     titles: dict[str, list[str]] = {}
     for document in saved.values():
-        titles.setdefault(words(document), []).append(document["title"])
+        titles.setdefault(one_line(document), []).append(document["title"])
     yield from (f"- {', '.join(some)}: {machine}." for machine, some in titles.items())
 
 

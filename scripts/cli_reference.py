@@ -31,18 +31,18 @@ and with 2 if its words could not be understood. What went wrong is said on stan
 """
 
 
-def words(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def command_paths(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Yield the words that call `command`, then those of every command below it."""
     yield path
     for name, child in getattr(command, "commands", {}).items():
         if not child.hidden:
-            yield from words(child, (*path, name))
+            yield from command_paths(child, (*path, name))
 
 
 def page() -> str:
     """Return the whole page."""
     parts = [TOP]
-    for path in words(typer.main.get_command(app)):
+    for path in command_paths(typer.main.get_command(app)):
         result = CliRunner().invoke(app, [*path, "--help"], prog_name="faintly")
         if result.exit_code != 0:
             raise SystemExit(f"faintly {' '.join(path)} --help failed: {result.output}")

@@ -33,7 +33,7 @@ from evaluation.summary_tables import (
     side_by_side,
     winners,
 )
-from evaluation.timing import RUN, read, words
+from evaluation.timing import RUN, describe, read
 
 RESULTS = ROOT / "evaluation" / "results"
 FIGURES = ROOT / "docs" / "explanation" / "figures"  # the pages can only show what is beside them
@@ -72,7 +72,7 @@ def size_of(rows: list[Row]) -> str:
     runs = sorted({int(row["runs"]) for row in rows})
     points = {(row["data"], row["unit"], row["epsilon"], row["keys"]) for row in rows}
     methods = {row["method"] for row in rows} - {"zero"}
-    took = words(read(RESULTS / RUN))
+    took = describe(read(RESULTS / RUN))
     many = " to ".join(str(number) for number in dict.fromkeys((runs[0], runs[-1])))
     size = f"{len(methods)} methods at {len(points)} points, {many} independent runs of each"
     return f"{size}; {took}" if took else size

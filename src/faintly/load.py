@@ -1,4 +1,4 @@
-"""A load generator for a collector: how many requests a second does this machine bear?
+"""A load generator for a collector: how many requests a second does this machine take?
 
 Raw asyncio protocols over kept-alive connections, with reports made beforehand: it shares the
 machine with the server that it measures, and must cost little. Every request carries a fresh

@@ -291,7 +291,7 @@ def test_dependent_rows_are_as_rare_as_stated():
         rows = list(itertools.product(range(order), repeat=symbols))
         sets = list(itertools.product(rows, repeat=k))
         dependent = sum(len(fields.independent(list(one), order)) < k for one in sets)
-        stated = forms.failure(order, k, symbols) / forms.lean(order, symbols) / 2
+        stated = forms.failure(order, k, symbols) / forms.hash_excess(order, symbols) / 2
         assert Fraction(dependent, len(sets)) <= stated
 
 

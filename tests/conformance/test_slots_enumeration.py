@@ -33,7 +33,7 @@ def small(name, *, epsilon=1.0, sparsity=2, **options):
     return mechanism_of(plan)
 
 
-def louder(mechanism):
+def double_epsilon(mechanism):
     """Mutant: the threshold of twice the epsilon."""
     keep = slotting.threshold(Fraction(2 * mechanism.plan.budget.epsilon), 2 * mechanism.bins)
     return replace(mechanism, keep=keep)
@@ -66,7 +66,7 @@ def test_epsilon_is_kept_and_used_up(name, sparsity, items, bins, epsilon):
     assert worst(mechanism, SIGNS, items) == pytest.approx(epsilon, abs=1e-8)
     assert worst(mechanism, SIGNS, items) <= epsilon + checks.SLACK
     if epsilon == 1.0:
-        assert worst(louder(mechanism), SIGNS, items) > 1.9 * epsilon
+        assert worst(double_epsilon(mechanism), SIGNS, items) > 1.9 * epsilon
 
 
 @pytest.mark.parametrize("name", PROTECT)
@@ -101,7 +101,7 @@ def test_three_slots_and_up_to_five_items(items):
     assert 0.5 < worst_of(mechanism) <= 1.0 + checks.SLACK
     if items <= 3:  # above k an item is dealt less often, and less is lost
         assert worst_of(mechanism) == pytest.approx(1.0, abs=1e-8)
-        assert worst_of(louder(mechanism)) > 1.9
+        assert worst_of(double_epsilon(mechanism)) > 1.9
 
 
 def sorted_law(held, dummies, slots, chances):

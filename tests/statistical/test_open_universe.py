@@ -22,7 +22,7 @@ from faintly.planner import make_plan
 CLIENTS, RUNS, RATE, EACH = 20_000, 60, 0.05, 120
 BITS, MAPS = 12, 4
 NAMES = [f"name {number}" for number in range(200_000)]
-WISHES = {
+REQUESTS = {
     # Held shares: of the two middling ones, one is about 13 standard errors and one about 10.
     "event": ({"mechanism": "retrieval", "protect": "event", "epsilon": 4.0}, (0.3, 0.09, 0.07)),
     "user": (
@@ -36,9 +36,9 @@ class Planted:
     """A plan, its held keys, and keys that nobody holds by how many of their maps collide."""
 
     def __init__(self, unit, salt=bytes(range(16))):
-        wish, self.shares = WISHES[unit]
+        wanted, self.shares = REQUESTS[unit]
         self.plan = make_plan(
-            **wish,
+            **wanted,
             sparsity=2,
             clients=CLIENTS,
             universe=Universe.open(),
@@ -82,7 +82,7 @@ class Planted:
             )
 
 
-@pytest.fixture(scope="module", params=WISHES)
+@pytest.fixture(scope="module", params=REQUESTS)
 def planted(request):
     return Planted(request.param)
 
@@ -130,7 +130,7 @@ def test_one_collision_makes_no_false_row(planted, rng_of, odds):
     assert held - harsh > most, harsh  # mutant: twice the threshold
 
 
-@pytest.mark.parametrize("unit", WISHES)
+@pytest.mark.parametrize("unit", REQUESTS)
 def test_two_collisions_are_as_rare_as_stated(unit, seed, odds):
     """Two maps of four that say the same are not outvoted, so their number must be known.
 

@@ -235,8 +235,8 @@ def test_full_clients_err_as_the_moments_say(values, generator, seed):
     def allowed(stated):
         return moment(channel) - square < stated < moment(channel) + LIMIT * spread
 
-    stated, louder = result.mean("predicted_n_var"), moment(channel) - channel.absent_moment
+    stated, excess = result.mean("predicted_n_var"), moment(channel) - channel.absent_moment
     assert allowed(stated), stated
     # Mutants: that held items answer more loudly is forgotten, or counted twice.
-    assert not allowed(stated - louder)
-    assert not allowed(stated + louder)
+    assert not allowed(stated - excess)
+    assert not allowed(stated + excess)

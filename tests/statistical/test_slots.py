@@ -37,7 +37,7 @@ def build(name, **changes):
     return mechanism_of(make_plan(mechanism=name, **wanted))
 
 
-def louder(mechanism):
+def double_epsilon(mechanism):
     """Mutant: the client of twice the epsilon, read by a server that does not know."""
     twice = Fraction(2 * mechanism.plan.budget.epsilon)
     return replace(mechanism, keep=slotting.threshold(twice, 2 * mechanism.bins))
@@ -75,7 +75,7 @@ def test_reports_follow_the_law(case, odds, rng_of):
     for values in VECTORS:
         seen = misfit(odds, mechanism, values, rng_of(f"{case}/{values}"))
         assert seen <= 1, f"{case} {values}: {seen:.2f} times what {SAMPLES} samples allow"
-    assert misfit(odds, mechanism, (1.0,), rng_of(f"{case}/loud"), louder(mechanism)) > 1
+    assert misfit(odds, mechanism, (1.0,), rng_of(f"{case}/loud"), double_epsilon(mechanism)) > 1
 
 
 def test_a_client_that_sorts_its_slots_is_noticed(odds, rng_of, monkeypatch):
@@ -161,7 +161,7 @@ def test_n_mse_is_as_predicted(case, generator, seed, default_seed, odds):
     assert gap <= limit, f"n·MSE {found.mean():.2f}, predicted {predicted:.2f}"
     if default_seed:
         assert gap <= 3 * found.std(ddof=1) / math.sqrt(runs) / predicted
-    wrong = n_mse(mechanism, louder(mechanism), vectors, runs, seed)
+    wrong = n_mse(mechanism, double_epsilon(mechanism), vectors, runs, seed)
     assert abs(wrong.mean() / predicted - 1) > limit
 
 

@@ -134,7 +134,7 @@ def test_the_command_ends_well_on_a_sound_plan(faintly, tmp_path):
     assert "The promise holds." in out
 
 
-WISHES = [
+REQUESTS = [
     {"protect": "event", "epsilon": 1.0},
     {"protect": "user", "epsilon": 1.0},
     {"protect": "l1:2", "epsilon": 1.0, "delta": 1e-4, "decode": "direct"},
@@ -142,12 +142,12 @@ WISHES = [
 
 
 def plan_of(name, **changes):
-    """Return a plan of the mechanism for the first wish that it can serve."""
+    """Return a plan of the mechanism for the first wanted that it can serve."""
     common = {"sparsity": 3, "clients": 1_000, "universe": 16, "salt": bytes(16)}
-    for wish in WISHES:
+    for wanted in REQUESTS:
         with suppress(UnsupportedUnit, InvalidPlan):
-            return make_plan(mechanism=name, **{**common, **wish, **changes})
-    raise AssertionError(f"{name} serves none of the wishes")
+            return make_plan(mechanism=name, **{**common, **wanted, **changes})
+    raise AssertionError(f"{name} serves none of the requests")
 
 
 @pytest.mark.long

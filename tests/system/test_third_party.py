@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "mechanism"
-WISH = ["--protect", "user", "--epsilon", "1", "--sparsity", "2", "--clients", "1000"]
-WISH += ["--universe", "8", "--decode", "direct"]
+REQUEST = ["--protect", "user", "--epsilon", "1", "--sparsity", "2", "--clients", "1000"]
+REQUEST += ["--universe", "8", "--decode", "direct"]
 THIEF = """
 from faintly.mechanisms import mechanism_class
 from faintly.mechanisms.registry import register
@@ -67,15 +67,15 @@ def answer(environment, *arguments):
 
 def test_plan_ranks_it_and_simulate_runs_it(with_example, tmp_path):
     plan, data = tmp_path / "plan.json", tmp_path / "data.csv"
-    ranked = answer(with_example, "plan", *WISH, "--candidates")["candidates"]
+    ranked = answer(with_example, "plan", *REQUEST, "--candidates")["candidates"]
     assert "one-key" in {one["mechanism"] for one in ranked}
-    answer(with_example, "plan", *WISH, "--mechanism", "one-key", "-o", plan)
+    answer(with_example, "plan", *REQUEST, "--mechanism", "one-key", "-o", plan)
     rows = [f"{client},{client % 8},1" for client in range(1000)]
     data.write_text("\n".join(["client,item,value", *rows]), encoding="utf-8")
     found = answer(with_example, "simulate", "--plan", plan, "--data", data, "--runs", 2)
     assert 37 < found["predicted_n_var"] < 38  # 8 keys, each 4.68 at epsilon 1
     other = tmp_path / "other.json"
-    answer(with_example, "plan", *WISH, "--mechanism", "projection-choice", "-o", other)
+    answer(with_example, "plan", *REQUEST, "--mechanism", "projection-choice", "-o", other)
     compared = ["simulate", "--plan", other, "--data", data, "--runs", 2, "--compare", "one-key"]
     names = {one["mechanism"] for one in answer(with_example, *compared)["compared"]}
     assert names == {"projection-choice", "one-key"}
@@ -93,7 +93,7 @@ def test_the_conformance_suite_finds_it(with_example):
 
 def test_a_built_in_name_is_refused(tmp_path):
     environment = install(tmp_path, "thief", {"thief.py": THIEF}, {"retrieval": "thief:Thief"})
-    done = run(environment, "faintly", "plan", *WISH)
+    done = run(environment, "faintly", "plan", *REQUEST)
     assert done.returncode == 1
     said = "thief registers a mechanism 'retrieval', which is the name of one in faintly.mechanisms"
     assert said in " ".join(done.stderr.split())

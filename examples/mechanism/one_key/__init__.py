@@ -31,7 +31,7 @@ from faintly.core import (
 )
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import Calibrated, Request, SmallCase
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.coordinates import FAMILY, Coordinates, check_request
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.simulation import sums_at
@@ -54,7 +54,7 @@ class OneKey(Coordinates):
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
         """Choose the coin, rounded down: toward privacy."""
-        need.no_more(request.options, "one-key")
+        require.no_more(request.options, "one-key")
         hashing = check_request(request, "one-key")
         _check_size(request.universe)
         shrink = exp_at_least(-exact(request.budget.epsilon))  # not below e^-ε
@@ -66,10 +66,10 @@ class OneKey(Coordinates):
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         """Return the mechanism a plan describes, checking every parameter."""
-        given = need.named(plan, ("threshold",))
-        need.direct(plan, "one-key", FAMILY)
+        given = require.named(plan, ("threshold",))
+        require.direct(plan, "one-key", FAMILY)
         _check_size(plan.universe)
-        threshold = need.integer(given["threshold"], "threshold", FULL // 2 + 1, FULL - 1)
+        threshold = require.integer(given["threshold"], "threshold", FULL // 2 + 1, FULL - 1)
         return cls(plan=plan, threshold=threshold)
 
     @property

@@ -77,7 +77,7 @@ Encode = Callable[[Mechanism, SparseVector], bytes]
 
 
 def make_mechanism(plan: Plan) -> Mechanism:
-    """Return the plan's mechanism without asking whether its promise holds: that is our job."""
+    """Return the plan's mechanism without checking its promise, which is the audit's job."""
     return mechanism_class(plan.mechanism).from_plan(plan)
 
 

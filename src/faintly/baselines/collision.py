@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from faintly.baselines import coverage
 from faintly.baselines.coverage import Coverage
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
@@ -31,11 +31,11 @@ class Collision(Coverage):
         options = dict(request.options)
         k, epsilon = request.sparsity, request.budget.epsilon
         slots = options.pop("slots", None) or _best_slots(k, epsilon)
-        need.no_more(options, cls.name, "slots")
-        need.integer(slots, "slots", k + 1, coverage.MAX_SLOTS)
+        require.no_more(options, cls.name, "slots")
+        require.integer(slots, "slots", k + 1, coverage.MAX_SLOTS)
         weight = coverage.weight(k, epsilon, slots, 1)
         parameters = {"slots": slots, "arc": 1, "weight": weight}
-        hashing = need.only_direct(request, cls.name, coverage.FAMILY)
+        hashing = require.only_direct(request, cls.name, coverage.FAMILY)
         return Calibrated(parameters=parameters, hashing=hashing)
 
     def small_cases(self) -> Iterator[SmallCase]:

@@ -37,7 +37,7 @@ from faintly.core import (
 )
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.simulation import BLOCK, means_at, sums_of
 from faintly.mechanisms.tokens import Tokens, draw_tokens
@@ -66,11 +66,11 @@ class Coverage(Mechanism):
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         """Return the mechanism a plan describes, checking every parameter."""
-        given = need.named(plan, NAMES)
-        need.direct(plan, cls.name, FAMILY)
-        slots = need.integer(given["slots"], "slots", 2, MAX_SLOTS)
-        arc = need.integer(given["arc"], "arc", 1, slots - 1)
-        weight = need.integer(given["weight"], "weight", 1, noise.FULL - 1)
+        given = require.named(plan, NAMES)
+        require.direct(plan, cls.name, FAMILY)
+        slots = require.integer(given["slots"], "slots", 2, MAX_SLOTS)
+        arc = require.integer(given["arc"], "arc", 1, slots - 1)
+        weight = require.integer(given["weight"], "weight", 1, noise.FULL - 1)
         most = plan.sparsity * arc
         if most >= slots or most * weight >= noise.FULL or slots * weight <= noise.FULL:
             raise InvalidPlan(

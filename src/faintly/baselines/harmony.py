@@ -27,7 +27,7 @@ from faintly.core import (
     VectorBatch,
     WordArray,
 )
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.simulation import sums_at
@@ -51,7 +51,7 @@ class Harmony(OneKey):
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
         """Choose the coin of randomized response."""
-        need.no_more(request.options, "harmony")
+        require.no_more(request.options, "harmony")
         hashing = plain.check_request(request, "harmony")
         threshold = plain.response_threshold(request.budget.epsilon)
         return Calibrated(parameters={"threshold": threshold}, hashing=hashing)
@@ -59,12 +59,12 @@ class Harmony(OneKey):
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         """Return the mechanism a plan describes, checking every parameter."""
-        given = need.named(plan, NAMES)
+        given = require.named(plan, NAMES)
         plain.check_plan(plan, "harmony")
         return cls(plan=plan, threshold=plain.check_response(given["threshold"], "threshold"))
 
     @property
-    def lean(self) -> float:
+    def attenuation(self) -> float:
         """Return the mean of the signs that are sent about a held key of value +1."""
         return 2 * self.threshold / noise.FULL - 1
 
@@ -94,11 +94,11 @@ class Harmony(OneKey):
 
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return n·Var at a key nobody holds, which does not depend on what people hold."""
-        return self.keys / self.lean**2
+        return self.keys / self.attenuation**2
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every (coordinate, bit)."""
         truth = np.zeros(self.keys)
         truth[list(outcome)] = values
-        plus = (1 + truth * self.lean) / 2
+        plus = (1 + truth * self.attenuation) / 2
         return np.stack([plus, 1 - plus], axis=1).ravel() / self.keys

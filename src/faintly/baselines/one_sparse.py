@@ -48,7 +48,7 @@ from faintly.core import (
 from faintly.core.plan import OPEN_MAPS
 from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan, UnsupportedUnit
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
@@ -93,12 +93,12 @@ class OneSparse(Mechanism):
         if request.unit != cls.protects:
             raise UnsupportedUnit(f"{cls.name} protects {cls.protects}, not {request.unit}")
         options = dict(request.options)
-        scheme = need.one_of(options.pop("scheme", SCHEMES[0]), "scheme", SCHEMES)
+        scheme = require.one_of(options.pop("scheme", SCHEMES[0]), "scheme", SCHEMES)
         bins = options.pop("bins", None)
-        need.no_more(options, cls.name, "scheme and bins")
+        require.no_more(options, cls.name, "scheme and bins")
         if bins is None:
             bins = best_bins(request.budget.epsilon) if scheme == "optimal" else 1
-        need.integer(bins, "bins", 1, MAX_BINS)
+        require.integer(bins, "bins", 1, MAX_BINS)
         keep = threshold(noise.exact(request.budget.epsilon), 2 * bins)
         parameters = {"scheme": scheme, "bins": bins, "keep": keep}
         return Calibrated(parameters=parameters, hashing=_hashing(request, cls.name))
@@ -106,22 +106,22 @@ class OneSparse(Mechanism):
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         """Return the mechanism a plan describes, checking every parameter."""
-        given = need.named(plan, NAMES)
+        given = require.named(plan, NAMES)
         if plan.unit != cls.protects:
             raise InvalidPlan(f"{cls.name} protects {cls.protects}, not {plan.unit}")
-        scheme = need.one_of(given["scheme"], "scheme", SCHEMES)
+        scheme = require.one_of(given["scheme"], "scheme", SCHEMES)
         table = plan.decode == "table"
         most = MAX_BINS if scheme == "optimal" and not table else 1
         if table and scheme == "optimal" and given["bins"] != 1:
             raise InvalidPlan("several bins are no signed cell of a table; use --decode direct")
-        bins = need.integer(given["bins"], "bins", 1, most)
+        bins = require.integer(given["bins"], "bins", 1, most)
         if plan.hashing.family != ("linear" if table else "prf"):
             raise InvalidPlan(f"{cls.name} decodes linear hashing by table and prf directly")
         if scheme == "hadamard" and not table:
             raise InvalidPlan("hadamard is the scheme of table decoding; use --decode table")
-        keep = need.integer(given["keep"], "keep", FULL // (2 * bins) + 1, FULL - 1)
+        keep = require.integer(given["keep"], "keep", FULL // (2 * bins) + 1, FULL - 1)
         made = cls(plan=plan, scheme=scheme, bins=bins, keep=keep)
-        need.integer(made.slots, "sparsity", 1, MAX_SLOTS if bins == 1 else MAX_BIN_SLOTS)
+        require.integer(made.slots, "sparsity", 1, MAX_SLOTS if bins == 1 else MAX_BIN_SLOTS)
         return made
 
     @property
@@ -385,7 +385,7 @@ def _hashing(request: Request, owner: str) -> Hashing:
     if request.family not in (None, own):
         raise InvalidPlan(f"{owner} decodes linear hashing by table and prf directly")
     if own == "prf":
-        need.no_tables(request, owner)
+        require.no_tables(request, owner)
         return Hashing(family=own)
     size = request.universe.size
     if size is None:

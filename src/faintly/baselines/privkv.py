@@ -28,7 +28,7 @@ from faintly.core import (
     VectorBatch,
     WordArray,
 )
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.simulation import means_at, sums_at
@@ -53,7 +53,7 @@ class PrivKV(OneKey):
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
         """Give half of epsilon to presence and half to the sign, as published."""
-        need.no_more(request.options, "privkv")
+        require.no_more(request.options, "privkv")
         hashing = plain.check_request(request, "privkv")
         half = plain.response_threshold(request.budget.epsilon / 2)
         return Calibrated(parameters={"presence": half, "sign": half}, hashing=hashing)
@@ -61,13 +61,13 @@ class PrivKV(OneKey):
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         """Return the mechanism a plan describes, checking every parameter."""
-        given = need.named(plan, NAMES)
+        given = require.named(plan, NAMES)
         plain.check_plan(plan, "privkv")
         checked = {name: plain.check_response(given[name], name) for name in NAMES}
         return cls(plan=plan, **checked)
 
     @property
-    def lean(self) -> float:
+    def attenuation(self) -> float:
         """Return the mean of the signs that are sent about a held key of value +1."""
         return self.presence / noise.FULL * (2 * self.sign / noise.FULL - 1)
 
@@ -107,22 +107,22 @@ class PrivKV(OneKey):
             signed = (sketch.fields[:, 1] > 0).astype(np.int64)
             counted = sums_at(sketch.fields[:, 0], signed, ids)
             share = np.maximum(least, counted * self.keys / max(1, sketch.count))
-        return self.keys * share / self.lean**2 - np.minimum(means**2, 1.0)
+        return self.keys * share / self.attenuation**2 - np.minimum(means**2, 1.0)
 
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return n·Var at a key nobody holds, which does not depend on what people hold."""
-        return self.keys * (1 - self.presence / noise.FULL) / self.lean**2
+        return self.keys * (1 - self.presence / noise.FULL) / self.attenuation**2
 
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
         """Return n·Var at keys that some hold, about which signs are sent more often."""
         lie = 1 - self.presence / noise.FULL
         held = means_at(vectors, np.ones(len(vectors.values)), ids)
-        signed = self.keys * (lie + held * (1 - 2 * lie)) / self.lean**2
+        signed = self.keys * (lie + held * (1 - 2 * lie)) / self.attenuation**2
         return signed - means_at(vectors, vectors.values**2, ids)
 
     def worst_variance(self) -> float:
         """Return n·Var at a key that everyone holds with a tiny value."""
-        return self.keys * self.presence / noise.FULL / self.lean**2
+        return self.keys * self.presence / noise.FULL / self.attenuation**2
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every (key, answer)."""

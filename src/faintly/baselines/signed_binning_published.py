@@ -39,7 +39,7 @@ from faintly.core import (
 )
 from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan, UnsupportedUnit
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
@@ -74,7 +74,7 @@ class SignedBinningPublished(SignedBinning):
         """Choose bins, clip and noise as the authors' code does."""
         options = dict(request.options)
         steps = options.pop("steps", None)
-        need.no_more(options, "signed-binning-published", "steps")
+        require.no_more(options, "signed-binning-published", "steps")
         if isinstance(request.unit, EventLevel):
             return _event(request, steps)
         if isinstance(request.unit, UserLevel):
@@ -86,7 +86,7 @@ class SignedBinningPublished(SignedBinning):
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         """Return the mechanism a plan describes, checking every parameter."""
-        given: dict[str, Any] = need.named(plan, (*rows.NAMES, "response"))
+        given: dict[str, Any] = require.named(plan, (*rows.NAMES, "response"))
         response = given.pop("response")
         if response is None:
             rows.check(replace(plan, parameters=given))
@@ -256,8 +256,8 @@ def _check_bit(given: dict[str, Any]) -> None:
     fixed = {"row": "user", "bins": 1, "range": 1, "noise": []}
     if any(given[name] != value for name, value in fixed.items()):
         raise InvalidPlan("a one-bit response has row user, one bin, range 1 and no noise")
-    need.integer(given["clip"], "clip", 1, MAX_CLIP)
-    steps = need.integer(given["steps"], "steps", 1, rows.MAX_STEPS)
+    require.integer(given["clip"], "clip", 1, MAX_CLIP)
+    steps = require.integer(given["steps"], "steps", 1, rows.MAX_STEPS)
     if steps & (steps - 1):
         raise InvalidPlan(f"steps must be a power of two, got {steps}")
 

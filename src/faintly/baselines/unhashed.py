@@ -11,7 +11,7 @@ import numpy as np
 from faintly.core import FloatArray, Hashing, IntArray, Layout, Plan, Universe, VectorBatch
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import coordinates
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Request
 from faintly.mechanisms.coordinates import Coordinates
 from faintly.mechanisms.law import SmallCase
@@ -46,13 +46,13 @@ class OneKey(Unhashed):
 
     @property
     @abstractmethod
-    def lean(self) -> float:
+    def attenuation(self) -> float:
         """Return the mean of the signs that are sent about a held key of value +1."""
 
     @property
     def scale(self) -> float:  # type: ignore[override]
-        """Return d over the lean: only one client in d is asked about a key."""
-        return self.keys / self.lean
+        """Return d over the attenuation: only one client in d is asked about a key."""
+        return self.keys / self.attenuation
 
     def influence(self) -> float:
         """Return the most that one report can say about its key."""
@@ -74,7 +74,7 @@ def check_request(request: Request, owner: str) -> Hashing:
 
 def check_plan(plan: Plan, owner: str) -> None:
     """Refuse a plan of another decoding, hash or kind of universe."""
-    need.direct(plan, owner, coordinates.FAMILY)
+    require.direct(plan, owner, coordinates.FAMILY)
     _check_size(plan.universe.size, owner)
 
 
@@ -101,7 +101,7 @@ def response_threshold(epsilon: float) -> int:
 
 def check_response(value: Any, name: str) -> int:
     """Return a threshold that tells the truth more often than not, and not always."""
-    return need.integer(value, name, noise.FULL // 2 + 1, noise.FULL - 1)
+    return require.integer(value, name, noise.FULL // 2 + 1, noise.FULL - 1)
 
 
 def signs_with_mean(values: FloatArray, rng: Rng) -> IntArray:

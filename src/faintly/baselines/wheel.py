@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from faintly.baselines import coverage
 from faintly.baselines.coverage import Coverage
 from faintly.errors import InvalidPlan
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
@@ -33,17 +33,17 @@ class Wheel(Coverage):
         """Choose the arc with the least variance, and the chance of a covered point."""
         options = dict(request.options)
         k, epsilon = request.sparsity, request.budget.epsilon
-        slots = need.integer(options.pop("slots", RING), "slots", 2, coverage.MAX_SLOTS)
+        slots = require.integer(options.pop("slots", RING), "slots", 2, coverage.MAX_SLOTS)
         arc = options.pop("arc", None) or round(slots / coverage.best_ring(k, epsilon))
-        need.no_more(options, "wheel", "slots and arc")
+        require.no_more(options, "wheel", "slots and arc")
         if arc < 1:
             raise InvalidPlan(
                 f"a ring of {slots} points is too coarse for sparsity {k}; use collision"
             )
-        need.integer(arc, "arc", 1, slots - 1)
+        require.integer(arc, "arc", 1, slots - 1)
         weight = coverage.weight(k, epsilon, slots, arc)
         parameters = {"slots": slots, "arc": arc, "weight": weight}
-        hashing = need.only_direct(request, "wheel", coverage.FAMILY)
+        hashing = require.only_direct(request, "wheel", coverage.FAMILY)
         return Calibrated(parameters=parameters, hashing=hashing)
 
     def small_cases(self) -> Iterator[SmallCase]:

@@ -92,11 +92,11 @@ app.command(short_help="Say which version and which kernels run.")(version_comma
 
 
 def main(program: typer.Typer = app) -> None:
-    """Run a command line; errors that a user can mend become one line and status 1."""
+    """Run a command line; errors that a user can fix become one line and status 1."""
     try:
-        if kernels.trouble():
-            raise InvalidInput(kernels.trouble())
-        threads()  # what it refuses would else come up in the middle of the work, or not at all
+        if kernels.configuration_error():
+            raise InvalidInput(kernels.configuration_error())
+        threads()  # else a bad setting would show in the middle of the work, or never
         program()
     except FaintlyError as error:
         _fail(error, str(error))

@@ -1,4 +1,4 @@
-"""What faintly plan can be told: each option with its words, in the order of the help."""
+"""The options of faintly plan, in the order of the help."""
 
 from pathlib import Path
 from typing import Annotated

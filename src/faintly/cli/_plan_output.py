@@ -14,7 +14,7 @@ from faintly.planner.error_model import smallest_visible
 from faintly.planner.explain import warnings, why
 from faintly.planner.shuffle import CAVEAT
 
-LINES = 6  # rows of the ranking that are shown unasked
+LINES = 6  # rows of the ranking that are shown by default
 NOISE_FLOOR = normal_quantile(0.95)  # in standard errors, at the level that answers have by default
 
 
@@ -35,7 +35,7 @@ def document(shown: Shown) -> None:
     """Print the plan and its ranking as one JSON object."""
     ranking, pick = shown.ranking, shown.ranking.pick
     mechanism = mechanism_of(pick.plan)
-    model = predict(pick.plan, ranking.wish.mean_square)
+    model = predict(pick.plan, ranking.request.mean_square)
     answer: dict[str, Any] = {
         "digest": pick.plan.digest.hex(),
         "bytes": pick.bytes,
@@ -48,8 +48,8 @@ def document(shown: Shown) -> None:
         "influence": pick.influence / pick.plan.clients,
         "relative_bias": pick.bias,
         "lower_bound": pick.bound,
-        "smallest_visible_mean": smallest_visible(model.stderr, ranking.wish.keys),
-        "guarantee": mechanism.guarantee().words(),
+        "smallest_visible_mean": smallest_visible(model.stderr, ranking.request.keys),
+        "guarantee": mechanism.guarantee().describe(),
         "why": why(ranking),
         "explanation": explain(ranking, shown.expected_mean),
         "warnings": warnings(ranking, shown.expected_mean),
@@ -68,7 +68,7 @@ def document(shown: Shown) -> None:
         answer["solved"] = {
             "for": shown.solution.unknown or "bytes",
             "value": pick.bytes if shown.solution.value is None else shown.solution.value,
-            "words": shown.solution.words,
+            "words": shown.solution.description,
         }
     if shown.trials is not None:
         answer["sample"] = [one.document() for one in shown.trials.tried]
@@ -111,15 +111,15 @@ def describe(shown: Shown) -> None:
     """Print the plan and its ranking for people."""
     ranking, pick = shown.ranking, shown.ranking.pick
     made = pick.plan
-    mechanism, model = mechanism_of(made), predict(made, ranking.wish.mean_square)
+    mechanism, model = mechanism_of(made), predict(made, ranking.request.mean_square)
     hashing = made.hashing
     linear = f", {hashing.bits} bits, {counted(hashing.maps, 'map')}"
     maps = linear if hashing.family == "linear" else ""
-    visible = smallest_visible(model.stderr, ranking.wish.keys)
+    visible = smallest_visible(model.stderr, ranking.request.keys)
     if shown.trials is not None:
         _say_trials(shown.trials, made.sparsity)
     if shown.solution is not None:
-        say(f"solved           {shown.solution.words}")
+        say(f"solved           {shown.solution.description}")
     say(f"digest           {made.digest.hex()}")
     say(f"mechanism        {made.mechanism} ({_parameters(made)})")
     say(f"decoding         {made.decode}, {hashing.family} hash{maps}; {pick.decoding}")
@@ -128,11 +128,11 @@ def describe(shown: Shown) -> None:
     say(f"standard error   at most {model.stderr:.4g} for one key, with {made.clients:,} reports")
     floor = NOISE_FLOOR * model.stderr
     say(f"noise floor      {floor:.4g}: what one key that nobody holds may show")
-    say(f"smallest mean    that stands out over {ranking.wish.keys:,} keys: {visible:.4g}")
+    say(f"smallest mean    that stands out over {ranking.request.keys:,} keys: {visible:.4g}")
     chance = f"but for a chance of {model.failure:g}"
     say(f"largest error    over all of them: {model.linf:.4g}, {chance}")
     say(f"one lying client moves any estimate by at most {pick.influence / made.clients:.3g}")
-    say(f"guarantee        {mechanism.guarantee().words()}")
+    say(f"guarantee        {mechanism.guarantee().describe()}")
     say(f"why              {why(ranking)}")
     if shown.shuffle_delta is not None:
         _say_shuffled(_shuffled(shown))

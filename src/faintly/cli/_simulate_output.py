@@ -42,7 +42,7 @@ def describe(result: Simulation) -> None:
         ),
     )
     say(f"{result.reports:,} reports of {result.bytes} bytes, {result.keys:,} keys.")
-    say(f"{result.excess.words()} {ADVICE if cut else ''}".rstrip())
+    say(f"{result.excess.describe()} {ADVICE if cut else ''}".rstrip())
     if result.mean("significant") < 1:
         say(
             "Hardly any key stands out: collect from more clients, ask for less, or do not collect."
@@ -69,7 +69,7 @@ def describe_all(comparison: Comparison) -> None:
         f"An all-zero answer has n·MSE {result.zero_mse * result.reports:.4g}, and finds nothing."
     )
     if result.excess.over:
-        say(f"The plan: {result.excess.words()} {ADVICE}")
+        say(f"The plan: {result.excess.describe()} {ADVICE}")
 
 
 def _row(one: Compared) -> list[str]:

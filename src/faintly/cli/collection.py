@@ -151,7 +151,7 @@ def close(
 def delete(
     digest: Digest,
     server: Server,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether you mean it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,
     as_json: Json = False,

@@ -27,11 +27,11 @@ Role = Annotated[
 
 @app.command()
 def add(label: Label, data: Data, role: Role, as_json: Json = False) -> None:
-    """Make a credential and print its secret, this once.
+    """Make a credential and print its secret, which is shown once.
 
     Only a hash is stored. A collector that runs on the folder takes it from the next second on.
-    The first credential ends the time in which everybody on this machine may do everything; one
-    to submit makes senders need one as well.
+    Without credentials, everybody on this machine may do everything; the first one ends that.
+    A credential to submit makes senders need one as well.
     """
     from faintly.collector.storage.credentials import check_label
 
@@ -60,7 +60,7 @@ def list_(data: Data, as_json: Json = False) -> None:
 
 @app.command()
 def remove(label: Label, data: Data, as_json: Json = False) -> None:
-    """Let a credential open nothing any more, from the next second on."""
+    """Revoke a credential, from the next second on."""
     with _credentials(data) as credentials:
         credentials.remove(label)
         left = {role for _, role in credentials.labels()}

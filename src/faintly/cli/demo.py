@@ -86,7 +86,7 @@ def _show(result: "DemoResult", out: Path) -> None:
         f"95 % intervals hold the truth. Noise floor of one name that nobody uses: "
         f"±{found.noise_floor:.4f}."
     )
-    say(found.guarantee.words())
+    say(found.guarantee.describe())
     say(f"\nWritten to {out}/: plan.json, reports.fnt, sketch.fns, top.png. Go on with:")
     for command in (
         f"query {out}/sketch.fns lodash react left-pad",

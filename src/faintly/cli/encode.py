@@ -61,7 +61,7 @@ def encode(
             f"{beyond.over:,} of {len(vectors):,} clients hold more than {loaded.sparsity} items, "
             f"which {loaded.mechanism} refuses; choose which to keep, or plan a larger sparsity"
         )
-    # Whose report is where would tell who has no data.
+    # The order of reports would reveal who has no data.
     vectors = vectors.take(np.argsort(uniform_seeds(secure(), len(vectors), seed_bytes=8)))
     layout = mechanism.layout
     with atomic_write(output) as stream, progress() as bar:
@@ -79,4 +79,4 @@ def encode(
             f"({empty:,} clients without data sent an empty vector)"
         )
         if beyond.over:
-            say(f"{beyond.words()} {ADVICE}")
+            say(f"{beyond.describe()} {ADVICE}")

@@ -54,7 +54,7 @@ def _plan(file: Path) -> dict[str, Any]:
         "clients": plan.clients,
         "sparsity": plan.sparsity,
         "bytes": mechanism.layout.record_bytes,
-        "guarantee": mechanism.guarantee().words(),
+        "guarantee": mechanism.guarantee().describe(),
         "plan": plan.document(),
     }
 

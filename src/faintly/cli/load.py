@@ -1,4 +1,4 @@
-"""faintly load: how much a collector on this machine bears."""
+"""faintly load: how much load a collector on this machine takes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,7 +54,7 @@ def load(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the collection it made.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Load a collector with valid reports of nobody, and show what it bears.
+    """Load a collector with made-up, valid reports, and show what it takes.
 
     Makes a collection of its own and deletes it afterwards. With --digest it loads one that
     exists: the reports are counted like real ones and cannot be told from them afterwards, so

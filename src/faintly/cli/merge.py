@@ -19,7 +19,7 @@ def merge(
     """Merge sketches made on different machines, or from different files.
 
     The result is the sketch that all reports together would give, integer for integer.
-    Whoever merges makes sure that no report is in two of the sketches.
+    Make sure that no report is in two of the sketches.
     """
     from faintly.engine import merge_all
     from faintly.engine.files import save_sketch

@@ -51,7 +51,7 @@ def note(text: str) -> None:
 
 
 def _write(text: str, err: bool) -> None:
-    """Print a line at once, as somebody may be waiting for it, or have left."""
+    """Print a line at once: the reader may be waiting, or may have closed the pipe."""
     try:
         typer.echo(text, err=err)
     except BrokenPipeError:
@@ -84,7 +84,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], title: str = "
 
 @contextmanager
 def progress() -> Iterator["Progress"]:
-    """Yield a progress display on standard error; silent where nobody watches."""
+    """Yield a progress display on standard error; silent if that is not a terminal."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,

@@ -105,7 +105,7 @@ def _tried(sample: Path, wanted: dict[str, Any]) -> "Trials":
     trials = try_sparsities(sample, **wanted)
     if wanted["sparsity"] is None:
         wanted["sparsity"] = trials.pick.sparsity
-    wanted["mean_square"] = trials.at(wanted["sparsity"]).ranking.wish.mean_square
+    wanted["mean_square"] = trials.at(wanted["sparsity"]).ranking.request.mean_square
     return trials
 
 
@@ -139,7 +139,7 @@ def _show(shown: "Shown", output: Path | None, plot: Path | None, as_json: bool)
 
 def _ranked(target_error: float | None, **wanted: Any) -> tuple["Ranking", "Solution | None"]:
     from faintly.errors import InvalidPlan
-    from faintly.planner import solve, survey, wish_for
+    from faintly.planner import request_for, solve, survey
 
     if target_error is not None:
         solution = solve(target_error, **wanted)
@@ -147,8 +147,8 @@ def _ranked(target_error: float | None, **wanted: Any) -> tuple["Ranking", "Solu
     for name in ("epsilon", "sparsity", "clients"):
         if wanted[name] is None:
             raise InvalidPlan(f"give --{name}, or --target-error to solve for it")
-    ranking = survey(wish_for(**wanted))
-    # Asked for now, so that an impossible wish fails before anything is written.
+    ranking = survey(request_for(**wanted))
+    # Picked now, so that an impossible request fails before anything is written.
     assert ranking.pick is not None
     return ranking, None
 
@@ -162,7 +162,7 @@ def _options(
     steps: int | None,
     cap: str | None,
 ) -> tuple[str | None, dict[str, Any] | None]:
-    """Return the mechanism that is asked for and its own options, None for all its variants."""
+    """Return the mechanism that is named and its own options, None for all its variants."""
     from faintly.errors import InvalidPlan
 
     options: dict[str, Any] = {}

@@ -54,4 +54,4 @@ def query(
     )
     for sentence in estimates.notes:
         note(sentence)
-    say(estimates.guarantee.words())
+    say(estimates.guarantee.describe())

@@ -36,7 +36,7 @@ CaFile = Annotated[
 
 @contextmanager
 def server_extra() -> Iterator[None]:
-    """Say which packages are missing where the collector's are not installed."""
+    """Raise with the missing package if the collector's are not installed."""
     from faintly.errors import MissingDependency
 
     try:
@@ -76,7 +76,7 @@ def trust(ca_file: Path | None) -> "SSLContext | None":
 def connect(
     server: str, credential_file: Path | None, ca_file: Path | None, retries: int
 ) -> Iterator["Connection"]:
-    """Yield a connection; a refusal is told with what to do about it."""
+    """Yield a connection; a refusal is printed with advice."""
     from faintly.client.transport import Connection
     from faintly.errors import SendFailed
 

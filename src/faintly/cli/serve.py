@@ -44,7 +44,7 @@ def serve(
         typer.Option("--allow-anyone", help="Let others reach it even without credentials."),
     ] = None,
     log_level: Annotated[
-        choices.LogLevel | None, typer.Option(help="The least that is logged.  [default: info]")
+        choices.LogLevel | None, typer.Option(help="Lowest level that is logged.  [default: info]")
     ] = None,
     as_json: Json = False,
 ) -> None:

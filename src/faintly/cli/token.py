@@ -26,7 +26,7 @@ def token(
     ca_file: CaFile = None,
     as_json: Json = False,
 ) -> None:
-    """Issue tokens for a collection that asks for them, one a line, shown this once.
+    """Issue tokens for a collection that asks for them, one a line, shown once.
 
     Each is good for one report of one epoch. Hand one to each person, and do not write down who
     got which.

@@ -87,4 +87,4 @@ def _explain(found: "TopList") -> None:
             say(f"{verdict}: {meaning}.")
     for sentence in found.estimates.notes:
         note(sentence)
-    say(found.estimates.guarantee.words())
+    say(found.estimates.guarantee.describe())

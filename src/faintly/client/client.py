@@ -23,9 +23,9 @@ Items = Mapping[Key, float] | Iterable[Key] | SparseVector
 class Client:
     """Turns one person's vector into one report, with the operating system's randomness.
 
-    Privacy: with a ledger, each plan and epoch is paid for once and gives the same bytes ever
-    after, whatever the vector is by then. Without one, each call to `report` spends the plan's
-    budget anew, and the application decides how often to call it.
+    Privacy: with a ledger, each plan and epoch is paid for once and gives the same bytes from
+    then on, even if the vector changes. Without one, each call to `report` spends the plan's
+    budget again, and the application decides how often to call it.
 
     Nothing about the data decides whether there is a report, or how long it is. An empty vector
     is reported like any other, and what the plan does not take is left out or moved to the

@@ -60,7 +60,7 @@ class Disk:
 
     @contextmanager
     def lock(self, path: Path, wait_s: float) -> Iterator[None]:
-        """Hold the one lock that `path` names; `TimeoutError` after waiting in vain.
+        """Hold the one lock that `path` names; `TimeoutError` if it stays locked.
 
         The system lets go of it when a process dies, so no crash leaves a ledger locked. The
         lock has a file of its own, because the ledger's file is replaced now and then.

@@ -35,7 +35,7 @@ _HEX = re.compile(r"([0-9a-f]{2})*")
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """A report was paid for, whether or not it came to be."""
+    """A report was paid for, whether or not it was made."""
 
     digest: bytes
     epoch: int

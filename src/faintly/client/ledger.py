@@ -20,9 +20,9 @@ from faintly.core.epochs import MAX_EPOCH
 from faintly.core.spending import Charge, Limit, Limits, Loss, Spending
 from faintly.errors import EpochPassed, InvalidInput, LedgerFailed
 
-WAIT_S = 10.0  # a report takes milliseconds; whoever holds the lock this long is stuck
+WAIT_S = 10.0  # a report takes milliseconds; a process that holds the lock this long is stuck
 KEPT_EPOCHS = 2  # a clock that is set back over one border of epochs still finds its report
-SPARE_LINES = 256  # lines that may pile up before a ledger is written anew: about 30 KiB
+SPARE_LINES = 256  # lines that may pile up before a ledger is rewritten: about 30 KiB
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class Entry:
         if self.report is None and last is not None and epoch < last:
             raise EpochPassed(
                 f"epoch {epoch} is before the last one, {last}, and its report is not kept; "
-                "a past epoch is never reported afresh"
+                "a past epoch never gets a new report"
             )
 
     def charge(self, charge: Charge) -> None:
@@ -90,7 +90,7 @@ class Entry:
         self._ledger.limits.admit(self._book.spending, charge)
         self._journal = self._ledger._ready(self._book, self._journal)
         self._append(Charged(*self._key, charge))
-        # The file's own name must last as well: whoever put it there may have died too early.
+        # The file's own name must last as well: its creator may have died too early.
         self._ledger._sync_name()
         self._ledger._mark(self._journal)
         self._paid = True
@@ -127,7 +127,7 @@ class Ledger:
         """Name the file and set what may be spent.
 
         Args:
-            path: the ledger's file; made at the first report, in a folder that is there.
+            path: the ledger's file; created by the first report, in an existing folder.
             limits: per account (event, user or l1:DISTANCE) an epsilon, or (epsilon, delta).
                 Amounts are exact: pass text or integers where a float would not do.
             wait_s: how long to wait for another process that is using the ledger.
@@ -187,7 +187,7 @@ class Ledger:
         return _checked(data, mark)
 
     def _ready(self, book: Book, found: Journal | None) -> Journal:
-        """Return a journal that can be appended to, written anew where that is needed."""
+        """Return a journal that can be appended to, rewritten if needed."""
         shortest = book.shortest()
         most = 2 * len(shortest) + SPARE_LINES
         if found is not None and not found.torn and len(found.records) <= most:

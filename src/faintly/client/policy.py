@@ -1,7 +1,7 @@
 """What a client agrees to: limits that the application sets, or plans that it knows by digest.
 
-A plan is public and may state any epsilon. Whoever writes the application decides what it
-accepts, and does not leave that to the server a plan is fetched from.
+A plan is public and may state any epsilon. The application decides what it
+accepts, not the server that a plan comes from.
 
 Some mechanisms refuse a vector of more than k items. With such a plan a server could learn from
 a missing report that somebody holds more. So it is refused unless the application promises, with
@@ -34,7 +34,7 @@ class Policy:
             raise InvalidInput("a policy needs a largest budget with units, or pinned digests")
         for name in self.baselines:
             if not mechanism_class(name).baseline:
-                raise InvalidInput(f"{name} is no baseline; it needs no mention")
+                raise InvalidInput(f"{name} is not a baseline; leave it out")
 
     @classmethod
     def within(
@@ -54,7 +54,7 @@ class Policy:
             units: event, user or l1:DISTANCE; l1 plans must hide that distance or a larger one.
             bounded_items: the application never reports more items than a plan's sparsity, so
                 that mechanisms which refuse more may be used.
-            baselines: names of research baselines to accept; by default none is.
+            baselines: names of research baselines to accept; none by default.
         """
         if isinstance(units, str):
             raise TypeError("units must be a list, such as ['event', 'user']")
@@ -122,7 +122,7 @@ def read_plan(document: str | bytes) -> Plan:
 
 
 def admit(plan: Plan, policy: Policy | None) -> MechanismApi:
-    """Return the mechanism of a plan that the policy allows and whose integers keep its word."""
+    """Return the mechanism of a plan that the policy allows and whose integers keep its promise."""
     if isinstance(policy, Policy):
         policy.check(plan)
     elif policy is not None or plan.parsed:
@@ -134,7 +134,7 @@ def admit(plan: Plan, policy: Policy | None) -> MechanismApi:
         mechanism = mechanism_of(plan)
         _check_statement(plan, mechanism.guarantee())
     except FaintlyError as error:
-        raise PlanRefused(f"the plan does not keep its word: {error}") from error
+        raise PlanRefused(f"the plan breaks its promise: {error}") from error
     _check_mechanism(mechanism, policy)
     return mechanism
 
@@ -149,9 +149,9 @@ def _check_mechanism(mechanism: MechanismApi, policy: Policy | None) -> None:
         )
     if mechanism.enforces_sparsity and (policy is None or not policy.bounded_items):
         raise PlanRefused(
-            f"{name} takes at most {mechanism.plan.sparsity} items here, and a report that is "
-            "missing would tell of more; an application that never reports more says so in its "
-            "policy, with bounded_items=True"
+            f"{name} takes at most {mechanism.plan.sparsity} items here, and a missing "
+            "report would reveal that there are more; an application that never reports more "
+            "says so in its policy, with bounded_items=True"
         )
 
 

@@ -2,8 +2,8 @@
 
 Beside the file lies its state: a line that says what is pushed where, one line for the request
 id of each batch, then a line for each batch that the collector acknowledged. The ids reach the
-disk before the first batch leaves. Whoever starts again sends the rest under the same ids, and
-the collector knows those that it has.
+disk before the first batch leaves. A restart sends the rest under the same ids, and
+the collector recognizes those that it has.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from faintly.wire.report_v1 import resize_batches, scan_batches
 
 STATE_SUFFIX = ".push"
 BATCH = 10_000
-BATCH_BYTES = 4 << 20  # half of what a collector takes at most, unless it is told otherwise
+BATCH_BYTES = 4 << 20  # half of a collector's default limit
 READY = "ready"
-ANEW = "Deleting it counts the reports anew, those that had arrived a second time"
+ANEW = "If you delete it, all reports are sent again and those that had arrived count twice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class _State:
     def __init__(self, path: Path, parcel: Parcel) -> None:
         text = path.read_text("ascii", "replace")
         if READY not in text.splitlines():
-            # No id was used before that line was on the disk, so that ids may be drawn anew.
+            # No id was used before that line was on the disk, so new ids may be drawn.
             text = _begin(path, parcel)
         before, self.requests, self.done = read_state(text, path)
         if before != asdict(parcel) or len(self.requests) != parcel.batches:

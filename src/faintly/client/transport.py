@@ -27,7 +27,7 @@ RETRIES = 8  # with the pauses below, a collector may be away for about a minute
 TIMEOUT_S = 30.0
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 30.0
-LONGEST_WISH_S = 300.0  # a Retry-After beyond this is not waited out
+LONGEST_RETRY_AFTER_S = 300.0  # a Retry-After beyond this is not waited out
 MAX_ANSWER = 64 << 20  # a plan that lists its keys may be large; nothing here is larger
 # Statuses that may pass by themselves. The same request id makes repeating all of them safe.
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -93,7 +93,7 @@ class Connection:
             retries: how often a request that failed is sent again, with longer and longer pauses.
             timeout: seconds to wait for an answer.
             tls: how to check an https server; by default as the operating system does.
-            pause: how to wait; tests do not.
+            pause: how to wait; tests replace it.
         """
         self._secure, self._host, self._port, self._root = _address(server)
         self._credential = None if credential is None else _header_text(credential, "credential")
@@ -108,7 +108,7 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connection; the next request makes another."""
+        """Close the connection; the next request opens another."""
         if self._open is not None:
             self._open.close()
             self._open = None
@@ -117,14 +117,14 @@ class Connection:
         """Return the plan of a collection, if it has this digest and the policy allows it.
 
         Raises:
-            PlanRefused: the policy does not allow it, or it is not the plan that was asked for.
+            PlanRefused: the policy does not allow it, or it is not the plan requested.
             SendFailed: the collector does not have it, or cannot be reached.
         """
         name = digest.lower() if isinstance(digest, str) else digest.hex()
         answer = self.call("GET", f"{collection_path(name)}/plan")
         plan = read_plan(answer.body)
         if plan.digest.hex() != name:
-            raise PlanRefused("the collector sent another plan than the one that was asked for")
+            raise PlanRefused("the collector sent another plan than the one requested")
         admit(plan, policy)
         return plan
 
@@ -203,11 +203,11 @@ class Connection:
                 continue
             if 200 <= answer.status < 300:
                 return answer
-            wish = _wish(answer.headers.get("retry-after", ""))
-            if last or answer.status not in PASSING or wish > LONGEST_WISH_S:
+            retry_after = _retry_after(answer.headers.get("retry-after", ""))
+            if last or answer.status not in PASSING or retry_after > LONGEST_RETRY_AFTER_S:
                 words = f"the collector answered {answer.status} {answer.code}"
                 raise SendFailed(answer.code, words, answer.reason)
-            self._pause(wish + _pause(attempt))
+            self._pause(retry_after + _pause(attempt))
         raise AssertionError("the last attempt returns or raises")
 
     def _exchange(
@@ -317,13 +317,13 @@ def _header_text(text: str, what: str) -> str:
 
 
 def _pause(attempt: int) -> float:
-    """Return how long to wait: twice as long each time, and spread, so that no crowd returns."""
+    """Return how long to wait: twice as long each time, with jitter to spread retries."""
     longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**attempt)
     return longest * (0.5 + secrets.randbelow(1 << 20) / (1 << 21))
 
 
-def _wish(text: str) -> float:
-    """Return the seconds of a Retry-After header; a date or anything else asks for nothing."""
+def _retry_after(text: str) -> float:
+    """Return the seconds of a Retry-After header; 0 for a date or anything else."""
     return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0.0
 
 

@@ -67,7 +67,7 @@ class Estimates:
     guarantee: Guarantee
     null_stderr: float  # standard error at a key that nobody holds
     # How unlikely a key that nobody holds is to read as much, as a score of the normal law. Where
-    # several maps tell of a key: without the one that speaks most for it.
+    # a key has several maps: without the one that contributes most to it.
     score: FloatArray
     readings: Readings | None = None  # None: the exact law is not known
     notes: tuple[str, ...] = ()  # what biases these answers, in sentences

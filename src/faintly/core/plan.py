@@ -179,25 +179,32 @@ class Plan:
 
 
 def check_budget(budget: Budget) -> None:
-    """Refuse a budget that would hide nothing worth the name."""
+    """Refuse a budget that would hide nothing in practice."""
     if budget.epsilon > MAX_EPSILON:
         raise InvalidPlan(
             f"epsilon must be above 0 and at most {MAX_EPSILON:g}, got {budget.epsilon:g}"
         )
 
 
+def check_between(name: str, value: int, least: int, most: int) -> None:
+    """Refuse a number outside its range."""
+    if not least <= value <= most:
+        nearest = min(max(value, least), most)
+        raise InvalidPlan(
+            f"{name} must be between {least} and {most}, got {value}; the nearest is {nearest}"
+        )
+
+
 def check_sizes(unit: Unit, sparsity: int, clients: int, failure: float, decode: str) -> None:
     """Refuse public numbers that no plan can have."""
-    if not 1 <= sparsity <= MAX_SPARSITY:
-        raise InvalidPlan(f"sparsity must be between 1 and {MAX_SPARSITY}, got {sparsity}")
-    if not 1 <= clients <= MAX_CLIENTS:
-        raise InvalidPlan(f"clients must be between 1 and {MAX_CLIENTS}, got {clients}")
+    check_between("sparsity", sparsity, 1, MAX_SPARSITY)
+    check_between("clients", clients, 1, MAX_CLIENTS)
     if not 0 < failure < 1:
         raise InvalidPlan(f"failure must be above 0 and below 1, got {failure:g}")
     if isinstance(unit, WithinL1) and unit.distance > 2 * sparsity:
         raise InvalidPlan(
             f"no two vectors of {sparsity} items are further apart than {2 * sparsity}, "
-            f"got l1:{unit.distance:g}; protect user instead"
+            f"got l1:{unit.distance:g}; protect user, or l1:{2 * sparsity}"
         )
     if decode not in DECODES:
         raise InvalidPlan(f"decode must be table or direct, got {decode!r}")

@@ -14,7 +14,7 @@ from faintly.errors import InvalidPlan
 # A bound is never shown smaller than it is.
 _SHOWN, _FACTOR = (Context(prec=digits, rounding=ROUND_CEILING) for digits in (6, 3))
 WEAK_EPSILON = 3.0  # from here on even odds may become 95 % and more
-VOID_EPSILON = 7.0  # and from here on 99.9 %: whoever wants to know, knows
+VOID_EPSILON = 7.0  # and from here on 99.9 %, which is certainty in practice
 
 
 def decimal_text(number: float) -> str:
@@ -135,9 +135,9 @@ class Guarantee:
 
     @property
     def belief(self) -> float:
-        """Return how sure somebody may be afterwards who held it for as likely as not before.
+        """Return how sure an observer can be afterwards who gave it a chance of one half before.
 
-        With a delta it is how often such a person can at best be right, over all reports.
+        With a delta it is how often such an observer can be right at best, over all reports.
         """
         return (1 + self.budget.delta * math.exp(-self.budget.epsilon)) / (
             1 + math.exp(-self.budget.epsilon)
@@ -146,13 +146,13 @@ class Guarantee:
     @property
     def strength(self) -> str:
         """Return what to call the guarantee: sound, weak or none, by epsilon alone."""
-        # Integers prove a hair less than the round number that was asked for.
-        asked = self.budget.epsilon * (1 + 1e-6)
-        if asked >= VOID_EPSILON:
+        # Integers prove a little less than the round number requested.
+        wanted = self.budget.epsilon * (1 + 1e-6)
+        if wanted >= VOID_EPSILON:
             return "none"
-        return "weak" if asked >= WEAK_EPSILON else "sound"
+        return "weak" if wanted >= WEAK_EPSILON else "sound"
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return the guarantee as one paragraph for people."""
         hidden = {
             EventLevel: "any one item a person holds, added, removed or changed",
@@ -172,9 +172,9 @@ class Guarantee:
         if self.budget.delta:
             sure = f"is afterwards right in at most {_percent(self.belief)} of all cases"
         text = (
-            f"{_VERDICTS[self.strength]}Hidden is {hidden}. Whoever held it for as likely as not "
-            f"(50 %), knows everything else and sees the report {sure}: {bound} with it as without "
-            f"it ({self.budget}, local differential privacy, {self.unit} level)."
+            f"{_VERDICTS[self.strength]}A report hides {hidden}. An observer who thought it as "
+            f"likely as not (50 %), knows everything else and sees the report {sure}: {bound} with "
+            f"it as without it ({self.budget}, local differential privacy, {self.unit} level)."
         )
         if self.conditions:
             text += " It holds provided that " + "; ".join(self.conditions) + "."

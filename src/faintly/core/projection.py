@@ -1,9 +1,9 @@
 """What people hold, projected onto what a plan takes, so that every vector gives a report.
 
-Were a vector refused, the report that does not come would tell a server what it asked for by
-its plan. So nothing here raises because of the data: keys that the plan does not have are left
-out, values go to the nearest one that the mechanism takes, what is no number counts as absent,
-and mentions of one key are added up. A tally counts all that, and stays with whoever made it.
+If a vector were refused, the missing report would tell the server what its plan was made to find
+out. So nothing here raises because of the data: keys that the plan does not have are left out,
+values move to the nearest one that the mechanism takes, what is not a number counts as absent,
+and repeated keys are added up. A tally counts these changes and stays where the data is.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ class Tally:
     """
 
     unknown: int = 0  # keys that the plan's universe does not have, left out
-    absent: int = 0  # values that are no numbers, left out
+    absent: int = 0  # values that are not numbers, left out
     repeated: int = 0  # further mentions of a key, added to the first
     clipped: int = 0  # values moved to the nearest that the mechanism takes
     beyond: int = 0  # items past the plan's sparsity, of which a mechanism may cut some
@@ -98,7 +98,7 @@ def project_rows(
 
 
 def number_of(value: object) -> float:
-    """Return a value as a float, and NaN where it is no number; text is none."""
+    """Return a value as a float; NaN if it is not a number, and text never is."""
     if not isinstance(value, Real | Decimal | np.bool_):
         return np.nan
     try:

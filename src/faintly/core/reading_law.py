@@ -2,8 +2,8 @@
 
 A report says one of a few integers about a key. Where nobody holds the key their chances are
 known, and where somebody does the law is taken from the exponential family through that one:
-chances proportional to chance·e^(t·value). For readings of two values that is every law there
-is, and a sum of reports that differ is no wider than the sum of their mean (Hoeffding 1956).
+chances proportional to chance·e^(t·value). For readings of two values these are all
+laws, and a sum of reports that differ is no wider than the sum of their mean (Hoeffding 1956).
 
 K(t) is the log of the mean of e^(t·value). The tail of the sum of n readings at x is that of
 the normal law at

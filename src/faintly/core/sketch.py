@@ -5,8 +5,8 @@ the reports' columns. Either way merging is associative and commutative, and the
 reports give the same integers whatever the order, the threads or the machines.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -76,30 +76,19 @@ class Sketch:
         for start in range(0, len(every), size):
             yield every.take(slice(start, start + size))
 
-    def check_plan(self, other: "Sketch") -> None:
-        """Refuse a sketch of another plan, which nothing of this one may be added to."""
-        if self.plan.digest != other.plan.digest:
-            raise SketchRejected(
-                Reject.OTHER_PLAN,
-                f"cannot merge sketches of different plans ({self.plan.digest.hex()} and "
-                f"{other.plan.digest.hex()})",
-            )
-
     def merge(self, other: "Sketch") -> "Sketch":
         """Return the sketch of both sets of reports together."""
-        self.check_plan(other)
-        reports, squares = add_counts(self.reports, other.reports), self.squares + other.squares
+        counts = merged_counts([self, other])
         if self.tables is not None and other.tables is not None:
-            mass = self.mass + other.mass
-            tables = np.add(self.tables, other.tables, dtype=table_type(mass))
-            return Sketch(self.plan, reports, squares, mass, tables=tables)
+            tables = np.add(self.tables, other.tables, dtype=table_type(counts.mass))
+            return replace(counts, tables=tables)
         assert self.hash_seeds is not None and other.hash_seeds is not None
         assert self.fields is not None and other.fields is not None
         seeds, fields = sorted_columns(
             np.concatenate([self.hash_seeds, other.hash_seeds]),
             np.concatenate([self.fields, other.fields]),
         )
-        return Sketch(self.plan, reports, squares, hash_seeds=seeds, fields=fields)
+        return replace(counts, hash_seeds=seeds, fields=fields)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sketch):
@@ -114,11 +103,24 @@ class Sketch:
         )
 
 
-def add_counts(*counts: IntArray) -> IntArray:
-    """Return the reports in each map of several sketches together."""
-    if sum(int(each) for count in counts for each in count) >= MOST_REPORTS:
+def merged_counts(sketches: Sequence[Sketch]) -> Sketch:
+    """Return the first sketch with the counts of all; its tables or columns are still its own."""
+    first = sketches[0]
+    for other in sketches[1:]:
+        if first.plan.digest != other.plan.digest:
+            raise SketchRejected(
+                Reject.OTHER_PLAN,
+                f"cannot merge sketches of different plans ({first.plan.digest.hex()} and "
+                f"{other.plan.digest.hex()})",
+            )
+    if sum(int(each) for sketch in sketches for each in sketch.reports) >= MOST_REPORTS:
         raise InvalidInput("together the sketches have 2^62 reports or more; keep them apart")
-    return np.sum(counts, axis=0)
+    return replace(
+        first,
+        reports=np.sum([sketch.reports for sketch in sketches], axis=0),
+        squares=sum(sketch.squares for sketch in sketches),
+        mass=sum(sketch.mass for sketch in sketches),
+    )
 
 
 def table_type(mass: int) -> type[np.signedinteger[Any]]:

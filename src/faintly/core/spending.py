@@ -127,7 +127,7 @@ class Charge:
 
     unit: Unit
     loss: Loss
-    items: int | None = None  # the enforced bound k on a vector's items; None: there is none
+    items: int | None = None  # the enforced bound k on a vector's items; None: not enforced
 
     def steps(self, account: Unit) -> int | None:
         """Return how many protected changes one change of the account's unit can take.

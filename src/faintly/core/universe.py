@@ -56,7 +56,7 @@ class Universe:
         return cls("open")
 
     def ids(self, keys: Iterable[Key] | AnyArray, salt: bytes, *, private: bool) -> IdArray:
-        """Return the id of each key, or raise for the first that is none.
+        """Return the id of each key, or raise for the first that is not in the universe.
 
         Args:
             keys: integers for an indexed universe, names for a named one, anything for an open one.
@@ -71,7 +71,7 @@ class Universe:
         return found
 
     def known(self, keys: Sequence[Any] | AnyArray, salt: bytes) -> tuple[IdArray, AnyArray]:
-        """Return the id of each key, and which are keys of this universe; others get some id."""
+        """Return the id of each key, and which keys are in this universe; other ids are void."""
         numbers = _as_numbers(keys) if self.kind == "indexed" else keys
         if isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu":
             known = numbers >= 0

@@ -2,7 +2,7 @@
 
 Indices are 64-bit ids that `Plan.ids` makes from keys; values lie in [-1, 1].
 Neither type has a serializer, and neither prints its contents: private data
-leaves a client through `Mechanism.randomize` and by no other door.
+leaves a client through `Mechanism.randomize` and in no other way.
 """
 
 from collections.abc import Mapping, Sequence
@@ -120,7 +120,7 @@ class VectorBatch:
         if repeated.any():
             row = int(order[1:][repeated].min())
             raise InvalidVector(f"row {row} repeats an item of its client")
-        # Counted before zeros are dropped: whoever appears in the rows sends a report.
+        # Counted before zeros are dropped: every client in the rows sends a report.
         total = count if count is not None else (int(clients[-1]) + 1 if len(clients) else 0)
         held = values != 0
         clients, indices, values = clients[held], indices[held], values[held]

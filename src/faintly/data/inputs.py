@@ -51,7 +51,7 @@ def records_of(data: Any, *, strict: bool = True) -> Records:
     """Return the rows that the data hold, in any shape but a `VectorBatch`."""
     rows = Source(strict=strict)
     if isinstance(data, Records):
-        loose = replace(data.source, strict=False)  # what was read so cannot become strict again
+        loose = replace(data.source, strict=False)  # lenient records cannot become strict again
         return data if strict else replace(data, source=loose)
     package = type(data).__module__.partition(".")[0]
     if package == "scipy" and hasattr(data, "tocsr"):

@@ -61,7 +61,7 @@ def _columns(path: Path) -> list[AnyArray]:
 
 
 def _explained(path: Path) -> InvalidData:
-    """Return the error of the first line that cannot be read: slow, and on that way only."""
+    """Return the error of the first line that cannot be read: slow, and used for errors only."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         reader = csv.reader(file)
         header = next(reader, [])

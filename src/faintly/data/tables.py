@@ -1,7 +1,7 @@
 """Tables in memory, with columns client, item (or key) and optionally value.
 
 pyarrow numbers labels itself, quickly; pandas and polars columns go through numpy.
-Neither pandas nor polars is imported: whoever passes a table has already done that.
+Neither pandas nor polars is imported: a caller with a table has done that.
 """
 
 from importlib import import_module
@@ -80,7 +80,7 @@ def _arrow_labels(column: Any, name: str, source: Source) -> tuple[IntArray, Any
 
 
 def _label_type(kind: Any) -> Any | None:
-    """Return the type to number labels of type `kind` in; None where it is no label."""
+    """Return the type to number labels of type `kind` in; None where it cannot be one."""
     arrow = load("pyarrow", "this table")
     if _is_integer(kind):
         return kind
@@ -104,7 +104,7 @@ def _arrow_values(column: Any, source: Source) -> FloatArray:
 
 
 def _no_numbers(column: Any) -> AnyArray:
-    """Return which texts spell no number: slow, and only on the way to an error."""
+    """Return which texts are not numbers: slow, and only on the way to an error."""
     bad = np.zeros(len(column), dtype=bool)
     for row, text in enumerate(column.to_pylist()):
         try:

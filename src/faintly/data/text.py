@@ -106,7 +106,7 @@ def _fill_from_csv(reader: Any, rows: _Rows) -> None:
             rows.codes.append(rows.key_numbers[key])
             rows.values.append(1.0 if value_at is None else _decimal(row[value_at], line, rows))
             rows.lines.append(line)
-        elif row:  # a blank line is no row
+        elif row:  # a blank line is not a row
             fix = "quote cells that contain commas" if len(row) > width else "fill those that lack"
             rule = f"has {len(row)} cells where the header has {width}; {fix}, or drop the row"
             raise rows.refuse(line, rule)

@@ -22,7 +22,7 @@ from faintly.wire import report_v1
 
 SLICE = 2**15  # reports whose cells are made at a time: they stay in the cache
 KEPT = 2**22  # reports of direct mode that are kept in memory before they are spooled
-FEW = 8  # columns: fewer are looked through faster one after another than row by row
+FEW = 8  # columns: with fewer, scanning them one by one is faster than row by row
 
 
 class Aggregator:
@@ -85,7 +85,7 @@ class Aggregator:
                 self._recent = []
 
     def _check_limits(self, batch: ReportBatch) -> None:
-        """Refuse a batch that `decode` did not make and would not have made, before counting."""
+        """Refuse a batch that `decode` could not have made, before counting."""
         limits = self.mechanism.layout.limits
         seeds, fields = batch.hash_seeds, batch.fields
         typed = seeds.dtype == np.uint64 and fields.dtype == np.uint32

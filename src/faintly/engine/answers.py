@@ -27,10 +27,10 @@ CHANCE = 4.0  # standard deviations by which noise alone seldom exceeds its mean
 ENTRIES = 2**20  # of tables, squared at a time
 MOST_OWN = 2**20  # keys that are read for that
 NULL = np.zeros(1)  # the mean of a key that nobody holds
-KEYS = 2**16  # asked at a time
+KEYS = 2**16  # read at a time
 REPORTS = 2**20  # read at a time in direct mode
-WATCHED = 2**14  # and where somebody may stop it,
-READINGS = 2**26  # with so many reports times keys, which take about a second
+WATCHED = 2**14  # the same where a check may stop the reading,
+READINGS = 2**26  # and reports times keys between checks: about a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class Reader:
         Args:
             sketch: counts, and tables or columns.
             level: of the intervals.
-            transformed: the transform of the tables, if somebody has made it already.
-            mechanism: that of the plan, likewise.
+            transformed: the transform of the tables, if it is made already.
+            mechanism: the plan's, if it is made already.
         """
         normal_quantile(level)
         self.sketch, self.level = sketch, level
@@ -120,7 +120,7 @@ class Reader:
 
     @property
     def _maps(self) -> int:
-        """Return how many public maps tell of a key, each of which may have another in the way."""
+        """Return how many public maps a key has; in each another key may collide with it."""
         plan = self.sketch.plan
         return plan.hashing.maps if plan.hashing.family == "linear" else 1
 
@@ -150,7 +150,7 @@ class Reader:
         return values
 
     def _pieces(self, keys: int, reports: int) -> Iterator[slice]:
-        """Yield which keys to ask at a time; all, unless it is to be asked whether to go on."""
+        """Yield which keys to read at a time: all of them, unless a check may stop the reading."""
         if self._check is None:
             yield slice(0, keys)
             return
@@ -202,7 +202,8 @@ class Reader:
     def _scores(self, totals: IntArray, largest: IntArray, null: float) -> FloatArray:
         """Return how unlikely a key that nobody holds is to read as much, as a normal score.
 
-        Where several maps tell of a key, one of them counts for `ONE_MAP` standard errors at most.
+        Where a key has several maps, the largest part of one counts for `ONE_MAP` standard
+        errors at most.
         In one map another key may be in the way: one that shares its code in an open universe, or
         several held ones whose codes add up to its own. However much they are held, that map
         then adds no more than the noise hides.

@@ -71,9 +71,9 @@ def merge_runs(runs: Sequence[Columns], width: int, folder: Path | None) -> Colu
 def _merged(runs: Sequence[Columns], width: int) -> Iterator[Columns]:
     """Yield the reports of sorted runs in order, a part at a time.
 
-    Of each run one block is looked at. Nothing that is still unseen is below the least of the
-    blocks' last reports, so what is not above it can be sorted and put out. Reports that are
-    equal need no care, so one that repeats without end takes no more memory than others.
+    One block of each run is in memory. Nothing still unread is below the smallest of the blocks'
+    last reports, so everything up to that one can be sorted and yielded. Equal reports need no
+    special care, so one that repeats very often takes no more memory than others.
     """
     block = max(1, MERGED // (record_bytes(width) * max(1, len(runs))))
     while runs:

@@ -27,7 +27,7 @@ def estimate_document(estimates: Estimates) -> dict[str, Any]:
         "noise_floor": estimates.noise_floor,
         "noise_floor_all": estimates.noise_floor_all,
         "notes": list(estimates.notes),
-        "guarantee": estimates.guarantee.words(),
+        "guarantee": estimates.guarantee.describe(),
     }
 
 

@@ -22,10 +22,10 @@ def atomic_write(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     """Yield a stream that becomes `path` only if everything was written and reached the disk.
 
     Args:
-        path: a file that is there keeps its mode.
-        private: nobody but the owner may read it, whatever the mode of a file that is there.
+        path: an existing file keeps its mode.
+        private: nobody but the owner may read it, whatever the mode of an existing file.
     """
-    path = path.resolve()  # a link keeps pointing where it points
+    path = path.resolve()  # a symbolic link stays, and its target is replaced
     if not path.parent.is_dir():
         raise InvalidInput(f"cannot write {path}: there is no folder {path.parent}")
     if path.exists() and not path.is_file():
@@ -44,7 +44,7 @@ def atomic_write(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the file's bytes, or say plainly that it is not there."""
+    """Return the file's bytes, or raise with the reason why it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -130,7 +130,7 @@ def _mapped(path: Path) -> bytes | AnyArray:
             return np.memmap(path, np.uint8, "r")
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
-    return read_bytes(path)  # pipes have no size, and nothing cannot be mapped
+    return read_bytes(path)  # pipes have no size, and an empty file cannot be mapped
 
 
 def sketch_shape(plan: Plan) -> SketchShape:

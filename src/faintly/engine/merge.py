@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from faintly.core import Sketch, TableArray
-from faintly.core.sketch import add_counts, table_type
+from faintly.core.sketch import merged_counts, table_type
 from faintly.engine import columns
 from faintly.engine.files import load_sketch
 from faintly.errors import InvalidInput
@@ -40,7 +40,7 @@ def merge_all(
     """Return the sketch of all reports together: the same bytes for every order and thread count.
 
     Args:
-        sources: sketches of one plan, or the files that hold them; some tens are asked for at
+        sources: sketches of one plan, or the files that hold them; some tens are opened at
             a time.
         threads: how many to use; as many as kernels use unless given.
         spool: a folder for the columns of direct mode, where they are too many for memory.
@@ -62,14 +62,7 @@ def _merge(
     before: Sketch | None, group: list[Sketch], pool: ThreadPoolExecutor, spool: Path | None
 ) -> Sketch:
     every = group if before is None else [before, *group]
-    for other in every[1:]:
-        every[0].check_plan(other)
-    counts = replace(
-        every[0],
-        reports=add_counts(*(sketch.reports for sketch in every)),
-        squares=sum(sketch.squares for sketch in every),
-        mass=sum(sketch.mass for sketch in every),
-    )
+    counts = merged_counts(every)
     if counts.tables is None:
         runs = [
             (sketch.hash_seeds, sketch.fields)

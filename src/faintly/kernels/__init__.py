@@ -14,7 +14,7 @@ from faintly.kernels import _native, compiled, reference
 CHOICE = os.environ.get("FAINTLY_KERNEL", "")
 
 
-def trouble() -> str:
+def configuration_error() -> str:
     """Return why FAINTLY_KERNEL cannot be followed, or nothing."""
     if CHOICE not in ("", "c", "numpy"):
         return f"FAINTLY_KERNEL must be c or numpy, got {CHOICE!r}; unset it to use what is there"
@@ -23,18 +23,20 @@ def trouble() -> str:
     return ""
 
 
-class _Refused(ModuleType):
+class _Unavailable(ModuleType):
     """Kernels that say what is wrong when they are called; at import nobody could catch it."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         def kernel(*_arguments: object) -> None:
-            raise InvalidInput(trouble())
+            raise InvalidInput(configuration_error())
 
         return kernel
 
 
-active = "none" if trouble() else "c" if _native.available() else "numpy"
-_chosen: ModuleType = {"c": compiled, "numpy": reference, "none": _Refused("refused")}[active]
+active = "none" if configuration_error() else "c" if _native.available() else "numpy"
+_chosen: ModuleType = {"c": compiled, "numpy": reference, "none": _Unavailable("unavailable")}[
+    active
+]
 
 
 def instructions() -> str:
@@ -83,6 +85,7 @@ __all__ = [
     "bin_hashed",
     "bin_linear",
     "code_items",
+    "configuration_error",
     "gather",
     "hash_each",
     "hash_ids",
@@ -112,7 +115,6 @@ __all__ = [
     "solve_words",
     "sum_squares",
     "total_mass",
-    "trouble",
     "unpack_records",
     "walsh_hadamard",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from faintly.core import FloatArray, Hashing, IdArray
 from faintly.errors import InvalidPlan
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Request
 from faintly.mechanisms.base import Mechanism
 
@@ -32,7 +32,7 @@ def check_request(request: Request, owner: str) -> Hashing:
     """Return the hash that a plan names, or refuse what a method without one cannot do."""
     if request.decode != "direct" or request.family not in (None, FAMILY):
         raise InvalidPlan(f"{owner} adds up reports and hashes nothing; use --decode direct")
-    need.no_tables(request, owner)
+    require.no_tables(request, owner)
     return Hashing(family=FAMILY)
 
 

@@ -34,7 +34,7 @@ from faintly.core import (
 )
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms import simulation
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.coordinates import FAMILY, Coordinates, check_request, joint_law
@@ -69,7 +69,7 @@ class Gaussian(Coordinates):
         """Choose the coarsest grid and the least variance that keep the budget."""
         if not isinstance(request.unit, WithinL1):
             raise UnsupportedUnit(f"gaussian protects l1:DISTANCE, not {request.unit}")
-        need.no_more(request.options, "gaussian")
+        require.no_more(request.options, "gaussian")
         hashing = check_request(request, "gaussian")
         if request.budget.delta == 0:
             raise BoundDoesNotApply(
@@ -85,10 +85,10 @@ class Gaussian(Coordinates):
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         """Return the mechanism a plan describes, checking every parameter."""
-        given = need.named(plan, NAMES)
+        given = require.named(plan, NAMES)
         if not isinstance(plan.unit, WithinL1):
             raise InvalidPlan(f"gaussian protects l1:DISTANCE, not {plan.unit}")
-        need.direct(plan, "gaussian", FAMILY)
+        require.direct(plan, "gaussian", FAMILY)
         if plan.budget.delta == 0:
             raise InvalidPlan("gaussian needs delta above 0")
         _keys(plan.universe)
@@ -98,7 +98,7 @@ class Gaussian(Coordinates):
             "range": (1, MAX_RANGE),
         }
         for name, (low, high) in most.items():
-            need.integer(given[name], name, low, high)
+            require.integer(given[name], name, low, high)
         if given["steps"] & (given["steps"] - 1):
             raise InvalidPlan(f"steps must be a power of two, got {given['steps']}")
         return cls(

@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from faintly.core import Hashing, Plan
-from faintly.core.plan import SEED_BYTES
+from faintly.core.plan import SEED_BYTES, check_between
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms.api import Request
 from faintly.primitives import noise
@@ -26,11 +26,7 @@ def integer(value: Any, name: str, least: int, most: int) -> int:
     """Return the value if it is an integer between two bounds."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidPlan(f"{name} must be an integer between {least} and {most}, got {value!r}")
-    if not least <= value <= most:
-        raise InvalidPlan(
-            f"{name} must be between {least} and {most}, got {value}; "
-            f"the nearest is {min(max(value, least), most)}"
-        )
+    check_between(name, value, least, most)
     return value
 
 

@@ -6,22 +6,22 @@ from faintly.planner.error_model import ErrorModel, predict
 from faintly.planner.excess import Excess, carried_means, excess
 from faintly.planner.explain import explain
 from faintly.planner.key_value import EntryGuarantee, entry_guarantee, key_value_plan
+from faintly.planner.plan_request import PlanRequest, request_for
 from faintly.planner.sample import Trial, Trials, try_sparsities
 from faintly.planner.search import Candidate, Ranking, rank, survey
 from faintly.planner.shuffle import amplified
 from faintly.planner.solve import Solution, solve
-from faintly.planner.wish import Wish, wish_for
 
 __all__ = [
     "Candidate",
     "EntryGuarantee",
     "ErrorModel",
     "Excess",
+    "PlanRequest",
     "Ranking",
     "Solution",
     "Trial",
     "Trials",
-    "Wish",
     "amplified",
     "carried_means",
     "entry_guarantee",
@@ -32,8 +32,8 @@ __all__ = [
     "make_plan",
     "predict",
     "rank",
+    "request_for",
     "solve",
     "survey",
     "try_sparsities",
-    "wish_for",
 ]

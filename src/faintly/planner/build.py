@@ -8,9 +8,9 @@ from faintly.core.plan import SALT_BYTES
 from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.api import TABLE_MEMORY
+from faintly.planner.plan_request import PlanRequest, request_for
 from faintly.planner.sample import try_sparsities
 from faintly.planner.search import plan_for, survey
-from faintly.planner.wish import Wish, wish_for
 from faintly.primitives.entropy import secure
 
 
@@ -79,23 +79,23 @@ def make_plan(
     }
     if sparsity is None:
         sparsity = try_sparsities(sample, **wanted).pick.sparsity
-    wish = wish_for(sparsity=sparsity, **wanted)
+    request = request_for(sparsity=sparsity, **wanted)
     if mechanism is None:
-        plan = survey(wish).pick.plan
+        plan = survey(request).pick.plan
         return plan if salt is None else replace(plan, salt=salt)
     fresh = secure().words(SALT_BYTES // 4).tobytes() if salt is None else salt
-    return _named(wish, mechanism, options, fresh)
+    return _named(request, mechanism, options, fresh)
 
 
-def _named(wish: Wish, mechanism: str, options: dict[str, Any], salt: bytes) -> Plan:
+def _named(request: PlanRequest, mechanism: str, options: dict[str, Any], salt: bytes) -> Plan:
     """Return the plan of a named mechanism: what it makes of the options by itself."""
-    first, *others = wish.decodes
+    first, *others = request.decodes
     try:
-        return _checked(plan_for(mechanism, wish.request(first, options), salt))
+        return _checked(plan_for(mechanism, request.for_mechanism(first, options), salt))
     except FaintlyError:
         for other in others:
             try:
-                return _checked(plan_for(mechanism, wish.request(other, options), salt))
+                return _checked(plan_for(mechanism, request.for_mechanism(other, options), salt))
             except FaintlyError:
                 continue
         raise

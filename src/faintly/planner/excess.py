@@ -23,7 +23,7 @@ SLIGHT = 0.0005  # of all weight: it would be shown as nothing
 class Excess:
     """How many clients hold more than k items, and what that costs.
 
-    Privacy: computed from raw data, for who holds it anyway; never sent.
+    Privacy: computed from raw data, where that data already is; never sent.
     """
 
     sparsity: int
@@ -39,8 +39,8 @@ class Excess:
         """Return by how much answers miss the mean that loses most."""
         return abs(self.mean - self.carried)
 
-    def words(self) -> str:
-        """Return it in a sentence or three."""
+    def describe(self) -> str:
+        """Return the excess in a few sentences."""
         if not self.over:
             return f"No client holds more than {self.sparsity} items."
         held = (

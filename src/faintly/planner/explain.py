@@ -1,4 +1,4 @@
-"""The plan in words: for the person who signs, the lawyer who asks, and the one who is asked."""
+"""A plan in plain words: for those who decide, their lawyers and the people it is about."""
 
 import math
 
@@ -17,7 +17,7 @@ def explain(ranking: Ranking, expected_mean: float | None = None) -> list[str]:
         _collected(pick),
         _hidden(pick),
         _open(pick),
-        accuracy(pick, ranking.wish.keys, expected_mean),
+        accuracy(pick, ranking.request.keys, expected_mean),
         f"Why this way. {why(ranking)}",
     ]
 
@@ -69,8 +69,8 @@ def _collected(pick: Candidate) -> str:
     return (
         f"What is collected. Each of about {plan.clients:,} devices sends one report of "
         f"{pick.bytes} bytes. The device makes it from a private list of items with values "
-        f"between -1 and 1, usually at most {plan.sparsity} of them, by a procedure that throws "
-        "dice; the list itself never leaves the device. A device with an empty list sends a "
+        f"between -1 and 1, usually at most {plan.sparsity} of them, by a procedure that adds "
+        "noise; the list itself never leaves the device. A device with an empty list sends a "
         "report too, of the same length."
     )
 
@@ -78,8 +78,8 @@ def _collected(pick: Candidate) -> str:
 def _hidden(pick: Candidate) -> str:
     return (
         "What is hidden, and from whom. From everybody who sees reports: the operator, its staff "
-        "and suppliers, an eavesdropper, whoever obtains the files later. "
-        f"{mechanism_of(pick.plan).guarantee().words()}"
+        "and suppliers, an eavesdropper, anyone who obtains the files later. "
+        f"{mechanism_of(pick.plan).guarantee().describe()}"
     )
 
 
@@ -121,10 +121,10 @@ def accuracy(pick: Candidate, keys: int, expected_mean: float | None = None) -> 
 
 
 def warnings(ranking: Ranking, expected_mean: float | None = None) -> list[str]:
-    """Return what should give a deployer pause."""
+    """Return warnings for a deployer."""
     pick, found = ranking.pick, []
     plan, stderr = pick.plan, pick.stderr
-    visible = smallest_visible(stderr, ranking.wish.keys)
+    visible = smallest_visible(stderr, ranking.request.keys)
     if expected_mean is not None and not 0 < expected_mean <= 1:
         raise InvalidInput(
             f"the expected mean must be above 0 and at most 1, got {expected_mean:g}"
@@ -133,11 +133,11 @@ def warnings(ranking: Ranking, expected_mean: float | None = None) -> list[str]:
         need = math.ceil(plan.clients * (visible / expected_mean) ** 2)
         found.append(
             f"a mean of {expected_mean:g} drowns: the smallest that stands out over "
-            f"{ranking.wish.keys:,} keys is {visible:.4g}; it would take about {need:,} clients"
+            f"{ranking.request.keys:,} keys is {visible:.4g}; it would take about {need:,} clients"
         )
     if visible > 1:
         found.append(
-            f"no mean at all can stand out over {ranking.wish.keys:,} keys: it would have to be "
+            f"no mean at all can stand out over {ranking.request.keys:,} keys: it would have to be "
             f"{visible:.4g}, and no mean is above 1"
         )
     if plan.budget.epsilon >= WEAK_EPSILON:

@@ -7,7 +7,7 @@ is hidden within ε by
 
 event   at ε/2: two neighbouring steps of ε/2 each
 l1:2    at ε: one step
-user    at ε: every step there is
+user    at ε: any change is one step
 
 `key_value_plan` compares the first two by their error, and `entry_guarantee` reads off any plan
 what it means for an entry, from the integers that the plan carries.
@@ -22,8 +22,8 @@ from faintly.core.key_value import entry_universe
 from faintly.core.spending import Loss, exact
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import mechanism_of
+from faintly.planner.plan_request import as_universe, request_for
 from faintly.planner.search import Candidate, Ranking, survey
-from faintly.planner.wish import as_universe, wish_for
 
 ENTRY_DISTANCE = 2.0  # 1 + |v| where an entry comes or goes, |v - v'| where its value changes
 ENTRY_COORDINATES = 2
@@ -34,10 +34,10 @@ class EntryGuarantee:
     """What a plan proves for a client's entries."""
 
     budget: Budget
-    steps: int  # neighbouring vectors that lie between two entries' worth of change
+    steps: int  # changes of the plan's unit that one entry amounts to
     proven: Guarantee  # what the mechanism proves for the plan's own unit
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return the guarantee as one paragraph for people."""
         if isinstance(self.proven.unit, UserLevel):
             hidden, why = "all entries of a person", "the plan hides the whole vector"
@@ -100,7 +100,7 @@ def key_value_plan(
         universe: the keys of entries, as for `make_plan`; the plan's own universe is twice that.
         delta: above 0 only where a theorem needs it.
         salt: 16 public bytes; fresh ones by default.
-        **rest: other fields of a wish, such as mechanism, decode or max_bytes.
+        **rest: other fields of a plan request, such as mechanism, decode or max_bytes.
     """
     wanted = {
         "sparsity": 2 * entries,
@@ -109,7 +109,7 @@ def key_value_plan(
         **rest,
     }
     rankings = [
-        survey(wish_for(protect=unit, epsilon=budget.epsilon, delta=budget.delta, **wanted))
+        survey(request_for(protect=unit, epsilon=budget.epsilon, delta=budget.delta, **wanted))
         for unit, budget in _routes(protect, Budget(epsilon, delta))
     ]
     plan = _best(rankings).plan
@@ -129,5 +129,5 @@ def _routes(protect: str, budget: Budget) -> list[tuple[str, Budget]]:
 def _best(rankings: list[Ranking]) -> Candidate:
     found = [ranking.pick for ranking in rankings if ranking.candidates]
     if not found:
-        raise InvalidPlan(rankings[-1].trouble)
+        raise InvalidPlan(rankings[-1].refusal_message)
     return min(found, key=lambda one: (bool(one.drawbacks), one.worst))

@@ -29,7 +29,7 @@ SUFFIXES = (".png", ".svg", ".pdf")
 def draw(ranking: Ranking, path: Path, trials: Trials | None = None) -> None:
     """Write the pictures side by side, in the format that the file's name asks for."""
     plt = pyplot(path)
-    wish = ranking.wish
+    request = ranking.request
     count = 2 if trials is None else 3
     figure, every = plt.subplots(1, count, figsize=(5.5 * count, 5.4), layout="constrained")
     _error_against_bytes(every[0], ranking)
@@ -44,7 +44,7 @@ def draw(ranking: Ranking, path: Path, trials: Trials | None = None) -> None:
         axes.set_ylabel(axes.get_ylabel() or "worst-case standard error of one mean")
         _plain(axes.yaxis)
     figure.suptitle(
-        f"protect {wish.unit}, sparsity {wish.sparsity:,}, {wish.clients:,} clients",
+        f"protect {request.unit}, sparsity {request.sparsity:,}, {request.clients:,} clients",
         x=0.01,
         ha="left",
         fontsize=12,
@@ -81,9 +81,9 @@ def best_by_epsilon(ranking: Ranking) -> dict[str, list[tuple[float, float]]]:
     """Return, for each mechanism, (ε, standard error) of its best candidate where it can serve."""
     curves: dict[str, list[tuple[float, float]]] = {}
     for epsilon in EPSILONS:
-        budget = Budget(epsilon, ranking.wish.budget.delta)
+        budget = Budget(epsilon, ranking.request.budget.delta)
         best: dict[str, float] = {}
-        for one in survey(replace(ranking.wish, budget=budget)).candidates:
+        for one in survey(replace(ranking.request, budget=budget)).candidates:
             best.setdefault(one.mechanism, one.stderr)
         for name, error in best.items():
             curves.setdefault(name, []).append((epsilon, error))
@@ -113,7 +113,7 @@ def _error_against_bytes(axes: "Axes", ranking: Ranking) -> None:
             alpha=0.3 if one.drawbacks else 1.0,
             **look,
         )
-    floor = math.sqrt(max(0.0, ranking.pick.bound) / ranking.wish.clients)
+    floor = math.sqrt(max(0.0, ranking.pick.bound) / ranking.request.clients)
     if floor > 0:
         axes.axhline(floor, color="black", linestyle="--", linewidth=1.2)
     pick = ranking.pick
@@ -123,7 +123,7 @@ def _error_against_bytes(axes: "Axes", ranking: Ranking) -> None:
     _draw_front(axes, pareto([one for one in ranking.candidates if not one.drawbacks]))
     axes.set_xlabel("bytes of one report")
     axes.set_title(
-        f"error against bytes, epsilon {ranking.wish.budget.epsilon:g}", loc="left", fontsize=11
+        f"error against bytes, epsilon {ranking.request.budget.epsilon:g}", loc="left", fontsize=11
     )
     axes.set_xticks(_spaced({one.bytes for one in ranking.candidates}, axes.get_xlim()))
     axes.minorticks_off()
@@ -160,17 +160,17 @@ def _error_against_epsilon(axes: "Axes", ranking: Ranking) -> None:
     axes.set_xscale("log")
     for name, points in best_by_epsilon(ranking).items():
         axes.plot(*zip(*points, strict=True), linewidth=1.6, markersize=5, **_look(name))
-    wish = ranking.wish
+    request = ranking.request
     floors = [
-        replace(wish, budget=Budget(epsilon, wish.budget.delta)).bound for epsilon in EPSILONS
+        replace(request, budget=Budget(epsilon, request.budget.delta)).bound for epsilon in EPSILONS
     ]
     shown = [
-        (epsilon, math.sqrt(floor / wish.clients))
+        (epsilon, math.sqrt(floor / request.clients))
         for epsilon, floor in zip(EPSILONS, floors, strict=True)
         if floor > 0
     ]
     axes.plot(*zip(*shown, strict=True), color="black", linestyle="--", linewidth=1.2)
-    axes.axvline(wish.budget.epsilon, color="0.75", linewidth=1, zorder=0)
+    axes.axvline(request.budget.epsilon, color="0.75", linewidth=1, zorder=0)
     axes.set_xlabel("epsilon of one report (the thin line is the plan's)")
     axes.set_title("error against epsilon, best of each mechanism", loc="left", fontsize=11)
     axes.set_xticks([0.25, 0.5, 1, 2, 4, 6])

@@ -1,8 +1,8 @@
 """A sparsity from a pilot: for several k, what clients lose against the noise.
 
 A small k leaves out part of what people hold, which is bias; a large one costs noise, bytes or
-both. The error of a mean is the root of both squared. Taken is the smallest k whose error is
-within one per cent of the least: nobody would notice, and reports are smaller.
+both. The error of a mean is the root of both squared. The planner takes the smallest k whose
+error is within one per cent of the lowest: the difference does not show, and reports are smaller.
 """
 
 import math
@@ -20,11 +20,11 @@ from faintly.errors import FaintlyError
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.simulation import mean_square
 from faintly.planner.excess import Excess, excess
+from faintly.planner.plan_request import as_universe, request_for
 from faintly.planner.search import Ranking, survey
-from faintly.planner.wish import as_universe, wish_for
 
 TRIED = 12  # sparsities to compare, evenly spaced in their logarithm
-LONGEST = 0.999  # of the clients: a few freaks beyond that bias no mean
+LONGEST = 0.999  # of the clients: a few outliers beyond that bias no mean
 TIE = 1.01  # one per cent of an error, which nobody would notice
 
 
@@ -38,7 +38,7 @@ class Trial:
     @property
     def sparsity(self) -> int:
         """Return k."""
-        return self.ranking.wish.sparsity
+        return self.ranking.request.sparsity
 
     @property
     def noise(self) -> float:
@@ -72,13 +72,13 @@ class Trials:
 
     @property
     def pick(self) -> Trial:
-        """Return the one to take: without a drawback where there is one such."""
+        """Return the best trial, one without a drawback if there is any."""
         sound = [one for one in self.tried if not one.ranking.pick.drawbacks] or self.tried
         least = min(one.error for one in sound)
         return next(one for one in sound if one.error <= TIE * least)
 
     def at(self, sparsity: int) -> Trial:
-        """Return the trial of a sparsity that was asked for."""
+        """Return the trial of the given sparsity."""
         return next(one for one in self.tried if one.sparsity == sparsity)
 
 
@@ -89,26 +89,26 @@ def try_sparsities(sample: Any, *, sparsity: int | None = None, **wanted: Any) -
         sample: a path, or data in any shape that `vectors_from` takes; every client of the
             pilot with all of its items, and clients without items too.
         sparsity: one more to try.
-        **wanted: what else `wish_for` takes.
+        **wanted: what else `request_for` takes.
     """
     universe = as_universe(wanted["universe"])
     vectors = sample_vectors(sample, universe)
     given = wanted.pop("mean_square", None)
     square = mean_square(vectors) if given is None else given
     tried: list[Trial] = []
-    trouble: FaintlyError | None = None
+    refusal: FaintlyError | None = None
     for k in _sparsities(vectors, sparsity):
         try:
-            ranking = survey(wish_for(sparsity=k, mean_square=min(square, k), **wanted))
+            ranking = survey(request_for(sparsity=k, mean_square=min(square, k), **wanted))
             found = excess(mechanism_of(ranking.pick.plan), vectors)
         except FaintlyError as error:
             if k == sparsity:
                 raise
-            trouble = error
+            refusal = error
             continue
         tried.append(Trial(ranking=ranking, excess=found))
-    if trouble is not None and not tried:
-        raise trouble
+    if refusal is not None and not tried:
+        raise refusal
     return Trials(tried=tried)
 
 

@@ -1,6 +1,6 @@
-"""The ranking: every mechanism, variant and way of decoding that can serve a wish.
+"""The ranking: every mechanism, variant and way of decoding that can serve a plan request.
 
-Baselines are for comparison and take part only where the wish names one.
+Baselines are for comparison and take part only where the request names one.
 Nothing here knows a mechanism by name. A mechanism says which variants are worth comparing,
 calibrates each, and predicts its own error; the ranking measures, judges and sorts.
 """
@@ -16,10 +16,10 @@ from faintly.core.plan import SALT_BYTES
 from faintly.errors import BoundDoesNotApply, FaintlyError, InvalidPlan
 from faintly.mechanisms import Request, mechanism_class, mechanism_names, mechanism_of
 from faintly.planner.error_model import ErrorModel, error_of
-from faintly.planner.wish import Wish, wish_for
+from faintly.planner.plan_request import PlanRequest, request_for
 from faintly.primitives.entropy import secure
 
-MAX_BIAS = 0.01  # a mean that is off by more than one part in a hundred needs a warning
+MAX_BIAS = 0.01  # a mean that is off by more than 1 % needs a warning
 GHOST = 0.5  # standard errors: 95 % intervals then cover 92 % of such keys
 MAX_OPERATIONS = 1e11  # a few minutes of one core at 2 to 3 ns each
 MAX_MEMORY = 16 * 2**30  # what one ordinary server holds
@@ -28,7 +28,7 @@ TIE = 1.02  # n·Var: one percent of a standard error, which nobody would notice
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One way to serve a wish, with everything that it costs."""
+    """One way to serve a request, with all its costs."""
 
     mechanism: str
     options: Mapping[str, Any]
@@ -82,8 +82,8 @@ class Candidate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refused:
-    """A mechanism that cannot serve the wish, and the rule that stands against it."""
+class Refusal:
+    """A mechanism that cannot serve the request, and the rule that it would break."""
 
     mechanism: str
     options: Mapping[str, Any]
@@ -95,19 +95,19 @@ class Refused:
 class Ranking:
     """All candidates, best first, and what was refused."""
 
-    wish: Wish
+    request: PlanRequest
     candidates: list[Candidate]
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
 
     @property
     def pick(self) -> Candidate:
         """Return the best candidate, or say why there is none."""
         if self.candidates:
             return self.candidates[0]
-        raise InvalidPlan(self.trouble)
+        raise InvalidPlan(self.refusal_message)
 
     @property
-    def trouble(self) -> str:
+    def refusal_message(self) -> str:
         """Return every reason against every mechanism."""
         return "no mechanism can serve this plan; " + "; ".join(self.reasons)
 
@@ -131,119 +131,110 @@ class Ranking:
 
 
 def rank(**wanted: Any) -> list[Candidate]:
-    """Return every candidate for what `wish_for` takes, best first.
+    """Return every candidate for what `request_for` takes, best first.
 
     >>> best = rank(protect="event", epsilon=1.0, sparsity=4, clients=10_000, universe=500)[0]
     >>> best.worst >= best.bound
     True
     """
-    return survey(wish_for(**wanted)).candidates
+    return survey(request_for(**wanted)).candidates
 
 
-def survey(wish: Wish) -> Ranking:
-    """Return the ranking of every mechanism, variant and decoding for a wish.
+def survey(request: PlanRequest) -> Ranking:
+    """Return the ranking of every mechanism, variant and decoding for a request.
 
     A candidate with a drawback (bias above 1 %, decoding or memory out of proportion, vectors
-    of more than k items refused where the wish does not rule them out) comes after all
+    of more than k items refused where the request does not rule them out) comes after all
     without one. Values of n·Var within 2 % of the least are a tie, which fewer
     bytes win, then cheaper decoding; then the same among those that are left.
     """
     salt = secure().words(SALT_BYTES // 4).tobytes()
     found: dict[bytes, Candidate] = {}
-    refused: list[Refused] = []
-    for name, decode, options in _variants(wish, refused):
-        measured = _fitted(name, wish, decode, options)
+    refused: list[Refusal] = []
+    for name, decode, options in _variants(request, refused):
+        measured = _fitted(name, request, decode, options)
         if isinstance(measured, str):
-            refused.append(Refused(mechanism=name, options=options, decode=decode, reason=measured))
+            refused.append(Refusal(mechanism=name, options=options, decode=decode, reason=measured))
         else:
             salted = replace(measured.plan, salt=salt)
             found.setdefault(salted.digest, replace(measured, plan=salted))
-    return Ranking(wish=wish, candidates=ordered(found.values(), wish.measure), refused=refused)
+    return Ranking(
+        request=request, candidates=ordered(found.values(), request.measure), refused=refused
+    )
 
 
-def _fitted(name: str, wish: Wish, decode: str, options: Mapping[str, Any]) -> Candidate | str:
+def _fitted(
+    name: str, request: PlanRequest, decode: str, options: Mapping[str, Any]
+) -> Candidate | str:
     """Return the candidate within the byte limit, or the rule that refuses it."""
-    measured, limit = _measure(name, _Asked(wish, decode, options)), wish.max_bytes
+    measured, limit = _measure(name, _question(request, decode, options)), request.max_bytes
     if limit is None or isinstance(measured, str) or measured.bytes <= limit:
         return measured
     # A mechanism that knows the option max_bytes can often make itself smaller.
-    smaller = _measure(name, _Asked(wish, decode, {**options, "max_bytes": limit}))
+    smaller = _measure(name, _question(request, decode, {**options, "max_bytes": limit}))
     if isinstance(smaller, Candidate) and smaller.bytes <= limit:
         return smaller
     return f"needs {measured.bytes} bytes, more than the limit of {limit}"
 
 
-def _variants(wish: Wish, refused: list[Refused]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    names = mechanism_names(baselines=False) if wish.mechanism is None else [wish.mechanism]
+def _variants(
+    request: PlanRequest, refused: list[Refusal]
+) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    names = mechanism_names(baselines=False) if request.mechanism is None else [request.mechanism]
     for name in names:
-        for decode in wish.decodes:
-            if wish.options is not None:
-                yield name, decode, wish.options
+        for decode in request.decodes:
+            if request.options is not None:
+                yield name, decode, request.options
                 continue
             try:
                 yield from (
                     (name, decode, options)
-                    for options in mechanism_class(name).variants(wish.request(decode, {}))
+                    for options in mechanism_class(name).variants(request.for_mechanism(decode, {}))
                 )
             except FaintlyError as error:
                 refused.append(
-                    Refused(mechanism=name, options={}, decode=decode, reason=str(error))
+                    Refusal(mechanism=name, options={}, decode=decode, reason=str(error))
                 )
 
 
-class _Asked:
-    """One question to a mechanism, hashable so that answers can be kept."""
+@dataclass(frozen=True)
+class _Question:
+    """One question to a mechanism, hashable so that answers can be cached."""
 
-    def __init__(self, wish: Wish, decode: str, options: Mapping[str, Any]) -> None:
-        # A byte limit and the order of the ranking change no candidate.
-        self.wish = replace(wish, max_bytes=None, measure="worst", mechanism=None, options=None)
-        self.request = wish.request(decode, options)
-        self.key = (
-            wish.unit,
-            wish.budget,
-            wish.sparsity,
-            wish.clients,
-            wish.universe,
-            wish.failure,
-            wish.mean_square,
-            wish.limited,
-            decode,
-            wish.family,
-            wish.maps,
-            wish.bits,
-            wish.memory,
-            repr(sorted(options.items())),
-        )
+    request: PlanRequest
+    decode: str
+    options: Mapping[str, Any] = field(compare=False)
+    spelled_options: str  # 1, 1.0 and True are equal and not the same option
 
-    def __hash__(self) -> int:
-        return hash(self.key)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Asked) and self.key == other.key
+def _question(request: PlanRequest, decode: str, options: Mapping[str, Any]) -> _Question:
+    # A byte limit and the order of the ranking change no candidate.
+    alike = replace(request, max_bytes=None, measure="worst", mechanism=None, options=None)
+    return _Question(alike, decode, options, repr(sorted(options.items())))
 
 
 @lru_cache(maxsize=2048)
-def _measure(name: str, asked: _Asked) -> Candidate | str:
+def _measure(name: str, question: _Question) -> Candidate | str:
     """Return the candidate under a placeholder salt, or the rule that refuses it."""
-    request, wish = asked.request, asked.wish
+    request, decode, options = question.request, question.decode, question.options
     try:
-        plan = plan_for(name, request, bytes(SALT_BYTES))
+        plan = plan_for(name, request.for_mechanism(decode, options), bytes(SALT_BYTES))
         mechanism = mechanism_of(plan)
-        error = error_of(mechanism, wish.mean_square)
+        error = error_of(mechanism, request.mean_square)
     except FaintlyError as refused:
         return str(refused)
-    if request.decode == "table":
+    if decode == "table":
         rows, columns = mechanism.table_shape
         memory, each = 8 * rows * columns, mechanism.maps.maps  # tables and their transform
-        operations = rows * columns * max(1, columns.bit_length() - 1) + wish.keys * rows
+        operations = rows * columns * max(1, columns.bit_length() - 1) + request.keys * rows
     else:
-        memory, each = wish.clients * (8 + 4 * len(mechanism.layout.widths)), wish.clients
-        operations = wish.keys * wish.clients
+        memory, each = request.clients * (8 + 4 * len(mechanism.layout.widths)), request.clients
+        operations = request.keys * request.clients
     bias = mechanism.relative_bias()
     return Candidate(
         mechanism=name,
-        options=dict(request.options),
-        decode=request.decode,
+        options=dict(options),
+        decode=decode,
         plan=plan,
         bytes=mechanism.layout.record_bytes,
         memory=memory,
@@ -252,14 +243,14 @@ def _measure(name: str, asked: _Asked) -> Candidate | str:
         error=error,
         bias=bias,
         influence=mechanism.influence(),
-        bound=wish.bound,
+        bound=request.bound,
         drawbacks=_drawbacks(
             bias,
             operations,
             memory,
             stderr=error.stderr,
             ghost=mechanism.largest_ghost(),
-            refuses=mechanism.enforces_sparsity and not wish.limited,
+            refuses=mechanism.enforces_sparsity and not request.hard_sparsity,
         ),
     )
 
@@ -305,7 +296,7 @@ def _drawbacks(
     if ghost > GHOST:
         found.append(
             f"where people are all alike a key that nobody holds may be off by {ghost:.1f} "
-            "standard errors (more memory makes it less)"
+            "standard errors (more memory reduces that)"
         )
     if operations > MAX_OPERATIONS:
         found.append(f"answering all keys takes {operations:.1e} operations")

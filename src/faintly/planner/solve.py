@@ -14,12 +14,12 @@ from typing import Any
 from faintly.core import WithinL1
 from faintly.core.plan import MAX_EPSILON
 from faintly.errors import FaintlyError, InvalidPlan
+from faintly.planner.plan_request import request_for
 from faintly.planner.search import Candidate, Ranking, survey
-from faintly.planner.wish import wish_for
 
 UNKNOWNS = ("epsilon", "clients", "sparsity")
 LEAST_EPSILON = 0.01  # below this a report says nothing that a realistic crowd could add up
-SEARCHED_CLIENTS = 10**11  # more than ever lived
+SEARCHED_CLIENTS = 10**11  # more people than ever lived
 COARSE_STEPS = 24  # about two to a doubling of epsilon
 SEARCHED_SPARSITY = 4096  # beyond this, vectors are no longer sparse
 
@@ -34,7 +34,7 @@ class Solution:
     value: float | None = None
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return what was solved, in a sentence."""
         if self.unknown is None:
             return f"{self.pick.bytes} bytes: the smallest report that reaches the target error"
@@ -50,7 +50,7 @@ def solve(target_error: float, **wanted: Any) -> Solution:
 
     Args:
         target_error: largest worst-case standard error of one mean.
-        **wanted: what `wish_for` takes; at most one of epsilon, clients and sparsity may be
+        **wanted: what `request_for` takes; at most one of epsilon, clients and sparsity may be
             None, and is then solved for.
     """
     if not target_error > 0:
@@ -59,7 +59,7 @@ def solve(target_error: float, **wanted: Any) -> Solution:
     if len(missing) > 1:
         raise InvalidPlan(f"only one of {', '.join(UNKNOWNS)} can be solved for; give the others")
     if not missing:
-        ranking = survey(wish_for(**wanted))
+        ranking = survey(request_for(**wanted))
         reaching = _reaching(ranking, target_error)
         if not reaching:
             raise InvalidPlan(_nearest(ranking, target_error, wanted))
@@ -73,10 +73,10 @@ def _search(target_error: float, unknown: str, wanted: dict[str, Any]) -> Soluti
 
     def reaches(value: float) -> bool:
         try:
-            wish = wish_for(**{**wanted, unknown: value})
-            if wish.budget.delta == 0 and wish.bound > target_error**2 * wish.clients:
+            request = request_for(**{**wanted, unknown: value})
+            if request.budget.delta == 0 and request.bound > target_error**2 * request.clients:
                 return False  # no mechanism can, and ranking them all takes longer
-            seen[value] = survey(wish)
+            seen[value] = survey(request)
         except FaintlyError as error:
             seen[value] = error
         found = seen[value]
@@ -114,7 +114,7 @@ def _unreachable(
             f"{text}; the nearest is {served[nearest]:.3g}, at {unknown} {nearest:g}"
         )
     for found in reversed(seen.values()):
-        return found if isinstance(found, FaintlyError) else InvalidPlan(found.trouble)
+        return found if isinstance(found, FaintlyError) else InvalidPlan(found.refusal_message)
     return InvalidPlan(f"{text}: that is below the lower bound for any mechanism")
 
 
@@ -152,13 +152,13 @@ def three_digits(least: float, most: float) -> list[float]:
 
 
 def _grid(unknown: str, wanted: dict[str, Any]) -> Sequence[float]:
-    """Return the values to search, from the one most wanted to the one most likely to do."""
+    """Return the values to search, from the most wanted to the most likely to reach the target."""
     if unknown == "epsilon":
         return three_digits(LEAST_EPSILON, MAX_EPSILON)
     if unknown == "clients":
         few = list(range(1, 100))
         return few + [int(number) for number in three_digits(100, SEARCHED_CLIENTS)]
-    probe = wish_for(**{**wanted, "sparsity": SEARCHED_SPARSITY})
+    probe = request_for(**{**wanted, "sparsity": SEARCHED_SPARSITY})
     most = min(SEARCHED_SPARSITY, probe.universe.size or SEARCHED_SPARSITY)
     least = 1
     if isinstance(probe.unit, WithinL1):

@@ -12,7 +12,7 @@ from typing import Any
 from faintly.core import FloatArray, IdArray, Plan, VectorBatch
 from faintly.errors import FaintlyError
 from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
-from faintly.planner import Wish, survey
+from faintly.planner import PlanRequest, survey
 from faintly.simulate.run import simulate
 from faintly.simulate.scores import Simulation
 
@@ -165,7 +165,7 @@ def _expanded(names: Iterable[str]) -> list[str]:
 def _best_form(name: str, plan: Plan) -> Entrant | LeftOut:
     """Return what `faintly plan --mechanism NAME` would take, or every reason against it."""
     ranking = survey(
-        Wish(
+        PlanRequest(
             unit=plan.unit,
             budget=plan.budget,
             sparsity=plan.sparsity,

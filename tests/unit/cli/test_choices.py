@@ -12,7 +12,7 @@ from faintly.core.plan import DECODES, FAMILIES
 from faintly.engine.answers import CONTROLS
 from faintly.mechanisms import mechanism_names
 from faintly.mechanisms.signed_binning.rows import UNITS
-from faintly.planner.wish import MEASURES
+from faintly.planner.plan_request import MEASURES
 
 RUN = CliRunner()
 PLAN = ("plan", "--protect", "event", "--universe", "open")

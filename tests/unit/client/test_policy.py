@@ -1,4 +1,4 @@
-"""A client takes part only where its policy says so and the plan's integers keep its word."""
+"""A client takes part only where its policy says so and the plan's integers keep its promise."""
 
 import json
 
@@ -75,7 +75,7 @@ def lying(plan: Plan) -> str:
 
 def test_a_lying_plan_is_refused_even_if_pinned(plan_of):
     document = lying(plan_of())
-    why = "does not keep its word: the plan promises epsilon 0.5, but its thresholds only keep"
+    why = "breaks its promise: the plan promises epsilon 0.5, but its thresholds only keep"
     for policy in (MODEST, Policy.pinned(Plan.from_json(document).digest)):
         with pytest.raises(PlanRefused, match=why):
             Client.fetched(document, policy)

@@ -317,7 +317,7 @@ def test_the_loss_that_is_stated_is_not_below_the_logarithm_that_is_proven(mecha
 
 
 def test_a_guarantee_speaks():
-    said = Guarantee(WithinL1(3), Budget(1.0, 1e-6), "a theorem", ("the seed is fresh",)).words()
+    said = Guarantee(WithinL1(3), Budget(1.0, 1e-6), "a theorem", ("the seed is fresh",)).describe()
     for part in ("at most 3", "2.72 times", "1e-06", "provided that the seed is fresh"):
         assert part in said
     assert "right in at most 73.2 % of all cases" in said
@@ -326,15 +326,15 @@ def test_a_guarantee_speaks():
 @pytest.mark.parametrize(
     ("epsilon", "sure", "verdict"),
     [
-        (1.0, "73.2 %", "Hidden is"),
-        (2.99, "95.3 %", "Hidden is"),
+        (1.0, "73.2 %", "A report hides"),
+        (2.99, "95.3 %", "A report hides"),
         (3.0, "95.3 %", "Weak protection, as always from epsilon 3 on."),
         (7.0, "99.909 %", "No protection to speak of, as always from epsilon 7 on."),
         (16.0, "99.999989 %", "No protection to speak of, as always from epsilon 7 on."),
     ],
 )
 def test_the_words_of_a_guarantee_follow_its_number(epsilon, sure, verdict):
-    said = Guarantee(EventLevel(), Budget(epsilon), "a theorem").words()
+    said = Guarantee(EventLevel(), Budget(epsilon), "a theorem").describe()
     assert said.startswith(verdict)
     assert f"at most {sure} sure" in said
     assert "hardly" not in said
@@ -347,7 +347,7 @@ def test_belief_is_never_said_too_small(delta):
         made = Guarantee(UserLevel(), Budget(epsilon, delta), "a theorem")
         exact = (Fraction(math.exp(epsilon)) + Fraction(delta)) / (1 + Fraction(math.exp(epsilon)))
         assert made.belief == pytest.approx(float(exact), abs=1e-15)
-        (said,) = re.findall(r"at most ([0-9.]+) %", made.words())
+        (said,) = re.findall(r"at most ([0-9.]+) %", made.describe())
         assert float(exact) <= float(said) / 100 + 1e-12
         assert float(said) / 100 < 1
 

@@ -44,8 +44,8 @@ def test_variance_is_that_of_the_analytic_gaussian(distance):
 
 def test_it_wins_at_many_items_and_long_distances():
     """k = 1024, L = 64: 1784 against 4225 of single answers; the planner sees it."""
-    wish = {"protect": "l1:64", "epsilon": 1.0, "delta": 1e-5, "sparsity": 1024}
-    found = rank(**wish, clients=10_000, universe=1000, decode="direct")
+    wanted = {"protect": "l1:64", "epsilon": 1.0, "delta": 1e-5, "sparsity": 1024}
+    found = rank(**wanted, clients=10_000, universe=1000, decode="direct")
     worst = {}
     for one in found:
         worst[one.mechanism] = min(one.worst, worst.get(one.mechanism, math.inf))

@@ -156,7 +156,7 @@ def test_plans_keep_their_promise_through_json(options):
 
 
 def test_the_full_form_names_its_cap():
-    words = mechanism_of(plan_of(form="full", delta=1e-6)).guarantee().words()
+    words = mechanism_of(plan_of(form="full", delta=1e-6)).guarantee().describe()
     assert "twice epsilon (2)" in words
 
 

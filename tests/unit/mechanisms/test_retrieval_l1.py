@@ -52,8 +52,8 @@ def test_binary_is_one_plus_l_over_epsilon_squared(distance, expected):
     assert mechanism.worst_variance() == pytest.approx(expected, rel=1e-7)
     assert mechanism.symbols == 64 + 40
     assert mechanism.layout.record_bytes == 8 + 13
-    lean = made("binary", distance=distance, symbols=64 + 18)
-    assert lean.layout.record_bytes == 8 + 11
+    short = made("binary", distance=distance, symbols=64 + 18)
+    assert short.layout.record_bytes == 8 + 11
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_symbols_spare_forty_bits_or_what_delta_needs(delta, field):
     assert made(form, delta=delta, sparsity=10, field=field, symbols=fewest).symbols == fewest
     with pytest.raises(BoundDoesNotApply, match=f"use at least {fewest}"):
         made(form, delta=delta, sparsity=10, field=field, symbols=fewest - 1)
-    # The bound of the note, which lacks only the lean of the hash, is met up to that.
+    # The bound of the note, which lacks only the excess of the hash, is met up to that.
     note = 2 * field ** (10 - fewest) / (field - 1)
     assert float(forms.failure(field, 10, fewest)) < 1.05 * note
 
@@ -272,11 +272,11 @@ def test_parts_of_a_batch_are_solved_apart(form, monkeypatch):
 
 
 def test_the_planner_compares_the_forms():
-    wish = {"protect": "l1:2", "epsilon": 1.0, "sparsity": 64, "clients": 1000}
-    found = rank(**wish, delta=1e-5, universe=500, decode="direct", hard_sparsity=True)
+    wanted = {"protect": "l1:2", "epsilon": 1.0, "sparsity": 64, "clients": 1000}
+    found = rank(**wanted, delta=1e-5, universe=500, decode="direct", hard_sparsity=True)
     mine = {one.options["form"] for one in found if one.mechanism == "retrieval-l1"}
     assert mine == set(FORMS)
-    pure = rank(**wish, universe=500, decode="direct")
+    pure = rank(**wanted, universe=500, decode="direct")
     assert {one.options["form"] for one in pure if one.mechanism == "retrieval-l1"} == {
         "polynomial"
     }

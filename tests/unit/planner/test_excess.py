@@ -32,7 +32,7 @@ def test_a_mean_that_would_be_missed_is_foretold(crowd, protect):
     assert abs(seen.mean - found.carried) < 4 * seen.stderr
     assert found.lost > 0.3
     for part in ("10,000 of 50,000 clients (20.0%)", "more than 8 items, up to 60", "is 0.600"):
-        assert part in found.words()
+        assert part in found.describe()
 
 
 @pytest.mark.parametrize("protect", ["user", "event"])
@@ -61,14 +61,14 @@ def test_a_cut_to_k_is_exact():
 def test_nothing_beyond_k_is_said_so():
     plan = make_plan(protect="user", epsilon=1.0, sparsity=2, clients=4, universe=9)
     empty = VectorBatch.of([]).padded(4)
-    assert excess(mechanism_of(plan), empty).words() == "No client holds more than 2 items."
+    assert excess(mechanism_of(plan), empty).describe() == "No client holds more than 2 items."
 
 
 def test_what_is_carried_all_the_same_is_no_loss(crowd):
     plan = make_plan(protect="event", sparsity=8, mechanism="signed-binning", **WANTED)
     found = excess(mechanism_of(plan), crowd)
     assert found.over == 10_000
-    assert found.words().endswith("up to 60. Their reports carry them all the same.")
+    assert found.describe().endswith("up to 60. Their reports carry them all the same.")
 
 
 def test_bias_falls_and_noise_grows_with_the_sparsity(crowd):

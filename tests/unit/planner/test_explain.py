@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from faintly.planner import explain, survey, wish_for
+from faintly.planner import explain, request_for, survey
 from faintly.planner.error_model import smallest_visible
 from faintly.planner.explain import warnings, why
 
@@ -16,7 +16,7 @@ COMMON = {"epsilon": 1.0, "sparsity": 8, "clients": 20_000, "universe": 1_000}
     [("event", "m times the stated epsilon"), ("user", "everything a person"), ("l1:3", "up to 3")],
 )
 def test_the_paragraphs_answer_every_question(protect, words):
-    ranking = survey(wish_for(protect=protect, **COMMON))
+    ranking = survey(request_for(protect=protect, **COMMON))
     text = " ".join(explain(ranking))
     for question in (
         "What is collected.",
@@ -33,20 +33,22 @@ def test_the_paragraphs_answer_every_question(protect, words):
 
 
 def test_the_choice_is_given_in_numbers_beside_the_runner_up():
-    ranking = survey(wish_for(protect="event", **COMMON))
+    ranking = survey(request_for(protect="event", **COMMON))
     other = ranking.runner_up
     text = why(ranking)
     assert f"{ranking.pick.worst:.4g}" in text
     assert f"{other.worst:.4g}" in text
     assert f"{ranking.pick.ratio:.3g} times the lower bound" in text
     alone = survey(
-        wish_for(protect="event", mechanism="signed-binning", options={}, decode="table", **COMMON)
+        request_for(
+            protect="event", mechanism="signed-binning", options={}, decode="table", **COMMON
+        )
     )
     assert "No other mechanism" in why(alone)
 
 
 def test_a_signal_below_the_noise_is_warned_of_with_the_clients_it_would_take():
-    ranking = survey(wish_for(protect="event", **COMMON))
+    ranking = survey(request_for(protect="event", **COMMON))
     visible = smallest_visible(ranking.pick.stderr, 1_000)
     assert not warnings(ranking, 1.01 * visible)
     assert "would stand out" in explain(ranking, 1.01 * visible)[3]
@@ -74,5 +76,5 @@ def test_smallest_visible_is_the_limit_of_top_lists():
     ],
 )
 def test_what_gives_pause_is_said(change, words):
-    ranking = survey(wish_for(**{"protect": "event", **COMMON, **change}))
+    ranking = survey(request_for(**{"protect": "event", **COMMON, **change}))
     assert words in " ".join(warnings(ranking))

@@ -6,14 +6,14 @@ from faintly.core import EventLevel, Universe, UserLevel, WithinL1
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.planner import entry_guarantee, key_value_plan, make_plan
 
-WISH = {"entries": 4, "clients": 10_000, "universe": 100}
+REQUEST = {"entries": 4, "clients": 10_000, "universe": 100}
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0])
 @pytest.mark.parametrize("protect", ["entry", "user"])
 def test_no_plan_spends_more_than_was_asked_for(protect, epsilon, delta):
-    plan = key_value_plan(protect=protect, epsilon=epsilon, delta=delta, **WISH)
+    plan = key_value_plan(protect=protect, epsilon=epsilon, delta=delta, **REQUEST)
     spent = entry_guarantee(plan).budget
     assert spent.epsilon <= epsilon
     assert spent.delta <= delta
@@ -23,7 +23,7 @@ def test_no_plan_spends_more_than_was_asked_for(protect, epsilon, delta):
 
 @pytest.mark.parametrize("mechanism", ["retrieval", "retrieval-gf", "signed-binning"])
 def test_the_better_way_is_taken_for_a_named_mechanism(mechanism):
-    plan = key_value_plan(protect="entry", epsilon=2.0, mechanism=mechanism, **WISH)
+    plan = key_value_plan(protect="entry", epsilon=2.0, mechanism=mechanism, **REQUEST)
     assert plan.mechanism == mechanism
     if plan.unit == EventLevel():
         assert plan.budget.epsilon == 1.0
@@ -77,21 +77,25 @@ def test_a_delta_that_adds_up_to_one_proves_nothing():
 
 
 def test_words_say_what_is_hidden():
-    half = key_value_plan(protect="entry", epsilon=1.0, mechanism="retrieval", **WISH)
-    assert "any one entry" in entry_guarantee(half).words()
-    assert "2 steps of the plan's own unit, event, of epsilon 0.5" in entry_guarantee(half).words()
-    whole = key_value_plan(protect="user", epsilon=1.0, **WISH)
+    half = key_value_plan(protect="entry", epsilon=1.0, mechanism="retrieval", **REQUEST)
+    assert "any one entry" in entry_guarantee(half).describe()
+    assert (
+        "2 steps of the plan's own unit, event, of epsilon 0.5" in entry_guarantee(half).describe()
+    )
+    whole = key_value_plan(protect="user", epsilon=1.0, **REQUEST)
     assert whole.unit == UserLevel()
-    assert "all entries of a person" in entry_guarantee(whole).words()
+    assert "all entries of a person" in entry_guarantee(whole).describe()
 
 
 def test_refusals():
     with pytest.raises(InvalidPlan, match="entry or user"):
-        key_value_plan(protect="event", epsilon=1.0, **WISH)
+        key_value_plan(protect="event", epsilon=1.0, **REQUEST)
     with pytest.raises(InvalidPlan, match="no mechanism can serve"):
-        key_value_plan(protect="entry", epsilon=1.0, mechanism="gaussian", **WISH)
+        key_value_plan(protect="entry", epsilon=1.0, mechanism="gaussian", **REQUEST)
 
 
 def test_a_salt_makes_plans_repeat():
-    plans = [key_value_plan(protect="entry", epsilon=1.0, salt=bytes(16), **WISH) for _ in range(2)]
+    plans = [
+        key_value_plan(protect="entry", epsilon=1.0, salt=bytes(16), **REQUEST) for _ in range(2)
+    ]
     assert plans[0].digest == plans[1].digest

@@ -3,11 +3,11 @@
 import pytest
 
 from faintly.errors import InvalidInput
-from faintly.planner import survey, wish_for
+from faintly.planner import request_for, survey
 from faintly.planner.plots import EPSILONS, best_by_epsilon, draw, pareto
 
 RANKING = survey(
-    wish_for(protect="event", epsilon=1.0, sparsity=16, clients=20_000, universe=1_000)
+    request_for(protect="event", epsilon=1.0, sparsity=16, clients=20_000, universe=1_000)
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 from faintly.core import Budget, Universe, UserLevel
 from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
-from faintly.planner import make_plan, rank, search, survey, wish_for
+from faintly.planner import make_plan, rank, request_for, search, survey
 from faintly.planner.search import _drawbacks, ordered
 
 COMMON = {"epsilon": 1.0, "sparsity": 8, "clients": 20_000, "universe": 1_000}
@@ -17,7 +17,7 @@ COMMON = {"epsilon": 1.0, "sparsity": 8, "clients": 20_000, "universe": 1_000}
 
 @pytest.mark.parametrize("protect", ["event", "user", "l1:3"])
 def test_every_mechanism_is_ranked_or_refused_with_a_reason(protect):
-    ranking = survey(wish_for(protect=protect, **COMMON))
+    ranking = survey(request_for(protect=protect, **COMMON))
     seen = {(one.mechanism, one.decode) for one in ranking.candidates}
     seen |= {(one.mechanism, one.decode) for one in ranking.refused}
     names = mechanism_names(baselines=False)
@@ -27,7 +27,7 @@ def test_every_mechanism_is_ranked_or_refused_with_a_reason(protect):
 
 @pytest.mark.parametrize("measure", ["worst", "typical"])
 def test_candidates_are_sorted(measure):
-    ranking = survey(wish_for(protect="event", measure=measure, **COMMON))
+    ranking = survey(request_for(protect="event", measure=measure, **COMMON))
     errors = [getattr(one, measure) for one in ranking.candidates if not one.drawbacks]
     assert errors[0] <= 1.02 * min(errors)
     assert all(left <= right * 1.02 for left, right in itertools.pairwise(errors))
@@ -98,7 +98,7 @@ def test_refusing_long_vectors_is_a_drawback_unless_there_are_none():
 
 
 def test_a_byte_limit_refuses_with_the_size_that_is_needed():
-    ranking = survey(wish_for(protect="event", max_bytes=1, **COMMON))
+    ranking = survey(request_for(protect="event", max_bytes=1, **COMMON))
     assert ranking.candidates == []
     with pytest.raises(InvalidPlan, match="more than the limit of 1"):
         assert ranking.pick
@@ -141,15 +141,15 @@ def test_restrictions_are_kept():
         ({"protect": "family"}, "event, user or l1"),
     ],
 )
-def test_a_wish_that_cannot_be_is_refused_with_the_rule(change, words):
+def test_an_impossible_request_is_refused_with_the_rule(change, words):
     with pytest.raises(FaintlyError, match=words):
-        assert survey(wish_for(**{"protect": "event", **COMMON, **change})).pick
+        assert survey(request_for(**{"protect": "event", **COMMON, **change})).pick
 
 
 def test_a_theorem_that_needs_delta_says_so():
     wanted = {"protect": "l1:12", "mechanism": "signed-binning", **COMMON}
     with pytest.raises(InvalidPlan, match="needs delta above 0"):
-        assert survey(wish_for(options={"row": "squeeze"}, decode="direct", **wanted)).pick
+        assert survey(request_for(options={"row": "squeeze"}, decode="direct", **wanted)).pick
 
 
 def test_a_new_mechanism_is_ranked_without_being_named(monkeypatch):
@@ -196,9 +196,9 @@ def test_the_whole_ranking_takes_under_two_seconds(protect, universe):
 
 
 def test_make_plan_takes_the_pick():
-    wish = wish_for(protect="event", **COMMON)
+    wanted = request_for(protect="event", **COMMON)
     plan = make_plan(protect="event", **COMMON)
-    pick = survey(wish).pick.plan
+    pick = survey(wanted).pick.plan
     assert (plan.mechanism, plan.parameters, plan.decode) == (
         pick.mechanism,
         pick.parameters,
@@ -229,8 +229,8 @@ def test_make_plan_wants_a_name_beside_options():
 
 
 def test_units_and_universes_may_be_values():
-    wish = wish_for(
+    wanted = request_for(
         protect=UserLevel(), epsilon=1.0, sparsity=2, clients=100, universe=["a", "b", "c"]
     )
-    assert (wish.budget, wish.keys) == (Budget(1.0), 3)
-    assert replace(wish, universe=Universe.open()).keys == 10**6
+    assert (wanted.budget, wanted.keys) == (Budget(1.0), 3)
+    assert replace(wanted, universe=Universe.open()).keys == 10**6

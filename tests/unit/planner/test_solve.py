@@ -3,14 +3,14 @@
 import pytest
 
 from faintly.errors import InvalidPlan
-from faintly.planner import solve, survey, wish_for
+from faintly.planner import request_for, solve, survey
 from faintly.planner.solve import first, three_digits
 
 COMMON = {"protect": "event", "universe": 1_000}
 
 
 def best_error(**wanted):
-    found = survey(wish_for(**wanted)).candidates
+    found = survey(request_for(**wanted)).candidates
     return min(one.stderr for one in found if not one.drawbacks)
 
 
@@ -38,7 +38,7 @@ def test_epsilon_is_the_smallest_of_three_digits():
     assert found.pick.plan.budget.epsilon == found.value
     below = three_digits(0.01, 16)[three_digits(0.01, 16).index(found.value) - 1]
     assert best_error(epsilon=below, sparsity=8, clients=50_000, **COMMON) > 0.01
-    assert "bisection" in found.words
+    assert "bisection" in found.description
 
 
 def test_sparsity_is_the_largest_that_the_target_allows():
@@ -53,12 +53,12 @@ def test_sparsity_is_the_largest_that_the_target_allows():
 def test_nothing_missing_means_the_smallest_report():
     wanted = {"epsilon": 1.0, "sparsity": 30, "clients": 100_000, **COMMON}
     found = solve(0.05, **wanted)
-    reaching = [one for one in survey(wish_for(**wanted)).candidates if one.stderr <= 0.05]
+    reaching = [one for one in survey(request_for(**wanted)).candidates if one.stderr <= 0.05]
     clean = [one for one in reaching if not one.drawbacks]
     assert found.unknown is None
     assert found.pick.bytes == min(one.bytes for one in clean)
     assert found.ranking.pick is found.pick
-    assert len(found.ranking.candidates) == len(survey(wish_for(**wanted)).candidates)
+    assert len(found.ranking.candidates) == len(survey(request_for(**wanted)).candidates)
 
 
 def test_the_byte_limit_is_kept_while_solving():

@@ -39,7 +39,7 @@ from faintly.core import (
     WordArray,
 )
 from faintly.errors import InvalidPlan, UnsupportedUnit
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
@@ -87,10 +87,10 @@ class Alp(Mechanism):
         alpha = options.pop("alpha", ALPHA)
         rows = options.pop("rows", ROWS_PER_ITEM * request.sparsity)
         published = options.pop("published", False)
-        need.no_more(options, "alp", "alpha, rows and published")
+        require.no_more(options, "alp", "alpha, rows and published")
         if not (isinstance(alpha, int | float) and 0 < alpha <= ONE):
             raise InvalidPlan(f"alpha must be a number above 0 and at most {ONE}, got {alpha!r}")
-        hashing = need.only_direct(request, "alp", FAMILY)
+        hashing = require.only_direct(request, "alp", FAMILY)
         epsilon = request.budget.epsilon
         flip = math.ceil(noise.FULL / (Fraction(alpha) + 2))
         level = int(ONE * epsilon / (2 * alpha)) if published else _highest_level(flip, epsilon)
@@ -99,7 +99,7 @@ class Alp(Mechanism):
                 f"alpha {alpha:g} does not suit epsilon {epsilon:g}; try {epsilon / 2:g}"
             )
         parameters = {
-            "rows": need.integer(rows, "rows", 2, MAX_BITS),
+            "rows": require.integer(rows, "rows", 2, MAX_BITS),
             "columns": -(-level // ONE),
             "level": level,
             "flip": flip,
@@ -109,14 +109,14 @@ class Alp(Mechanism):
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         """Return the mechanism a plan describes, checking every parameter."""
-        given = need.named(plan, NAMES)
+        given = require.named(plan, NAMES)
         if not isinstance(plan.unit, EventLevel):
             raise InvalidPlan(f"alp protects event, not {plan.unit}")
-        need.direct(plan, "alp", FAMILY)
-        level = need.integer(given["level"], "level", 1, ONE * estimate.MAX_COLUMNS)
-        columns = need.integer(given["columns"], "columns", -(-level // ONE), -(-level // ONE))
-        rows = need.integer(given["rows"], "rows", 2, MAX_BITS // columns)
-        flip = need.integer(given["flip"], "flip", 1, noise.FULL // 2 - 1)
+        require.direct(plan, "alp", FAMILY)
+        level = require.integer(given["level"], "level", 1, ONE * estimate.MAX_COLUMNS)
+        columns = require.integer(given["columns"], "columns", -(-level // ONE), -(-level // ONE))
+        rows = require.integer(given["rows"], "rows", 2, MAX_BITS // columns)
+        flip = require.integer(given["flip"], "flip", 1, noise.FULL // 2 - 1)
         return cls(plan=plan, rows=rows, columns=columns, level=level, flip=flip)
 
     @cached_property

@@ -34,7 +34,7 @@ from faintly.core import (
 )
 from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan, TooManyItems
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms import simulation
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.coordinates import FAMILY, Coordinates, check_request, joint_law
@@ -72,9 +72,9 @@ class Naive(Coordinates):
         """Choose the least noise of the kind that is asked for."""
         options = dict(request.options)
         own = "gaussian" if request.budget.delta else "laplace"
-        kind = need.one_of(options.pop("noise", own), "noise", KINDS)
+        kind = require.one_of(options.pop("noise", own), "noise", KINDS)
         steps = options.pop("steps", None)
-        need.no_more(options, "naive", "noise and steps")
+        require.no_more(options, "naive", "noise and steps")
         made = KINDS[kind].calibrate(request, _keys(request.universe), steps)
         made.check()
         hashing = check_request(request, "naive")
@@ -89,9 +89,9 @@ class Naive(Coordinates):
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         """Return the mechanism a plan describes, checking every parameter."""
-        given = need.named(plan, NAMES)
-        kind = need.one_of(given["noise"], "noise", KINDS)
-        need.direct(plan, "naive", FAMILY)
+        given = require.named(plan, NAMES)
+        kind = require.one_of(given["noise"], "noise", KINDS)
+        require.direct(plan, "naive", FAMILY)
         _keys(plan.universe)
         if not isinstance(given["spread"], list):
             raise InvalidPlan("spread must be a list of integers")

@@ -30,7 +30,7 @@ from faintly.core import (
 )
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import gaussian as analytic
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Request
 from faintly.primitives import gaussian, noise
 from faintly.primitives.entropy import Rng
@@ -145,10 +145,10 @@ class Additive(Noise):
         return kept / math.fsum(kept)
 
     def _check_steps(self) -> None:
-        need.integer(self.steps, "steps", 1, MAX_STEPS)
+        require.integer(self.steps, "steps", 1, MAX_STEPS)
         if self.steps & (self.steps - 1):
             raise InvalidPlan(f"steps must be a power of two, got {self.steps}")
-        need.integer(self.range, "range", 1, MAX_RANGE)
+        require.integer(self.range, "range", 1, MAX_RANGE)
 
 
 class Gaussian(Additive):
@@ -178,7 +178,7 @@ class Gaussian(Additive):
         self._check_steps()
         if len(self.spread) != 1:
             raise InvalidPlan("the spread of Gaussian noise is its variance, one integer")
-        need.integer(self.spread[0], "variance", gaussian.SMOOTHED + 1, gaussian.MAX_VARIANCE)
+        require.integer(self.spread[0], "variance", gaussian.SMOOTHED + 1, gaussian.MAX_VARIANCE)
 
     def budget(self, unit: Unit, sparsity: int, epsilon: float, keys: int) -> Budget:
         """Return epsilon with the delta that the variance keeps there."""
@@ -223,7 +223,7 @@ class Laplace(Additive):
         inside = isinstance(request.unit, WithinL1)
         if steps is None:
             steps = L1_STEPS if inside else LAPLACE_STEPS
-        need.integer(steps, "steps", 1, MAX_STEPS)
+        require.integer(steps, "steps", 1, MAX_STEPS)
         epsilon = noise.exact(request.budget.epsilon)
         change = noise.exact(distance(request.unit, request.sparsity)) * steps
         # Within a grid cell an l1 change costs ρ-1 a step, and not ln ρ.
@@ -239,7 +239,7 @@ class Laplace(Additive):
             raise InvalidPlan(f"the spread must be a list of 1 to {MAX_THRESHOLDS} thresholds")
         for place, one in enumerate(self.spread):
             last = place == len(self.spread) - 1
-            need.integer(one, f"threshold {place}", 1, FULL // 2 if last else FULL - 1)
+            require.integer(one, f"threshold {place}", 1, FULL // 2 if last else FULL - 1)
 
     def budget(self, unit: Unit, sparsity: int, epsilon: float, keys: int) -> Budget:  # noqa: ARG002
         """Return the loss of one step as often as a change has steps."""
@@ -294,7 +294,7 @@ class Response(Noise):
         """Refuse a threshold that keeps no value likelier than another."""
         if (self.steps, self.range, len(self.spread)) != (1, 1, 1):
             raise InvalidPlan("randomized response has one step, range 1 and one threshold")
-        need.integer(self.spread[0], "keep", FULL // 3 + 1, FULL - 1)
+        require.integer(self.spread[0], "keep", FULL // 3 + 1, FULL - 1)
 
     def budget(self, unit: Unit, sparsity: int, epsilon: float, keys: int) -> Budget:  # noqa: ARG002
         """Return ln(p/q) as often as coordinates can change."""

@@ -37,7 +37,7 @@ from faintly.core import (
 from faintly.core.plan import MAX_SPARSITY
 from faintly.core.report import fields_below
 from faintly.errors import InvalidPlan
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
@@ -80,10 +80,10 @@ class Pckv(Unhashed):
     def calibrate(cls, request: Request) -> Calibrated:
         """Choose the published odds; padding is the sparsity unless an option says otherwise."""
         options = {name: value for name, value in request.options.items() if value is not None}
-        form = need.one_of(options.pop("form", "grr"), "form", odds.FORMS)
+        form = require.one_of(options.pop("form", "grr"), "form", odds.FORMS)
         padding = options.pop("padding", request.sparsity)
-        need.integer(padding, "padding", 1, MAX_SPARSITY)
-        need.no_more(options, "pckv", "form and padding")
+        require.integer(padding, "padding", 1, MAX_SPARSITY)
+        require.no_more(options, "pckv", "form and padding")
         hashing = plain.check_request(request, "pckv")
         size = request.universe.size
         assert size is not None
@@ -101,16 +101,16 @@ class Pckv(Unhashed):
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         """Return the mechanism a plan describes, checking every parameter."""
-        given = need.named(plan, NAMES)
+        given = require.named(plan, NAMES)
         plain.check_plan(plan, "pckv")
         size = plan.universe.size
         assert size is not None
-        form = str(need.one_of(given["form"], "form", odds.FORMS))
+        form = str(require.one_of(given["form"], "form", odds.FORMS))
         _check_keys(form, size)
-        padding = need.integer(given["padding"], "padding", 1, MAX_SPARSITY)
-        keep = need.integer(given["keep"], "keep", 1, noise.FULL - 1)
+        padding = require.integer(given["padding"], "padding", 1, MAX_SPARSITY)
+        keep = require.integer(given["keep"], "keep", 1, noise.FULL - 1)
         least = 1 if form == "ue" else 0
-        other = need.integer(given["other"], "other", least, least * (noise.FULL - 1))
+        other = require.integer(given["other"], "other", least, least * (noise.FULL - 1))
         sign = plain.check_response(given["sign"], "sign")
         return cls(plan=plan, odds=Odds(form, size, padding, keep, other, sign))
 
@@ -126,7 +126,7 @@ class Pckv(Unhashed):
     @property
     def scale(self) -> float:  # type: ignore[override]
         """Return ℓ over the mean sign that a sampled key of value +1 shows."""
-        return self.odds.padding / self.odds.lean
+        return self.odds.padding / self.odds.attenuation
 
     def guarantee(self) -> Guarantee:
         """Return the log of the largest ratio of a report's odds, for any two vectors."""
@@ -292,19 +292,21 @@ class Pckv(Unhashed):
 
     def _grr_law(self, key: int, value: float) -> FloatArray:
         """Return the law of (key, sign) where this pair was sampled."""
-        a, b, lean = float(self.odds.a), float(self.odds.b), float(2 * self.odds.p - 1)
+        a, b, attenuation = float(self.odds.a), float(self.odds.b), float(2 * self.odds.p - 1)
         law = np.full((self.keys + self.odds.padding, 2), b / 2)
-        law[key] = a * (1 + value * lean) / 2, a * (1 - value * lean) / 2
+        law[key] = a * (1 + value * attenuation) / 2, a * (1 - value * attenuation) / 2
         return law.ravel()
 
     def _ue_law(self, key: int, value: float) -> FloatArray:
         """Return the law of all answers where this pair was sampled."""
-        a, b, lean = float(self.odds.a), float(self.odds.b), float(2 * self.odds.p - 1)
+        a, b, attenuation = float(self.odds.a), float(self.odds.b), float(2 * self.odds.p - 1)
         joint = np.ones(1)
         for other in range(self.keys):
             one = np.array([1 - b, b / 2, b / 2])
             if other == key:
-                one = np.array([1 - a, a * (1 + value * lean) / 2, a * (1 - value * lean) / 2])
+                one = np.array(
+                    [1 - a, a * (1 + value * attenuation) / 2, a * (1 - value * attenuation) / 2]
+                )
             joint = np.outer(joint, one).ravel()
         return joint
 

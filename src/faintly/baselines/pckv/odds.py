@@ -63,7 +63,7 @@ class Odds:
         return max(odds) / min(odds)
 
     @property
-    def lean(self) -> float:
+    def attenuation(self) -> float:
         """Return the mean sign that a sampled key of value +1 shows."""
         return float(self.a * (2 * self.p - 1))
 
@@ -77,7 +77,7 @@ def best(form: str, keys: int, padding: int, epsilon: float) -> Odds:
     """Return the published odds for a budget, rounded toward privacy."""
     allowed = growth(epsilon)
     made = _grr(keys, padding, allowed) if form == "grr" else _ue(keys, padding, epsilon)
-    if made.lean <= 0 or made.ratio > allowed:
+    if made.attenuation <= 0 or made.ratio > allowed:
         raise BoundDoesNotApply(
             f"epsilon {epsilon:g} is too small for 32-bit thresholds over {keys} keys; "
             "use a larger epsilon"

@@ -368,7 +368,7 @@ class Waiting:
         return self._loop
 
     def done(self) -> bool:
-        """Return False: who hung up is told nothing, but its bytes are let go of."""
+        """Return False: a client that hung up gets no answer, and its bytes are freed."""
         return False
 
     def set_result(self, outcome: Outcome) -> None:

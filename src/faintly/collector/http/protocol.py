@@ -26,9 +26,9 @@ from faintly.collector.storage.database import NAME_BYTES
 
 HEAD_BYTES = 65_536  # of a request's line and headers, or of what follows its body
 ARRIVE_S = 60.0  # how long a request may take to arrive, and a connection to send its first
-STALL_S = 60.0  # how often it is looked whether an answer is read
+STALL_S = 60.0  # how often to check that an answer is being read
 STALL_BYTES = 1 << 20  # of it that must have left since; a slow line takes ten times as many
-SHORT_BYTES = 1 << 12  # of a body that is kept here, unasked who sends it, until it is complete
+SHORT_BYTES = 1 << 12  # of a body that is buffered before the sender is checked
 SHORT_DIGITS = len(str(SHORT_BYTES))  # no more are read: zeros may stand before a large number
 START = b"POST " + PREFIX
 ID_NAME = b"?request="
@@ -106,7 +106,7 @@ class Protocol(HttpToolsProtocol):
 
     _unended = 0  # bytes since headers were complete or a part of a body came
     _arriving = False  # a request began and is not complete
-    _wish = False  # it asks for another protocol
+    _upgrade = False  # it asks for another protocol
     _short: bytearray | None = None  # the body so far of a request to be handed over
     _key: bytes | None = None  # the first head of what is being read, its id cut out,
     _left = 0  # and how much follows it
@@ -257,8 +257,8 @@ class Protocol(HttpToolsProtocol):
                 try:
                     self.parser.feed_data(rest)
                     return
-                except httptools.HttpParserUpgrade as wish:
-                    rest = memoryview(rest)[wish.args[0] :]
+                except httptools.HttpParserUpgrade as upgrade:
+                    rest = memoryview(rest)[upgrade.args[0] :]
                     self._begin_anew()
         except httptools.HttpParserError:
             self.logger.warning(NOT_HTTP)
@@ -268,7 +268,7 @@ class Protocol(HttpToolsProtocol):
         """Serve a request that asks for another protocol as if it did not, which HTTP allows.
 
         Some clients ask for HTTP/2 with every request. The parser takes what follows the headers
-        for the other protocol's, so another parser is given them without the wish.
+        for the other protocol's, so another parser is given them without that header.
         """
         line = b"%s %s HTTP/%s\r\n" % (
             self.parser.get_method(),
@@ -298,7 +298,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Stop waiting."""
-        if self._wish:
+        if self._upgrade:
             return
         self._unended, self._arriving = 0, False
         self._stop_timer()
@@ -320,10 +320,10 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Stop counting; refuse an address that cannot be read."""
         self._unended = 0
-        self._wish = self.parser.should_upgrade()
-        if self._wish:
+        self._upgrade = self.parser.should_upgrade()
+        if self._upgrade:
             if self.parser.get_method() == b"CONNECT":
-                raise httptools.HttpParserError("a wish that cannot be ignored")
+                raise httptools.HttpParserError("an upgrade that cannot be ignored")
             return
         if self._hot is not None and self._is_short():
             self._short = bytearray()

@@ -83,7 +83,7 @@ def status_of(collection: Collection) -> CollectionStatus:
         mechanism=plan.mechanism,
         universe=cast(UniverseKind, plan.universe.kind),
         protects=str(plan.unit),
-        guarantee=collection.mechanism.guarantee().words(),
+        guarantee=collection.mechanism.guarantee().describe(),
         record_bytes=collection.record_bytes,
         reports=sum(row.reports for row in rows),
         pending=sum(row.pending for row in rows),

@@ -12,7 +12,7 @@ from faintly.core import Hashing, Plan
 from faintly.core.plan import MAX_BITS, MAX_MAPS
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import ghosts
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.projection_choice import constants
 from faintly.mechanisms.projection_choice.constants import Odds, Shape
@@ -41,11 +41,11 @@ def calibrate(request: Request) -> Calibrated:
     top = options.pop("top", None)
     options.pop("nonnegative", None)  # a promise about the data that only variants() needs
     known = "form, groups, bins, top, rounding and nonnegative"
-    need.no_more(options, "projection-choice", known)
-    need.one_of(rounding, "rounding", ROUNDINGS)
+    require.no_more(options, "projection-choice", known)
+    require.one_of(rounding, "rounding", ROUNDINGS)
     if top is None:
         top = constants.best_top(shape, request.budget.epsilon)
-    need.integer(top, "top", 1, shape.most)
+    require.integer(top, "top", 1, shape.most)
     parameters = {
         "form": form,
         "groups": shape.groups,
@@ -63,7 +63,7 @@ def _form(request: Request, options: dict[str, Any]) -> str:
     if form is None:
         own = request.family in (None, "prf") and "groups" not in options
         return "bins" if request.sparsity == 1 and request.decode == "direct" and own else "dense"
-    return str(need.one_of(form, "form", FORMS))
+    return str(require.one_of(form, "form", FORMS))
 
 
 def _shape(request: Request, form: str, options: dict[str, Any]) -> Shape:
@@ -88,7 +88,7 @@ def _shape(request: Request, form: str, options: dict[str, Any]) -> Shape:
     most = MAX_SLOTS // groups // (2 if signed else 1)
     if bins is None:
         bins = constants.best_bins(tokens, groups, epsilon, signed=signed, most=most)
-    need.integer(bins, "bins", 1 if signed else 2, most)
+    require.integer(bins, "bins", 1 if signed else 2, most)
     return Shape(tokens, groups, bins, signed)
 
 
@@ -100,7 +100,7 @@ def _check_tokens(tokens: int) -> None:
 
 
 def _power_of_two(name: str, value: Any, most: int) -> None:
-    need.integer(value, name, 1, most)
+    require.integer(value, name, 1, most)
     if value & (value - 1):
         nearest = 1 << round(math.log2(value))
         raise InvalidPlan(f"{name} must be a power of two, got {value}; the nearest is {nearest}")
@@ -185,20 +185,20 @@ def _codes(request: Request, shape: Shape, top: int, variance: float) -> Hashing
 
 def check(plan: Plan) -> Shape:
     """Return the plan's sizes, or refuse one whose parameters this mechanism cannot honour."""
-    given = need.named(plan, NAMES)
-    need.one_of(given["form"], "form", FORMS)
-    need.one_of(given["rounding"], "rounding", ROUNDINGS)
+    given = require.named(plan, NAMES)
+    require.one_of(given["form"], "form", FORMS)
+    require.one_of(given["rounding"], "rounding", ROUNDINGS)
     dense, signed = given["form"] == "dense", given["form"] != "unsigned"
     _power_of_two("groups", given["groups"], MAX_DENSE_GROUPS if dense else MAX_BIN_GROUPS)
     most = MAX_SLOTS // given["groups"] // (2 if signed else 1)
-    need.integer(given["bins"], "bins", 1 if signed else 2, 1 if dense else most)
+    require.integer(given["bins"], "bins", 1 if signed else 2, 1 if dense else most)
     if type(given["tokens"]) is not int or given["tokens"] != plan.sparsity:
         raise InvalidPlan(f"tokens must be the sparsity {plan.sparsity}, got {given['tokens']!r}")
     if not dense:
         _check_tokens(given["tokens"])
     shape = Shape(given["tokens"], given["groups"], given["bins"], signed)
-    need.integer(given["top"], "top", 1, shape.most)
-    need.integer(given["threshold"], "threshold", 1, noise.FULL - 1)
+    require.integer(given["top"], "top", 1, shape.most)
+    require.integer(given["threshold"], "threshold", 1, noise.FULL - 1)
     if likelihood_ratio(shape, given["top"], given["threshold"]) <= 1:
         raise InvalidPlan("threshold leaves the best slots no likelier than the others")
     _check_hashing(plan, dense)

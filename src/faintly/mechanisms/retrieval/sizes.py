@@ -23,7 +23,7 @@ from faintly.core import EventLevel, FloatArray, Hashing, Plan
 from faintly.core.plan import MAX_BITS, MAX_MAPS, OPEN_MAPS, SEED_BYTES
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import ghosts
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.primitives import noise
 from faintly.primitives.noise import FULL
@@ -85,10 +85,10 @@ def calibrate(request: Request) -> Calibrated:
         "blocks": given.pop("blocks", None),
         "max_bytes": given.pop("max_bytes", None),
     }
-    need.no_more(given, "retrieval", ", ".join(OPTIONS))
+    require.no_more(given, "retrieval", ", ".join(OPTIONS))
     for name, value in wanted.items():
         if value is not None:
-            need.integer(value, name, 1, 2**31)
+            require.integer(value, name, 1, 2**31)
     make = _linear if family == "linear" else _direct
     shape = make(request, **wanted)
     _check_shape(shape, request.sparsity, request.decode)
@@ -159,9 +159,9 @@ def _linear(
     What the request fixes is kept, whatever the rules say: intervals then widen by what is left.
     """
     if blocks is not None:
-        need.integer(blocks, "blocks", 1, MAX_BLOCKS)
+        require.integer(blocks, "blocks", 1, MAX_BLOCKS)
     if bits is not None:
-        need.integer(bits, "bits", 2, MAX_CELL_BITS)
+        require.integer(bits, "bits", 2, MAX_CELL_BITS)
     rules = _Rules(request, shrink(keep(request)))
     fewest = OPEN_MAPS if request.universe.size is None else 1
     wanted = maps or max(ghosts.FEWEST, rules.least_maps)
@@ -293,12 +293,12 @@ def _check_shape(shape: Shape, sparsity: int, decode: str) -> None:
                 f"direct retrieval has at most {MAX_DIRECT_BITS} bits, got {bits}; "
                 f"use sparsity {MAX_DIRECT_BITS - DIRECT_SPARE} or less"
             )
-        need.integer(bits, "bits", 1, MAX_DIRECT_BITS)
-        need.integer(blocks, "blocks", 1, 1)
+        require.integer(bits, "bits", 1, MAX_DIRECT_BITS)
+        require.integer(blocks, "blocks", 1, 1)
     else:
-        need.integer(bits, "bits", 2, MAX_CELL_BITS)
-        need.integer(blocks, "blocks", 1, MAX_BLOCKS)
-        need.integer(shape.maps, "maps", 1, MAX_MAPS)
+        require.integer(bits, "bits", 2, MAX_CELL_BITS)
+        require.integer(blocks, "blocks", 1, MAX_BLOCKS)
+        require.integer(shape.maps, "maps", 1, MAX_MAPS)
     if bits * blocks < sparsity:
         raise InvalidPlan(
             f"{bits * blocks} bits cannot carry {sparsity} answers; "
@@ -313,15 +313,15 @@ def _check_shape(shape: Shape, sparsity: int, decode: str) -> None:
 
 def check(plan: Plan) -> Shape:
     """Return the sizes of a plan, or refuse what this mechanism cannot honour."""
-    given = need.named(plan, PARAMETERS)
+    given = require.named(plan, PARAMETERS)
     if not isinstance(plan.unit, EventLevel):
         raise InvalidPlan(f"retrieval protects event, not {plan.unit}")
     if plan.hashing.family == "blake2s":
         raise InvalidPlan("retrieval has the prf and the linear family")
-    need.integer(given["keep"], "keep", FULL // 2 + 1, FULL - 1)
+    require.integer(given["keep"], "keep", FULL // 2 + 1, FULL - 1)
     shape = Shape(
-        need.integer(given["bits"], "bits", 1, MAX_DIRECT_BITS),
-        need.integer(given["blocks"], "blocks", 1, MAX_BLOCKS),
+        require.integer(given["bits"], "bits", 1, MAX_DIRECT_BITS),
+        require.integer(given["blocks"], "blocks", 1, MAX_BLOCKS),
         plan.hashing.maps,
     )
     _check_shape(shape, plan.sparsity, plan.decode)

@@ -15,7 +15,7 @@ from faintly.core import EventLevel, Hashing, Plan, WordArray
 from faintly.core.plan import SEED_BYTES
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.retrieval_gf.channel import Channel
 from faintly.mechanisms.retrieval_gf.search import full_channel, span_safe_channel
@@ -47,17 +47,17 @@ def calibrate(request: Request) -> Calibrated:
     """Return the integers of the form that the options name; span-safe by default."""
     options = dict(request.options)
     form = options.pop("form", "span-safe")
-    need.one_of(form, "form", FORMS)
+    require.one_of(form, "form", FORMS)
     if not isinstance(request.unit, EventLevel):
         raise UnsupportedUnit(f"retrieval-gf protects event, not {request.unit}")
     if request.decode != "direct":
         raise InvalidPlan("retrieval-gf is read report by report; use --decode direct")
     _check_family(form, request.family)
-    need.no_tables(request, "retrieval-gf")
+    require.no_tables(request, "retrieval-gf")
     shape = {"span-safe": _span_safe, "polynomial": _polynomial, "full": _full}[form](
         request, options
     )
-    need.no_more(options, f"retrieval-gf {form}")
+    require.no_more(options, f"retrieval-gf {form}")
     make = span_safe_channel if form == "span-safe" else full_channel
     channel = make(shape["symbol_bits"], request.budget.epsilon)
     parameters = {
@@ -85,7 +85,7 @@ def _check_family(form: str, family: str | None) -> None:
 
 def _bits(options: dict[str, Any], form: str, default: int) -> int:
     least, most = CHOICES[form]
-    return need.integer(options.pop("symbol_bits", default), "symbol_bits", least, most)
+    return require.integer(options.pop("symbol_bits", default), "symbol_bits", least, most)
 
 
 def _span_safe(request: Request, options: dict[str, Any]) -> dict[str, int]:
@@ -114,7 +114,7 @@ def _full(request: Request, options: dict[str, Any]) -> dict[str, int]:
             "the full form needs delta above 0 (and then loses at most 2ε with probability "
             "delta); give --delta, or use form span-safe or polynomial, which are pure"
         )
-    delta = need.seeds_delta(request.budget.delta)
+    delta = require.seeds_delta(request.budget.delta)
     bits = _bits(options, "full", 4)
     least = request.sparsity
     while failure(bits, request.sparsity, least) > delta:
@@ -135,7 +135,7 @@ def _full(request: Request, options: dict[str, Any]) -> dict[str, int]:
 def failure(bits: int, sparsity: int, symbols: int) -> Fraction:
     """Return q^(k-t)/(q-1), or one seed: how often k random rows of t symbols may be dependent."""
     size = Fraction(2**bits)
-    return max(need.ONE_SEED, size ** (sparsity - symbols) / (size - 1))
+    return max(require.ONE_SEED, size ** (sparsity - symbols) / (size - 1))
 
 
 def _hashed_symbols(symbols: Any, bits: int) -> int:
@@ -145,11 +145,11 @@ def _hashed_symbols(symbols: Any, bits: int) -> int:
             f"rows of GF({2**bits}) have at most {most} symbols, got {symbols}; use fewer "
             f"symbol_bits, form polynomial, or a sparsity of at most {most - SPARE_BITS}"
         )
-    return need.integer(symbols, "symbols", 1, most)
+    return require.integer(symbols, "symbols", 1, most)
 
 
 def _polynomial(request: Request, options: dict[str, Any]) -> dict[str, int]:
-    limit = need.integer(options.pop("max_bytes", MAX_RECORD), "max_bytes", 1, MAX_RECORD)
+    limit = require.integer(options.pop("max_bytes", MAX_RECORD), "max_bytes", 1, MAX_RECORD)
     wanted = {name: options.pop(name, None) for name in ("symbol_bits", "symbols", "seed_bytes")}
     shapes = [
         shape
@@ -201,9 +201,9 @@ def _record_bytes(shape: Mapping[str, int]) -> int:
 
 
 def _check_polynomial(shape: Mapping[str, Any], sparsity: int, size: int | None) -> None:
-    bits = need.integer(shape["symbol_bits"], "symbol_bits", *CHOICES["polynomial"])
-    seed_bytes = need.integer(shape["seed_bytes"], "seed_bytes", 0, SEED_BYTES["prf"])
-    symbols = need.integer(shape["symbols"], "symbols", 2, MAX_COEFFICIENTS)
+    bits = require.integer(shape["symbol_bits"], "symbol_bits", *CHOICES["polynomial"])
+    seed_bytes = require.integer(shape["seed_bytes"], "seed_bytes", 0, SEED_BYTES["prf"])
+    symbols = require.integer(shape["symbols"], "symbols", 2, MAX_COEFFICIENTS)
     if symbols < sparsity:
         raise BoundDoesNotApply(
             f"a polynomial of {symbols} coefficients cannot hold {sparsity} items; "
@@ -219,15 +219,15 @@ def _check_polynomial(shape: Mapping[str, Any], sparsity: int, size: int | None)
 
 def check(plan: Plan) -> Channel:
     """Return the channel of a plan, or refuse what this mechanism cannot honour."""
-    given = need.named(plan, NAMES)
-    form = need.one_of(given["form"], "form", FORMS)
+    given = require.named(plan, NAMES)
+    form = require.one_of(given["form"], "form", FORMS)
     if not isinstance(plan.unit, EventLevel):
         raise InvalidPlan(f"retrieval-gf protects event, not {plan.unit}")
-    need.direct(plan, f"retrieval-gf {form}", FAMILY[form])
+    require.direct(plan, f"retrieval-gf {form}", FAMILY[form])
     if form == "polynomial":
         _check_polynomial(given, plan.sparsity, plan.universe.size)
     else:
-        bits = need.integer(given["symbol_bits"], "symbol_bits", 1, 8)
+        bits = require.integer(given["symbol_bits"], "symbol_bits", 1, 8)
         if _hashed_symbols(given["symbols"], bits) < plan.sparsity:
             raise InvalidPlan(
                 f"{given['symbols']} symbols cannot hold {plan.sparsity} items; "
@@ -249,7 +249,7 @@ def _channel(given: dict[str, Any]) -> Channel:
         if not isinstance(values, list) or not 1 <= len(values) <= MAX_CLASSES:
             raise InvalidPlan(f"{name} must be a list of 1 to {MAX_CLASSES} integers")
         lists[name] = tuple(
-            need.integer(value, f"{name}[{position}]", least, most)
+            require.integer(value, f"{name}[{position}]", least, most)
             for position, value in enumerate(values)
         )
     if len({len(values) for values in lists.values()}) != 1:

@@ -17,7 +17,7 @@ import numpy as np
 
 from faintly.core import Hashing, Plan, Unit, WithinL1
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.retrieval_l1.channel import Channel, best_marked
 from faintly.primitives import galois, noise
@@ -49,15 +49,15 @@ def calibrate(request: Request) -> Calibrated:
     """
     options = dict(request.options)
     form = options.pop("form", None) or ("binary" if request.budget.delta else "polynomial")
-    need.one_of(form, "form", FORMS)
+    require.one_of(form, "form", FORMS)
     if not isinstance(request.unit, WithinL1):
         raise UnsupportedUnit(f"retrieval-l1 protects l1:DISTANCE, not {request.unit}")
     _check_hash(form, request.decode, request.family)
-    need.no_tables(request, "retrieval-l1")
+    require.no_tables(request, "retrieval-l1")
     slope = noise.exact(request.budget.epsilon) / noise.exact(request.unit.distance)
     make = _polynomial if form == "polynomial" else _hashed
     channel, symbols = make(request, form, slope, options)
-    need.no_more(options, f"retrieval-l1 {form}")
+    require.no_more(options, f"retrieval-l1 {form}")
     parameters = {
         "form": form,
         "field": channel.order,
@@ -121,7 +121,7 @@ def _hashed(
     else:
         channel = _ternary_channel(field, slope)
     _check_gain(channel)
-    k, delta = request.sparsity, need.seeds_delta(request.budget.delta)
+    k, delta = request.sparsity, require.seeds_delta(request.budget.delta)
     symbols = k
     while failure(channel.order, k, symbols) > delta:
         symbols += 1
@@ -137,7 +137,7 @@ def _hashed(
 
 def _ternary_channel(field: Any, slope: Fraction) -> Channel:
     if field is not None:
-        return best_marked(need.one_of(field, "field", TERNARY_FIELDS), slope)
+        return best_marked(require.one_of(field, "field", TERNARY_FIELDS), slope)
     made = [best_marked(order, slope) for order in TERNARY_FIELDS]
     least = min(_moment(channel) for channel in made)
     if least * WORTH > _moment(best_marked(2, slope)):
@@ -166,7 +166,7 @@ def _polynomial(
         )
     own = point_bits(size)
     bits = options.pop("symbol_bits", max(own, USEFUL_BITS))
-    need.integer(bits, "symbol_bits", own, galois.MAX_BITS)
+    require.integer(bits, "symbol_bits", own, galois.MAX_BITS)
     channel = best_marked(2**bits, slope)
     _check_gain(channel)
     # One coefficient more than items keeps every key that is not held exactly uniform.
@@ -195,19 +195,19 @@ def _check_symbols(symbols: Any, order: int, sparsity: int) -> int:
             f"a report has at most {most} symbols, {symbols} are needed; "
             f"use sparsity {nearest} or less"
         )
-    return need.integer(symbols, "symbols", 1, most)
+    return require.integer(symbols, "symbols", 1, most)
 
 
 def failure(order: int, sparsity: int, symbols: int) -> Fraction:
     """Return how often the rows of one or the other of two vectors of k items are dependent.
 
-    2·(q^k - 1)/((q-1)·q^t), times what hashed rows may lean; one seed at least.
+    2·(q^k - 1)/((q-1)·q^t), times what hashing may add; one seed at least.
     """
     spanned = Fraction(order**sparsity - 1, (order - 1) * order**symbols)
-    return max(need.ONE_SEED, 2 * spanned * lean(order, symbols))
+    return max(require.ONE_SEED, 2 * spanned * hash_excess(order, symbols))
 
 
-def lean(order: int, symbols: int) -> Fraction:
+def hash_excess(order: int, symbols: int) -> Fraction:
     """Return how many times as likely as q^-t a hashed row can be: 1 for powers of two.
 
     A word of 2^32 values falls on q^m digits; no string of digits gets more than
@@ -230,7 +230,7 @@ def drop_chance(order: int, sparsity: int, symbols: int) -> float:
         grows = ranks - stays
         ranks = stays
         ranks[1:] += grows[:-1]
-    return float(ranks @ inside) * float(lean(order, symbols))
+    return float(ranks @ inside) * float(hash_excess(order, symbols))
 
 
 def distance(unit: Unit) -> float:
@@ -241,15 +241,15 @@ def distance(unit: Unit) -> float:
 
 def check(plan: Plan) -> Channel:
     """Return the channel of a plan, or refuse what this mechanism cannot honour."""
-    given = need.named(plan, NAMES)
-    form = need.one_of(given["form"], "form", FORMS)
+    given = require.named(plan, NAMES)
+    form = require.one_of(given["form"], "form", FORMS)
     if not isinstance(plan.unit, WithinL1):
         raise InvalidPlan(f"retrieval-l1 protects l1:DISTANCE, not {plan.unit}")
-    need.direct(plan, f"retrieval-l1 {form}", FAMILY[form])
+    require.direct(plan, f"retrieval-l1 {form}", FAMILY[form])
     order = _check_field(form, given["field"], plan.universe.size)
-    marked = need.integer(given["marked"], "marked", 1, order // 2)
-    plus = need.integer(given["plus"], "plus", 1, FULL - 1)
-    minus = need.integer(given["minus"], "minus", 1, FULL - plus)
+    marked = require.integer(given["marked"], "marked", 1, order // 2)
+    plus = require.integer(given["plus"], "plus", 1, FULL - 1)
+    minus = require.integer(given["minus"], "minus", 1, FULL - plus)
     channel = Channel(order=order, marked=marked, plus=plus, minus=minus)
     if (channel.silent == 0) != (plus + minus == FULL) or plus <= minus:
         raise InvalidPlan("plus must exceed minus, and the silent symbols get what they leave")

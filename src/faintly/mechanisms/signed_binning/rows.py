@@ -16,7 +16,7 @@ from faintly.core import EventLevel, Hashing, Plan, Unit, UserLevel, WithinL1
 from faintly.core.plan import OPEN_MAPS, SEED_BYTES
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
-from faintly.mechanisms import parameters as need
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.primitives import noise
 
@@ -54,7 +54,7 @@ def calibrate(request: Request) -> Calibrated:
     """Return the integers of the row that suits the request."""
     options = dict(request.options)
     row = options.pop("row", None) or _row_for(request, options)
-    need.one_of(row, "row", UNITS)
+    require.one_of(row, "row", UNITS)
     if not isinstance(request.unit, UNITS[row]):
         raise UnsupportedUnit(f"row {row} of signed-binning does not protect {request.unit}")
     hashing = _hashing(request, row)
@@ -63,7 +63,7 @@ def calibrate(request: Request) -> Calibrated:
     cap = options.pop("cap", request.sparsity)
     if cap is not None and not (isinstance(cap, int | float) and 0 < cap < math.inf):
         raise InvalidPlan(f"cap must be none or a number above 0, got {cap!r}")
-    need.no_more(options, "signed-binning")
+    require.no_more(options, "signed-binning")
     parameters = _parameters(request, row, bins, steps, cap)
     return Calibrated(parameters=parameters, hashing=hashing)
 
@@ -230,7 +230,7 @@ def squeezed_steps(reach: float, sparsity: int, bins: int, steps: int, delta: fl
     """Return 3√(bL'·ln(2b/δ)) in grid steps, or refuse outside the lemma's condition."""
     if delta == 0:
         raise BoundDoesNotApply("the squeeze row needs delta above 0; give --delta")
-    need.seeds_delta(delta)
+    require.seeds_delta(delta)
     rounded = reach + 2 * sparsity / steps
     least = math.log(2 * bins / delta)
     if reach / bins < least:
@@ -263,14 +263,14 @@ def tail_steps(thresholds: list[int]) -> int:
 
 def check(plan: Plan) -> None:
     """Refuse a plan whose parameters this mechanism cannot honour."""
-    given = need.named(plan, NAMES)
+    given = require.named(plan, NAMES)
     row = given["row"]
     if not isinstance(row, str) or row not in UNITS or not isinstance(plan.unit, UNITS[row]):
         raise InvalidPlan(f"row {row!r} of signed-binning does not protect {plan.unit}")
-    bins = need.integer(given["bins"], "bins", 1, MAX_BINS)
-    steps = need.integer(given["steps"], "steps", 1, MAX_STEPS)
+    bins = require.integer(given["bins"], "bins", 1, MAX_BINS)
+    steps = require.integer(given["steps"], "steps", 1, MAX_STEPS)
     _check_steps(row, steps)
-    reach = need.integer(given["range"], "range", 1, MAX_RANGE)
+    reach = require.integer(given["range"], "range", 1, MAX_RANGE)
     if plan.hashing.family == "linear" and bins * reach > MAX_RANGE:
         raise InvalidPlan("bins times range must fit 31 bits: a cell's weight can be that large")
     if plan.hashing.family == "linear" and bins & (bins - 1):
@@ -278,7 +278,7 @@ def check(plan: Plan) -> None:
     if row == "squeeze" and plan.hashing.family != "blake2s":
         raise InvalidPlan("the squeeze row needs the blake2s family")
     if row == "user":
-        need.integer(given["clip"], "clip", 1, MAX_RANGE)
+        require.integer(given["clip"], "clip", 1, MAX_RANGE)
         if bins != 1:
             raise InvalidPlan(f"the user row has one bin, got {bins}")
     elif given["clip"] is not None:

@@ -252,19 +252,19 @@ def test_who_is_quick_is_answered_and_kept(web, address, plan, body_of, monkeypa
     assert got.count(b"HTTP/1.1 200") == 2
 
 
-WISH = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
 
 
 @pytest.mark.parametrize(
-    "wish", [WISH, b"Upgrade: websocket\r\nConnection: Upgrade\r\n"], ids=["h2c", "websocket"]
+    "upgrade", [UPGRADE, b"Upgrade: websocket\r\nConnection: Upgrade\r\n"], ids=["h2c", "websocket"]
 )
 @pytest.mark.parametrize("cut", [0, 20, 100, -3])
-def test_a_wish_for_another_protocol_costs_no_report(web, address, plan, body_of, wish, cut):
+def test_an_upgrade_costs_no_report(web, address, plan, body_of, upgrade, cut):
     body = body_of(plan, 3)
-    one = head_of(address) + wish + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    one = head_of(address) + upgrade + b"Content-Length: %d\r\n\r\n" % len(body) + body
     chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
-    two = head_of(address) + wish + b"Transfer-Encoding: chunked\r\n\r\n" + chunks
-    last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + wish
+    two = head_of(address) + upgrade + b"Transfer-Encoding: chunked\r\n\r\n" + chunks
+    last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + upgrade
     last += b"Connection: close\r\n\r\n"
     whole = one + two + last
     got = asyncio.run(answered_to(web.collector, [whole[:cut], whole[cut:]]))
@@ -274,8 +274,8 @@ def test_a_wish_for_another_protocol_costs_no_report(web, address, plan, body_of
     assert web.store.status(plan.digest).pending == 6
 
 
-def test_many_wishes_at_once_are_all_ignored(web):
-    one = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + WISH + b"\r\n"
+def test_many_upgrades_at_once_are_all_ignored(web):
+    one = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + UPGRADE + b"\r\n"
     last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     got = asyncio.run(answered_to(web.collector, [one * 1500 + last]))
     assert got.count(b'{"status":"alive"}') == 1501

@@ -1,11 +1,11 @@
-"""A wish: what a deployer wants, checked once, before any mechanism is asked."""
+"""A request for a plan: what a deployer wants, checked before any mechanism sees it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from faintly.core import Budget, Unit, Universe, WithinL1, parse_unit
-from faintly.core.plan import DECODES, MAX_CLIENTS, MAX_SPARSITY
+from faintly.core import Budget, Unit, Universe, parse_unit
+from faintly.core.plan import DECODES, check_between, check_sizes
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import Request, mechanism_names
 from faintly.mechanisms.api import TABLE_MEMORY
@@ -16,7 +16,7 @@ MEASURES = ("worst", "typical")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class PlanRequest:
     """What a deployer wants; None leaves a choice to the planner."""
 
     unit: Unit
@@ -35,22 +35,15 @@ class Wish:
     memory: int = TABLE_MEMORY  # bytes that tables may take
     mean_square: float | None = None  # Σv² of a typical client; a quarter of k if None
     measure: str = "worst"
-    hard_sparsity: bool = False  # the application sees to it that no vector holds more
+    # The application makes sure that no vector holds more, so refusing longer ones is no drawback.
+    # A delta does not: by default a client's policy refuses such mechanisms.
+    hard_sparsity: bool = False
 
     def __post_init__(self) -> None:
-        _between("sparsity", self.sparsity, 1, MAX_SPARSITY)
-        _between("clients", self.clients, 1, MAX_CLIENTS)
-        _between("memory", self.memory, 2**10, 2**34)
+        check_sizes(self.unit, self.sparsity, self.clients, self.failure, self.decodes[0])
+        check_between("memory", self.memory, 2**10, 2**34)
         if self.max_bytes is not None:
-            _between("max-bytes", self.max_bytes, 1, 2**20)
-        if isinstance(self.unit, WithinL1) and self.unit.distance > 2 * self.sparsity:
-            raise InvalidPlan(
-                f"no two vectors of {self.sparsity} items are further apart than "
-                f"{2 * self.sparsity}, got l1:{self.unit.distance:g}; protect user, or "
-                f"l1:{2 * self.sparsity}"
-            )
-        if self.decode is not None and self.decode not in DECODES:
-            raise InvalidPlan(f"decode must be table or direct, got {self.decode!r}")
+            check_between("max-bytes", self.max_bytes, 1, 2**20)
         if self.measure not in MEASURES:
             raise InvalidPlan(f"rank must be worst or typical, got {self.measure!r}")
         if self.mean_square is not None and not 0 <= self.mean_square <= self.sparsity:
@@ -72,30 +65,22 @@ class Wish:
         return keys_of(self.universe)
 
     @property
-    def limited(self) -> bool:
-        """Return whether refusing a vector of more than k items is no drawback.
-
-        A delta does not make it so: by default a client's policy refuses such a mechanism.
-        """
-        return self.hard_sparsity
-
-    @property
     def bound(self) -> float:
         """Return the lower bound on the worst-case n·Var of any pure mechanism."""
         return lower_bound(self.unit, self.budget.epsilon, self.sparsity, self.universe.size)
 
     @property
     def decodes(self) -> tuple[str, ...]:
-        """Return the ways of decoding to consider: both, unless something was asked for.
+        """Return the ways of decoding to consider: both, unless one was requested.
 
-        Maps and bits describe public maps, so whoever sets them asks for tables.
+        Maps and bits describe public maps, so setting them asks for tables.
         """
         if self.decode is not None:
             return (self.decode,)
         return ("table",) if self.maps is not None or self.bits is not None else DECODES
 
-    def request(self, decode: str, options: Mapping[str, Any]) -> Request:
-        """Return what a mechanism is asked for."""
+    def for_mechanism(self, decode: str, options: Mapping[str, Any]) -> Request:
+        """Return the request that one mechanism calibrates for."""
         return Request(
             unit=self.unit,
             budget=self.budget,
@@ -112,7 +97,7 @@ class Wish:
         )
 
 
-def wish_for(
+def request_for(
     *,
     protect: str | Unit,
     epsilon: float,
@@ -121,9 +106,9 @@ def wish_for(
     universe: int | str | Universe | list[str],
     delta: float = 0.0,
     **rest: Any,
-) -> Wish:
-    """Return the wish that these words and numbers spell; `rest` are fields of `Wish`."""
-    return Wish(
+) -> PlanRequest:
+    """Return the request for a plan; `rest` are other fields of `PlanRequest`."""
+    return PlanRequest(
         unit=parse_unit(protect) if isinstance(protect, str) else protect,
         budget=Budget(epsilon, delta),
         sparsity=sparsity,
@@ -142,11 +127,3 @@ def as_universe(universe: int | str | Universe | list[str]) -> Universe:
             return Universe.open()
         raise InvalidPlan("a universe is a size, a list of names, or the word open")
     return Universe.indexed(universe) if isinstance(universe, int) else Universe.named(universe)
-
-
-def _between(name: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        nearest = min(max(value, least), most)
-        raise InvalidPlan(
-            f"{name} must be between {least} and {most}, got {value}; the nearest is {nearest}"
-        )
