@@ -76,7 +76,7 @@ def text_keys(effort: Effort, keys: int = 1_000_000, reports: int = 100_000) -> 
         reader.estimate(texts[:1])  # the transform, made once
         timing = measure(lambda: reader.estimate(texts), effort)
     what = f"answer {keys:,} text keys from 4 tables, after one transform"
-    note = "hashing of the texts, errors and agreement of the maps included"
+    note = "hashing of the texts, errors and exact scores included"
     return [amount("text_keys_cpu_s", what, timing.best, unit="s of CPU", at_most=1.0, note=note)]
 
 
