@@ -51,7 +51,7 @@ I32, I64, F64 = Pointer(np.int32), Pointer(np.int64), Pointer(np.float64)
 OUT_U8, OUT_U16 = Pointer(np.uint8, written=True), Pointer(np.uint16, written=True)
 OUT_U32, OUT_U64 = Pointer(np.uint32, written=True), Pointer(np.uint64, written=True)
 OUT_I32, OUT_I64 = Pointer(np.int32, written=True), Pointer(np.int64, written=True)
-MAPS = (U32, U32, U64, U64, INT, INT, INT)  # as compiled.hashing.public_maps gives them
+MAPS = (U32, U32, U64, U64, INT, INT, INT)  # as hashing.public_maps gives them
 HASHED = (U64, I64, INT, INT, U64, INT, OUT_I64)
 CLIENTS = (U64, I64, INT, U64)
 

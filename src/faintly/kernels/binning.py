@@ -1,10 +1,13 @@
-"""Signed bins, from values to cells and back, as plainly as numpy can say it."""
+"""Signed bins, from values to cells and back."""
 
 import numpy as np
 
 from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, NarrowArray, WordArray
-from faintly.kernels import arguments
-from faintly.kernels.hashing import checked_items
+from faintly.kernels import threads
+from faintly.kernels._native import call
+from faintly.kernels.arguments import exactly, same_length, word
+from faintly.kernels.hashing import checked_items, public_maps
+from faintly.kernels.language import in_c
 from faintly.kernels.tables import walsh_hadamard
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
@@ -19,7 +22,17 @@ def round_values(values: FloatArray, steps: int, words: WordArray) -> tuple[Narr
     fraction of a step. Where the two agree in all 32 bits and the fraction goes on, the value
     is rounded toward 0 and its position returned: more words must settle it.
     """
-    values, words = checked_values(values, steps, words)
+    values = exactly(values, np.float64, 1, "values")
+    words = exactly(words, np.uint32, 1, "words")
+    same_length(values=values, words=words)
+    if not 1 <= steps < 2**31 or steps & (steps - 1):
+        raise TypeError("steps must be a power of two below 2^31")
+    if in_c():
+        rounded, found = np.empty(len(values), dtype=np.int32), np.zeros(2, dtype=np.int64)
+        call("round_values", values, words, len(values), steps, rounded, found)
+        if not found.any():
+            return rounded, np.zeros(0, dtype=np.int64)
+        # A value is wrong, or once in 2^32 of them undecided: what follows says which.
     if not (np.abs(values) <= 1).all():
         raise ValueError("values must lie in [-1, 1]")
     scaled = np.abs(values) * steps
@@ -43,8 +56,13 @@ def bin_hashed(
 
     Client c owns items offsets[c]:offsets[c+1] and hashes them under seeds[c].
     """
-    seeds, offsets, ids, amounts = checked_amounts(seeds, offsets, ids, amounts)
-    check_bins(bins, family)
+    seeds, offsets, ids, amounts = _checked_amounts(seeds, offsets, ids, amounts)
+    if not 1 <= bins < 2**31 or family not in ("prf", "blake2s"):
+        raise TypeError("bins must be between 1 and 2^31, and the family prf or blake2s")
+    if in_c():
+        sums = np.zeros((len(seeds), bins), dtype=np.int64)
+        call(f"bin_{family}", seeds, offsets, len(seeds), ids, amounts, bins, sums)
+        return sums
     owners = np.repeat(np.arange(len(seeds)), np.diff(offsets))
     place = hashing.places(seeds[owners], ids, bins, family)
     return _bin_sums(owners, place, amounts, (len(seeds), bins))
@@ -60,11 +78,24 @@ def bin_linear(
     maps: LinearMaps,
 ) -> IntArray:
     """Return what `bin_hashed` does, hashing by the public maps."""
-    seeds, offsets, ids, amounts = checked_amounts(seeds, offsets, ids, amounts)
-    linear_width(bins)
+    seeds, offsets, ids, amounts = _checked_amounts(seeds, offsets, ids, amounts)
+    width = _linear_width(bins)
+    if in_c():
+        sums = np.zeros((len(seeds), bins), dtype=np.int64)
+        columns = (seeds, offsets, len(seeds), ids, amounts)
+        call("bin_linear", *columns, width, *public_maps(maps), sums)
+        return sums
     owners = np.repeat(np.arange(len(seeds)), np.diff(offsets))
     place = maps.places(seeds[owners], ids, bins)
     return _bin_sums(owners, place, amounts, (len(seeds), bins))
+
+
+def _checked_amounts(
+    seeds: AnyArray, offsets: AnyArray, ids: AnyArray, amounts: AnyArray
+) -> list[AnyArray]:
+    """Return the columns of clients that hold items, and how much of each."""
+    same_length(ids=ids, amounts=amounts)
+    return [*checked_items(seeds, offsets, ids), exactly(amounts, np.int32, 1, "amounts")]
 
 
 def _bin_sums(
@@ -86,7 +117,17 @@ def linear_cells(
         center: b·center fits 31 bits, so every weight fits 32.
         maps: the public maps; entries of all tables are numbered together.
     """
-    seeds, fields, width = checked_fields(seeds, fields, center)
+    seeds, fields = exactly(seeds, np.uint64, 1, "seeds"), exactly(fields, np.uint32, 2, "fields")
+    same_length(seeds=seeds, fields=fields)
+    width = _linear_width(fields.shape[1])
+    if not 0 <= center << width < 2**31:
+        raise TypeError("bins times center must fit 31 bits")
+    if in_c():
+        cells, weights = np.empty(fields.size, np.uint32), np.empty(fields.size, np.int32)
+        sizes, largest = (len(seeds), center, width, maps.maps, maps.bits), np.zeros(1, np.int64)
+        call("linear_cells", seeds, fields, *sizes, cells, weights.view(np.uint32), largest)
+        if largest[0] <= 2 * center:
+            return cells, weights
     if fields.max(initial=0) > 2 * center:
         raise ValueError(f"fields must be at most {2 * center}")
     weight = fields.astype(np.int64) - center
@@ -100,13 +141,25 @@ def linear_cells(
     return index.ravel(), weight.astype(np.int32).ravel()
 
 
+def _linear_width(bins: int) -> int:
+    """Return the bits of a bin's number in the linear family."""
+    if not 1 <= bins <= 2**16 or bins & (bins - 1):
+        raise TypeError("bins must be a power of two up to 2^16")
+    return bins.bit_length() - 1
+
+
 def sum_squares(fields: WordArray, center: int) -> int:
     """Return Σ (field - center)² over all fields, exactly."""
-    fields = arguments.exactly(fields, np.uint32, 2, "fields")
-    arguments.word(center, "center")
-    squares = np.abs(fields.astype(np.int64) - center).astype(np.uint64) ** np.uint64(2)
-    # A square has up to 64 bits; the sums of its halves cannot overflow.
-    low, high = (squares & hashing.LOW32).sum(), (squares >> np.uint64(32)).sum()
+    fields = exactly(fields, np.uint32, 2, "fields")
+    word(center, "center")
+    if in_c():
+        halves = np.zeros(2, dtype=np.uint64)
+        call("sum_squares", fields, fields.size, center, halves)
+        low, high = halves
+    else:
+        squares = np.abs(fields.astype(np.int64) - center).astype(np.uint64) ** np.uint64(2)
+        # A square has up to 64 bits; the sums of its halves cannot overflow.
+        low, high = (squares & hashing.LOW32).sum(), (squares >> np.uint64(32)).sum()
     return int(low) + (int(high) << 32)
 
 
@@ -122,6 +175,14 @@ def read_blake2s(seeds: IdArray, values: IntArray, ids: IdArray) -> IntArray:
 
 def _read_hashed(seeds: IdArray, values: IntArray, ids: IdArray, family: str) -> IntArray:
     seeds, values, ids = checked_reports(seeds, values, ids)
+
+    def read(some: slice, asked: slice, sums: IntArray) -> None:
+        mine, keys = seeds[some], ids[asked]
+        columns = (mine, values[some], values.shape[1], len(mine))
+        call(f"read_{family}", *columns, keys, len(keys), sums)
+
+    if in_c():
+        return threads.read_in_slices(read, len(seeds), len(ids), threads.PAIRS)[0]
     reports = np.arange(len(seeds))
     totals = np.zeros(len(ids), dtype=np.int64)
     for position, item in enumerate(ids):
@@ -131,62 +192,11 @@ def _read_hashed(seeds: IdArray, values: IntArray, ids: IdArray, family: str) ->
     return totals
 
 
-def checked_values(values: AnyArray, steps: int, words: AnyArray) -> list[AnyArray]:
-    """Return values to round onto a grid, and a word for each."""
-    checked = [
-        arguments.exactly(values, np.float64, 1, "values"),
-        arguments.exactly(words, np.uint32, 1, "words"),
-    ]
-    arguments.same_length(values=values, words=words)
-    if not 1 <= steps < 2**31 or steps & (steps - 1):
-        raise TypeError("steps must be a power of two below 2^31")
-    return checked
-
-
-def checked_amounts(
-    seeds: AnyArray, offsets: AnyArray, ids: AnyArray, amounts: AnyArray
-) -> list[AnyArray]:
-    """Return the columns of clients that hold items, and how much of each."""
-    arguments.same_length(ids=ids, amounts=amounts)
-    return [*checked_items(seeds, offsets, ids), arguments.exactly(amounts, np.int32, 1, "amounts")]
-
-
-def check_bins(bins: int, family: str) -> None:
-    """Refuse bins or a family that no hash serves."""
-    if not 1 <= bins < 2**31 or family not in ("prf", "blake2s"):
-        raise TypeError("bins must be between 1 and 2^31, and the family prf or blake2s")
-
-
-def linear_width(bins: int) -> int:
-    """Return the bits of a bin's number in the linear family."""
-    if not 1 <= bins <= 2**16 or bins & (bins - 1):
-        raise TypeError("bins must be a power of two up to 2^16")
-    return bins.bit_length() - 1
-
-
-def checked_fields(
-    seeds: AnyArray, fields: AnyArray, center: int
-) -> tuple[AnyArray, AnyArray, int]:
-    """Return the columns of linear reports and the bits of a bin's number."""
-    seeds, fields = (
-        arguments.exactly(seeds, np.uint64, 1, "seeds"),
-        arguments.exactly(fields, np.uint32, 2, "fields"),
-    )
-    arguments.same_length(seeds=seeds, fields=fields)
-    width = linear_width(fields.shape[1])
-    if not 0 <= center << width < 2**31:
-        raise TypeError("bins times center must fit 31 bits")
-    return seeds, fields, width
-
-
 def checked_reports(seeds: AnyArray, values: AnyArray, ids: AnyArray) -> list[AnyArray]:
     """Return the columns of hashed reports and the ids to read."""
-    checked = [
-        arguments.exactly(seeds, np.uint64, 1, "seeds"),
-        arguments.exactly(values, np.int64, 2, "values"),
-        arguments.exactly(ids, np.uint64, 1, "ids"),
-    ]
-    arguments.same_length(seeds=seeds, values=values)
+    seeds, ids = exactly(seeds, np.uint64, 1, "seeds"), exactly(ids, np.uint64, 1, "ids")
+    values = exactly(values, np.int64, 2, "values")
+    same_length(seeds=seeds, values=values)
     if not 1 <= values.shape[1] < 2**32:
         raise TypeError("values must have at least one column, and fewer than 2^32")
-    return checked
+    return [seeds, values, ids]

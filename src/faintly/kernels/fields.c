@@ -54,7 +54,7 @@ INLINE void count_block(int64_t *totals, int64_t count, int64_t size, const int6
     }
 }
 
-enum { PRF, BLAKE2S, WIDE }; /* how rows are hashed: compiled/fields.py has the numbers */
+enum { PRF, BLAKE2S, WIDE }; /* how rows are hashed: fields.py has the numbers */
 
 struct hasher {
     int64_t family;

@@ -1,29 +1,66 @@
-"""Reading solutions and polynomials over small fields, as plainly as numpy can say it."""
+"""Reading solutions and polynomials over small fields."""
 
 import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
-from faintly.kernels import arguments
+from faintly.kernels import threads
+from faintly.kernels._native import call
+from faintly.kernels.arguments import elements, exactly, same_length
 from faintly.kernels.hashing import MOST_WORDS, hash_words
+from faintly.kernels.language import in_c
 from faintly.primitives import galois, hashing
 from faintly.primitives.fields import LANE, Field
 
 ROW_WORDS = {"prf": 256, "blake2s": 256, "wide": 2047}  # of a row; wide numbers blocks of eight
+FAMILIES = {"prf": 0, "blake2s": 1, "wide": 2}  # fields.c has the same numbers
+POINT_BLOCK = 32  # of read_points, likewise
+POINT_REPORTS = 64  # from which on a table of the points' powers pays
+POINT_LOOKUPS = 2**12  # in that table: 4 MiB
 
 
 def add_points(
     coefficients: WordArray, points: AnyArray, values: AnyArray, counts: AnyArray, bits: int
 ) -> WordArray:
     """Return each polynomial changed so that it takes given values; see galois."""
-    coefficients, points, values, counts = checked_points(
-        coefficients, points, values, counts, bits
-    )
+    coefficients = exactly(coefficients, np.uint32, 2, "coefficients")
+    _check_field_bits(bits)
+    elements(coefficients, 2**bits)
+    points, values = _as_words(points, 2**bits, "points"), _as_words(values, 2**bits, "values")
+    counts = exactly(counts, np.int64, 1, "counts")
+    rows, size = coefficients.shape
+    if len(counts) != rows or not 0 <= counts.min(initial=0) <= counts.max(initial=0) <= size:
+        raise TypeError("counts must say for each row how many points it has, at most its size")
+    same_length(points=points, values=values)
+    if len(points) != counts.sum():
+        raise TypeError("points must be those of all rows")
+    if in_c():
+        out, repeated = coefficients.copy(), np.zeros(1, dtype=np.int64)
+        call(
+            "add_points",
+            *(out, rows, size, counts, points, values, bits, *galois.tables(bits)),
+            *(np.empty(3 * size, dtype=np.uint32), repeated),
+        )
+        if repeated[0]:
+            raise IndexError("the points of a row must be distinct")
+        return out
     return galois.add_points(coefficients, points, values, counts, bits)
 
 
 def read_parity(seeds: IdArray, payload: WordArray, ids: IdArray) -> IntArray:
     """Return Σ_i (-1)^(<payload_i, a_i(x)> + c_i(x)) for each id x, hashing with HalfSipHash."""
-    seeds, payload, ids = checked_parities(seeds, payload, ids)
+    seeds, ids = exactly(seeds, np.uint64, 1, "seeds"), exactly(ids, np.uint64, 1, "ids")
+    payload = exactly(payload, np.uint32, 2, "payload")
+    same_length(seeds=seeds, payload=payload)
+    if not 1 <= payload.shape[1] <= MOST_WORDS:
+        raise TypeError("payload must have between 1 and 256 words")
+
+    def read(some: slice, asked: slice, sums: IntArray) -> None:
+        columns = np.ascontiguousarray(payload[some].T)  # the loop over reports runs along memory
+        keys = ids[asked]
+        call("read_parity", seeds[some], columns, *columns.shape, keys, len(keys), sums)
+
+    if in_c():
+        return threads.read_in_slices(read, len(seeds), len(ids), threads.PAIRS)[0]
     totals = np.zeros(len(ids), dtype=np.int64)
     for position, item in enumerate(ids):
         repeated = np.full(len(seeds), item, dtype=np.uint64)
@@ -54,15 +91,38 @@ def read_inner(
         family: that rows a_i(x) and signs s_i(x) are hashed by. In the family `wide` the
             sign is the lowest bit of the word after the row's.
     """
-    seeds, symbols, ids, readings = checked_vectors(
-        seeds, symbols, ids, readings, field=field, family=family
-    )
+    symbols = exactly(symbols, np.uint8 if symbols.dtype == np.uint8 else np.uint32, 2, "symbols")
+    seeds, ids, readings = _checked_readings(seeds, symbols, ids, readings, field.order)
+    each = _word_symbols(symbols.shape[1], field, family)
+    symbols = symbols.astype(np.uint8, copy=False)
     totals = np.zeros((2, len(ids)), dtype=np.int64)
+    if in_c():
+        size = symbols.shape[1]
+        scratch = np.empty(size * field.order, dtype=np.uint32)
+        call(
+            "read_inner",
+            *(seeds, symbols, size, len(seeds), ids, len(ids), readings),
+            *(field.lanes, field.order, field.prime, each, FAMILIES[family], scratch, totals),
+        )
+        return totals
     for position, item in enumerate(ids):
         repeated = np.full(len(seeds), item, dtype=np.uint64)
         rows, signs = _hashed(seeds, repeated, symbols.shape[1], field.order, family)
         _count(totals[:, position], readings[field.inner(symbols, rows)], signs)
     return totals
+
+
+def _word_symbols(size: int, field: Field, family: str) -> int:
+    """Return how many symbols of a row a word of the hash gives, or refuse a row too long."""
+    power_of_two = field.prime == 2
+    if family not in ROW_WORDS or not (power_of_two or family == "wide"):
+        raise TypeError("rows are hashed by wide; or prf or blake2s, over a power of two")
+    wide = family == "wide"
+    each = hashing.word_digits(field.order) if wide else 32 // (field.order.bit_length() - 1)
+    sums_fit = power_of_two or size * (field.prime - 1) < 2**LANE
+    if -(-size // each) > ROW_WORDS[family] or not sums_fit:
+        raise TypeError("rows are too long for the hash, or sums for their lanes")
+    return each
 
 
 def _hashed(
@@ -94,10 +154,22 @@ def read_polynomial(
     P_i has the coefficients fields[i], constant term first. Where not `hashed`, an id is its
     own point γ and every sign is +1.
     """
-    seeds, fields, ids, readings = checked_polynomials(
-        seeds, fields, ids, readings, bits=bits, hashed=hashed
-    )
+    fields = exactly(fields, np.uint32, 2, "fields")
+    _check_field_bits(bits)
+    seeds, ids, readings = _checked_readings(seeds, fields, ids, readings, 2**bits)
+    if not hashed and ids.max(initial=0) >= 2**bits:
+        raise IndexError("an id is not a point of the field")
     totals = np.zeros((2, len(ids)), dtype=np.int64)
+    if in_c():
+        size, given, tables = fields.shape[1], (ids, len(ids), readings, bits), galois.tables(bits)
+        lookups = size * -(-bits // 4)
+        if not hashed and len(seeds) >= POINT_REPORTS and lookups <= POINT_LOOKUPS:
+            powers = np.empty((16 * lookups + 1) * POINT_BLOCK, np.uint16)
+            call("read_points", fields, size, len(seeds), *given, *tables, powers, totals)
+        else:
+            columns, scratch = (seeds, fields, size, len(seeds)), np.empty(2**bits, np.uint32)
+            call("read_polynomial", *columns, *given, int(hashed), *tables, scratch, totals)
+        return totals
     for position, item in enumerate(ids):
         if hashed:
             repeated = np.full(len(seeds), item, dtype=np.uint64)
@@ -114,68 +186,7 @@ def _count(totals: IntArray, read: IntArray, signs: IntArray) -> None:
     totals[1] += (read * read).sum()
 
 
-def checked_parities(seeds: AnyArray, payload: AnyArray, ids: AnyArray) -> list[AnyArray]:
-    """Return the columns of retrieval reports and the ids to read."""
-    checked = [
-        arguments.exactly(seeds, np.uint64, 1, "seeds"),
-        arguments.exactly(payload, np.uint32, 2, "payload"),
-        arguments.exactly(ids, np.uint64, 1, "ids"),
-    ]
-    arguments.same_length(seeds=seeds, payload=payload)
-    if not 1 <= payload.shape[1] <= MOST_WORDS:
-        raise TypeError("payload must have between 1 and 256 words")
-    return checked
-
-
-def checked_vectors(
-    seeds: AnyArray,
-    symbols: AnyArray,
-    ids: AnyArray,
-    readings: AnyArray,
-    *,
-    field: Field,
-    family: str,
-) -> list[AnyArray]:
-    """Return the columns of reports of vectors over a field; symbols may be bytes or words."""
-    symbols = arguments.exactly(
-        symbols, np.uint8 if symbols.dtype == np.uint8 else np.uint32, 2, "symbols"
-    )
-    seeds, symbols, ids, readings = _checked_readings(seeds, symbols, ids, readings, field.order)
-    size, power_of_two = symbols.shape[1], field.prime == 2
-    if family not in ROW_WORDS or not (power_of_two or family == "wide"):
-        raise TypeError("rows are hashed by wide; or prf or blake2s, over a power of two")
-    sums_fit = power_of_two or size * (field.prime - 1) < 2**LANE
-    if -(-size // word_symbols(field, family)) > ROW_WORDS[family] or not sums_fit:
-        raise TypeError("rows are too long for the hash, or sums for their lanes")
-    return [seeds, symbols.astype(np.uint8, copy=False), ids, readings]
-
-
-def word_symbols(field: Field, family: str) -> int:
-    """Return how many symbols of a row one word of the hash gives."""
-    if family == "wide":
-        return hashing.word_digits(field.order)
-    return 32 // (field.order.bit_length() - 1)
-
-
-def checked_polynomials(
-    seeds: AnyArray,
-    fields: AnyArray,
-    ids: AnyArray,
-    readings: AnyArray,
-    *,
-    bits: int,
-    hashed: bool,
-) -> list[AnyArray]:
-    """Return the columns of reports of polynomials."""
-    fields = arguments.exactly(fields, np.uint32, 2, "fields")
-    check_field_bits(bits)
-    checked = _checked_readings(seeds, fields, ids, readings, 2**bits)
-    if not hashed and ids.max(initial=0) >= 2**bits:
-        raise IndexError("an id is not a point of the field")
-    return checked
-
-
-def check_field_bits(bits: int) -> None:
+def _check_field_bits(bits: int) -> None:
     """Refuse bits that no field of polynomials has."""
     if not 1 <= bits <= galois.MAX_BITS:
         raise IndexError(f"there is no field of {bits} bits")
@@ -185,39 +196,17 @@ def _checked_readings(
     seeds: AnyArray, symbols: AnyArray, ids: AnyArray, readings: AnyArray, order: int
 ) -> list[AnyArray]:
     """Return the columns of reports over a field."""
-    checked = [
-        arguments.exactly(seeds, np.uint64, 1, "seeds"),
-        symbols,
-        arguments.exactly(ids, np.uint64, 1, "ids"),
-        arguments.exactly(readings, np.int64, 1, "readings"),
-    ]
-    arguments.elements(symbols, order)
+    seeds, ids = exactly(seeds, np.uint64, 1, "seeds"), exactly(ids, np.uint64, 1, "ids")
+    readings = exactly(readings, np.int64, 1, "readings")
+    elements(symbols, order)
     if len(seeds) != len(symbols) or symbols.shape[1] < 1 or len(readings) != order:
         raise TypeError("seeds and symbols must describe the same reports, readings every symbol")
-    return checked
-
-
-def checked_points(
-    coefficients: AnyArray, points: AnyArray, values: AnyArray, counts: AnyArray, bits: int
-) -> list[AnyArray]:
-    """Return polynomials, and the points where each of them shall take other values."""
-    check_field_bits(bits)
-    coefficients = arguments.exactly(coefficients, np.uint32, 2, "coefficients")
-    arguments.elements(coefficients, 2**bits)
-    points, values = _as_words(points, 2**bits, "points"), _as_words(values, 2**bits, "values")
-    counts = arguments.exactly(counts, np.int64, 1, "counts")
-    rows, size = coefficients.shape
-    if len(counts) != rows or not 0 <= counts.min(initial=0) <= counts.max(initial=0) <= size:
-        raise TypeError("counts must say for each row how many points it has, at most its size")
-    arguments.same_length(points=points, values=values)
-    if len(points) != counts.sum():
-        raise TypeError("points must be those of all rows")
-    return [coefficients, points, values, counts]
+    return [seeds, ids, readings]
 
 
 def _as_words(symbols: AnyArray, order: int, name: str) -> AnyArray:
     """Return integers as words, having checked that each is an element of the field."""
     if symbols.dtype.kind not in "iu" or symbols.ndim != 1:
         raise TypeError(f"{name} must be integers of 1 dimension")
-    arguments.elements(symbols, order)
+    elements(symbols, order)
     return symbols.astype(np.uint32)

@@ -1,4 +1,4 @@
-"""Ids, items and strings to hash words and codes, as plainly as numpy can say it."""
+"""Ids, items and strings to hash words and codes."""
 
 import hashlib
 import itertools
@@ -6,7 +6,10 @@ import itertools
 import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
-from faintly.kernels import arguments
+from faintly.kernels import threads
+from faintly.kernels._native import call
+from faintly.kernels.arguments import ascending, exactly, one_byte, same_length
+from faintly.kernels.language import in_c
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
 
@@ -15,32 +18,71 @@ MOST_WORDS = 256  # hashed from one item: the number of a word is one byte
 
 def hash_ids(key: int, ids: IdArray, tag: int) -> WordArray:
     """Return the hash of each id ‖ tag under one key."""
-    ids = checked_ids(key, ids, tag)
-    return hashing.mix(np.uint64(key), ids, tag)
+    if not 0 <= key < 2**64:
+        raise TypeError("key must fit 64 bits")
+    one_byte(tag, "tag")
+    ids = exactly(ids, np.uint64, 1, "ids")
+    if not in_c():
+        return hashing.mix(np.uint64(key), ids, tag)
+    words = np.empty(len(ids), dtype=np.uint32)
+
+    def work(a: int, b: int) -> None:
+        call("hash_ids", key, ids[a:b], b - a, tag, words[a:b])
+
+    threads.parallel(work, len(ids), threads.KEYS)
+    return words
 
 
 def hash_each(seeds: IdArray, ids: IdArray, tag: int) -> WordArray:
     """Return the word that ids[i] ‖ tag hashes to under seeds[i]."""
-    seeds, ids = checked_pairs(seeds, ids, tag=tag)
-    return hashing.mix(seeds, ids, tag)
+    seeds, ids = _checked_pairs(seeds, ids, tag=tag)
+    if not in_c():
+        return hashing.mix(seeds, ids, tag)
+    words = np.empty(len(ids), dtype=np.uint32)
+    call("hash_each", seeds, ids, len(ids), tag, words)
+    return words
 
 
 def hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
     """Return words (items, count): entry [i, w] hashes ids[i] ‖ tag ‖ w under seeds[i]."""
-    seeds, ids = checked_pairs(seeds, ids, tag=tag, count=count)
-    return hashing.hash_words(seeds, ids, tag, count, "prf")
+    seeds, ids = _checked_pairs(seeds, ids, tag=tag, count=count)
+    if not in_c():
+        return hashing.hash_words(seeds, ids, tag, count, "prf")
+    words = np.empty((len(ids), count), dtype=np.uint32)
+    call("hash_words", seeds, ids, len(ids), tag, count, words)
+    return words
 
 
 def hash_wide(seeds: IdArray, ids: IdArray, count: int) -> WordArray:
     """Return words (items, count) of BLAKE2s, eight from each call."""
-    seeds, ids = checked_pairs(seeds, ids, count=count, most=8 * MOST_WORDS)
-    return hashing.wide_words(seeds, ids, count)
+    seeds, ids = _checked_pairs(seeds, ids, count=count, most=8 * MOST_WORDS)
+    if not in_c():
+        return hashing.wide_words(seeds, ids, count)
+    words = np.empty((len(ids), count), dtype=np.uint32)
+    call("hash_wide", seeds, ids, len(ids), count, words)
+    return words
 
 
 def hash_words_blake2s(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
     """Return words (items, count): entry [i, w] is BLAKE2s of ids[i] ‖ tag ‖ w under seeds[i]."""
-    seeds, ids = checked_pairs(seeds, ids, tag=tag, count=count)
-    return hashing.hash_words(seeds, ids, tag, count, "blake2s")
+    seeds, ids = _checked_pairs(seeds, ids, tag=tag, count=count)
+    if not in_c():
+        return hashing.hash_words(seeds, ids, tag, count, "blake2s")
+    words = np.empty((len(ids), count), dtype=np.uint32)
+    call("hash_words_blake2s", seeds, ids, len(ids), tag, count, words)
+    return words
+
+
+def _checked_pairs(
+    seeds: AnyArray, ids: AnyArray, *, tag: int = 0, count: int = 1, most: int = MOST_WORDS
+) -> list[AnyArray]:
+    """Return ids, each with the seed to hash it under, to `count` words."""
+    one_byte(tag, "tag")
+    seeds, ids = exactly(seeds, np.uint64, 1, "seeds"), exactly(ids, np.uint64, 1, "ids")
+    same_length(seeds=seeds, ids=ids)
+    if not 0 <= count <= most:
+        raise TypeError(f"count must be between 0 and {most}")
+    return [seeds, ids]
 
 
 def hash_keys(data: AnyArray, offsets: IntArray, salt: bytes) -> IdArray:
@@ -48,9 +90,16 @@ def hash_keys(data: AnyArray, offsets: IntArray, salt: bytes) -> IdArray:
 
     It is the first 8 bytes of BLAKE2s keyed with the salt, little-endian.
     """
-    data, offsets = checked_strings(data, offsets, salt)
-    whole = data.tobytes()
+    data = exactly(data, np.uint8, 1, "data")
+    if not 1 <= len(salt) <= 32:
+        raise TypeError("salt must have 1 to 32 bytes")
+    offsets = ascending(offsets, len(data))
     out = np.empty(len(offsets) - 1, dtype=np.uint64)
+    if in_c():
+        key = np.frombuffer(salt.ljust(32, b"\0"), dtype=np.uint8)
+        call("hash_keys", data, offsets, len(out), key, len(salt), out)
+        return out
+    whole = data.tobytes()
     for position, (first, last) in enumerate(itertools.pairwise(offsets)):
         digest = hashlib.blake2s(whole[first:last], digest_size=8, key=salt).digest()
         out[position] = int.from_bytes(digest, "little")
@@ -62,7 +111,21 @@ def map_codes(ids: IdArray, factor: WordArray, offset: WordArray, bits: int) -> 
 
     Each round multiplies by an odd factor, adds an offset and folds the upper half down.
     """
-    ids, factor, offset = checked_rounds(ids, factor, offset, bits)
+    ids = exactly(ids, np.uint64, 1, "ids")
+    factor = exactly(factor, np.uint32, 1, "factor")
+    offset = exactly(offset, np.uint32, 1, "offset")
+    same_length(factor=factor, offset=offset)
+    if not 1 <= bits <= 32:
+        raise TypeError("bits must be between 1 and 32")
+    if in_c():
+        codes = np.empty(len(ids), dtype=np.uint32)
+
+        def work(a: int, b: int) -> None:
+            rounds = (factor, offset, len(factor))
+            call("map_codes", ids[a:b], b - a, *rounds, bits, codes[a:b])
+
+        threads.parallel(work, len(ids), threads.KEYS)
+        return codes
     low, shift = np.uint32(2**bits - 1), np.uint32((bits + 1) // 2)
     code = ids.astype(np.uint32)
     for multiply, add in zip(factor, offset, strict=True):
@@ -73,9 +136,14 @@ def map_codes(ids: IdArray, factor: WordArray, offset: WordArray, bits: int) -> 
 
 def pick_maps(seeds: IdArray, maps: int) -> IntArray:
     """Return the public map that each seed uses."""
-    seeds = arguments.exactly(seeds, np.uint64, 1, "seeds")
-    check_maps(maps)
-    return hashing.scale_to(hashing.mix(seeds, np.uint64(0), hashing.MAP), maps)
+    seeds = exactly(seeds, np.uint64, 1, "seeds")
+    if not 1 <= maps < 2**31:
+        raise TypeError("maps must be between 1 and 2^31")
+    if not in_c():
+        return hashing.scale_to(hashing.mix(seeds, np.uint64(0), hashing.MAP), maps)
+    picked = np.empty(len(seeds), dtype=np.int64)
+    call("pick_maps", seeds, len(seeds), maps, picked)
+    return picked
 
 
 def code_items(
@@ -86,68 +154,25 @@ def code_items(
     Client c owns items offsets[c]:offsets[c+1]; a flip is 1 where the public sign is -1.
     """
     seeds, offsets, ids = checked_items(seeds, offsets, ids)
+    if in_c():
+        codes, flips = np.empty(len(ids), dtype=np.uint32), np.empty(len(ids), dtype=np.uint8)
+        call("code_items", seeds, offsets, len(seeds), ids, *public_maps(maps), codes, flips)
+        return codes, flips
     chosen = np.repeat(maps.map_of(seeds), np.diff(offsets))
     return maps.codes(ids, chosen), (maps.masks(ids, chosen) < 0).astype(np.uint8)
 
 
-def checked_ids(key: int, ids: AnyArray, tag: int) -> AnyArray:
-    """Return the ids to hash under one key and tag."""
-    if not 0 <= key < 2**64:
-        raise TypeError("key must fit 64 bits")
-    arguments.one_byte(tag, "tag")
-    return arguments.exactly(ids, np.uint64, 1, "ids")
-
-
-def checked_pairs(
-    seeds: AnyArray, ids: AnyArray, *, tag: int = 0, count: int = 1, most: int = MOST_WORDS
-) -> list[AnyArray]:
-    """Return ids, each with the seed to hash it under, to `count` words."""
-    arguments.one_byte(tag, "tag")
-    checked = [
-        arguments.exactly(seeds, np.uint64, 1, "seeds"),
-        arguments.exactly(ids, np.uint64, 1, "ids"),
-    ]
-    arguments.same_length(seeds=seeds, ids=ids)
-    if not 0 <= count <= most:
-        raise TypeError(f"count must be between 0 and {most}")
-    return checked
-
-
-def checked_strings(data: AnyArray, offsets: AnyArray, salt: bytes) -> list[AnyArray]:
-    """Return byte strings that stand one after another, and where each begins."""
-    data = arguments.exactly(data, np.uint8, 1, "data")
-    if not 1 <= len(salt) <= 32:
-        raise TypeError("salt must have 1 to 32 bytes")
-    return [data, arguments.ascending(offsets, len(data))]
-
-
-def checked_rounds(ids: AnyArray, factor: AnyArray, offset: AnyArray, bits: int) -> list[AnyArray]:
-    """Return ids, and the factors and offsets of the rounds that map them."""
-    checked = [
-        arguments.exactly(ids, np.uint64, 1, "ids"),
-        arguments.exactly(factor, np.uint32, 1, "factor"),
-        arguments.exactly(offset, np.uint32, 1, "offset"),
-    ]
-    arguments.same_length(factor=factor, offset=offset)
-    if not 1 <= bits <= 32:
-        raise TypeError("bits must be between 1 and 32")
-    return checked
-
-
-def check_maps(maps: int) -> None:
-    """Refuse a number of maps that a hash word cannot choose from."""
-    if not 1 <= maps < 2**31:
-        raise TypeError("maps must be between 1 and 2^31")
-
-
 def checked_items(seeds: AnyArray, offsets: AnyArray, ids: AnyArray) -> list[AnyArray]:
     """Return the columns of clients that hold items."""
-    ids = arguments.exactly(ids, np.uint64, 1, "ids")
-    checked = [
-        arguments.exactly(seeds, np.uint64, 1, "seeds"),
-        arguments.ascending(offsets, len(ids)),
-        ids,
-    ]
+    ids, seeds = exactly(ids, np.uint64, 1, "ids"), exactly(seeds, np.uint64, 1, "seeds")
+    offsets = ascending(offsets, len(ids))
     if len(offsets) != len(seeds) + 1:
         raise TypeError("seeds and offsets must describe the same clients")
-    return checked
+    return [seeds, offsets, ids]
+
+
+def public_maps(maps: LinearMaps) -> list[AnyArray | int]:
+    """Return the public maps as C takes them."""
+    columns = (maps.factor, maps.offset, maps.mask_key, maps.fold_key)
+    sizes = (int(maps.bijective), maps.maps, maps.bits)
+    return [*(np.ascontiguousarray(column) for column in columns), *sizes]

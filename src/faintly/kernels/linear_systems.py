@@ -1,15 +1,19 @@
-"""Systems of linear equations over small fields, as plainly as numpy can say it."""
+"""Systems of linear equations over small fields."""
 
 import numpy as np
 
 from faintly.core.arrays import AnyArray, IntArray, WordArray
-from faintly.kernels import arguments
+from faintly.kernels._native import call
+from faintly.kernels.arguments import ascending, elements, exactly, same_length
+from faintly.kernels.language import in_c
 from faintly.primitives import hashing
 from faintly.primitives.fields import Field
 
+ROW_BLOCK, MULTIPLES = 16, 32  # of solve_words; linear_systems.c has the same numbers
+
 
 def solve_gf2(
-    offsets: IntArray, order: WordArray, rows: WordArray, answers: IntArray, free: WordArray
+    offsets: IntArray, order: WordArray, rows: WordArray, answers: AnyArray, free: WordArray
 ) -> WordArray:
     """Return for each segment a vector over GF(2) that answers its equations.
 
@@ -25,8 +29,19 @@ def solve_gf2(
         answers: (items,) of 0 and 1.
         free: (segments, words) uniform bits, for a uniform solution.
     """
-    offsets, order, rows, answers, free = checked_equations(offsets, order, rows, answers, free)
+    offsets, order, rows, free = _checked_words(offsets, order, rows, answers, free)
+    answers, words = exactly(answers, np.uint8, 1, "answers"), rows.shape[1]
+    if answers.max(initial=0) > 1:
+        raise TypeError("answers must be 0 or 1")
     out = free.copy()
+    if in_c():
+        longest = int(np.diff(offsets).max(initial=0))
+        most = max(1, min(32 * words, longest))  # rows that can be independent
+        basis = np.empty((most, max(1, words)), dtype=np.uint32)
+        pivots, keys = np.empty(most, np.int64), np.empty(max(1, longest), np.uint64)
+        columns = (offsets, len(out), order, rows, answers, words, out)
+        call("solve_gf2", *columns, basis, pivots, np.empty(most, np.uint8), keys)
+        return out
     for segment in range(len(free)):
         first, last = int(offsets[segment]), int(offsets[segment + 1])
         taken = sorted(range(first, last), key=lambda item: (int(order[item]), item))
@@ -73,7 +88,35 @@ def solve_field(
         free: (segments, size) uniform symbols, for a uniform solution.
         field: that the symbols belong to.
     """
-    offsets, rows, answers, free = checked_field_equations(offsets, rows, answers, free, field)
+    rows, answers = exactly(rows, np.uint8, 2, "rows"), exactly(answers, np.uint8, 1, "answers")
+    free = exactly(free, np.uint8, 2, "free")
+    if len(offsets) != len(free) + 1 or rows.shape != (len(answers), free.shape[1]):
+        raise TypeError("offsets, rows, answers and free must describe the same items")
+    offsets = ascending(offsets, len(answers))
+    for symbols in (rows, answers, free):
+        elements(symbols, field.order)
+    solve = _solve_in_c if in_c() else _solve_segments
+    return solve(offsets, rows, answers, free, field)
+
+
+def _solve_in_c(
+    offsets: IntArray, rows: AnyArray, answers: AnyArray, free: AnyArray, field: Field
+) -> AnyArray:
+    own, said, out = rows.copy(), answers.copy(), free.copy()  # worked on in place
+    size = out.shape[1]
+    kept, pivots = np.empty(max(1, size), np.int64), np.empty(max(1, size), np.int64)
+    call(
+        "solve_field",
+        *(offsets, len(out), own, said, size, out),
+        *(field.products, field.differences, field.inverses, field.order, field.prime),
+        *(kept, pivots),
+    )
+    return out
+
+
+def _solve_segments(
+    offsets: IntArray, rows: AnyArray, answers: AnyArray, free: AnyArray, field: Field
+) -> AnyArray:
     products, differences = field.products, field.differences
     out = free.copy()
     for segment in range(len(free)):
@@ -119,16 +162,31 @@ def solve_words(
         field: of 2^bits elements.
         size: symbols of a row.
     """
-    offsets, order, rows, answers, free = checked_packed_equations(
-        offsets, order, rows, answers, free, field=field, size=size
-    )
+    offsets, order, rows, free = _checked_words(offsets, order, rows, answers, free)
+    answers, words = exactly(answers, np.uint8, 1, "answers"), rows.shape[1]
     bits = field.order.bit_length() - 1
+    if field.prime != 2 or bits > 8 or size < 1 or words != hashing.symbol_words(size, bits):
+        raise TypeError("rows are words with symbols of a power of two, as many as fit")
+    elements(answers, field.order)
+    out = free.copy()
+    if in_c():
+        longest = int(np.diff(offsets).max(initial=0))
+        stride = -(-(words + 1) // ROW_BLOCK) * ROW_BLOCK  # words, with the answer
+        scratch = np.empty((MULTIPLES + longest) * stride + ROW_BLOCK, dtype=np.uint32)
+        call(
+            "solve_words",
+            *(offsets, len(out), order, rows, answers, size, out),
+            *(field.products, field.inverses, bits, stride, scratch),
+            *(np.empty(size, np.int64), np.empty(size, np.int64)),
+            np.empty(max(1, longest), dtype=np.uint64),
+        )
+        return out
     owners = np.repeat(np.arange(len(free)), np.diff(offsets))
     taken = np.lexsort((order, owners))  # stable: ties by position
     symbols = hashing.unpack_symbols(rows[taken], size, bits).astype(np.uint8)
     blank = hashing.unpack_symbols(free, size, bits).astype(np.uint8)
     solved = solve_field(offsets, symbols, answers[taken], blank, field)
-    each, out = 32 // bits, free.copy()
+    each = 32 // bits
     for place in range(size):
         shift = np.uint32(place % each * bits)
         changed = (solved[:, place] ^ blank[:, place]).astype(np.uint32)
@@ -136,69 +194,14 @@ def solve_words(
     return out
 
 
-def checked_equations(
+def _checked_words(
     offsets: AnyArray, order: AnyArray, rows: AnyArray, answers: AnyArray, free: AnyArray
 ) -> list[AnyArray]:
-    """Return the columns of systems of equations over GF(2)."""
-    checked = [
-        arguments.ascending(offsets, len(rows)),
-        arguments.exactly(order, np.uint32, 1, "order"),
-        arguments.exactly(rows, np.uint32, 2, "rows"),
-        arguments.exactly(answers, np.uint8, 1, "answers"),
-        arguments.exactly(free, np.uint32, 2, "free"),
-    ]
-    if len(offsets) != len(free) + 1:
-        raise TypeError("free must have one row for each segment")
-    arguments.same_length(order=order, rows=rows, answers=answers)
-    if rows.shape[1] != free.shape[1]:
-        raise TypeError("rows and free must have the same words")
-    if answers.max(initial=0) > 1:
-        raise TypeError("answers must be 0 or 1")
-    return checked
-
-
-def checked_field_equations(
-    offsets: AnyArray, rows: AnyArray, answers: AnyArray, free: AnyArray, field: Field
-) -> list[AnyArray]:
-    """Return the columns of systems of equations over a field."""
-    rows, answers = (
-        arguments.exactly(rows, np.uint8, 2, "rows"),
-        arguments.exactly(answers, np.uint8, 1, "answers"),
-    )
-    free = arguments.exactly(free, np.uint8, 2, "free")
-    if len(offsets) != len(free) + 1 or rows.shape != (len(answers), free.shape[1]):
-        raise TypeError("offsets, rows, answers and free must describe the same items")
-    offsets = arguments.ascending(offsets, len(answers))
-    for symbols in (rows, answers, free):
-        arguments.elements(symbols, field.order)
-    return [offsets, rows, answers, free]
-
-
-def checked_packed_equations(
-    offsets: AnyArray,
-    order: AnyArray,
-    rows: AnyArray,
-    answers: AnyArray,
-    free: AnyArray,
-    *,
-    field: Field,
-    size: int,
-) -> list[AnyArray]:
-    """Return the columns of systems of equations over GF(2^bits), of symbols in words."""
-    order, rows = (
-        arguments.exactly(order, np.uint32, 1, "order"),
-        arguments.exactly(rows, np.uint32, 2, "rows"),
-    )
-    answers, free = (
-        arguments.exactly(answers, np.uint8, 1, "answers"),
-        arguments.exactly(free, np.uint32, 2, "free"),
-    )
-    offsets, words = arguments.ascending(offsets, len(rows)), rows.shape[1]
-    if len(offsets) != len(free) + 1 or free.shape[1] != words:
+    """Return the columns of systems of equations whose rows are words."""
+    order, rows = exactly(order, np.uint32, 1, "order"), exactly(rows, np.uint32, 2, "rows")
+    free = exactly(free, np.uint32, 2, "free")
+    offsets = ascending(offsets, len(rows))
+    if len(offsets) != len(free) + 1 or free.shape[1] != rows.shape[1]:
         raise TypeError("free must have one row for each segment, as long as the others")
-    arguments.same_length(order=order, rows=rows, answers=answers)
-    bits = field.order.bit_length() - 1
-    if field.prime != 2 or bits > 8 or size < 1 or words != hashing.symbol_words(size, bits):
-        raise TypeError("rows are words with symbols of a power of two, as many as fit")
-    arguments.elements(answers, field.order)
-    return [offsets, order, rows, answers, free]
+    same_length(order=order, rows=rows, answers=answers)
+    return [offsets, order, rows, free]

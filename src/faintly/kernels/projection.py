@@ -1,10 +1,13 @@
-"""Projection choice: signs of groups and of slots, as plainly as numpy can say it."""
+"""Projection choice: signs of groups and of slots."""
 
 import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
-from faintly.kernels import arguments
+from faintly.kernels import threads
+from faintly.kernels._native import call
+from faintly.kernels.arguments import ascending, exactly, same_length
 from faintly.kernels.hashing import hash_words
+from faintly.kernels.language import in_c
 from faintly.primitives import hashing
 
 MOST_GROUPS = 8192  # projection.c has arrays of this length
@@ -19,7 +22,21 @@ def read_slots(
     has the bit mask_i, and the other one if minus_i is 1. The rows of `slots` are word, mask,
     where and minus.
     """
-    seeds, slots, ids = checked_slots(seeds, slots, ids, bins)
+    seeds, ids = exactly(seeds, np.uint64, 1, "seeds"), exactly(ids, np.uint64, 1, "ids")
+    slots = exactly(slots, np.uint32, 2, "slots")
+    if slots.shape != (4, len(seeds)):
+        raise TypeError("slots must have the rows word, mask, where and minus, one entry per seed")
+    if not 1 <= bins < 2**32 or slots[0].max(initial=0) > 255 or slots[3].max(initial=0) > 1:
+        raise TypeError("bins must fit 32 bits, word one byte and minus one bit")
+
+    def read(some: slice, asked: slice, sums: IntArray) -> None:
+        mine, keys = seeds[some], ids[asked]
+        columns = (mine, *slots[:, some], len(mine))
+        call("read_slots", *columns, bins, keys, len(keys), *sums)
+
+    if in_c():
+        both = threads.read_in_slices(read, len(seeds), len(ids), threads.PAIRS, sums=2)
+        return both[0], both[1]
     word, mask, where, minus = slots
     totals, hits = np.zeros(len(ids), dtype=np.int64), np.zeros(len(ids), dtype=np.int64)
     closing = np.uint32(10 << 24 | hashing.PROJECTION) | (word << np.uint32(8))
@@ -42,8 +59,13 @@ def project_prf(
     Segment i owns items offsets[i]:offsets[i+1]. σ is -1 where `negative` is 1, and s_g(x) is
     -1 where bit g of the hash of x under seeds[i] is 1.
     """
-    seeds, offsets, negative = checked_segments(seeds, offsets, negative)
-    ids = checked_ids(ids, negative, groups)
+    seeds, offsets, negative = _checked_segments(seeds, offsets, negative, groups)
+    ids = exactly(ids, np.uint64, 1, "ids")
+    same_length(ids=ids, negative=negative)
+    if in_c():
+        sums = np.empty((len(seeds), groups), dtype=np.int64)
+        call("project_prf", seeds, offsets, len(seeds), ids, negative, groups, sums)
+        return sums
     owners = np.repeat(np.arange(len(seeds)), np.diff(offsets))
     words = hash_words(seeds[owners], ids, hashing.PROJECTION, -(-groups // 32))
     octets = words.astype("<u4", copy=False).view(np.uint8)
@@ -64,8 +86,15 @@ def project_linear(
 
     r_g is `bits` bits of the hash of g under the segment's seed; σ is -1 where `negative` is 1.
     """
-    seeds, offsets, negative = checked_segments(seeds, offsets, negative)
-    codes = checked_codes(codes, negative, groups, bits)
+    seeds, offsets, negative = _checked_segments(seeds, offsets, negative, groups)
+    codes = exactly(codes, np.uint32, 1, "codes")
+    same_length(codes=codes, negative=negative)
+    if not 1 <= bits <= 32:
+        raise TypeError("bits must be between 1 and 32")
+    if in_c():
+        sums = np.empty((len(seeds), groups), dtype=np.int64)
+        call("project_linear", seeds, offsets, len(seeds), codes, negative, groups, bits, sums)
+        return sums
     owners = np.repeat(np.arange(len(seeds)), np.diff(offsets))
     counter = np.arange(groups, dtype=np.uint64)
     rows = hashing.mix(seeds[:, None], counter[None, :], hashing.GROUP) & np.uint32(2**bits - 1)
@@ -84,50 +113,17 @@ def _sign_sums(odd: AnyArray, offsets: IntArray) -> IntArray:
     return sums
 
 
-def checked_slots(seeds: AnyArray, slots: AnyArray, ids: AnyArray, bins: int) -> list[AnyArray]:
-    """Return the columns of projection reports and the ids to read."""
-    checked = [
-        arguments.exactly(seeds, np.uint64, 1, "seeds"),
-        arguments.exactly(slots, np.uint32, 2, "slots"),
-        arguments.exactly(ids, np.uint64, 1, "ids"),
-    ]
-    if slots.shape != (4, len(seeds)):
-        raise TypeError("slots must have the rows word, mask, where and minus, one entry per seed")
-    if not 1 <= bins < 2**32 or slots[0].max(initial=0) > 255 or slots[3].max(initial=0) > 1:
-        raise TypeError("bins must fit 32 bits, word one byte and minus one bit")
-    return checked
-
-
-def checked_segments(seeds: AnyArray, offsets: AnyArray, negative: AnyArray) -> list[AnyArray]:
-    """Return the columns that describe segments of items, having checked that they fit."""
-    seeds = arguments.exactly(seeds, np.uint64, 1, "seeds")
-    negative = arguments.exactly(negative, np.uint8, 1, "negative")
-    offsets = arguments.ascending(offsets, len(negative))
+def _checked_segments(
+    seeds: AnyArray, offsets: AnyArray, negative: AnyArray, groups: int
+) -> list[AnyArray]:
+    """Return the columns that describe segments of items, to project on so many groups."""
+    seeds = exactly(seeds, np.uint64, 1, "seeds")
+    negative = exactly(negative, np.uint8, 1, "negative")
+    offsets = ascending(offsets, len(negative))
     if len(offsets) != len(seeds) + 1:
         raise TypeError("seeds and offsets must describe the same segments")
     if negative.max(initial=0) > 1:
         raise TypeError("negative must be 0 or 1")
-    return [seeds, offsets, negative]
-
-
-def checked_ids(ids: AnyArray, negative: AnyArray, groups: int) -> AnyArray:
-    """Return the ids to project on groups."""
-    ids = arguments.exactly(ids, np.uint64, 1, "ids")
-    arguments.same_length(ids=ids, negative=negative)
-    _check_groups(groups)
-    return ids
-
-
-def checked_codes(codes: AnyArray, negative: AnyArray, groups: int, bits: int) -> AnyArray:
-    """Return the codes to project on groups."""
-    codes = arguments.exactly(codes, np.uint32, 1, "codes")
-    arguments.same_length(codes=codes, negative=negative)
-    _check_groups(groups)
-    if not 1 <= bits <= 32:
-        raise TypeError("bits must be between 1 and 32")
-    return codes
-
-
-def _check_groups(groups: int) -> None:
     if not 1 <= groups <= MOST_GROUPS:
         raise TypeError(f"groups must be between 1 and {MOST_GROUPS}")
+    return [seeds, offsets, negative]

@@ -1,4 +1,4 @@
-"""Records of reports, as plainly as numpy can say it; records.c gives the same bytes."""
+"""Records of reports: columns to bytes and back, and rows in another order."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,7 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, WordArray
-from faintly.kernels import arguments
+from faintly.kernels._native import call
+from faintly.kernels.arguments import exactly, same_length
+from faintly.kernels.language import in_c
+
+NARROW = 32  # bytes of a record, up to which two copies nearby cost less than one from far away
 
 
 def pack_records(
@@ -16,7 +20,20 @@ def pack_records(
 
     A field fits its width. Of a seed, the first bytes are taken and the others stay at home.
     """
-    seeds, fields, size = checked_columns(seeds, fields, seed_bytes, widths)
+    seeds, fields = exactly(seeds, np.uint64, 1, "seeds"), exactly(fields, np.uint32, 2, "fields")
+    same_length(seeds=seeds, fields=fields)
+    if fields.shape[1] != len(widths):
+        raise TypeError("fields must have a column for each width")
+    size = _record_bytes(seed_bytes, widths)
+    if in_c():
+        records = np.empty((len(seeds), size), dtype=np.uint8)
+        sizes, too_wide = np.array(widths, dtype=np.uint32), np.zeros(1, dtype=np.int64)
+        call(
+            "pack_records",
+            *(seeds, fields, len(seeds), seed_bytes, sizes, len(widths), size, records, too_wide),
+        )
+        if not too_wide[0]:
+            return records
     room = np.array([2**width for width in widths], dtype=np.uint64)
     if (fields >= room).any():
         raise ValueError("a field does not fit its bits")
@@ -46,7 +63,37 @@ def unpack_records(
     records: AnyArray, seed_bytes: int, widths: tuple[int, ...], limits: tuple[int, ...]
 ) -> Unpacked:
     """Return what `pack_records` put into the records; fields must be below their limits."""
-    records = checked_records(records, seed_bytes, widths, limits)
+    records = exactly(records, np.uint8, 2, "records")
+    if records.shape[1] != _record_bytes(seed_bytes, widths):
+        raise TypeError("records must have the bytes of the seed and of all fields")
+    if len(limits) != len(widths) or not all(
+        1 <= limit <= 2**width for limit, width in zip(limits, widths, strict=True)
+    ):
+        raise TypeError("limits must be between 1 and what the width of a field can hold")
+    unpack = _unpack_in_c if in_c() else _unpack
+    return unpack(records, seed_bytes, widths, limits)
+
+
+def _unpack_in_c(
+    records: AnyArray, seed_bytes: int, widths: Sequence[int], limits: Sequence[int]
+) -> Unpacked:
+    count, columns = len(records), len(widths)
+    seeds, fields = np.empty(count, np.uint64), np.empty((count, columns), np.uint32)
+    largest = np.array([limit - 1 for limit in limits], dtype=np.uint32)
+    faults = np.array([columns, 0, count], dtype=np.int64)
+    call(
+        "unpack_records",
+        *(records, count, records.shape[1], seed_bytes),
+        *(np.array(widths, dtype=np.uint32), largest, columns, seeds, fields, faults),
+    )
+    field, record, unused = faults.tolist()
+    outside = (field, record) if field < columns else None
+    return Unpacked(seeds, fields, outside, unused if unused < count else None)
+
+
+def _unpack(
+    records: AnyArray, seed_bytes: int, widths: Sequence[int], limits: Sequence[int]
+) -> Unpacked:
     octets = np.zeros((len(records), 8), dtype=np.uint8)
     octets[:, :seed_bytes] = records[:, :seed_bytes]
     seeds = octets.view("<u8").reshape(len(records)).astype(np.uint64)
@@ -75,54 +122,24 @@ def _field(records: AnyArray, position: int, width: int) -> WordArray:
 
 def shuffle_rows(records: AnyArray, keys: WordArray) -> AnyArray:
     """Return the rows in ascending order of their keys; rows of equal keys stay as they came."""
-    records, keys = checked_rows(records, keys)
+    if len(keys) >= 2**32:
+        raise TypeError("keys must be fewer than 2^32: a row's number is one word")
+    records, keys = exactly(records, np.uint8, 2, "records"), exactly(keys, np.uint32, 1, "keys")
+    same_length(records=records, keys=keys)
+    if in_c():
+        count, width = records.shape
+        carried = width <= NARROW
+        moved = np.empty_like(records) if carried else np.empty(0, dtype=np.uint8)
+        pairs, shuffled = np.empty((2, count), dtype=np.uint64), np.empty_like(records)
+        call("shuffle_rows", records, width, keys, count, carried, moved, *pairs, shuffled)
+        return shuffled
     # Two stable sorts by 16 bits are one by 32, and numpy is at least half as fast again at them.
     order = keys.astype(np.uint16).argsort(kind="stable")
     upper = (keys >> np.uint32(16)).astype(np.uint16)
     return records.take(order[upper[order].argsort(kind="stable")], axis=0)
 
 
-def checked_columns(
-    seeds: AnyArray, fields: AnyArray, seed_bytes: int, widths: Sequence[int]
-) -> tuple[AnyArray, AnyArray, int]:
-    """Return the columns of reports and the bytes of a record."""
-    seeds, fields = (
-        arguments.exactly(seeds, np.uint64, 1, "seeds"),
-        arguments.exactly(fields, np.uint32, 2, "fields"),
-    )
-    arguments.same_length(seeds=seeds, fields=fields)
-    if fields.shape[1] != len(widths):
-        raise TypeError("fields must have a column for each width")
-    return seeds, fields, _record_bytes(seed_bytes, widths)
-
-
-def checked_records(
-    given: AnyArray, seed_bytes: int, widths: Sequence[int], limits: Sequence[int]
-) -> AnyArray:
-    """Return records that have just the bytes of their fields."""
-    given = arguments.exactly(given, np.uint8, 2, "records")
-    if given.shape[1] != _record_bytes(seed_bytes, widths):
-        raise TypeError("records must have the bytes of the seed and of all fields")
-    if len(limits) != len(widths) or not all(
-        1 <= limit <= 2**width for limit, width in zip(limits, widths, strict=True)
-    ):
-        raise TypeError("limits must be between 1 and what the width of a field can hold")
-    return given
-
-
 def _record_bytes(seed_bytes: int, widths: Sequence[int]) -> int:
     if not 0 <= seed_bytes <= 8 or not all(1 <= width <= 32 for width in widths):
         raise TypeError("a seed has at most 8 bytes, and a field 1 to 32 bits")
     return seed_bytes + (sum(widths) + 7) // 8
-
-
-def checked_rows(records: AnyArray, keys: AnyArray) -> list[AnyArray]:
-    """Return rows of bytes, and a key to sort each by."""
-    if len(keys) >= 2**32:
-        raise TypeError("keys must be fewer than 2^32: a row's number is one word")
-    checked = [
-        arguments.exactly(records, np.uint8, 2, "records"),
-        arguments.exactly(keys, np.uint32, 1, "keys"),
-    ]
-    arguments.same_length(records=records, keys=keys)
-    return checked

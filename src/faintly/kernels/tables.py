@@ -1,10 +1,17 @@
-"""Tables of sums, as plainly as numpy can say it; tables.c gives the same integers."""
+"""Tables of sums: adding cells, transforming, looking up."""
 
 import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, IntArray, NarrowArray, TableArray, WordArray
-from faintly.kernels import arguments
+from faintly.kernels import arguments, threads
+from faintly.kernels._native import call
+from faintly.kernels.arguments import exactly, same_length
+from faintly.kernels.hashing import public_maps
+from faintly.kernels.language import in_c
 from faintly.primitives import hashing
+
+MASS_BLOCK = 4096  # entries weighed together; tables.c has the same number
+COLUMNS = 64  # of a long row that threads share; whole vectors for every instruction set
 
 
 def scatter_add(tables: TableArray, index: WordArray, weight: NarrowArray, mass: int) -> int:
@@ -21,18 +28,39 @@ def scatter_add(tables: TableArray, index: WordArray, weight: NarrowArray, mass:
         The mass with these cells; OverflowError before anything is added if it is too large.
     """
     bits = table_bits(tables, "tables")
-    index, weight = apart(tables, *checked_cells(index, weight))
-    check_inside(int(index.max()) if len(index) else -1, tables.size)
-    mass = mass_after(mass, int(np.abs(weight.astype(np.int64)).sum()), bits)
-    np.add.at(tables.reshape(-1), index, weight)
-    return mass
+    # Columns must not change while the tables do.
+    index, weight = (
+        column.copy() if np.may_share_memory(tables, column) else column
+        for column in checked_cells(index, weight)
+    )
+    if in_c():
+        measured = np.zeros(2, dtype=np.int64)
+        call("measure_cells", index, weight, len(index), measured)
+        largest, added = measured.tolist()
+    else:
+        largest = int(index.max(initial=0))
+        added = int(np.abs(weight.astype(np.int64)).sum())
+    if len(index) and largest >= tables.size:
+        raise IndexError("a cell lies outside its table")
+    if mass < 0 or mass + added >= 2 ** (bits - 1):
+        raise OverflowError(f"tables of {bits} bits could overflow; widen them first")
+    if in_c():
+        call(f"scatter_add_{bits}", tables, tables.size, index, weight, len(index))
+    else:
+        np.add.at(tables.reshape(-1), index, weight)
+    return mass + added
 
 
 def walsh_hadamard(rows: TableArray) -> None:
     """Replace each row f of 2^D integers by its transform Σ_r f[r]·(-1)^<r,c>, in place."""
-    bits = transform_bits(rows)
-    check_transform(_heaviest(rows), bits)
+    bits = table_bits(rows, "rows")
     count, size = rows.shape
+    if size == 0 or size & (size - 1):
+        raise TypeError("rows must have a power of two of columns")
+    if in_c():
+        _transform_in_c(rows, bits)
+        return
+    _check_transform(_heaviest(rows), bits)
     half = 1
     while half < size:
         pairs = rows.reshape(count, size // (2 * half), 2, half)
@@ -40,6 +68,54 @@ def walsh_hadamard(rows: TableArray) -> None:
         pairs[:, :, 1] = pairs[:, :, 0] - pairs[:, :, 1]
         pairs[:, :, 0] = top
         half *= 2
+
+
+def _transform_in_c(rows: TableArray, bits: int) -> None:
+    """Transform rows on several threads, which share the rows or the columns of a long one."""
+    count, size = rows.shape
+    found = _weighed(rows.reshape(1, -1), bits)  # all rows together: a quick look
+    if _mass(found) >= 2 ** (bits - 1):
+        _check_transform(_mass(_weighed(rows, bits)), bits)
+    name = f"walsh_hadamard_{bits}"
+    if size < threads.LONG or count >= threads.threads():
+        least = -(-threads.ENTRIES // size)
+        threads.parallel(
+            lambda a, b: call(name, rows, a * size, b * size, size, found), count, least
+        )
+        return
+    part = size // 8
+    threads.parallel(lambda a, b: call(name, rows, a * part, b * part, part, found), 8 * count, 1)
+    for row in rows:
+        _join(row, bits)
+
+
+def _join(row: TableArray, bits: int) -> None:
+    """Finish one row whose eighths are transformed: threads share its columns."""
+    part = len(row) // 8
+    threads.parallel(
+        lambda a, b: call(f"join_{bits}", row, part, a * COLUMNS, b * COLUMNS),
+        part // COLUMNS,
+        -(-threads.ENTRIES // (8 * COLUMNS)),
+    )
+
+
+def _check_transform(heaviest: int, bits: int) -> None:
+    """Refuse rows of which one has a sum of |entries| that might overflow in a transform."""
+    if heaviest >= 2 ** (bits - 1):
+        raise OverflowError(f"rows of {bits} bits could overflow; widen them first")
+
+
+def _weighed(rows: TableArray, bits: int) -> IntArray:
+    """Return what C finds in rows: the heaviest one's sum, and which blocks are light."""
+    count, size = rows.shape
+    found = np.empty(2 + count * -(-size // MASS_BLOCK), dtype=np.int64)
+    call(f"weigh_{bits}", rows, count, size, found)
+    return found
+
+
+def _mass(found: IntArray) -> int:
+    """Return the largest sum of |entries| of a row, which comes in two halves."""
+    return (int(found[0]) << 32) + int(found[1])
 
 
 def _heaviest(rows: TableArray) -> int:
@@ -52,8 +128,9 @@ def _heaviest(rows: TableArray) -> int:
 
 def total_mass(tables: TableArray) -> int:
     """Return the sum of |entries| of all tables, exactly."""
-    table_bits(tables, "tables", read_only=True)
-    return _heaviest(tables.reshape(1, -1))
+    bits = table_bits(tables, "tables", read_only=True)
+    row = tables.reshape(1, -1)
+    return _mass(_weighed(row, bits)) if in_c() else _heaviest(row)
 
 
 def gather(tables: TableArray, ids: IdArray, maps: hashing.LinearMaps, blocks: int) -> IntArray:
@@ -62,15 +139,27 @@ def gather(tables: TableArray, ids: IdArray, maps: hashing.LinearMaps, blocks: i
     A map has `blocks` tables, and the code of an id names one of them and an entry in it; the
     public sign of the id turns what stands there.
     """
-    _, ids = checked_gather(tables, ids, maps.maps, blocks)
-    size = tables.shape[1]
+    bits = table_bits(tables, "tables", read_only=True)
+    rows, size = tables.shape
+    if blocks < 1 or rows != maps.maps * blocks or size < 1 or size & (size - 1):
+        raise TypeError("tables must have a row for each map and block, of 2^D columns")
+    ids = exactly(ids, np.uint64, 1, "ids")
     found = np.zeros((2, len(ids)), dtype=np.int64)
     found[1] = np.iinfo(np.int64).min
+    if in_c():
+        public = public_maps(maps)
+
+        def work(a: int, b: int) -> None:
+            some = (tables, size, blocks, ids[a:b], b - a)
+            call(f"gather_{bits}", *some, *public, found[0, a:b], found[1, a:b])
+
+        threads.parallel(work, len(ids), threads.KEYS)
+        return found
     for j in range(maps.maps):
         here = np.array([j])  # an array, since scalar hashing would warn of overflow
         codes = maps.codes(ids, here).astype(np.int64)
-        rows, columns = j * blocks + codes % blocks, codes // blocks & (size - 1)
-        own = maps.masks(ids, here) * tables[rows, columns].astype(np.int64)
+        table, column = j * blocks + codes % blocks, codes // blocks & (size - 1)
+        own = maps.masks(ids, here) * tables[table, column].astype(np.int64)
         found[0] += own
         np.maximum(found[1], own, out=found[1])
     return found
@@ -78,7 +167,15 @@ def gather(tables: TableArray, ids: IdArray, maps: hashing.LinearMaps, blocks: i
 
 def read_cells(index: WordArray, weight: NarrowArray, codes: WordArray) -> IntArray:
     """Return Σ_i weight_i·(-1)^<index_i,code> for each code, over cells i of one table."""
-    index, weight, codes = checked_cells_and_codes(index, weight, codes)
+    index, weight = checked_cells(index, weight)
+    codes = exactly(codes, np.uint32, 1, "codes")
+
+    def read(some: slice, asked: slice, sums: IntArray) -> None:
+        columns, keys = (index[some], weight[some]), codes[asked]
+        call("read_cells", *columns, len(columns[0]), keys, len(keys), sums)
+
+    if in_c():
+        return threads.read_in_slices(read, len(index), len(codes), threads.SLICED_PAIRS)[0]
     totals = np.zeros(len(codes), dtype=np.int64)
     for position, code in enumerate(codes):
         totals[position] = (hashing.to_signs(hashing.parity(index & code)) * weight).sum()
@@ -97,58 +194,6 @@ def table_bits(array: AnyArray, name: str, *, read_only: bool = False) -> int:
 
 def checked_cells(index: AnyArray, weight: AnyArray) -> list[AnyArray]:
     """Return the columns of cells."""
-    checked = [
-        arguments.exactly(index, np.uint32, 1, "index"),
-        arguments.exactly(weight, np.int32, 1, "weight"),
-    ]
-    arguments.same_length(index=index, weight=weight)
-    return checked
-
-
-def checked_cells_and_codes(index: AnyArray, weight: AnyArray, codes: AnyArray) -> list[AnyArray]:
-    """Return the columns of cells and the codes to read."""
-    return [*checked_cells(index, weight), arguments.exactly(codes, np.uint32, 1, "codes")]
-
-
-def check_inside(largest: int, size: int) -> None:
-    """Refuse cells of which the largest is not below `size`."""
-    if largest >= size:
-        raise IndexError("a cell lies outside its table")
-
-
-def apart(tables: AnyArray, *columns: AnyArray) -> list[AnyArray]:
-    """Return columns that do not change while the tables do."""
-    return [column.copy() if np.may_share_memory(tables, column) else column for column in columns]
-
-
-def mass_after(mass: int, added: int, bits: int) -> int:
-    """Return the sum of |weights| in a table, or refuse what its integers might not hold.
-
-    No entry of a table, and none of its transform, exceeds this sum.
-    """
-    if mass < 0 or mass + added >= 2 ** (bits - 1):
-        raise OverflowError(f"tables of {bits} bits could overflow; widen them first")
-    return mass + added
-
-
-def transform_bits(rows: AnyArray) -> int:
-    """Return the bits of rows that a Walsh-Hadamard transform can take in place."""
-    bits = table_bits(rows, "rows")
-    if rows.shape[1] == 0 or rows.shape[1] & (rows.shape[1] - 1):
-        raise TypeError("rows must have a power of two of columns")
-    return bits
-
-
-def check_transform(heaviest: int, bits: int) -> None:
-    """Refuse rows of which one has a sum of |entries| that might overflow in a transform."""
-    if heaviest >= 2 ** (bits - 1):
-        raise OverflowError(f"rows of {bits} bits could overflow; widen them first")
-
-
-def checked_gather(array: AnyArray, ids: AnyArray, maps: int, blocks: int) -> tuple[int, AnyArray]:
-    """Return the bits of tables that have `blocks` rows for each map, and the ids to read there."""
-    bits = table_bits(array, "tables", read_only=True)
-    rows, size = array.shape
-    if blocks < 1 or rows != maps * blocks or size < 1 or size & (size - 1):
-        raise TypeError("tables must have a row for each map and block, of 2^D columns")
-    return bits, arguments.exactly(ids, np.uint64, 1, "ids")
+    index, weight = exactly(index, np.uint32, 1, "index"), exactly(weight, np.int32, 1, "weight")
+    same_length(index=index, weight=weight)
+    return [index, weight]

@@ -5,7 +5,7 @@ import pytest
 
 from faintly import kernels as chosen
 from faintly.core import Hashing
-from faintly.kernels import compiled, reference
+from faintly.kernels import _native, compiled, reference
 from faintly.primitives.entropy import seeded
 from faintly.primitives.hashing import LinearMaps
 
@@ -64,6 +64,18 @@ def test_arrays_of_other_types_and_shapes_are_refused(kernels, name):
             for bad in (value.astype(np.float64), value[None]):
                 with pytest.raises(TypeError):
                     kernel(*good[:place], bad, *good[place + 1 :])
+
+
+@needs_c
+@pytest.mark.parametrize("name", GOOD)
+def test_a_language_runs_its_own_kernels_and_no_others(monkeypatch, name):
+    """Else comparing the two would compare one with itself."""
+    monkeypatch.setattr(_native, "SIGNATURES", {})  # every call of C now fails
+    getattr(reference, name)(*GOOD[name])
+    with pytest.raises(KeyError):
+        getattr(compiled, name)(*GOOD[name])
+    with pytest.raises(AttributeError, match="there is no kernel"):
+        getattr(reference, "no_such_kernel")  # noqa: B009
 
 
 BAD = [

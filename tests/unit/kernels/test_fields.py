@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from faintly.kernels import compiled, reference
+from faintly.kernels.fields import POINT_REPORTS
 from faintly.primitives import fields, galois
 from faintly.primitives.entropy import seeded
 from spec import independent
@@ -129,7 +130,7 @@ def test_both_read_alike(order, family, size, generator):
 @needs_c
 @pytest.mark.parametrize("bits", range(1, galois.MAX_BITS + 1))
 @pytest.mark.parametrize("hashed", [True, False])
-@pytest.mark.parametrize("reports", [30, compiled.fields.POINT_REPORTS])
+@pytest.mark.parametrize("reports", [30, POINT_REPORTS])
 def test_both_read_polynomials_alike(bits, hashed, reports, generator):
     seeds = generator.integers(0, 2**64, reports, dtype=np.uint64)
     coefficients = generator.integers(0, 2**bits, (reports, 5)).astype(np.uint32)

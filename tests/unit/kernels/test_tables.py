@@ -6,6 +6,7 @@ import pytest
 from faintly import kernels as chosen
 from faintly.core import Hashing
 from faintly.kernels import comparison, compiled, reference, threads
+from faintly.kernels.tables import MASS_BLOCK
 from faintly.primitives import hashing
 from faintly.primitives.entropy import seeded
 from faintly.primitives.hashing import LinearMaps
@@ -99,9 +100,9 @@ def test_a_long_transform(kernels, monkeypatch):
 def test_blocks_on_either_side_of_light(kernels, dtype, count, excess):
     # A light block is transformed on half the bits: its first entry becomes the whole sum.
     limit = 2 ** (np.dtype(dtype).itemsize * 4 - 1)
-    blocks = np.zeros((8, compiled.tables.MASS_BLOCK), dtype=dtype)
+    blocks = np.zeros((8, MASS_BLOCK), dtype=dtype)
     blocks[:, ::3] = -1
-    blocks[1] = limit // compiled.tables.MASS_BLOCK
+    blocks[1] = limit // MASS_BLOCK
     blocks[1, -1] += excess
     blocks[3], blocks[4] = -blocks[1], 0
     blocks[4, 77] = limit + excess
