@@ -8,11 +8,12 @@ Panels follow Zhou et al. (arXiv:2112.03449), section Evaluation; `paper.json` h
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from evaluation.datasets import Data, Stored, Synthetic
 from evaluation.grids import DEFAULT, FULL, QUICK, Grid
-from evaluation.methods import METHODS
+from evaluation.methods import BUILT_IN, METHODS
 
 TOP = 100  # coordinates that the paper's panels over epsilon and d look at
 FEW_READS = 10**8  # reports times keys, up to which direct decoding takes about a second
@@ -75,6 +76,11 @@ class Experiment:
         used = {name for point in self.points for name in point.methods}
         return tuple(name for name in METHODS if name in used)
 
+    def beside(self, names: Iterable[str]) -> Self:
+        """Return the experiment with further methods at every point."""
+        points = (replace(one, methods=(*one.methods, *names)) for one in self.points)
+        return replace(self, points=tuple(points))
+
 
 CLOTHING = Stored("clothing", 47_958, 1_378, 6)
 RENTING = Stored("renting", 105_571, 5_850, 11)
@@ -92,7 +98,6 @@ L1 = (
     *("harmony", "pckv", "pckv-ue", "collision-signed"),
 )
 SETS = ("ours", "paper", "published", "sampling", "k-fold", "naive", "pckv")
-EVERY = tuple(METHODS)
 LIMITED = (4, 16)  # distances where refusing more than k items buys something; it is slow
 FAR = 16  # distance from about which the condition of the squeezed bound holds
 
@@ -221,8 +226,10 @@ def _headline(grid: Grid) -> Experiment:
 def _pareto(grid: Grid) -> Experiment:
     data = Synthetic(grid.clients, 4096, grid.sparsity)
     points = (
-        Point(data, "event", 1.0, "some", _for("event", EVERY)),
-        Point(data, "user", 1.0, "some", tuple(n for n in _for("user", EVERY) if n not in _SETS)),
+        Point(data, "event", 1.0, "some", _for("event", BUILT_IN)),
+        Point(
+            data, "user", 1.0, "some", tuple(n for n in _for("user", BUILT_IN) if n not in _SETS)
+        ),
     )
     return Experiment(
         name="pareto",

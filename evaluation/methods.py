@@ -2,15 +2,18 @@
 
 A method is shown only where its guarantee holds. `units` says where that is; where a
 mechanism refuses all the same, the refusal is kept and the method left out at that point.
+Mechanisms of other packages, by their entry points, are methods too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib.metadata import entry_points
 from typing import Any
 
 from faintly.core import Plan
 from faintly.errors import UnsupportedUnit
 from faintly.mechanisms import mechanism_of
+from faintly.mechanisms.registry import GROUP
 from faintly.planner import make_plan, request_for, survey
 
 SWEEP_GROUPS = 64  # of projection-choice: 256 would be within 1 % in n·Var, and four times slower
@@ -352,3 +355,25 @@ METHODS = {
         ),
     )
 }
+
+BUILT_IN = tuple(METHODS)  # that experiments and claims speak of; others run where they are named
+MARKERS = "osD^v<>PX*"
+
+
+def _installed(names: Iterable[str]) -> dict[str, Method]:
+    """Return a method for each mechanism that another package offers."""
+    made = {}
+    for place, mechanism in enumerate(sorted(names)):
+        name = f"{mechanism}-installed" if mechanism in METHODS else mechanism
+        made[name] = Method(
+            name=name,
+            label=name,
+            mechanism=mechanism,
+            units=(EVENT, USER, L1),  # what it does not protect, it refuses
+            stronger=True,
+            look=Look(colour=GREY, marker=MARKERS[place % len(MARKERS)], line=DASHED),
+        )
+    return made
+
+
+METHODS |= _installed(entry.name for entry in entry_points(group=GROUP))

@@ -9,7 +9,7 @@ from evaluation import claims, figures, report, results
 from evaluation.claims import verdicts
 from evaluation.experiments import Experiment, experiments
 from evaluation.grids import Grid
-from evaluation.methods import METHODS
+from evaluation.methods import BUILT_IN, METHODS
 from evaluation.results import Results
 from evaluation.runner import Progress, plan_tasks, run_all
 from evaluation.timing import Session, Stopwatch, describe
@@ -77,10 +77,12 @@ def reproduce(
         on_progress: called after each task.
     """
     began = time.monotonic()
-    chosen, only = choose(names, grid), list(methods)
+    only = list(dict.fromkeys(methods))
     unknown = [name for name in only if name not in METHODS]
     if unknown:
         raise InvalidInput(f"no method {unknown[0]!r}; there are {', '.join(METHODS)}")
+    others = tuple(name for name in only if name not in BUILT_IN)  # no experiment lists them
+    chosen = tuple(one.beside(others) for one in choose(names, grid))
     count = grid.runs if runs is None else runs
     plan = plan_tasks(chosen, count, folder, only)
     out.mkdir(parents=True, exist_ok=True)

@@ -85,6 +85,20 @@ def test_plan_ranks_it_and_simulate_runs_it(with_example, tmp_path):
     assert "mechanism must be one of" in missing.stderr
 
 
+def test_reproduce_runs_it_at_every_point(with_example, tmp_path):
+    """Mutant beside it: without the package there is no such method."""
+    chosen = ["evaluation", "user-k", "--quick", "--runs", 1, "--method", "one-key"]
+    done = run(with_example, *chosen, "--out", tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["tasks"]
+    assert found == {"done": 2, "refused": 0, "failed": 0}
+    rows = (tmp_path / "summary.csv").read_text(encoding="utf-8")
+    assert "one-key" in rows
+    missing = run(os.environ, *chosen, "--out", tmp_path / "other")
+    assert missing.returncode != 0
+    assert "one-key" in missing.stderr
+
+
 def test_the_conformance_suite_finds_it(with_example):
     suite = ["tests/conformance/test_registered.py", "-k", "one-key", "-p", "no:cacheprovider"]
     done = run(with_example, "pytest", "-q", *suite)
