@@ -9,19 +9,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from faintly.baselines import coverage
-from faintly.baselines.coverage import Coverage
+from faintly.baselines.coverage import SETS, Coverage
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 
-SETS = (0.0, 1.0)
-
 
 @register("collision")
 @dataclass(frozen=True, kw_only=True)
 class Collision(Coverage):
-    """Public parameters of one collection; both sides hold the same object."""
+    """Arcs of one slot: an item hits a single one."""
 
     theorem = "collision.proof.md, Theorem 1 (at most k slots are hit)"
 
@@ -33,10 +31,7 @@ class Collision(Coverage):
         slots = options.pop("slots", None) or _best_slots(k, epsilon)
         require.no_more(options, cls.name, "slots")
         require.integer(slots, "slots", k + 1, coverage.MAX_SLOTS)
-        weight = coverage.weight(k, epsilon, slots, 1)
-        parameters = {"slots": slots, "arc": 1, "weight": weight}
-        hashing = require.only_direct(request, cls.name, coverage.FAMILY)
-        return Calibrated(parameters=parameters, hashing=hashing)
+        return cls.sized(request, slots, 1)
 
     def small_cases(self) -> Iterator[SmallCase]:
         """Yield few slots, with up to two items more than planned."""

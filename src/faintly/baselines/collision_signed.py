@@ -17,6 +17,7 @@ import numpy as np
 
 from faintly import kernels
 from faintly.baselines.collision import Collision
+from faintly.baselines.unhashed import largest_variance
 from faintly.core import (
     FloatArray,
     IdArray,
@@ -39,7 +40,7 @@ from faintly.primitives.entropy import Rng
 @register("collision-signed")
 @dataclass(frozen=True, kw_only=True)
 class CollisionSigned(Collision):
-    """Public parameters of one collection; both sides hold the same object."""
+    """Two slots for an item, one for each sign."""
 
     theorem = "collision_signed.proof.md, Theorem 1 (at most k slots are hit)"
     conditions = ()
@@ -110,12 +111,9 @@ class CollisionSigned(Collision):
         return (1 - 2 / self.slots) / self._gain
 
     def worst_variance(self) -> float:
-        """Return the largest n·Var over the value v that everyone gives a key."""
-        most = min(1.0, self.held_excess_moment / 2)
-        return self.predicted_variance(0.0) + self.held_excess_moment * most - most**2
+        return largest_variance(self.predicted_variance(0.0), self.held_excess_moment)
 
     def influence(self) -> float:
-        """Return the most that one report can say about any key."""
         return 1 / self._gain
 
     def small_cases(self) -> Iterator[SmallCase]:

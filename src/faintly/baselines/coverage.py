@@ -38,6 +38,7 @@ from faintly.core import (
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
 from faintly.mechanisms import parameters as require
+from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.simulation import BLOCK, means_at, sums_of
 from faintly.mechanisms.tokens import Tokens, draw_tokens
@@ -48,11 +49,12 @@ from faintly.primitives.entropy import Rng
 FAMILY = "prf"
 NAMES = ("slots", "arc", "weight")
 MAX_SLOTS = 2**24
+SETS = (0.0, 1.0)  # the values of small cases
 
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage(Mechanism):
-    """Public parameters of one collection; both sides hold the same object."""
+    """A ring of slots, on which each item of a set covers an arc."""
 
     baseline = True
     theorem: ClassVar[str]
@@ -64,8 +66,15 @@ class Coverage(Mechanism):
     weight: int  # Q: the chance of a covered slot, out of 2^32
 
     @classmethod
+    def sized(cls, request: Request, slots: int, arc: int) -> Calibrated:
+        """Return slots and arc with the chance that a covered slot may have."""
+        chance = weight(request.sparsity, request.budget.epsilon, slots, arc)
+        parameters = {"slots": slots, "arc": arc, "weight": chance}
+        hashing = require.only_direct(request, cls.name, FAMILY)
+        return Calibrated(parameters=parameters, hashing=hashing)
+
+    @classmethod
     def from_plan(cls, plan: Plan) -> Self:
-        """Return the mechanism a plan describes, checking every parameter."""
         given = require.named(plan, NAMES)
         require.direct(plan, cls.name, FAMILY)
         slots = require.integer(given["slots"], "slots", 2, MAX_SLOTS)
@@ -176,7 +185,6 @@ class Coverage(Mechanism):
         return absent, held
 
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        """Return n·Var at a key nobody holds, which does not depend on what people hold."""
         return self._coins[0]
 
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
@@ -196,7 +204,6 @@ class Coverage(Mechanism):
         return self.cut(sums_of(vectors, np.abs))
 
     def influence(self) -> float:
-        """Return the most that one report can say about any key."""
         return (1 - self._shares[0]) / self._gain
 
     def outcomes(self, items: int) -> Iterator[tuple[Any, ...]]:

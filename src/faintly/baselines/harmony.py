@@ -42,7 +42,7 @@ NAMES = ("threshold",)
 @register("harmony")
 @dataclass(frozen=True, kw_only=True)
 class Harmony(OneKey):
-    """Public parameters of one collection; both sides hold the same object."""
+    """One bit about one coordinate."""
 
     answers = 2  # signs
     plan: Plan
@@ -58,14 +58,12 @@ class Harmony(OneKey):
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
-        """Return the mechanism a plan describes, checking every parameter."""
         given = require.named(plan, NAMES)
         plain.check_plan(plan, "harmony")
         return cls(plan=plan, threshold=plain.check_response(given["threshold"], "threshold"))
 
     @property
     def attenuation(self) -> float:
-        """Return the mean of the signs that are sent about a held key of value +1."""
         return 2 * self.threshold / noise.FULL - 1
 
     def guarantee(self) -> Guarantee:
@@ -93,7 +91,6 @@ class Harmony(OneKey):
         return self.predicted_variance(0.0) - np.minimum(means**2, 1.0)
 
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        """Return n·Var at a key nobody holds, which does not depend on what people hold."""
         return self.keys / self.attenuation**2
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:

@@ -17,7 +17,7 @@ from faintly.mechanisms.registry import register
 @register("k-fold")
 @dataclass(frozen=True, kw_only=True)
 class KFold(OneSparse):
-    """Public parameters of one collection; both sides hold the same object."""
+    """A slot for each of k items."""
 
     protects: ClassVar[Unit] = EventLevel()
     theorem: ClassVar[str] = "k_fold.proof.md, Theorem 1 (a change of one item changes one slot)"

@@ -28,6 +28,7 @@ import numpy as np
 from faintly import kernels
 from faintly.baselines import slots as slotting
 from faintly.baselines.slots import MAX_BINS, Places, best_bins, threshold
+from faintly.baselines.unhashed import largest_variance
 from faintly.core import (
     AnyArray,
     Budget,
@@ -70,7 +71,7 @@ OPEN_BITS = (16, 24)  # least and most code bits that folding keys needs
 
 @dataclass(frozen=True, kw_only=True)
 class OneSparse(Mechanism):
-    """Public parameters of one collection; both sides hold the same object."""
+    """Slots that hold one item each, and the scheme that randomizes a slot."""
 
     baseline: ClassVar[bool] = True
     protects: ClassVar[Unit]
@@ -105,7 +106,6 @@ class OneSparse(Mechanism):
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
-        """Return the mechanism a plan describes, checking every parameter."""
         given = require.named(plan, NAMES)
         if plan.unit != cls.protects:
             raise InvalidPlan(f"{cls.name} protects {cls.protects}, not {plan.unit}")
@@ -319,16 +319,10 @@ class OneSparse(Mechanism):
         return hit * self.scale**2 - np.minimum(means**2, 1.0)
 
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        """Return n·Var at a key nobody holds, which does not depend on what people hold."""
         return self.slots / self.bins * self.scale**2
 
     def worst_variance(self) -> float:
-        """Return the largest n·Var over the value v that everyone gives a key.
-
-        It is predicted + more·|v| - v², where hits are more frequent for a key that is held.
-        """
-        most = min(1.0, self.held_excess_moment / 2)
-        return self.predicted_variance(0.0) + self.held_excess_moment * most - most**2
+        return largest_variance(self.predicted_variance(0.0), self.held_excess_moment)
 
     @property
     def held_excess_moment(self) -> float:

@@ -43,7 +43,7 @@ NAMES = ("presence", "sign")
 @register("privkv")
 @dataclass(frozen=True, kw_only=True)
 class PrivKV(OneKey):
-    """Public parameters of one collection; both sides hold the same object."""
+    """Presence and sign of one random key."""
 
     answers = 3  # absent, plus and minus
     plan: Plan
@@ -60,7 +60,6 @@ class PrivKV(OneKey):
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
-        """Return the mechanism a plan describes, checking every parameter."""
         given = require.named(plan, NAMES)
         plain.check_plan(plan, "privkv")
         checked = {name: plain.check_response(given[name], name) for name in NAMES}
@@ -68,7 +67,6 @@ class PrivKV(OneKey):
 
     @property
     def attenuation(self) -> float:
-        """Return the mean of the signs that are sent about a held key of value +1."""
         return self.presence / noise.FULL * (2 * self.sign / noise.FULL - 1)
 
     def guarantee(self) -> Guarantee:
@@ -110,7 +108,6 @@ class PrivKV(OneKey):
         return self.keys * share / self.attenuation**2 - np.minimum(means**2, 1.0)
 
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        """Return n·Var at a key nobody holds, which does not depend on what people hold."""
         return self.keys * (1 - self.presence / noise.FULL) / self.attenuation**2
 
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:

@@ -17,7 +17,7 @@ from faintly.mechanisms.registry import register
 @register("sampling")
 @dataclass(frozen=True, kw_only=True)
 class Sampling(OneSparse):
-    """Public parameters of one collection; both sides hold the same object."""
+    """One slot, for one of k items."""
 
     protects: ClassVar[Unit] = UserLevel()
     theorem: ClassVar[str] = "sampling.proof.md, Theorem 1 (every symbol is likely or unlikely)"

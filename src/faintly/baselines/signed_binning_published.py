@@ -63,7 +63,7 @@ MAX_CLIP = 2**31  # a choice among twice as many fits 32 bits
 @register("signed-binning-published")
 @dataclass(frozen=True, kw_only=True)
 class SignedBinningPublished(SignedBinning):
-    """Public parameters of one collection; both sides hold the same object."""
+    """Bins as its parent has them, or a single bit."""
 
     baseline = True
 
@@ -85,7 +85,6 @@ class SignedBinningPublished(SignedBinning):
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
-        """Return the mechanism a plan describes, checking every parameter."""
         given: dict[str, Any] = require.named(plan, (*rows.NAMES, "response"))
         response = given.pop("response")
         if response is None:
@@ -116,7 +115,6 @@ class SignedBinningPublished(SignedBinning):
 
     @property
     def scale(self) -> float:  # type: ignore[override]
-        """Return the value of one unit of the integers that `read` gives."""
         if self.response is not None:
             return self._said
         return 1 / (self.steps * self._weight)
@@ -191,7 +189,6 @@ class SignedBinningPublished(SignedBinning):
         return 1 - _clipped(self.plan.sparsity, self.reach)[0] / self.plan.sparsity
 
     def influence(self) -> float:
-        """Return the largest value that a report can claim for a key."""
         return self._said if self.response is not None else self.range / self.steps
 
     def small_cases(self) -> Iterator[SmallCase]:

@@ -104,6 +104,15 @@ def check_response(value: Any, name: str) -> int:
     return require.integer(value, name, noise.FULL // 2 + 1, noise.FULL - 1)
 
 
+def largest_variance(quiet: float, excess: float) -> float:
+    """Return the largest n·Var over the value v that everyone gives a key.
+
+    It is quiet + excess·|v| - v²: at a key nobody holds, and what a held key adds.
+    """
+    most = min(1.0, excess / 2)
+    return quiet + excess * most - most**2
+
+
 def signs_with_mean(values: FloatArray, rng: Rng) -> IntArray:
     """Return +1 or -1 with exactly the given mean, for each entry in [-1, 1].
 

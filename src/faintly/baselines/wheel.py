@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from faintly.baselines import coverage
-from faintly.baselines.coverage import Coverage
+from faintly.baselines.coverage import SETS, Coverage
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
@@ -18,13 +18,12 @@ from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 
 RING = 2**16  # points: fine against any arc that is worth having, and coarse against 2^32
-SETS = (0.0, 1.0)
 
 
 @register("wheel")
 @dataclass(frozen=True, kw_only=True)
 class Wheel(Coverage):
-    """Public parameters of one collection; both sides hold the same object."""
+    """Arcs of a fine ring, all of the length with the least variance."""
 
     theorem = "wheel.proof.md, Theorem 1 (at most k arcs are covered)"
 
@@ -41,10 +40,7 @@ class Wheel(Coverage):
                 f"a ring of {slots} points is too coarse for sparsity {k}; use collision"
             )
         require.integer(arc, "arc", 1, slots - 1)
-        weight = coverage.weight(k, epsilon, slots, arc)
-        parameters = {"slots": slots, "arc": arc, "weight": weight}
-        hashing = require.only_direct(request, "wheel", coverage.FAMILY)
-        return Calibrated(parameters=parameters, hashing=hashing)
+        return cls.sized(request, slots, arc)
 
     def small_cases(self) -> Iterator[SmallCase]:
         """Yield a ring of few points, with up to two items more than planned."""

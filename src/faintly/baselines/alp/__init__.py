@@ -65,7 +65,7 @@ READ_BITS = 2**24  # of reports that are unpacked at once, a byte each
 @register("alp")
 @dataclass(frozen=True, kw_only=True)
 class Alp(Mechanism):
-    """Public parameters of one collection; both sides hold the same object."""
+    """Bits of rows and columns, turned with one coin."""
 
     baseline = True
 
@@ -108,7 +108,6 @@ class Alp(Mechanism):
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
-        """Return the mechanism a plan describes, checking every parameter."""
         given = require.named(plan, NAMES)
         if not isinstance(plan.unit, EventLevel):
             raise InvalidPlan(f"alp protects event, not {plan.unit}")

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from faintly.baselines.naive.noise import KINDS, Noise, Response
+from faintly.baselines.unhashed import largest_variance
 from faintly.core import (
     FloatArray,
     Guarantee,
@@ -52,7 +53,7 @@ SMALL_REPORTS = 2**16  # that an enumerated case can send
 @register("naive")
 @dataclass(frozen=True, kw_only=True)
 class Naive(Coordinates):
-    """Public parameters of one collection; both sides hold the same object."""
+    """A noisy integer for each key of the universe."""
 
     baseline: ClassVar[bool] = True
     plan: Plan
@@ -88,7 +89,6 @@ class Naive(Coordinates):
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
-        """Return the mechanism a plan describes, checking every parameter."""
         given = require.named(plan, NAMES)
         kind = require.one_of(given["noise"], "noise", KINDS)
         require.direct(plan, "naive", FAMILY)
@@ -207,18 +207,12 @@ class Naive(Coordinates):
         return self.scale if isinstance(self.noise, Response) else 0.0
 
     def worst_variance(self) -> float:
-        """Return the largest n·Var over the value v that everyone gives a key.
-
-        Added noise: a value half a step off the grid. Randomized response: the second moment
-        grows by |v|·scale, and v² is subtracted.
-        """
+        """Return n·Var half a step off the grid or, of randomized response, at the worst value."""
         if not isinstance(self.noise, Response):
             return (self.noise.variance + 0.25) * self.scale**2
-        most = min(1.0, self.scale / 2)
-        return self.predicted_variance(0.0) + self.scale * most - most**2
+        return largest_variance(self.predicted_variance(0.0), self.scale)
 
     def influence(self) -> float:
-        """Return the largest value that a report can claim for a key."""
         return self.noise.range * self.scale
 
     def small_cases(self) -> Iterator[SmallCase]:

@@ -189,15 +189,12 @@ class Gaussian(Additive):
 
     @property
     def variance(self) -> float:
-        """Return the variance of the noise, in squared steps."""
         return float(self.spread[0])
 
     def draw(self, count: int, rng: Rng) -> IntArray:
-        """Return exact draws."""
         return gaussian.draw(self.spread[0], count, rng)
 
     def noise_law(self, reach: int) -> FloatArray:
-        """Return the law of the noise."""
         return gaussian.law(self.spread[0], reach)
 
     def sums(self, keys: int, clients: int, source: np.random.Generator) -> IntArray:
@@ -249,15 +246,12 @@ class Laplace(Additive):
 
     @property
     def variance(self) -> float:
-        """Return the variance of the noise, in squared steps."""
         return noise.laplace_variance(list(self.spread))
 
     def draw(self, count: int, rng: Rng) -> IntArray:
-        """Return exact draws."""
         return noise.laplace(list(self.spread), count, rng)
 
     def noise_law(self, reach: int) -> FloatArray:
-        """Return the law of the noise."""
         return noise.laplace_law(list(self.spread), reach)
 
     def sums(self, keys: int, clients: int, source: np.random.Generator) -> IntArray:
@@ -321,13 +315,11 @@ class Response(Noise):
         return 2 * self.chances[1]
 
     def add(self, exact: IntArray, rng: Rng) -> IntArray:
-        """Return each value, or one of the other two."""
         lost = rng.words(len(exact)) >= self.spread[0]
         step = 1 + (rng.words(len(exact)) & np.uint32(1)).astype(np.int64)
         return (exact + 1 + np.where(lost, step, 0)) % 3 - 1
 
     def law(self, exact: int) -> FloatArray:
-        """Return the probability of -1, 0 and 1."""
         kept, other = self.chances
         law = np.full(3, other)
         law[exact + 1] = kept

@@ -65,7 +65,7 @@ class Sampled(NamedTuple):
 @register("pckv")
 @dataclass(frozen=True, kw_only=True)
 class Pckv(Unhashed):
-    """Public parameters of one collection; both sides hold the same object."""
+    """One of the padded items: its key and sign, under the odds of a form."""
 
     plan: Plan
     odds: Odds
@@ -100,7 +100,6 @@ class Pckv(Unhashed):
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
-        """Return the mechanism a plan describes, checking every parameter."""
         given = require.named(plan, NAMES)
         plain.check_plan(plan, "pckv")
         size = plan.universe.size
@@ -246,7 +245,6 @@ class Pckv(Unhashed):
         return np.count_nonzero(fields[:, ids.astype(np.int64)], axis=0)
 
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        """Return n·Var at a key nobody holds, which does not depend on what people hold."""
         return self.odds.shown[0] * self.scale**2
 
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
@@ -266,7 +264,6 @@ class Pckv(Unhashed):
         return max(0.0, 1 - self.odds.padding / self.plan.sparsity)
 
     def influence(self) -> float:
-        """Return the most that one report can say about a key."""
         return self.scale
 
     def small_cases(self) -> Iterator[SmallCase]:
