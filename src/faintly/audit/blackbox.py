@@ -182,7 +182,7 @@ def _telling_set(
 ) -> tuple[str, Event, Event]:
     """Return the event that a report is among those seen more often under the first input.
 
-    Reports are told apart as whole records, so dependence between fields counts as well.
+    Reports are compared as whole records, so dependence between fields shows as well.
     """
     left, right = (_names(batch, mechanism) for batch in train)
     known, places = np.unique(np.concatenate([left, right]), return_inverse=True)

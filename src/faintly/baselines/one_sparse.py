@@ -221,7 +221,7 @@ class OneSparse(Mechanism):
 
     def _rows(self, seeds: IdArray) -> WordArray:
         """Return the row of the Hadamard matrix (clients, slots) that each slot uses."""
-        # A hash numbers at most 256 words; every block of so many slots has an id of its own.
+        # A hash has at most 256 numbered words, so each block of 256 slots has its own id.
         blocks = [
             kernels.hash_words(
                 seeds,

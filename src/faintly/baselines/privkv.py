@@ -47,8 +47,8 @@ class PrivKV(OneKey):
 
     answers = 3  # absent, plus and minus
     plan: Plan
-    presence: int  # p₁: how often presence is told truly, out of 2^32
-    sign: int  # p₂: how often the sign of a held key is, out of 2^32
+    presence: int  # p₁: how often presence is reported truthfully, out of 2^32
+    sign: int  # p₂: the same for the sign of a held key
 
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:

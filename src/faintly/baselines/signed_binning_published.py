@@ -163,7 +163,7 @@ class SignedBinningPublished(SignedBinning):
         return self._said**2 - np.minimum(means**2, 1.0)
 
     def predicted_variance(self, mean_square: float) -> float:
-        """Return n·Var at a key nobody holds; `mean_square` counts as so many items of value 1."""
+        """Return n·Var at a key nobody holds, of clients with `mean_square` items of value 1."""
         if self.response is not None:
             return self._said**2
         if self.clip is None:

@@ -54,7 +54,7 @@ def _cells(result: Simulation, name: str, against: str) -> list[str]:
 
 
 def describe_all(comparison: Comparison) -> None:
-    """Print a row for every mechanism, and why others have none."""
+    """Print a row for each mechanism, and why others were left out."""
     result = comparison.of_plan
     title = f"{counted(len(result.runs), 'run')} each; top 20: the share of the true top 20 found"
     headings = ["mechanism", "bytes", "n·MSE", "predicted", "95 % cover", "top 20", "stand out"]

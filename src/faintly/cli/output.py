@@ -55,8 +55,8 @@ def _write(text: str, err: bool) -> None:
     try:
         typer.echo(text, err=err)
     except BrokenPipeError:
-        # The reader has seen enough, as `head` does. The rest goes nowhere, also what Python
-        # flushes at its end; the command goes on, and ends with the status of its work.
+        # The reader has closed the pipe, as `head` does. Further output is discarded, including
+        # what Python flushes at exit. The command still ends with the status of its work.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, (sys.stderr if err else sys.stdout).fileno())
         os.close(nowhere)
@@ -75,7 +75,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], title: str = "
     made.columns[0].overflow = "fold"
     for row in rows:
         made.add_row(*(escape(cell) for cell in row))
-    # A pipe has no width; 100 columns keep every number in sight.
+    # A pipe has no width; 100 columns show every number in full.
     console = Console(width=None if sys.stdout.isatty() else 100)
     with console.capture() as lines:
         console.print(made)

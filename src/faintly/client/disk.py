@@ -18,7 +18,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-_POLL_S = 0.005  # a report takes a few milliseconds, so a waiting process asks about that often
+_POLL_S = 0.005  # between attempts to lock; a report takes a few milliseconds
 
 
 class Disk:
@@ -62,7 +62,7 @@ class Disk:
     def lock(self, path: Path, wait_s: float) -> Iterator[None]:
         """Hold the one lock that `path` names; `TimeoutError` if it stays locked.
 
-        The system lets go of it when a process dies, so no crash leaves a ledger locked. The
+        The system releases it when a process dies, so a crash leaves no ledger locked. The
         lock has a file of its own, because the ledger's file is replaced now and then.
         """
         handle = os.open(path, os.O_RDWR | os.O_CREAT | durable.BINARY, durable.PRIVATE)

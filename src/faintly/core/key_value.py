@@ -30,8 +30,8 @@ def entry_universe(universe: Universe) -> Universe:
 def entry_vector(entries: Mapping[Key, float]) -> dict[Key, float]:
     """Return what a client reports for its entries: a mapping for `Client.report`.
 
-    A value of 0 is a value: the key is held all the same. A value that is no number is not, and
-    what is no key stays as it is, for the client to leave out and count.
+    A key with the value 0 is held. One whose value is not a number is not held. What is not a key
+    stays as it is; the client leaves it out and counts it.
 
     >>> entry_vector({"Alien": 0.5})
     {'Alien#held': 1.0, 'Alien#value': 0.5}

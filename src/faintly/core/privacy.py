@@ -135,9 +135,9 @@ class Guarantee:
 
     @property
     def belief(self) -> float:
-        """Return how sure an observer can be afterwards who gave it a chance of one half before.
+        """Return the most that an observer with even odds before can be sure of afterwards.
 
-        With a delta it is how often such an observer can be right at best, over all reports.
+        With a delta it is the largest share of all reports about which such an observer is right.
         """
         return (1 + self.budget.delta * math.exp(-self.budget.epsilon)) / (
             1 + math.exp(-self.budget.epsilon)

@@ -181,8 +181,8 @@ def _solve(
 ) -> FloatArray:
     """Return where a monotone function takes the wanted values, by Newton's steps.
 
-    The function also gives its slope, about. A step that leaves what is known to enclose the
-    solution is replaced by a halving.
+    The function also gives its approximate slope. A step that leaves the interval known to hold
+    the solution is replaced by a bisection.
     """
     low, high = ends
     place = np.clip(start, low, high)

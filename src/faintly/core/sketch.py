@@ -32,7 +32,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class SketchShape:
-    """What a sketch of a plan holds: tables of so many rows and columns, or report columns."""
+    """What a sketch of a plan holds: tables of these rows and columns, or report columns."""
 
     tables: tuple[int, int] | None  # None in direct mode
     limits: tuple[int, ...]  # what each field of a report stays below

@@ -18,7 +18,7 @@ from faintly.primitives.entropy import secure
 from faintly.wire.report_v1 import encode_batch
 
 SAMPLE = "npm_deps_sample.parquet"
-SPARSITY = 16  # the sample keeps at most so many names per package
+SPARSITY = 16  # names that the sample keeps of a package at most
 SHOWN = 20
 
 

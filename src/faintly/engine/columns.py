@@ -20,7 +20,7 @@ MERGED = 2**23  # bytes of all runs together that a merge looks at a time
 
 
 def record_bytes(width: int) -> int:
-    """Return the size of a report: its seed, and so many fields."""
+    """Return the bytes of a report in columns: its seed and `width` fields."""
     return 8 + 4 * width
 
 

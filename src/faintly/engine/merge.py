@@ -2,7 +2,7 @@
 
 Some tens of sketches are mapped at a time and added to what came before them. Tables are added
 range by range, so that a sum is written once and stays in the cache; each thread has ranges of
-its own, and no more than one sum is in memory. Integers add up to the same whatever the order.
+its own, and no more than one sum is in memory. The order of addition does not change the integers.
 """
 
 from collections.abc import Iterable

@@ -15,13 +15,13 @@ def exactly(array: AnyArray, dtype: type, dimensions: int, name: str) -> AnyArra
 
 
 def in_place(array: AnyArray, dtype: type, dimensions: int, name: str) -> None:
-    """Refuse an array that cannot be changed where it lies."""
-    where_it_lies(array, dtype, dimensions, name)
+    """Refuse an array that cannot be changed in place."""
+    without_copy(array, dtype, dimensions, name)
     if not array.flags.writeable:
         raise TypeError(f"{name} must be writeable")
 
 
-def where_it_lies(array: AnyArray, dtype: type, dimensions: int, name: str) -> None:
+def without_copy(array: AnyArray, dtype: type, dimensions: int, name: str) -> None:
     """Refuse an array that cannot be read without a copy."""
     fits = array.dtype == dtype and array.ndim == dimensions
     if not (fits and array.flags.c_contiguous and array.flags.aligned):

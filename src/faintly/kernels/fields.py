@@ -13,8 +13,8 @@ from faintly.primitives.fields import LANE, Field
 
 ROW_WORDS = {"prf": 256, "blake2s": 256, "wide": 2047}  # of a row; wide numbers blocks of eight
 FAMILIES = {"prf": 0, "blake2s": 1, "wide": 2}  # fields.c has the same numbers
-POINT_BLOCK = 32  # of read_points, likewise
-POINT_REPORTS = 64  # from which on a table of the points' powers pays
+POINT_BLOCK = 32  # points that read_points takes at a time; fields.c has the same number
+POINT_REPORTS = 64  # from here on a table of the points' powers is faster
 POINT_LOOKUPS = 2**12  # in that table: 4 MiB
 
 

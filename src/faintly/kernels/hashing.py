@@ -45,11 +45,21 @@ def hash_each(seeds: IdArray, ids: IdArray, tag: int) -> WordArray:
 
 def hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
     """Return words (items, count): entry [i, w] hashes ids[i] ‖ tag ‖ w under seeds[i]."""
+    return _hash_words(seeds, ids, tag, count, "prf")
+
+
+def hash_words_blake2s(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
+    """Return words (items, count): entry [i, w] is BLAKE2s of ids[i] ‖ tag ‖ w under seeds[i]."""
+    return _hash_words(seeds, ids, tag, count, "blake2s")
+
+
+def _hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int, family: str) -> WordArray:
     seeds, ids = _checked_pairs(seeds, ids, tag=tag, count=count)
     if not in_c():
-        return hashing.hash_words(seeds, ids, tag, count, "prf")
+        return hashing.hash_words(seeds, ids, tag, count, family)
     words = np.empty((len(ids), count), dtype=np.uint32)
-    call("hash_words", seeds, ids, len(ids), tag, count, words)
+    name = "hash_words" if family == "prf" else "hash_words_blake2s"
+    call(name, seeds, ids, len(ids), tag, count, words)
     return words
 
 
@@ -60,16 +70,6 @@ def hash_wide(seeds: IdArray, ids: IdArray, count: int) -> WordArray:
         return hashing.wide_words(seeds, ids, count)
     words = np.empty((len(ids), count), dtype=np.uint32)
     call("hash_wide", seeds, ids, len(ids), count, words)
-    return words
-
-
-def hash_words_blake2s(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
-    """Return words (items, count): entry [i, w] is BLAKE2s of ids[i] ‖ tag ‖ w under seeds[i]."""
-    seeds, ids = _checked_pairs(seeds, ids, tag=tag, count=count)
-    if not in_c():
-        return hashing.hash_words(seeds, ids, tag, count, "blake2s")
-    words = np.empty((len(ids), count), dtype=np.uint32)
-    call("hash_words_blake2s", seeds, ids, len(ids), tag, count, words)
     return words
 
 

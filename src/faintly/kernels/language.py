@@ -20,7 +20,7 @@ _pinned: ContextVar[str] = ContextVar("pinned")  # by `Language`; unset everywhe
 def configuration_error() -> str:
     """Return why FAINTLY_KERNEL cannot be followed, or nothing."""
     if CHOICE not in ("", "c", "numpy"):
-        return f"FAINTLY_KERNEL must be c or numpy, got {CHOICE!r}; unset it to use what is there"
+        return f"FAINTLY_KERNEL must be c or numpy, got {CHOICE!r}; unset it to let faintly choose"
     if CHOICE == "c" and not _native.available():
         return "FAINTLY_KERNEL=c asks for kernels that were not built; unset it"
     return ""

@@ -116,7 +116,7 @@ def _sign_sums(odd: AnyArray, offsets: IntArray) -> IntArray:
 def _checked_segments(
     seeds: AnyArray, offsets: AnyArray, negative: AnyArray, groups: int
 ) -> list[AnyArray]:
-    """Return the columns that describe segments of items, to project on so many groups."""
+    """Return the columns that describe segments of items, to project on `groups` groups."""
     seeds = exactly(seeds, np.uint64, 1, "seeds")
     negative = exactly(negative, np.uint8, 1, "negative")
     offsets = ascending(offsets, len(negative))

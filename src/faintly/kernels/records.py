@@ -18,7 +18,7 @@ def pack_records(
 ) -> AnyArray:
     """Return records (reports, bytes): seed bytes, then each field in its width, low bit first.
 
-    A field fits its width. Of a seed, the first bytes are taken and the others stay at home.
+    A field fits its width. Only the first `seed_bytes` bytes of a seed are packed.
     """
     seeds, fields = exactly(seeds, np.uint64, 1, "seeds"), exactly(fields, np.uint32, 2, "fields")
     same_length(seeds=seeds, fields=fields)

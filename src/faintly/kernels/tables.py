@@ -187,7 +187,7 @@ def table_bits(array: AnyArray, name: str, *, read_only: bool = False) -> int:
     bits = {np.dtype(np.int32): 32, np.dtype(np.int64): 64}.get(array.dtype)
     if bits is None:
         raise TypeError(f"{name} must be int32 or int64, C-contiguous")
-    check = arguments.where_it_lies if read_only else arguments.in_place
+    check = arguments.without_copy if read_only else arguments.in_place
     check(array, np.int32 if bits == 32 else np.int64, 2, name)
     return bits
 

@@ -54,16 +54,16 @@ def parallel(work: Callable[[int, int], None], count: int, least: int) -> None:
     def run(start: int, stop: int) -> None:
         try:
             work(start, stop)
-        except BaseException as error:  # of whatever kind: the caller shall see it
+        except BaseException as error:  # of any kind: it is raised again in the calling thread
             failed.append(error)
 
     try:
-        mine = [(bounds[0], bounds[1])]  # the calling thread takes a share: it would only wait
+        mine = [(bounds[0], bounds[1])]  # the calling thread works as well
         for pair in pairwise(bounds[1:]):
             others.append(Thread(target=run, args=pair, name="faintly"))
             try:
                 others[-1].start()
-            except RuntimeError:  # there is no thread to be had, so this one does it all
+            except RuntimeError:  # no thread could be started: the calling one takes its slice
                 others.pop()
                 mine.append(pair)
         for pair in mine:
@@ -75,7 +75,7 @@ def parallel(work: Callable[[int, int], None], count: int, least: int) -> None:
 
 
 def _join(others: list[Thread]) -> list[BaseException]:
-    """Wait until none of the threads writes to an array any more, whatever comes in between."""
+    """Wait until no thread writes to an array any more, even if interrupted."""
     interrupted: list[BaseException] = []
     while any(other.is_alive() for other in others):
         try:
@@ -99,7 +99,7 @@ def read_in_slices(
 
     A slice has at least `pairs` pairs of a report and a key. Slices of keys write to their own
     totals. Where there are fewer keys than reports, slices of reports have totals of their own
-    that are added up: integers do not mind the order.
+    that are added up; integers give the same sum in any order.
     """
     totals = np.zeros((sums, keys), dtype=np.int64)
     if keys >= reports:

@@ -1,1 +1,1 @@
-"""Sharp tools for mechanisms; whoever uses them directly owns correctness."""
+"""Building blocks of mechanisms. They check little: their callers are responsible for privacy."""

@@ -41,7 +41,7 @@ class Field(NamedTuple):
 
 @cache
 def field_of(order: int) -> Field:
-    """Return the field with so many elements.
+    """Return the field with `order` elements.
 
     >>> three = field_of(3)
     >>> three.products[2, 2], three.differences[1, 2], three.inverses[2]

@@ -39,7 +39,7 @@ def _normal(z: float) -> float:
 
 
 def delta_at(epsilon: float, square: float, variance: int, coordinates: int) -> float:
-    """Return δ of integer noise on so many coordinates, for a change of squared length `square`."""
+    """Return δ of integer noise on all coordinates, for a change of squared length `square`."""
     ripple = 2 * coordinates * RIPPLE / (1 - RIPPLE) * (1 + FLOAT_SLACK)
     reach = square / (variance - SMOOTHED)
     return math.exp(ripple) * gaussian_delta(epsilon - 2 * ripple, reach)

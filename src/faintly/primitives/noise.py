@@ -66,7 +66,7 @@ def laplace_thresholds(bound: Fraction) -> list[int]:
         threshold = math.ceil(FULL * odds / (1 + odds))
         odds = Fraction(threshold, FULL - threshold)
         _check_reach(odds, product, bound)
-        if odds >= 1:  # rounded up to a fair coin, the digits would go on for ever
+        if odds >= 1:  # rounded up to a fair coin: there would be no last digit
             raise BoundDoesNotApply(TOO_FINE)
         thresholds.append(threshold)
         product *= odds

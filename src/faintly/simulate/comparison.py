@@ -179,7 +179,7 @@ def _best_form(name: str, plan: Plan) -> Entrant | LeftOut:
         reasons = dict.fromkeys(one.reason for one in ranking.refused)
         return LeftOut(name, "; ".join(reasons) or "its error has no bound")
     best, domain = ranking.pick, mechanism_of(ranking.pick.plan).domain
-    # A mechanism that takes less may err less; who compares should know.
+    # A mechanism that takes fewer kinds of values may have a smaller error, so say so.
     drawbacks = [*best.drawbacks, *filter(None, [NARROW.get(domain)])]
     salted = replace(best.plan, salt=plan.salt)
     return Entrant(title=best.title, plan=salted, drawbacks=tuple(drawbacks))

@@ -238,7 +238,7 @@ def resize_batches(stream: BinaryIO, most: int) -> Iterator[bytes]:
     """Yield the reports of a file, in order, as batches of `most` reports; the last may be smaller.
 
     Sizes and checksums are checked, and that all batches belong to one plan. What the records
-    say is for whoever knows the plan.
+    say needs the plan.
     """
     first: Head | None = None
     waiting = bytearray()

@@ -2,7 +2,7 @@
 
 magic 4 · version 1 · header length 4 · header JSON · zeros · arrays · BLAKE2b-128 of all before.
 The header carries the whole plan, so a sketch file answers questions by itself. The arrays begin
-at a multiple of 64 bytes, so that a file can be mapped into memory and used where it lies.
+at a multiple of 64 bytes, so that a file can be mapped into memory and used without a copy.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Arguments of other types, shapes and sizes: both kernels refuse them, or mind them not."""
+"""Arguments of other types, shapes and sizes: both kernels refuse them, or give the same."""
 
 import numpy as np
 import pytest

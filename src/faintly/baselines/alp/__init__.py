@@ -242,7 +242,7 @@ class Alp(Mechanism):
         return np.full(len(means), known)
 
     def predicted_variance(self, mean_square: float) -> float:
-        """Return n·Var at a key nobody holds; `mean_square` counts as so many items of value 1."""
+        """Return n·Var at a key nobody holds, of clients with `mean_square` items of value 1."""
         return estimate.moments(self._shape, 0.0, mean_square)[1]
 
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
@@ -267,7 +267,7 @@ class Alp(Mechanism):
         return self.columns * ONE / self.level
 
     def small_cases(self) -> Iterator[SmallCase]:
-        """Yield two rows and this plan's own coin and level; items as enumeration can bear."""
+        """Yield two rows with this plan's own coin and level, and few enough items to enumerate."""
         made = self.small(sparsity=1, options={"rows": 2})
         assert isinstance(made, Alp)
         case = replace(made, level=self.level, columns=self.columns, flip=self.flip)

@@ -88,7 +88,7 @@ def gap_law(shape: Shape, reached: int, loads: Sequence[int]) -> tuple[IntArray,
 def _both_parts(shape: Shape, reached: int, columns: Sequence[tuple[float, float]]) -> FloatArray:
     """Return the law of the patterns of + (row) and - (column), + having reached a level.
 
-    Each column has so many other items, each of which is met there with the chance before it.
+    `columns` has for each column the chance that another item reaches it, and how many there are.
     """
     law = np.ones((1, 1))
     for column, (taken, others) in enumerate(columns):

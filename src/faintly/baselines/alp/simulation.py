@@ -5,7 +5,7 @@ on how many of its other items have reached each column; the rest is chance. So 
 clients do it, alike clients are counted, and what each count says is one multinomial.
 
 At each key this is the exact law of the sum. Between keys it leaves out what two of them share in
-one report. Unless the client holds both, their errors are uncorrelated all the same: exchanging the
+one report. Unless the client holds both, their errors are still uncorrelated: exchanging the
 rows of + and - of a key that is not held is as likely, and turns its error alone.
 """
 

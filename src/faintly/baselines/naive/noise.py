@@ -113,11 +113,11 @@ class Additive(Noise):
 
     @abstractmethod
     def draw(self, count: int, rng: Rng) -> IntArray:
-        """Return so many draws."""
+        """Return `count` draws."""
 
     @abstractmethod
     def sums(self, keys: int, clients: int, source: np.random.Generator) -> IntArray:
-        """Return for each key the sum of as many draws as there are clients."""
+        """Return for each key the sum of one draw per client."""
 
     @abstractmethod
     def noise_law(self, reach: int) -> FloatArray:
@@ -230,7 +230,7 @@ class Laplace(Additive):
         return cls(steps, steps + math.ceil(tail), tuple(thresholds))
 
     def check(self) -> None:
-        """Refuse thresholds that are none, or with which drawing would go on and on."""
+        """Refuse what is not a threshold, and thresholds whose draws would take very long."""
         self._check_steps()
         if not 1 <= len(self.spread) <= MAX_THRESHOLDS:
             raise InvalidPlan(f"the spread must be a list of 1 to {MAX_THRESHOLDS} thresholds")
@@ -239,7 +239,7 @@ class Laplace(Additive):
             require.integer(one, f"threshold {place}", 1, FULL // 2 if last else FULL - 1)
 
     def budget(self, unit: Unit, sparsity: int, epsilon: float, keys: int) -> Budget:  # noqa: ARG002
-        """Return the loss of one step as often as a change has steps."""
+        """Return the loss of one step times the steps of a change."""
         ratio = noise.step_ratio(list(self.spread))
         each = ratio - 1 if isinstance(unit, WithinL1) else noise.log_at_least(ratio)
         return Budget.at_least(each * noise.exact(distance(unit, sparsity)) * self.steps)
@@ -291,7 +291,7 @@ class Response(Noise):
         require.integer(self.spread[0], "keep", FULL // 3 + 1, FULL - 1)
 
     def budget(self, unit: Unit, sparsity: int, epsilon: float, keys: int) -> Budget:  # noqa: ARG002
-        """Return ln(p/q) as often as coordinates can change."""
+        """Return ln(p/q) times the number of coordinates that can change."""
         if isinstance(unit, WithinL1):
             raise InvalidPlan("noise response protects event and user")
         each = noise.log_at_least(Fraction(2 * self.spread[0], FULL - self.spread[0]))
