@@ -160,6 +160,7 @@ def test_the_stated_bias_of_alp_is_exact(epsilon, alpha, authors):
     assert mechanism.relative_bias() > 0.3
 
 
+@pytest.mark.long
 def test_the_stated_bias_counts_other_items():
     """Two items, three rows: what the other sets makes the mean smaller still."""
     alone = small_alp(1.0, 3.0, False, rows=3)

@@ -119,7 +119,11 @@ PLAN = {
 }
 
 
-@pytest.mark.parametrize("changes", [DIRECT, {}, {"sparsity": 40}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [DIRECT, *(pytest.param(one, marks=pytest.mark.long) for one in ({}, {"sparsity": 40}))],
+    ids=str,
+)
 def test_small_cases_are_sound_and_notice_a_cut(changes):
     mechanism = mechanism_of(make_plan(**PLAN, **{"sparsity": 6} | changes))
     noticed = 0
