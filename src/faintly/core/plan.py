@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Self
 
@@ -64,21 +64,32 @@ class Hashing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Every public parameter of one collection; immutable, and named by its digest."""
+class Terms:
+    """What a collection is for: the fields that a plan and every request for one share."""
 
     unit: Unit
     budget: Budget
     sparsity: int
     clients: int
     universe: Universe
+    failure: float = 0.05
+    values: str = VALUES[0]
+
+
+def shared_fields(source: Any, shared: type[Terms]) -> dict[str, Any]:
+    """Return the fields of `source` that it shares with others, to make one of these."""
+    return {each.name: getattr(source, each.name) for each in fields(shared)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Terms):
+    """Every public parameter of one collection; immutable, and named by its digest."""
+
     mechanism: str
     parameters: Mapping[str, Parameter]
     hashing: Hashing
     decode: str
     salt: bytes = field(repr=False)
-    failure: float = 0.05
-    values: str = "signed"
     parsed: bool = field(default=False, compare=False, repr=False)  # read, not made here
 
     def __post_init__(self) -> None:
@@ -263,7 +274,7 @@ def _fields(reader: _Reader) -> dict[str, Any]:
     if reader.take("format", str) != FORMAT:
         raise InvalidPlan(f"the plan's format must be {FORMAT!r}")
     hashing = _Reader(reader.take("hashing", dict), "hashing")
-    fields = {
+    found = {
         "unit": _unit(reader.take("protect", str)),
         "budget": Budget(reader.decimal("epsilon"), reader.decimal("delta")),
         "sparsity": reader.take("sparsity", int),
@@ -283,8 +294,8 @@ def _fields(reader: _Reader) -> dict[str, Any]:
     }
     hashing.done()
     reader.done()
-    _check_text(fields)
-    return fields
+    _check_text(found)
+    return found
 
 
 def _parameters(given: dict[str, Any]) -> dict[str, Parameter]:
@@ -299,10 +310,10 @@ def _parameters(given: dict[str, Any]) -> dict[str, Parameter]:
     return given
 
 
-def _check_text(fields: dict[str, Any]) -> None:
+def _check_text(found: dict[str, Any]) -> None:
     """Refuse lone surrogates, which JSON can spell with escapes but UTF-8 cannot write."""
     try:
-        json.dumps([fields["mechanism"], fields["parameters"]], ensure_ascii=False).encode("utf-8")
+        json.dumps([found["mechanism"], found["parameters"]], ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
         raise InvalidPlan("a text of the plan has a lone surrogate") from None
 

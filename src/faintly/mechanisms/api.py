@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from faintly.core import (
-    Budget,
     FloatArray,
     Guarantee,
     Hashing,
@@ -25,12 +24,10 @@ from faintly.core import (
     ReportBatch,
     Sketch,
     SparseVector,
-    Unit,
-    Universe,
     VectorBatch,
     WordArray,
 )
-from faintly.core.plan import VALUES, check_budget, check_sizes, check_values
+from faintly.core.plan import VALUES, Terms, check_budget, check_sizes, check_values
 from faintly.errors import InvalidPlan, InvalidVector, TooManyItems
 from faintly.primitives.entropy import Rng
 
@@ -39,23 +36,22 @@ WITNESSES = (-1.0, 0.5, 1.0)  # a value of each domain that the next one does no
 TABLE_MEMORY = 2**28  # bytes: 256 MiB of tables are no burden to a small server
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What a deployer asks a mechanism to calibrate for."""
+@dataclass(frozen=True, kw_only=True)
+class CommonRequest(Terms):
+    """What a deployer may ask of the planner and of a mechanism alike."""
 
-    unit: Unit
-    budget: Budget
-    sparsity: int
-    clients: int
-    universe: Universe
-    failure: float = 0.05
-    decode: str = "table"
     family: str | None = None  # None: the mechanism's own choice for this decode
     maps: int | None = None
     bits: int | None = None
     memory: int = TABLE_MEMORY  # bytes that the tables may take
-    values: str = VALUES[0]
     share: float = SHARE  # largest share of the clients that hold a key of interest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(CommonRequest):
+    """What a deployer asks a mechanism to calibrate for."""
+
+    decode: str = "table"
     options: Mapping[str, Any] = field(default_factory=dict)  # the mechanism's own knobs
 
     def __post_init__(self) -> None:

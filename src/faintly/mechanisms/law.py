@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from faintly.core import FloatArray, IdArray, IntArray, Universe, WordArray
+from faintly.core.plan import Terms, shared_fields
 from faintly.mechanisms.api import MechanismApi, Request
 
 if TYPE_CHECKING:
@@ -24,31 +25,19 @@ class Laws(MechanismApi):
     def small(self, **changes: Any) -> Self:
         """Return this mechanism calibrated anew for tiny sizes; `changes` are request fields."""
         plan = self.plan
-        fields: dict[str, Any] = {
-            "unit": plan.unit,
-            "budget": plan.budget,
+        sizes: dict[str, Any] = {
             "sparsity": 2,
             "clients": 4,  # few clients and a large failure keep what a report can say small
             "failure": 0.5,
             "universe": Universe.indexed(8),
-            "values": plan.values,
             "decode": plan.decode,
             "family": plan.hashing.family,
         }
-        request = Request(**fields | changes)
+        request = Request(**shared_fields(plan, Terms) | sizes | changes)
         made = type(self).calibrate(request)
-        return type(self).from_plan(
-            replace(
-                plan,
-                unit=request.unit,
-                sparsity=request.sparsity,
-                clients=request.clients,
-                failure=request.failure,
-                universe=request.universe,
-                parameters=made.parameters,
-                hashing=made.hashing,
-            )
-        )
+        terms = shared_fields(request, Terms)
+        tiny = replace(plan, **terms, parameters=made.parameters, hashing=made.hashing)
+        return type(self).from_plan(tiny)
 
     @abstractmethod
     def outcomes(self, items: int) -> Iterator[Any]:

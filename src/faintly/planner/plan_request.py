@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from faintly.core import Budget, Unit, Universe, parse_unit
-from faintly.core.plan import DECODES, VALUES, check_between, check_sizes, check_values
+from faintly.core.plan import DECODES, check_between, check_sizes, check_values, shared_fields
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import Request, mechanism_names
-from faintly.mechanisms.api import SHARE, TABLE_MEMORY, check_share
+from faintly.mechanisms.api import CommonRequest, check_share
 from faintly.planner.bounds import lower_bound
 from faintly.planner.error_model import keys_of
 
@@ -16,25 +16,13 @@ MEASURES = ("worst", "typical")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanRequest:
+class PlanRequest(CommonRequest):
     """What a deployer wants; None leaves a choice to the planner."""
 
-    unit: Unit
-    budget: Budget
-    sparsity: int
-    clients: int
-    universe: Universe
-    failure: float = 0.05
-    values: str = VALUES[0]
-    share: float = SHARE  # largest share of the clients that hold a key of interest
     mechanism: str | None = None
     options: Mapping[str, Any] | None = None  # None: every variant of the mechanism
     decode: str | None = None
-    family: str | None = None
-    maps: int | None = None
-    bits: int | None = None
     max_bytes: int | None = None
-    memory: int = TABLE_MEMORY  # bytes that tables may take
     mean_square: float | None = None  # Σv² of a typical client; a quarter of k if None
     measure: str = "worst"
     # The application makes sure that no vector holds more, so refusing longer ones is no drawback.
@@ -85,22 +73,7 @@ class PlanRequest:
 
     def for_mechanism(self, decode: str, options: Mapping[str, Any]) -> Request:
         """Return the request that one mechanism calibrates for."""
-        return Request(
-            unit=self.unit,
-            budget=self.budget,
-            sparsity=self.sparsity,
-            clients=self.clients,
-            universe=self.universe,
-            failure=self.failure,
-            values=self.values,
-            share=self.share,
-            decode=decode,
-            family=self.family,
-            maps=self.maps,
-            bits=self.bits,
-            memory=self.memory,
-            options=options,
-        )
+        return Request(**shared_fields(self, CommonRequest), decode=decode, options=options)
 
 
 def request_for(

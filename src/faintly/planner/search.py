@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from faintly.core import Plan
-from faintly.core.plan import SALT_BYTES
+from faintly.core.plan import SALT_BYTES, Terms, shared_fields
 from faintly.errors import BoundDoesNotApply, FaintlyError, InvalidPlan
 from faintly.mechanisms import Request, mechanism_class, mechanism_names, mechanism_of
 from faintly.planner.error_model import ErrorModel, error_of
@@ -262,18 +262,12 @@ def plan_for(name: str, request: Request, salt: bytes) -> Plan:
     except ArithmeticError:
         raise BoundDoesNotApply(f"{name} has no numbers for such extreme parameters") from None
     return Plan(
-        unit=request.unit,
-        budget=request.budget,
-        sparsity=request.sparsity,
-        clients=request.clients,
-        universe=request.universe,
+        **shared_fields(request, Terms),
         mechanism=name,
         parameters=calibrated.parameters,
         hashing=calibrated.hashing,
         decode=request.decode,
         salt=salt,
-        failure=request.failure,
-        values=request.values,
     )
 
 

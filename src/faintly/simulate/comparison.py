@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from faintly.core import FloatArray, IdArray, Plan, VectorBatch
+from faintly.core.plan import Terms, shared_fields
 from faintly.errors import FaintlyError
 from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
 from faintly.planner import PlanRequest, survey
@@ -164,18 +165,7 @@ def _expanded(names: Iterable[str]) -> list[str]:
 
 def _best_form(name: str, plan: Plan) -> Entrant | LeftOut:
     """Return what `faintly plan --mechanism NAME` would take, or every reason against it."""
-    ranking = survey(
-        PlanRequest(
-            unit=plan.unit,
-            budget=plan.budget,
-            sparsity=plan.sparsity,
-            clients=plan.clients,
-            universe=plan.universe,
-            failure=plan.failure,
-            values=plan.values,
-            mechanism=name,
-        )
-    )
+    ranking = survey(PlanRequest(**shared_fields(plan, Terms), mechanism=name))
     if not ranking.candidates:
         reasons = dict.fromkeys(one.reason for one in ranking.refused)
         return LeftOut(name, "; ".join(reasons) or "its error has no bound")
