@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from faintly.baselines.alp import Alp
+from faintly.baselines.alp.estimate import levels
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.data import read_records, to_vectors, true_means
 from faintly.mechanisms import Mechanism, mechanism_of
@@ -218,7 +219,7 @@ def test_simulated_totals_of_alp_have_the_law_of_the_reports(epsilon, rng_of, od
             for run in range(4000)
         ]
     )
-    reach = mechanism.columns * mechanism._said[1]
+    reach = mechanism.columns * levels(mechanism.columns)[1]
     for key in range(3):
         law = total_law(mechanism, cases, key, reach)
         seen = law > 0
@@ -241,7 +242,7 @@ def total_law(mechanism, cases, key, reach):
 
 def reading_law(mechanism, values, held, key, reach):
     """The law of what one report says about a key, over all rows of its items and of the key."""
-    rows, columns, said = mechanism.rows, mechanism.columns, mechanism._said[0]
+    rows, columns, said = mechanism.rows, mechanism.columns, levels(mechanism.columns)[0]
     reports, law = np.arange(2 ** (rows * columns)), np.zeros(2 * reach + 1)
     known = sorted({*held, key})
     outcomes = list(mechanism.outcomes(len(known)))

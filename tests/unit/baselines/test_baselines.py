@@ -62,7 +62,9 @@ def test_reports_are_read_a_block_at_a_time(monkeypatch):
     plan = plan_of("k-fold", epsilon=3.0, scheme="optimal", decode="direct")
     mechanism, rng, ids = mechanism_of(plan), seeded(1, "slots"), np.arange(3, dtype=np.uint64)
     seeds, fields = rng.words(500).astype(np.uint64), rng.words(500 * 6).reshape(-1, 6)
-    sketch = aggregate(plan, [ReportBatch(plan.digest, seeds, fields % mechanism._symbols)])
+    sketch = aggregate(
+        plan, [ReportBatch(plan.digest, seeds, fields % np.uint32(mechanism.layout.limits[0]))]
+    )
     wanted = mechanism.variance(sketch, ids, np.zeros(3))
     read, sizes = kernels.read_slots, []
 

@@ -97,8 +97,8 @@ def test_entries_beyond_32_bits_are_exact():
     full = Sketch(plan, np.array([1]), 0, most, tables=tables)
     twice = full.merge(full)
     assert twice.tables.tolist() == [[2 * most, 0]]
-    assert Reader(full)._transformed.tolist() == [[most, most]]
-    assert Reader(twice)._transformed.tolist() == [[2 * most, 2 * most]]
+    assert answers.transform(full.tables).tolist() == [[most, most]]
+    assert answers.transform(twice.tables).tolist() == [[2 * most, 2 * most]]
     back = sketch_v1.decode_sketch(
         sketch_v1.encode_sketch(twice), lambda plan: mechanism_of(plan).sketch_shape
     )
@@ -302,7 +302,7 @@ def test_every_field_has_its_own_limit(name, few, monkeypatch):
             with pytest.raises(ReportRejected):
                 aggregator.add(replace(batch, fields=fields))
             fields[4, column] = limit - 1
-            aggregator._check_limits(replace(batch, fields=fields))
+            Aggregator(aggregator.plan).add(replace(batch, fields=fields))
 
 
 def test_more_reports_than_can_be_counted_do_not_merge():
