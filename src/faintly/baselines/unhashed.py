@@ -113,6 +113,11 @@ def largest_variance(quiet: float, excess: float) -> float:
     return quiet + excess * most - most**2
 
 
+def simulation_source(secret: Rng) -> np.random.Generator:
+    """Return a generator of numpy's for simulated sums. No client may use it."""
+    return np.random.Generator(np.random.Philox(secret.words(4).tolist()))
+
+
 def signs_with_mean(values: FloatArray, rng: Rng) -> IntArray:
     """Return +1 or -1 with exactly the given mean, for each entry in [-1, 1].
 

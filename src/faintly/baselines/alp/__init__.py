@@ -22,7 +22,7 @@ import numpy as np
 
 from faintly import kernels
 from faintly.baselines.alp import estimate, simulation
-from faintly.baselines.unhashed import growth
+from faintly.baselines.unhashed import growth, simulation_source
 from faintly.core import (
     AnyArray,
     Budget,
@@ -223,12 +223,11 @@ class Alp(Mechanism):
     ) -> IntArray:
         """Return integers with the law of `read` at each key, drawn for alike clients together.
 
-        Reading costs reports times keys, and far more than making them. numpy's generator draws;
-        it is seeded with secret words and never near a client. `simulation.py` says what is
+        Reading costs reports times keys, far more than making them. `simulation.py` says what is
         exact.
         """
         levels = self._levels(vectors, secret)
-        source = np.random.Generator(np.random.Philox(secret.words(4).tolist()))
+        source = simulation_source(secret)
         return simulation.draw_totals(self._shape, vectors, levels, ids, source)
 
     @cached_property

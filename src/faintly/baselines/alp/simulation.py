@@ -32,7 +32,7 @@ def draw_totals(
         vectors: one per client.
         levels: the level of each row, with the sign of its value.
         ids: keys to ask about.
-        source: numpy's generator, which is never near a client.
+        source: of what is drawn.
     """
     columns = shape.columns
     reached = [np.flatnonzero(np.abs(levels) > column) for column in range(columns)]

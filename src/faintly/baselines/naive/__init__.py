@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from faintly.baselines.naive.noise import KINDS, Noise, Response
-from faintly.baselines.unhashed import largest_variance
+from faintly.baselines.unhashed import largest_variance, simulation_source
 from faintly.core import (
     FloatArray,
     Guarantee,
@@ -168,11 +168,10 @@ class Naive(Coordinates):
     ) -> IntArray:
         """Return integers with the law of `read`: the noise of all clients is drawn as one sum.
 
-        It comes from numpy's generator, seeded from `secret`, which no client may use. What
-        is left out is the range of a report, which n·d draws leave with the plan's failure/10.
+        The range of a report is left out; n·d draws leave it with the plan's failure/10.
         """
         rounded = self._rounded(vectors, secret)
-        source = np.random.Generator(np.random.Philox(secret.words(4).tolist()))
+        source = simulation_source(secret)
         place = vectors.indices.view(np.int64)  # below the size of the universe
         return self.noise.totals(rounded, place, self.keys, len(vectors), source)[ids]
 

@@ -201,8 +201,7 @@ class Pckv(Unhashed):
         """Return integers with the law of `read`; of ue, sums of coins drawn as binomials.
 
         Given who sampled what, answers to different keys are independent, and so are those of
-        different clients: numpy's generator draws how many of them show, and with which sign.
-        It is seeded with secret words and never near a client.
+        different clients: it is drawn how many of them show, and with which sign.
         """
         if self.odds.form == "grr":
             return super().simulated_totals(vectors, ids, public, secret)
@@ -215,7 +214,7 @@ class Pckv(Unhashed):
 
     def _draw_totals(self, sampled: Sampled, ids: IdArray, clients: int, secret: Rng) -> IntArray:
         """Return the totals of ue at different ids, given what each client has sampled."""
-        source = np.random.Generator(np.random.Philox(secret.words(4).tolist()))
+        source = plain.simulation_source(secret)
         totals = np.zeros(len(ids), dtype=np.int64)
         others = np.full(len(ids), clients)
         for sign in (1, -1):
