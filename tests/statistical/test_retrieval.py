@@ -101,7 +101,7 @@ def test_sampler_follows_the_law(plan, kernel, rng_of, monkeypatch):
         monkeypatch.setattr(f"faintly.kernels.{name}", getattr(kernel, name))
     mechanism = mechanism_of(plan)
     seed, law = telling_seed(mechanism)
-    chance = chi_square(mechanism, law, seed, rng_of(f"law/{kernel.__name__}"))
+    chance = chi_square(mechanism, law, seed, rng_of(f"law/{kernel.name}"))
     assert chance > FALSE_ALARM, f"p = {chance:.3g} over {SAMPLES} reports"
 
 

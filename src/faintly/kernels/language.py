@@ -41,11 +41,11 @@ class Language:
     """All kernels in one language, whichever is active: tests and benchmarks compare them."""
 
     def __init__(self, name: str, kernels: Mapping[str, Callable[..., Any]]) -> None:
-        self._name, self._kernels = name, kernels
+        self.name, self._kernels = name, kernels
 
     def available(self) -> bool:
         """Return whether kernels in this language are there."""
-        return self._name == "numpy" or _native.available()
+        return self.name == "numpy" or _native.available()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in self._kernels:
@@ -54,7 +54,7 @@ class Language:
 
         @wraps(kernel)
         def pinned(*arguments: Any, **options: Any) -> Any:
-            before = _pinned.set(self._name)
+            before = _pinned.set(self.name)
             try:
                 return kernel(*arguments, **options)
             finally:
