@@ -45,7 +45,9 @@ def marked(best):
     return [row.key for row, sure in zip(best.estimates, best.significant, strict=True) if sure]
 
 
-@pytest.mark.parametrize(("protect", "epsilon"), [("event", 2.0), ("user", 4.0)])
+@pytest.mark.parametrize(
+    ("protect", "epsilon"), [("event", 2.0), pytest.param("user", 4.0, marks=pytest.mark.long)]
+)
 def test_share_of_false_rows_is_bounded(protect, epsilon, seed, odds, generator):
     """fdr keeps its rate and finds more than family; two mutants do not keep it.
 

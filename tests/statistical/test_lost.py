@@ -18,8 +18,9 @@ CLIENTS, KEYS, SPARSITY = 40_000, 128, 6
 PLANS = [
     ("projection-choice", "user", "table"),
     ("projection-choice", "user", "direct"),
-    ("projection-choice", "event", "table"),
-    ("projection-choice", "l1:4", "table"),
+    # Its clients do for these units what they do for user.
+    pytest.param("projection-choice", "event", "table", marks=pytest.mark.long),
+    pytest.param("projection-choice", "l1:4", "table", marks=pytest.mark.long),
     ("retrieval", "event", "table"),
     ("retrieval", "event", "direct"),
     ("signed-binning", "event", "table"),
