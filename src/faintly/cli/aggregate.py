@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from faintly.cli.output import Json, Output, PlanFile, counted, emit, note, progress, say
+from faintly.cli.output import Json, Output, PlanFile, counted, note, progress, result
 
 
 def aggregate(
@@ -40,7 +40,8 @@ def aggregate(
     save_sketch(sketch, output)
     if sketch.count > loaded.clients:
         note(f"{sketch.count:,} reports, where the plan expects {loaded.clients:,}")
-    if as_json:
-        emit({"reports": sketch.count, "files": len(reports), "digest": loaded.digest.hex()})
-    else:
-        say(f"{sketch.count:,} reports of {counted(len(reports), 'file')} are in {output}")
+    result(
+        as_json,
+        {"reports": sketch.count, "files": len(reports), "digest": loaded.digest.hex()},
+        f"{sketch.count:,} reports of {counted(len(reports), 'file')} are in {output}",
+    )

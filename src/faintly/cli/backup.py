@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from faintly.cli.output import Json, emit, say
+from faintly.cli.output import Json, result
 from faintly.cli.remote import Folder, server_extra
 
 Target = Annotated[
@@ -23,10 +23,7 @@ def backup(folder: Folder, target: Target, as_json: Json = False) -> None:
         from faintly.collector.admin.backup import backup as copy
 
         size = copy(folder, target)
-    if as_json:
-        emit({"folder": str(target), "bytes": size})
-    else:
-        say(f"copied {size:,} bytes to {target}")
+    result(as_json, {"folder": str(target), "bytes": size}, f"copied {size:,} bytes to {target}")
 
 
 def restore(
@@ -43,7 +40,4 @@ def restore(
         from faintly.collector.admin.backup import restore as copy
 
         size = copy(source, folder)
-    if as_json:
-        emit({"folder": str(folder), "bytes": size})
-    else:
-        say(f"restored {size:,} bytes to {folder}")
+    result(as_json, {"folder": str(folder), "bytes": size}, f"restored {size:,} bytes to {folder}")

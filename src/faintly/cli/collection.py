@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from faintly.cli import choices
-from faintly.cli.output import Json, emit, say, shown, table
+from faintly.cli.output import Json, emit, result, say, shown, table
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect
 
 app = typer.Typer(
@@ -106,10 +106,7 @@ def seal(
     """Let pending reports take part in answers now, instead of within half a minute."""
     with connect(server, credential_file, ca_file, 0) as connection:
         found = connection.ask("POST", f"{_path(digest)}/seal")
-    if as_json:
-        emit(found)
-    else:
-        say(f"sealed {found['sealed']:,} reports")
+    result(as_json, found, f"sealed {found['sealed']:,} reports")
 
 
 @app.command(name="open")
@@ -162,10 +159,7 @@ def delete(
         typer.confirm(f"Delete {digest} and all its reports for good?", abort=True, err=True)
     with connect(server, credential_file, ca_file, 0) as connection:
         found = connection.ask("DELETE", f"{path}?confirm={digest}")
-    if as_json:
-        emit(found)
-    else:
-        say(f"deleted {digest}")
+    result(as_json, found, f"deleted {digest}")
 
 
 def _path(digest: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from faintly.cli import choices
-from faintly.cli.output import Json, emit, note, say, shown, table
+from faintly.cli.output import Json, emit, note, result, say, shown, table
 from faintly.cli.remote import Data
 
 if TYPE_CHECKING:
@@ -64,10 +64,7 @@ def remove(label: Label, data: Data, as_json: Json = False) -> None:
     with _credentials(data) as credentials:
         credentials.remove(label)
         left = {role for _, role in credentials.labels()}
-    if as_json:
-        emit({"removed": label})
-    else:
-        say(f"removed {label}")
+    result(as_json, {"removed": label}, f"removed {label}")
     if not left:
         note("no credential is left: everybody on this machine may do everything, others nothing")
     elif "admin" not in left:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from faintly.cli.output import Json, Output, emit, say
+from faintly.cli.output import Json, Output, result
 from faintly.cli.remote import Folder, server_extra
 
 
@@ -33,7 +33,4 @@ def export(
 
         write = export_parquet if output.suffix == ".parquet" else export_reports
         count = write(folder, name, epoch, output)
-    if as_json:
-        emit({"reports": count, "file": str(output)})
-    else:
-        say(f"{count:,} reports in {output}")
+    result(as_json, {"reports": count, "file": str(output)}, f"{count:,} reports in {output}")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from faintly.cli.output import Json, Output, counted, emit, say
+from faintly.cli.output import Json, Output, counted, result
 
 
 def merge(
@@ -26,8 +26,9 @@ def merge(
 
     merged = merge_all(sketches, threads, spool=output.resolve().parent)
     save_sketch(merged, output)
-    if as_json:
-        emit({"reports": merged.count, "files": len(sketches), "digest": merged.plan.digest.hex()})
-    else:
-        files = counted(len(sketches), "sketch", "sketches")
-        say(f"{merged.count:,} reports of {files} are in {output}")
+    files = counted(len(sketches), "sketch", "sketches")
+    result(
+        as_json,
+        {"reports": merged.count, "files": len(sketches), "digest": merged.plan.digest.hex()},
+        f"{merged.count:,} reports of {files} are in {output}",
+    )

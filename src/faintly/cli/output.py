@@ -35,6 +35,14 @@ def emit(document: dict[str, Any]) -> None:
     say(json.dumps(document, ensure_ascii=False, allow_nan=False))
 
 
+def result(as_json: bool, document: dict[str, Any], text: str) -> None:
+    """Print what a command did: one JSON object, or a sentence."""
+    if as_json:
+        emit(document)
+    else:
+        say(text)
+
+
 def say(text: str = "") -> None:
     """Print a line for people to standard output."""
     _write(text, err=False)

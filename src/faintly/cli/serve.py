@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from faintly.cli import choices
-from faintly.cli.output import Json, emit, say
+from faintly.cli.output import Json, result
 from faintly.cli.remote import server_extra
 
 
@@ -71,9 +71,10 @@ def serve(
     )
 
     def ready(address: str) -> None:
-        if as_json:
-            emit({"url": address, "port": int(address.rpartition(":")[2])})
-        else:
-            say(f"Listening on {address}, data in {settings.data}. Documentation: {address}/docs")
+        result(
+            as_json,
+            {"url": address, "port": int(address.rpartition(":")[2])},
+            f"Listening on {address}, data in {settings.data}. Documentation: {address}/docs",
+        )
 
     run(settings, ready)

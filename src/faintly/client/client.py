@@ -135,7 +135,7 @@ class Client:
 
     def encode(self, report: Report) -> bytes:
         """Return a report as a batch of one, ready to send."""
-        return report_v1.encode_batch(as_batch([report]), self._layout)
+        return report_v1.encode_batch(ReportBatch.of([report]), self._layout)
 
     @property
     def _layout(self) -> Layout:
@@ -171,12 +171,3 @@ def _charge_of(mechanism: MechanismApi) -> Charge:
     plan = mechanism.plan
     items = plan.sparsity if mechanism.enforces_sparsity else None
     return Charge(plan.unit, Loss.of(plan.budget), items)
-
-
-def as_batch(reports: list[Report]) -> ReportBatch:
-    """Return reports of one plan as a batch."""
-    return ReportBatch(
-        reports[0].plan_digest,
-        np.array([report.hash_seed for report in reports], dtype=np.uint64),
-        np.array([report.fields for report in reports], dtype=np.uint32),
-    )

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from faintly import durable
 from faintly.client.disk import Disk
 from faintly.client.transport import REQUEST_BYTES, Connection
 from faintly.errors import InvalidInput, Rejected
@@ -189,6 +190,6 @@ def _begin(path: Path, parcel: Parcel) -> str:
     with path.open("w", encoding="ascii") as file:
         file.write(text)
         file.flush()
-        os.fsync(file.fileno())
-    Disk().sync_folder(path.parent)
+        durable.sync(file.fileno())
+    durable.sync_folder(path.parent)
     return text

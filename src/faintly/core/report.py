@@ -4,7 +4,9 @@ A report is a public seed and a few unsigned fields of fixed width; the mechanis
 what they mean, the layout says how many bits each has. Length never depends on data.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -55,6 +57,15 @@ class ReportBatch:
     plan_digest: bytes
     hash_seeds: IdArray  # (reports,)
     fields: WordArray  # (reports, fields)
+
+    @classmethod
+    def of(cls, reports: Sequence[Report]) -> Self:
+        """Return reports of one plan as a batch."""
+        return cls(
+            reports[0].plan_digest,
+            np.array([report.hash_seed for report in reports], dtype=np.uint64),
+            np.array([report.fields for report in reports], dtype=np.uint32),
+        )
 
     def __len__(self) -> int:
         return len(self.hash_seeds)

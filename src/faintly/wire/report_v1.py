@@ -62,12 +62,7 @@ def unpack(records: AnyArray, plan_digest: bytes, layout: Layout) -> ReportBatch
 
 def encode_report(report: Report, layout: Layout) -> bytes:
     """Return one report's record."""
-    batch = ReportBatch(
-        report.plan_digest,
-        np.array([report.hash_seed], dtype=np.uint64),
-        np.array([report.fields], dtype=np.uint32),
-    )
-    return pack(batch, layout).tobytes()
+    return pack(ReportBatch.of([report]), layout).tobytes()
 
 
 def encode_batch(batch: ReportBatch, layout: Layout) -> bytes:
@@ -77,9 +72,8 @@ def encode_batch(batch: ReportBatch, layout: Layout) -> bytes:
             f"a report of this plan has {layout.record_bytes} bytes, and at most "
             f"{MAX_RECORD_BYTES} can be sent; such a plan is for simulation"
         )
-    head = HEADER.pack(MAGIC, VERSION, batch.plan_digest, layout.record_bytes, len(batch))
-    body = head + pack(batch, layout).tobytes()
-    return body + struct.pack("<I", zlib.crc32(body))
+    head = Head(batch.plan_digest, layout.record_bytes, len(batch))
+    return _framed(head, pack(batch, layout).tobytes())
 
 
 def decode_batch(data: bytes, plan_digest: bytes, layout: Layout) -> ReportBatch:
@@ -250,14 +244,14 @@ def resize_batches(stream: BinaryIO, most: int) -> Iterator[bytes]:
         waiting += memoryview(data)[HEADER.size : -CHECKSUM_BYTES]
         size, start = most * first.record_bytes, 0
         while len(waiting) - start >= size:
-            yield _framed(first, waiting[start : start + size])
+            yield _framed(first._replace(reports=most), waiting[start : start + size])
             start += size
         del waiting[:start]
     if first is not None and waiting:
-        yield _framed(first, waiting)
+        yield _framed(first._replace(reports=len(waiting) // first.record_bytes), waiting)
 
 
-def _framed(head: Head, records: bytearray) -> bytes:
-    count = len(records) // head.record_bytes
-    body = HEADER.pack(MAGIC, VERSION, head.plan_digest, head.record_bytes, count) + records
+def _framed(head: Head, records: bytes | bytearray) -> bytes:
+    """Return records as a batch: the header before them, the checksum behind."""
+    body = HEADER.pack(MAGIC, VERSION, *head) + records
     return body + struct.pack("<I", zlib.crc32(body))
