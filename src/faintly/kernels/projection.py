@@ -59,9 +59,10 @@ def project_prf(
     Segment i owns items offsets[i]:offsets[i+1]. σ is -1 where `negative` is 1, and s_g(x) is
     -1 where bit g of the hash of x under seeds[i] is 1.
     """
-    seeds, offsets, negative = _checked_segments(seeds, offsets, negative, groups)
+    seeds, offsets, negative = checked_segments(seeds, offsets, negative)
     ids = exactly(ids, np.uint64, 1, "ids")
     same_length(ids=ids, negative=negative)
+    _check_groups(groups)
     if in_c():
         sums = np.empty((len(seeds), groups), dtype=np.int64)
         call("project_prf", seeds, offsets, len(seeds), ids, negative, groups, sums)
@@ -86,9 +87,10 @@ def project_linear(
 
     r_g is `bits` bits of the hash of g under the segment's seed; σ is -1 where `negative` is 1.
     """
-    seeds, offsets, negative = _checked_segments(seeds, offsets, negative, groups)
+    seeds, offsets, negative = checked_segments(seeds, offsets, negative)
     codes = exactly(codes, np.uint32, 1, "codes")
     same_length(codes=codes, negative=negative)
+    _check_groups(groups)
     if not 1 <= bits <= 32:
         raise TypeError("bits must be between 1 and 32")
     if in_c():
@@ -113,10 +115,8 @@ def _sign_sums(odd: AnyArray, offsets: IntArray) -> IntArray:
     return sums
 
 
-def _checked_segments(
-    seeds: AnyArray, offsets: AnyArray, negative: AnyArray, groups: int
-) -> list[AnyArray]:
-    """Return the columns that describe segments of items, to project on `groups` groups."""
+def checked_segments(seeds: AnyArray, offsets: AnyArray, negative: AnyArray) -> list[AnyArray]:
+    """Return the columns that describe segments of items, having checked that they fit."""
     seeds = exactly(seeds, np.uint64, 1, "seeds")
     negative = exactly(negative, np.uint8, 1, "negative")
     offsets = ascending(offsets, len(negative))
@@ -124,6 +124,9 @@ def _checked_segments(
         raise TypeError("seeds and offsets must describe the same segments")
     if negative.max(initial=0) > 1:
         raise TypeError("negative must be 0 or 1")
+    return [seeds, offsets, negative]
+
+
+def _check_groups(groups: int) -> None:
     if not 1 <= groups <= MOST_GROUPS:
         raise TypeError(f"groups must be between 1 and {MOST_GROUPS}")
-    return [seeds, offsets, negative]
