@@ -258,7 +258,7 @@ class Reader:
             own = size
             totals = self.totals(np.arange(size, dtype=np.uint64)).astype(np.float64)
             squares -= float(totals @ totals) / len(flat)
-        if own >= len(flat):  # one map that is full: ghosts look like keys
+        if own >= len(flat):  # one map that is full: ghosts and keys cannot be told apart
             return 0.0
         free = 1 - own / len(flat)
         shown = squares / free * self.mechanism.scale**2 / self.sketch.count - self._null_variance
