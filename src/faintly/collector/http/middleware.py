@@ -7,7 +7,7 @@ the hot path is bare ASGI and does all that itself.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from starlette.exceptions import HTTPException
 
@@ -30,8 +30,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-Done = Callable[[int, Headers, bytes], object]  # called with status, headers and body
+Reply = tuple[int, Headers, bytes]  # status, headers and body
 
 PREFIX, SUFFIX = b"/v1/collections/", b"/reports"
 LENGTH = len(PREFIX) + 32 + len(SUFFIX)
@@ -44,77 +43,27 @@ COMMON: Headers = [
 ]
 
 
-class Head(NamedTuple):
-    """What the head of a request that was let in says, its id aside."""
-
-    digest: bytes
-    epoch: int
-    size: int  # of the body
-    origin: bytes | None
-
-
-class Hot(Protocol):
-    """What takes reports."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-
-    def quick(
-        self,
-        path: str,
-        query: bytes,
-        headers: Headers,
-        body: bytes,
-        done: Done,
-        *,
-        key: bytes | None = None,
-    ) -> bool:
-        """Serve one whose body is here, and tell `done`; return False where that might wait.
-
-        Its head may be remembered by the key.
-        """
-
-    def recall(self, key: bytes) -> Head | None:
-        """Return what is known of a head that came with this key before."""
-
-    def again(self, head: Head, name: bytes, body: bytes, done: Done) -> bool:
-        """Serve one whose head is known but for its id; return False where it is another."""
-
-
 def is_hot(path: bytes) -> bool:
     """Return whether a path is that of reports."""
     return len(path) == LENGTH and path.startswith(PREFIX) and path.endswith(SUFFIX)
 
 
-def refusal(problem: Problem, *, close: bool = False) -> tuple[int, Headers, bytes]:
-    """Return status, headers and body of an error.
-
-    Args:
-        problem: the error.
-        close: True where the rest of the request is unread, so the connection must be closed.
-    """
+def refusal(problem: Problem) -> Reply:
+    """Return the answer to an error."""
     body = encode(problem.document())
     headers = [*COMMON, (b"content-length", b"%d" % len(body))]
     if problem.kind.status in {429, 503}:
         headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
     if problem.kind is NOT_AUTHORISED:
         headers.append((b"www-authenticate", b"Bearer"))
-    if close:
-        headers.append((b"connection", b"close"))
     return problem.kind.status, headers, body
 
 
-async def reply(send: Send, status: int, headers: Headers, body: bytes) -> None:
-    """Send a whole answer."""
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
 def header(scope: Scope, wanted: bytes) -> bytes | None:
-    """Return the first header of a name."""
+    """Return the first header of a name, without the spaces that may stand around a value."""
     for name, value in scope["headers"]:
         if name == wanted:
-            found: bytes = value
+            found: bytes = value.strip()
             return found
     return None
 
@@ -124,9 +73,8 @@ def too_large(limit: int) -> Problem:
     return Problem(TOO_LARGE, f"a body has at most {limit:,} bytes")
 
 
-def over(scope: Scope, limit: int) -> bool:
-    """Return whether Content-Length exceeds the limit."""
-    length = header(scope, b"content-length")
+def is_over(length: bytes | None, limit: int) -> bool:
+    """Return whether a Content-Length exceeds the limit."""
     return length is not None and (not length.isdigit() or int(length[:20]) > limit)
 
 
@@ -135,7 +83,7 @@ class Middleware:
 
     def __init__(
         self,
-        ingest: Hot,
+        ingest: App,
         control: App,
         *,
         access: Access,
@@ -155,7 +103,7 @@ class Middleware:
             body_bytes: size of the largest body.
             local: True where only this machine is served.
         """
-        self.hot, self._control = ingest, control
+        self._hot, self._control = ingest, control
         self._access, self._pages, self._traffic = access, pages, traffic
         self._limit, self._local = body_bytes, local
         self._log = logs.logger()
@@ -164,40 +112,39 @@ class Middleware:
         """Serve one request."""
         path = scope.get("path", "")
         if scope.get("method") == "POST" and is_hot(path.encode()):
-            await self.hot(scope, receive, send)
+            await self._hot(scope, receive, send)
         elif scope["type"] == "http":
             await self._serve(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        origin = header(scope, b"origin")
-        routed = scope
-        exchange = Exchange(receive, send, self._limit, self._pages.headers(origin))
-        if scope["method"] == "HEAD":
-            routed, exchange.bare = {**scope, "method": "GET"}, True
+        exchange = Control(scope, receive, send)
+        exchange.limit = self._limit
+        exchange.headers = self._pages.headers(header(scope, b"origin"))
+        routed = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         try:
-            early = self._early(scope, origin)
+            early = self._early(scope)
             if early is not None:
-                await reply(exchange.send, *early)
+                await exchange.reply(early)
             else:
                 await self._control(routed, exchange.receive, exchange.send)
         except Problem as problem:
-            await reply(exchange.send, *refusal(problem, close=True))
+            await exchange.reply(refusal(problem))
         except asyncio.CancelledError:
             # The process has stopped waiting for open requests.
             if not exchange.status:
-                await reply(exchange.send, *refusal(stopping(), close=True))
+                await exchange.reply(refusal(stopping()))
         except Exception as error:
             self._log.error("unexpected", **logs.place_of(error))
             if not exchange.status:
-                await reply(exchange.send, *refusal(unexpected()))
+                await exchange.reply(refusal(unexpected()))
         route = getattr(routed.get("route"), "path", "unmatched")
         self._account(scope["method"], route, exchange, time.perf_counter() - started)
 
-    def _early(self, scope: Scope, origin: bytes | None) -> tuple[int, Headers, bytes] | None:
+    def _early(self, scope: Scope) -> Reply | None:
         """Return the answer to a preflight, None to go on, or raise `Problem`."""
         check_headers(scope["headers"])
-        host = header(scope, b"host") or b""
+        host, origin = header(scope, b"host") or b"", header(scope, b"origin")
         local = self._local and not self._access.roles
         self._pages.check(scope["method"], host, origin, local=local)
         if scope["method"] == "OPTIONS" and origin is not None:
@@ -208,11 +155,11 @@ class Middleware:
             # FastAPI would read and parse the body before it checks the credential.
             needed = role_for(scope["method"], scope["path"])
             self._access.check(header(scope, b"authorization"), needed)
-        if over(scope, self._limit):
+        if is_over(header(scope, b"content-length"), self._limit):
             raise too_large(self._limit)
         return None
 
-    def _account(self, method: str, route: str, exchange: "Exchange", seconds: float) -> None:
+    def _account(self, method: str, route: str, exchange: "Control", seconds: float) -> None:
         method = method if method in METHODS else "other"
         status, size = exchange.status, exchange.read
         self._traffic.add(route, method, status, seconds, size)
@@ -227,22 +174,60 @@ class Middleware:
 
 
 class Exchange:
-    """One request of the control plane: counts bytes, adds common headers, sends in pieces."""
+    """One request and its answer, which is complete only when the request was read to its end.
 
-    def __init__(self, receive: Receive, send: Send, limit: int, headers: Headers) -> None:
-        self._receive, self._send = receive, send
-        self._limit, self._headers = limit, headers
-        self.status = 0  # none sent yet
-        self.read = 0
-        self.bare = False  # True for HEAD
+    Who is still sending gets the answer at once and may send the rest. If the connection were
+    closed instead, the answer might be lost.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope, self._receive, self._send = scope, receive, send
+        self.read = 0  # bytes of the body so far
+        self._ended = False  # nothing more of it comes
+
+    async def receive(self) -> Message:
+        """Return the next part of the body."""
+        message = await self._receive()
+        self.read += len(message.get("body", b""))
+        self._ended = not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer."""
+        if self._ended:
+            await self._send(message)
+        elif message["type"] == "http.response.start":
+            # Who waits for 100 may never send the body, and another request would be read as one.
+            if header(self.scope, b"expect") is not None:
+                message["headers"] = [*message["headers"], (b"connection", b"close")]
+            await self._send(message)
+        else:
+            await self._send({**message, "more_body": True})
+            if not message.get("more_body", False):
+                while not self._ended:
+                    await self.receive()
+                await self._send({"type": "http.response.body"})
+
+    async def reply(self, answer: Reply) -> None:
+        """Send a whole answer."""
+        status, headers, body = answer
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})
+
+
+class Control(Exchange):
+    """A request of the control plane: has a limit, adds common headers, sends in pieces."""
+
+    limit = 0
+    headers: Headers = []
+    status = 0  # none sent yet
 
     async def receive(self) -> Message:
         """Return the next part of the body, or raise if it exceeds the limit."""
-        message = await self._receive()
-        self.read += len(message.get("body", b""))
-        if self.read > self._limit:
+        message = await super().receive()
+        if self.read > self.limit and not self.status:
             # While it reads a body, FastAPI passes on no exceptions but its own.
-            raise HTTPException(413, f"a body has at most {self._limit:,} bytes")
+            raise HTTPException(413, f"a body has at most {self.limit:,} bytes")
         return message
 
     async def send(self, message: Message) -> None:
@@ -252,7 +237,7 @@ class Exchange:
             present = {name for name, _ in message["headers"]}
             common = [(name, value) for name, value in COMMON[1:] if name not in present]
             message["headers"] = [*message["headers"], *common, *self._own(present)]
-        elif self.bare:
+        elif self.scope["method"] == "HEAD":
             message["body"] = b""
         body: bytes = message.get("body", b"")
         last = max(0, len(body) - 1) // PIECE_BYTES * PIECE_BYTES
@@ -260,16 +245,16 @@ class Exchange:
         # nothing would go unnoticed.
         for start in range(0, last, PIECE_BYTES):
             piece = body[start : start + PIECE_BYTES]
-            await self._send({"type": message["type"], "body": piece, "more_body": True})
+            await super().send({"type": message["type"], "body": piece, "more_body": True})
         if last:
             message["body"] = body[last:]
-        await self._send(message)
+        await super().send(message)
 
     def _own(self, present: set[bytes]) -> Headers:
         """Return the CORS headers, unless a preflight has set them."""
         if b"access-control-allow-methods" in present:
             return []
-        return self._headers
+        return self.headers
 
 
 def unexpected(kind: Kind = INTERNAL) -> Problem:
