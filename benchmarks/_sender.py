@@ -1,10 +1,9 @@
 """Send reports as fast as a server answers, or at a given rate; a process beside the server.
 
-Reads {"port", "path", "bodies", "connections", "seconds", "rate", "varied"} as JSON from standard
-input, bodies in hexadecimal. Where heads are to be varied, each names another sender, as those do
-that come through a proxy. Prints requests answered with 200, others, seconds, and latencies. At a
-given rate a request's latency counts from when it was due, so that a server that falls behind
-shows it.
+Reads {"port", "path", "bodies", "connections", "seconds", "rate"} as JSON from standard input,
+bodies in hexadecimal. Each head names another sender, as those do that come through a proxy.
+Prints requests answered with 200, others, seconds, and latencies. At a given rate a request's
+latency counts from when it was due, so that a server that falls behind shows it.
 """
 
 import asyncio

@@ -2,7 +2,8 @@
 
 python -m benchmarks.collector [--quick] [--json FILE]
 
-Beside it, in turns, a bare handler under stock uvicorn reads the body and answers 200. What guests of the host took of the cores meanwhile is told: nothing here can do without them.
+Beside it, in turns, a bare handler under stock uvicorn reads the body and answers 200. What other
+guests of the host took of the cores meanwhile is told: nothing here can do without them.
 """
 
 import http.client
@@ -169,7 +170,7 @@ class Turns:
             ratio=median(ours) / median(theirs),
             target=f"≤ {WAIT_S:g} s",
             met=median(ours) <= WAIT_S,
-            note=f"in the worst turn {max(ours):.3f} s, and {max(theirs):.3f} s for the bare handler",
+            note=f"worst turn {max(ours):.3f} s, and {max(theirs):.3f} s for the bare handler",
         )
 
 

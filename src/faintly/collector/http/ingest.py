@@ -24,6 +24,7 @@ from faintly.collector.http.middleware import (
     Send,
     is_over,
     refusal,
+    reply,
     too_large,
     unexpected,
 )
@@ -92,7 +93,7 @@ class Ingest:
             answer = await self._answer(exchange)
         except ClientDisconnected:
             return
-        await exchange.reply(answer)
+        await reply(send if exchange.ended else exchange.send, answer)
         seconds = time.perf_counter() - started
         self._traffic.add(ROUTE, "POST", answer[0], seconds, exchange.read)
 
@@ -172,15 +173,9 @@ class Ingest:
     ) -> Reply:
         digest = _parse_digest(path)
         waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        token = _parse_token(found.get(b"faintly-token"))
         take = partial(
-            self._store.take,
-            digest,
-            epoch,
-            request,
-            body,
-            token=_parse_token(found.get(b"faintly-token")),
-            waiter=waiter,
-            answer=wake,
+            self._store.take, digest, epoch, request, body, token=token, waiter=waiter, answer=wake
         )
         slow = len(body) >= THREAD_BYTES or self._store.opens(digest, epoch)
         reports = await asyncio.to_thread(take) if slow else take()

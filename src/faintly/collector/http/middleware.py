@@ -59,6 +59,13 @@ def refusal(problem: Problem) -> Reply:
     return problem.kind.status, headers, body
 
 
+async def reply(send: Send, answer: Reply) -> None:
+    """Send a whole answer."""
+    status, headers, body = answer
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
 def header(scope: Scope, wanted: bytes) -> bytes | None:
     """Return the first header of a name, without the spaces that may stand around a value."""
     for name, value in scope["headers"]:
@@ -118,26 +125,25 @@ class Middleware:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        exchange = Control(scope, receive, send)
-        exchange.limit = self._limit
-        exchange.headers = self._pages.headers(header(scope, b"origin"))
+        headers = self._pages.headers(header(scope, b"origin"))
+        exchange = Control(scope, receive, send, self._limit, headers)
         routed = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         try:
             early = self._early(scope)
             if early is not None:
-                await exchange.reply(early)
+                await reply(exchange.send, early)
             else:
                 await self._control(routed, exchange.receive, exchange.send)
         except Problem as problem:
-            await exchange.reply(refusal(problem))
+            await reply(exchange.send, refusal(problem))
         except asyncio.CancelledError:
             # The process has stopped waiting for open requests.
             if not exchange.status:
-                await exchange.reply(refusal(stopping()))
+                await reply(exchange.send, refusal(stopping()))
         except Exception as error:
             self._log.error("unexpected", **logs.place_of(error))
             if not exchange.status:
-                await exchange.reply(refusal(unexpected()))
+                await reply(exchange.send, refusal(unexpected()))
         route = getattr(routed.get("route"), "path", "unmatched")
         self._account(scope["method"], route, exchange, time.perf_counter() - started)
 
@@ -183,18 +189,18 @@ class Exchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope, self._receive, self._send = scope, receive, send
         self.read = 0  # bytes of the body so far
-        self._ended = False  # nothing more of it comes
+        self.ended = False  # nothing more of it comes
 
     async def receive(self) -> Message:
         """Return the next part of the body."""
         message = await self._receive()
         self.read += len(message.get("body", b""))
-        self._ended = not message.get("more_body", False)
+        self.ended = not message.get("more_body", False)
         return message
 
     async def send(self, message: Message) -> None:
         """Send a part of the answer."""
-        if self._ended:
+        if self.ended:
             await self._send(message)
         elif message["type"] == "http.response.start":
             # Who waits for 100 may never send the body, and another request would be read as one.
@@ -204,30 +210,27 @@ class Exchange:
         else:
             await self._send({**message, "more_body": True})
             if not message.get("more_body", False):
-                while not self._ended:
+                while not self.ended:
                     await self.receive()
                 await self._send({"type": "http.response.body"})
-
-    async def reply(self, answer: Reply) -> None:
-        """Send a whole answer."""
-        status, headers, body = answer
-        await self.send({"type": "http.response.start", "status": status, "headers": headers})
-        await self.send({"type": "http.response.body", "body": body})
 
 
 class Control(Exchange):
     """A request of the control plane: has a limit, adds common headers, sends in pieces."""
 
-    limit = 0
-    headers: Headers = []
-    status = 0  # none sent yet
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, limit: int, headers: Headers
+    ) -> None:
+        super().__init__(scope, receive, send)
+        self._limit, self._headers = limit, headers
+        self.status = 0  # none sent yet
 
     async def receive(self) -> Message:
         """Return the next part of the body, or raise if it exceeds the limit."""
         message = await super().receive()
-        if self.read > self.limit and not self.status:
+        if self.read > self._limit and not self.status:
             # While it reads a body, FastAPI passes on no exceptions but its own.
-            raise HTTPException(413, f"a body has at most {self.limit:,} bytes")
+            raise HTTPException(413, f"a body has at most {self._limit:,} bytes")
         return message
 
     async def send(self, message: Message) -> None:
@@ -254,7 +257,7 @@ class Control(Exchange):
         """Return the CORS headers, unless a preflight has set them."""
         if b"access-control-allow-methods" in present:
             return []
-        return self.headers
+        return self._headers
 
 
 def unexpected(kind: Kind = INTERNAL) -> Problem:

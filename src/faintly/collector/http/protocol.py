@@ -6,6 +6,7 @@ how uvicorn works inside: its protocol is made as uvicorn makes it, and is calle
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -222,15 +223,15 @@ class _Head:
     def __init__(self, head: bytes) -> None:
         self._url, self._headers = b"", list[tuple[bytes, bytes]]()
         self._parser = httptools.HttpRequestParser(self)
-        try:
+        with suppress(httptools.HttpParserUpgrade):
             self._parser.feed_data(head)
-        except httptools.HttpParserUpgrade:
-            pass
 
     def on_url(self, url: bytes) -> None:
+        """Take a part of the address."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header."""
         self._headers.append((name, value))
 
     def without_upgrade(self) -> bytes:

@@ -386,7 +386,7 @@ def test_a_long_answer_goes_out_in_pieces():
         return {"type": "http.request"}
 
     async def answer():
-        exchange = middleware.Control({"method": "GET", "headers": []}, receive, send)
+        exchange = middleware.Control({"method": "GET", "headers": []}, receive, send, 0, [])
         await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
         await exchange.send({"type": "http.response.body", "body": body, "more_body": False})
 
