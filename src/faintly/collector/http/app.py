@@ -16,18 +16,16 @@ from starlette.routing import Match
 
 from faintly.collector import problems
 from faintly.collector.http import logs
-from faintly.collector.http.access import Access, Pages
+from faintly.collector.http.access import Access, Gate, Pages
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics, Traffic
 from faintly.collector.http.middleware import Middleware, refusal, unexpected
 from faintly.collector.http.routes import Service
 from faintly.collector.http.routes_answers import answer_routes
-from faintly.collector.http.routes_collections import collection_routes
+from faintly.collector.http.routes_collections import collection_routes, epoch_routes
 from faintly.collector.http.routes_docs import docs_routes
-from faintly.collector.http.routes_epochs import epoch_routes
 from faintly.collector.http.routes_files import file_routes
 from faintly.collector.http.routes_operations import operation_routes, store_metrics
-from faintly.collector.http.routes_reports import report_routes
 from faintly.collector.http.settings import Settings
 from faintly.collector.problems import Kind, Problem
 from faintly.collector.storage.store import Store
@@ -72,26 +70,14 @@ class Collector:
 def build(store: Store, settings: Settings) -> Collector:
     """Return the collector of an open store."""
     guarded = settings.exposed and not settings.allow_anyone
-    access, pages, traffic = (
-        Access(store.credentials, guarded=guarded),
-        Pages(settings.cors),
-        Traffic(),
-    )
+    access, traffic = Access(store.credentials, guarded=guarded), Traffic()
     local = not settings.exposed and not settings.allow_anyone
-    ingest = Ingest(store, access, pages, traffic, body_bytes=settings.body_bytes, local=local)
+    gate = Gate(access, Pages(settings.cors), settings.body_bytes, local)
+    ingest = Ingest(store, gate, traffic)
     metrics = Metrics(traffic, lambda: store_metrics(store, ingest))
     service = Service(store, access, ingest, metrics, settings.table_bytes)
     control = control_plane(service)
-    middleware = Middleware(
-        ingest,
-        control,
-        access=access,
-        pages=pages,
-        traffic=traffic,
-        body_bytes=settings.body_bytes,
-        local=local,
-    )
-    return Collector(middleware, control, service)
+    return Collector(Middleware(ingest, control, gate, traffic), control, service)
 
 
 def control_plane(service: Service) -> FastAPI:
@@ -120,7 +106,6 @@ def control_plane(service: Service) -> FastAPI:
         operation_routes,
         collection_routes,
         epoch_routes,
-        report_routes,
         answer_routes,
         file_routes,
     ):

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from faintly.collector.http import logs
-from faintly.collector.http.access import Access, Pages, check_headers
+from faintly.collector.http.access import Gate, check_headers
 from faintly.collector.http.metrics import Durations, Traffic
 from faintly.collector.http.middleware import (
     COMMON,
@@ -22,10 +22,8 @@ from faintly.collector.http.middleware import (
     Reply,
     Scope,
     Send,
-    is_over,
     refusal,
     reply,
-    too_large,
     unexpected,
 )
 from faintly.collector.problems import (
@@ -54,31 +52,11 @@ class ClientDisconnected(Exception):
 class Ingest:
     """Takes the requests of one event loop."""
 
-    def __init__(
-        self,
-        store: Store,
-        access: Access,
-        pages: Pages,
-        traffic: Traffic,
-        *,
-        body_bytes: int,
-        local: bool,
-    ) -> None:
-        """Take reports.
-
-        Args:
-            store: where reports are stored.
-            access: checks credentials.
-            pages: checks origins.
-            traffic: counts requests.
-            body_bytes: size of the largest body.
-            local: True where only this machine is served.
-        """
-        self._store, self._access, self._pages, self._traffic = store, access, pages, traffic
-        self._limit, self._local = body_bytes, local
+    def __init__(self, store: Store, gate: Gate, traffic: Traffic) -> None:
+        self._store, self._gate, self._traffic = store, gate, traffic
         self._log = logs.logger()
         self.stopping = False
-        self._held, self._most_held = 0, max(HELD_BYTES, body_bytes)
+        self._held, self._most_held = 0, max(HELD_BYTES, gate.body_bytes)
         self.waits = Durations()  # from a checked body to its commit
         self.failed_at: float | None = None  # when the last commit failed, unless one passed since
         self._short = {
@@ -119,7 +97,7 @@ class Ingest:
         except Exception as error:
             answer = refusal(self._problem(error))
         status, headers, content = answer
-        return status, [*headers, *self._pages.headers(origin)], content
+        return status, [*headers, *self._gate.pages.headers(origin)], content
 
     def _problem(self, error: Exception) -> Problem:
         """Return the answer to an exception."""
@@ -134,16 +112,12 @@ class Ingest:
         """Raise `Problem` unless the sender may send."""
         if self.stopping:
             raise stopping()
-        roles = self._access.roles
-        local = self._local and not roles
-        if local or origin is not None:
-            self._pages.check("POST", found.get(b"host", b""), origin, local=local)
-        self._access.check(found.get(b"authorization"), "submit", roles)
+        self._gate.check_page("POST", found.get(b"host"), origin)
+        self._gate.access.check(found.get(b"authorization"), "submit")
 
     async def _read(self, length: bytes | None, exchange: Exchange) -> bytes:
         """Return the body, or raise as soon as it is known to be too large."""
-        if is_over(length, self._limit):
-            raise too_large(self._limit)
+        self._gate.check_length(length)
         pieces: list[bytes] = []
         held, more = 0, True
         try:
@@ -153,8 +127,8 @@ class Ingest:
                     raise ClientDisconnected
                 more = message.get("more_body", False)
                 pieces.append(message.get("body", b""))
-                if exchange.read > self._limit:
-                    raise too_large(self._limit)
+                if exchange.read > self._gate.body_bytes:
+                    raise self._gate.too_large()
                 if more:
                     self._hold(len(pieces[-1]))
                     held += len(pieces[-1])

@@ -12,15 +12,13 @@ from typing import Any
 from starlette.exceptions import HTTPException
 
 from faintly.collector.http import logs
-from faintly.collector.http.access import SAFE, Access, Headers, Pages, check_headers, role_for
+from faintly.collector.http.access import SAFE, Gate, Headers, check_headers, role_for
 from faintly.collector.http.answers import encode
 from faintly.collector.http.metrics import Traffic
 from faintly.collector.problems import (
     INTERNAL,
     NOT_AUTHORISED,
     RETRY_AFTER_S,
-    TOO_LARGE,
-    Kind,
     Problem,
     stopping,
 )
@@ -75,44 +73,12 @@ def header(scope: Scope, wanted: bytes) -> bytes | None:
     return None
 
 
-def too_large(limit: int) -> Problem:
-    """Return the refusal of a body over the limit."""
-    return Problem(TOO_LARGE, f"a body has at most {limit:,} bytes")
-
-
-def is_over(length: bytes | None, limit: int) -> bool:
-    """Return whether a Content-Length exceeds the limit."""
-    return length is not None and (not length.isdigit() or int(length[:20]) > limit)
-
-
 class Middleware:
     """The application that uvicorn runs."""
 
-    def __init__(
-        self,
-        ingest: App,
-        control: App,
-        *,
-        access: Access,
-        pages: Pages,
-        traffic: Traffic,
-        body_bytes: int,
-        local: bool,
-    ) -> None:
-        """Put the hot path beside the control plane.
-
-        Args:
-            ingest: the hot path, which checks origins and sizes itself.
-            control: the FastAPI application.
-            access: checks credentials.
-            pages: checks origins.
-            traffic: counts requests.
-            body_bytes: size of the largest body.
-            local: True where only this machine is served.
-        """
-        self._hot, self._control = ingest, control
-        self._access, self._pages, self._traffic = access, pages, traffic
-        self._limit, self._local = body_bytes, local
+    def __init__(self, ingest: App, control: App, gate: Gate, traffic: Traffic) -> None:
+        """Put the hot path, which passes the gate itself, beside the FastAPI application."""
+        self._hot, self._control, self._gate, self._traffic = ingest, control, gate, traffic
         self._log = logs.logger()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -125,8 +91,7 @@ class Middleware:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        headers = self._pages.headers(header(scope, b"origin"))
-        exchange = Control(scope, receive, send, self._limit, headers)
+        exchange = Control(scope, receive, send, self._gate)
         routed = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         try:
             early = self._early(scope)
@@ -150,19 +115,17 @@ class Middleware:
     def _early(self, scope: Scope) -> Reply | None:
         """Return the answer to a preflight, None to go on, or raise `Problem`."""
         check_headers(scope["headers"])
-        host, origin = header(scope, b"host") or b"", header(scope, b"origin")
-        local = self._local and not self._access.roles
-        self._pages.check(scope["method"], host, origin, local=local)
+        origin = header(scope, b"origin")
+        self._gate.check_page(scope["method"], header(scope, b"host"), origin)
         if scope["method"] == "OPTIONS" and origin is not None:
             requested = header(scope, b"access-control-request-method")
             if requested is not None:
-                return 204, self._pages.preflight(origin), b""
+                return 204, self._gate.pages.preflight(origin), b""
         if scope["method"] not in SAFE and scope["path"].startswith("/v1/"):
             # FastAPI would read and parse the body before it checks the credential.
             needed = role_for(scope["method"], scope["path"])
-            self._access.check(header(scope, b"authorization"), needed)
-        if is_over(header(scope, b"content-length"), self._limit):
-            raise too_large(self._limit)
+            self._gate.access.check(header(scope, b"authorization"), needed)
+        self._gate.check_length(header(scope, b"content-length"))
         return None
 
     def _account(self, method: str, route: str, exchange: "Control", seconds: float) -> None:
@@ -218,19 +181,17 @@ class Exchange:
 class Control(Exchange):
     """A request of the control plane: has a limit, adds common headers, sends in pieces."""
 
-    def __init__(
-        self, scope: Scope, receive: Receive, send: Send, limit: int, headers: Headers
-    ) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, gate: Gate) -> None:
         super().__init__(scope, receive, send)
-        self._limit, self._headers = limit, headers
+        self._gate = gate
         self.status = 0  # none sent yet
 
     async def receive(self) -> Message:
         """Return the next part of the body, or raise if it exceeds the limit."""
         message = await super().receive()
-        if self.read > self._limit and not self.status:
+        if self.read > self._gate.body_bytes and not self.status:
             # While it reads a body, FastAPI passes on no exceptions but its own.
-            raise HTTPException(413, f"a body has at most {self._limit:,} bytes")
+            raise HTTPException(413, self._gate.too_large().message)
         return message
 
     async def send(self, message: Message) -> None:
@@ -257,9 +218,9 @@ class Control(Exchange):
         """Return the CORS headers, unless a preflight has set them."""
         if b"access-control-allow-methods" in present:
             return []
-        return self._headers
+        return self._gate.pages.headers(header(self.scope, b"origin"))
 
 
-def unexpected(kind: Kind = INTERNAL) -> Problem:
+def unexpected() -> Problem:
     """Return the answer to an unexpected error; the log has the details."""
-    return Problem(kind, "the collector failed on this request")
+    return Problem(INTERNAL, "the collector failed on this request")

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from faintly.collector.http import answers, middleware, protocol, routes_files
+from faintly.collector.http import access, answers, middleware, protocol, routes_files
 from faintly.collector.problems import Problem
 from faintly.collector.storage.store import Limits
 
@@ -385,8 +385,10 @@ def test_a_long_answer_goes_out_in_pieces():
     async def receive():
         return {"type": "http.request"}
 
+    gate = access.Gate(None, access.Pages(()), 0, local=True)
+
     async def answer():
-        exchange = middleware.Control({"method": "GET", "headers": []}, receive, send, 0, [])
+        exchange = middleware.Control({"method": "GET", "headers": []}, receive, send, gate)
         await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
         await exchange.send({"type": "http.response.body", "body": body, "more_body": False})
 
