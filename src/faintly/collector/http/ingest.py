@@ -92,7 +92,8 @@ class Ingest:
                 self._held -= len(body)
         except ClientDisconnected:
             raise
-        except asyncio.CancelledError:  # the process has stopped waiting for open requests
+        except asyncio.CancelledError:
+            exchange.ended = True  # the process has stopped waiting for open requests
             answer = refusal(stopping())
         except Exception as error:
             answer = refusal(self._problem(error))

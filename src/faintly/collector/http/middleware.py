@@ -102,7 +102,7 @@ class Middleware:
         except Problem as problem:
             await reply(exchange.send, refusal(problem))
         except asyncio.CancelledError:
-            # The process has stopped waiting for open requests.
+            exchange.ended = True  # the process has stopped waiting for open requests
             if not exchange.status:
                 await reply(exchange.send, refusal(stopping()))
         except Exception as error:

@@ -24,6 +24,15 @@ BODY_BYTES = 2 << 30  # of a body that is refused, and read before the connectio
 ARRIVE_S = 60.0  # how long a request may take to arrive, and a connection to send its first
 STALL_S = 60.0  # how often to check that an answer is being read
 STALL_BYTES = 1 << 20  # of it that must have left since; a slow line takes ten times as many
+TOGETHER_BYTES = 4096  # of a write that waits for the next one
+PASSED_ON = (
+    "abort",
+    "get_extra_info",
+    "get_write_buffer_size",
+    "is_closing",
+    "pause_reading",
+    "resume_reading",
+)
 TOLD = 64  # connections above the limit that are told so
 TELL_S = 1.0  # how long they have to read it
 
@@ -52,7 +61,7 @@ class Protocol(asyncio.Protocol):
         self._loop = _loop or asyncio.get_running_loop()
         self._inner = HttpToolsProtocol(config, server_state, app_state, _loop)
         self._room = room
-        self._transport: asyncio.Transport
+        self._transport: Together
         self._timer: asyncio.TimerHandle | None = None  # runs until a request is complete
         self._guard: asyncio.TimerHandle | None = None  # runs while an answer waits to be read
         self._served = False  # by uvicorn
@@ -66,12 +75,12 @@ class Protocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request, but not for ever."""
-        self._transport = transport
+        self._transport = Together(transport, self._loop)
         self._room.taken += 1
         over = self._room.taken - self._room.most
         if over <= 0:
             self._served = True
-            self._inner.connection_made(transport)
+            self._inner.connection_made(self._transport)
             self._set_timer(ARRIVE_S)
         elif over <= TOLD:
             self._refuse(Problem(BUSY, "too many connections are open"))
@@ -211,10 +220,47 @@ class Protocol(asyncio.Protocol):
         lines = [b"%s: %s\r\n" % each for each in headers]
         first = b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode())
         self._transport.write(b"".join((first, *lines, b"connection: close\r\n\r\n", body)))
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
+        self._transport.write_eof()
         self._stop_timer()
         self._set_timer(TELL_S)
+
+
+class Together(asyncio.Transport):
+    """What is written to: the head of an answer leaves with its body.
+
+    uvicorn writes them one by one. Each is a call of the system here, and often one where they
+    are read, and these take longer than all else that a short answer needs.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._transport, self._loop, self._first = transport, loop, b""
+        for name in PASSED_ON:
+            setattr(self, name, getattr(transport, name))
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        """Write, or wait for more until the event loop has done what is due."""
+        if self._first or len(data) > TOGETHER_BYTES:
+            first, self._first = self._first, b""
+            self._transport.write(first + data)
+        elif data:
+            self._first = bytes(data)
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        if self._first:
+            self.write(b"")
+
+    def write_eof(self) -> None:
+        """Write what is left, and tell that no more comes."""
+        self._flush()
+        if self._transport.can_write_eof():  # not with TLS
+            self._transport.write_eof()
+
+    def close(self) -> None:
+        """Write what is left, and close."""
+        self._flush()
+        self._transport.close()
 
 
 class _Head:
