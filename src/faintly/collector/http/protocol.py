@@ -238,7 +238,7 @@ class Together(asyncio.Transport):
         for name in PASSED_ON:
             setattr(self, name, getattr(transport, name))
 
-    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+    def write(self, data: "bytes | bytearray | memoryview[Any]") -> None:
         """Write, or wait for more until the event loop has done what is due."""
         if self._first or len(data) > TOGETHER_BYTES:
             first, self._first = self._first, b""
