@@ -1,10 +1,9 @@
 """Send reports as fast as a server answers, or at a given rate; a process beside the server.
 
-Reads {"port", "path", "bodies", "connections", "seconds", "rate", "varied"} as JSON from standard
-input, bodies in hexadecimal. Where heads are to be varied, each names another sender, as those do
-that come through a proxy. Prints requests answered with 200, others, seconds, and latencies. At a
-given rate a request's latency counts from when it was due, so that a server that falls behind
-shows it.
+Reads {"port", "path", "bodies", "connections", "seconds", "rate"} as JSON from standard input,
+bodies in hexadecimal. Each head names another sender, as those do that come through a proxy.
+Prints requests answered with 200, others, seconds, and latencies. At a given rate a request's
+latency counts from when it was due, so that a server that falls behind shows it.
 """
 
 import asyncio
@@ -58,7 +57,7 @@ class Load:
     def __init__(self, job: dict[str, Any]) -> None:
         self._bodies = [bytes.fromhex(body) for body in job["bodies"]]
         self._heads = [self._head(job["path"], len(body)) for body in self._bodies]
-        self._rate, self._varied, self._turn = job["rate"], job["varied"], 0
+        self._rate, self._turn = job["rate"], 0
         self._idle: deque[Connection] = deque()
         self._due: deque[float] = deque()
         self.statuses: Counter[bytes] = Counter()
@@ -71,11 +70,11 @@ class Load:
         return start, f" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {size}\r\n".encode()
 
     def request(self) -> bytes:
-        """Return the next request, with a fresh id."""
+        """Return the next request, with a fresh id and a head that no other has."""
         self._turn = (self._turn + 1) % len(self._bodies)
         start, end = self._heads[self._turn]
         name = os.urandom(16)
-        more = b"X-Forwarded-For: 10.%d.%d.%d\r\n" % (*name[:3],) if self._varied else b""
+        more = b"X-Forwarded-For: 10.%d.%d.%d\r\n" % (*name[:3],)
         return b"".join((start, name.hex().encode(), end, more, b"\r\n", self._bodies[self._turn]))
 
     def answered(self, status: bytes, seconds: float) -> None:

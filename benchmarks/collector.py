@@ -2,8 +2,8 @@
 
 python -m benchmarks.collector [--quick] [--json FILE]
 
-Beside it, in turns, a bare handler under the same server reads the body and answers 200. What
-other guests of the host took of the cores meanwhile is told: nothing here can do without them.
+Beside it, in turns, a bare handler under stock uvicorn reads the body and answers 200. What other
+guests of the host took of the cores meanwhile is told: nothing here can do without them.
 """
 
 import http.client
@@ -31,9 +31,11 @@ from faintly.planner import make_plan
 from faintly.wire import report_v1
 
 HERE = Path(__file__).resolve().parent
-SINGLES, BATCHED = 8_000, 4_000_000  # reports a second that are wanted
+SHARE = 0.45  # of what the bare handler answers that is wanted of single reports
+BATCHED = 4_000_000  # reports a second that are wanted in batches
 BATCH = 10_000
-WAIT_S = 0.1  # what 99 % of the requests may wait, at half these rates
+SINGLE_LOAD, BATCH_LOAD = 4_000, BATCHED / 2  # reports a second at which
+WAIT_S = 0.1  # 99 % of the requests may wait so long
 BODIES = 16  # different ones, sent in turns
 WARM, LONG = 10_000_000, 50_000_000  # reports before and while memory is watched
 GROWTH_MIB = 64  # of which a process of some hundred may grow and still be called flat
@@ -60,7 +62,7 @@ def path_of(plan: Plan) -> str:
 
 def send(port: int, path: str, bodies: list[str], **job: Any) -> dict[str, Any]:
     """Return what the sender saw."""
-    told = {"rate": None, "varied": False, "port": port, "path": path, "bodies": bodies} | job
+    told = {"rate": None, "port": port, "path": path, "bodies": bodies} | job
     done = subprocess.run(
         [sys.executable, HERE / "_sender.py"],
         input=json.dumps(told),
@@ -126,9 +128,18 @@ class Turns:
                 )
         return seen
 
-    def rate_row(self, name: str, what: str, wanted: float | None, rounds: int, **job: Any) -> Row:
-        """Return reports a second, as fast as they are answered."""
-        seen = self.take(rounds, **job)
+    def rate_row(
+        self,
+        name: str,
+        what: str,
+        rounds: int,
+        seconds: float,
+        *,
+        rate: float | None = None,
+        share: float | None = None,
+    ) -> Row:
+        """Return reports a second, as fast as they are answered; `rate` or `share` is wanted."""
+        seen = self.take(rounds, seconds=seconds)
         ours, theirs = (
             median(each["good"] * self._reports / each["seconds"] for each in every)
             for every in seen
@@ -140,27 +151,26 @@ class Turns:
             theirs=theirs,
             unit="/s",
             ratio=ours / theirs,
-            target="" if wanted is None else f"≥ {wanted:,.0f}/s",
-            met=None if wanted is None else ours >= wanted,
-            note="theirs: a bare ASGI handler under the same server that reads the body and "
-            "answers; medians of turns; a sender on the same cores",
+            target=f"≥ {share}x" if rate is None else f"≥ {rate:,.0f}/s",
+            met=ours >= (rate or 0.0) and ours / theirs >= (share or 0.0),
+            note="theirs: a bare ASGI handler under stock uvicorn that reads the body and "
+            "answers; medians of turns; a sender on the same cores; no two heads are alike",
         )
 
-    def wait_row(self, name: str, rate: float, rounds: int, **job: Any) -> Row:
+    def wait_row(self, name: str, rate: float, rounds: int, seconds: float) -> Row:
         """Return what 99 % of the requests wait at most at a rate, counted from when due."""
-        seen = self.take(rounds, rate=rate / self._reports, **job)
+        seen = self.take(rounds, rate=rate / self._reports, seconds=seconds)
         ours, theirs = ([each["p99"] for each in every] for every in seen)
         return Row(
             name=name,
-            what=f"99 % of these wait at most, at half the target: {rate:,.0f}/s",
+            what=f"99 % of these wait at most, at {rate:,.0f}/s",
             ours=median(ours),
             theirs=median(theirs),
             unit="s",
             ratio=median(ours) / median(theirs),
             target=f"≤ {WAIT_S:g} s",
             met=median(ours) <= WAIT_S,
-            note=f"at {rate:,.0f}/s in the worst turn {max(ours):.3f} s, and {max(theirs):.3f} s "
-            "for the bare handler",
+            note=f"worst turn {max(ours):.3f} s, and {max(theirs):.3f} s for the bare handler",
         )
 
 
@@ -238,18 +248,14 @@ def measure(rounds: int, seconds: float) -> Iterator[Row]:
         singles, batches = (Turns((port, int(line)), plan, each) for each in (1, BATCH))
         what = "single reports over HTTP, durable"
         started(what)
-        yield singles.rate_row("collector-single", what, SINGLES, rounds, seconds=seconds)
-        other = "the same where heads of requests differ"
-        yield singles.rate_row(
-            "collector-single-varied", other, None, rounds, seconds=seconds, varied=True
-        )
-        settle(port, plan)  # what full load left in the inbox is not part of half load
-        yield singles.wait_row("collector-single-p99", SINGLES / 2, rounds, seconds=seconds)
+        yield singles.rate_row("collector-single", what, rounds, seconds, share=SHARE)
+        settle(port, plan)  # what full load left in the inbox is not part of a fixed load
+        yield singles.wait_row("collector-single-p99", SINGLE_LOAD, rounds, seconds)
         what = f"reports in batches of {BATCH:,}"
         started(what)
-        yield batches.rate_row("collector-batch", what, BATCHED, rounds, seconds=seconds)
+        yield batches.rate_row("collector-batch", what, rounds, seconds, rate=BATCHED)
         settle(port, plan)
-        yield batches.wait_row("collector-batch-p99", BATCHED / 2, rounds, seconds=seconds)
+        yield batches.wait_row("collector-batch-p99", BATCH_LOAD, rounds, seconds)
         started("memory")
         yield from steady_rows(port, number, plan)
 

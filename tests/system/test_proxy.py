@@ -4,10 +4,12 @@ import os
 import shutil
 import ssl
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -140,3 +142,37 @@ def test_no_log_joins_an_address_and_a_request(guarded, forward, level, clean):
 def test_a_sender_who_hurries_is_asked_to_wait(guarded, forward):
     proxy = forward(guarded[0].port, **{"rate=50r/s": "rate=1r/m", "burst=200": "burst=2"})
     assert [proxy.status("/healthz") for _ in range(4)][-1] == 429
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Answers everything, and counts connections."""
+
+    protocol_version, connections = "HTTP/1.1", 0
+
+    def setup(self):
+        type(self).connections += 1
+        super().setup()
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_proxy_keeps_its_connections(forward, monkeypatch, kept):
+    """Without that line, as a mutant, each request takes one of its own."""
+    monkeypatch.setattr(Answering, "connections", 0)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as upstream:
+        threading.Thread(target=upstream.serve_forever, daemon=True).start()
+        changes = {} if kept else {"keepalive 32;": "", "keepalive_timeout 10s;": ""}
+        proxy = forward(upstream.server_port, **changes)
+        before = Answering.connections
+        assert [proxy.status("/x") for _ in range(9)] == [200] * 9
+        assert (Answering.connections - before < 9) == kept
+        proxy.process.terminate()
+        proxy.process.wait(30)
+        upstream.shutdown()

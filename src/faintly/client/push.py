@@ -18,13 +18,14 @@ from typing import Any, BinaryIO
 from faintly import durable
 from faintly.client.disk import Disk
 from faintly.client.transport import REQUEST_BYTES, Connection
-from faintly.errors import InvalidInput, Rejected
+from faintly.errors import InvalidInput, Rejected, SendFailed
 from faintly.wire.report_v1 import resize_batches, scan_batches
 
 STATE_SUFFIX = ".push"
 BATCH = 10_000
 BATCH_BYTES = 4 << 20  # half of a collector's default limit
 READY = "ready"
+TOO_LARGE = "TOO_LARGE"  # a collector's code for a batch that is longer than it takes
 ANEW = "If you delete it, all reports are sent again and those that had arrived count twice"
 
 
@@ -88,9 +89,18 @@ def push(
             if number in state.done:
                 skipped += size
             else:
-                receipt = connection.send(
-                    bytes.fromhex(parcel.plan), body, epoch=epoch, request=state.requests[number]
-                )
+                try:
+                    receipt = connection.send(
+                        bytes.fromhex(parcel.plan),
+                        body,
+                        epoch=epoch,
+                        request=state.requests[number],
+                    )
+                except SendFailed as error:
+                    if error.code == TOO_LARGE:
+                        state.forget()
+                        raise _too_large(error, parcel.batch) from None
+                    raise
                 state.acknowledge(number)
                 replayed += size * receipt.replayed
                 sent += size * (not receipt.replayed)
@@ -144,7 +154,8 @@ class _State:
 
     def __init__(self, path: Path, parcel: Parcel) -> None:
         text = path.read_text("ascii", "replace")
-        if READY not in text.splitlines():
+        self._begun = READY not in text.splitlines()  # by this run
+        if self._begun:
             # No id was used before that line was on the disk, so new ids may be drawn.
             text = _begin(path, parcel)
         before, self.requests, self.done = read_state(text, path)
@@ -162,8 +173,14 @@ class _State:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
+    def forget(self) -> None:
+        """Leave the choice of another batch size, where no request was taken under these ids."""
+        if self._begun and not self.done:
+            self._file.truncate(0)
+
     def acknowledge(self, number: int) -> None:
         """Remember that a batch has arrived; if that is lost, it is sent again and not counted."""
+        self.done.add(number)
         self._file.write(f"{number}.\n")
         self._file.flush()
 
@@ -182,6 +199,11 @@ def read_state(text: str, path: Path) -> tuple[Any, list[bytes], set[int]]:
     if any(len(name) != REQUEST_BYTES for name in requests):
         raise InvalidInput(f"{path} is damaged: an id has another length. {ANEW}")
     return parcel, requests, done
+
+
+def _too_large(error: SendFailed, batch: int) -> SendFailed:
+    way = f"push with a smaller --batch, such as {batch // 2}" if batch > 1 else "one is too long"
+    return SendFailed(error.code, f"{error} to a request of {batch:,} reports; {way}", error.reason)
 
 
 def _begin(path: Path, parcel: Parcel) -> str:

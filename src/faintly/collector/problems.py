@@ -65,7 +65,9 @@ UNKNOWN_COLLECTION = Kind(
     "UNKNOWN_COLLECTION", 404, "Create it from its plan first, or correct the digest."
 )
 UNKNOWN_EPOCH = Kind("UNKNOWN_EPOCH", 404, "Open the epoch first, or correct its number.")
-METHOD_NOT_ALLOWED = Kind("METHOD_NOT_ALLOWED", 405, "See /docs for the methods of this address.")
+METHOD_NOT_ALLOWED = Kind(
+    "METHOD_NOT_ALLOWED", 405, "Use a method of this address; Allow has them."
+)
 NOT_ACCEPTABLE = Kind("NOT_ACCEPTABLE", 406, "Ask for a media type that the message names.")
 REQUEST_REUSED = Kind(
     "REQUEST_REUSED", 409, "A request id belongs to one body; draw 16 fresh random bytes."

@@ -27,13 +27,15 @@ class Collector:
 
     def __init__(self, state):
         self.state, self.counted, self.fail_after = state, {}, None
-        self.calls = 0
+        self.calls, self.most = 0, 1000
 
     def send(self, digest, body, *, epoch, request):
         assert request.hex() in self.state.read_text().splitlines(), "not on the disk before"
         self.calls += 1
         if self.fail_after is not None and self.calls > self.fail_after:
             raise SendFailed("UNREACHABLE", "gone")
+        if len(decode(PLAN, body)) > self.most:
+            raise SendFailed("TOO_LARGE", "the collector answered 413 TOO_LARGE", "too long")
         replayed = request in self.counted
         assert self.counted.setdefault(request, body) == body
         return Receipt(len(decode(PLAN, body)), replayed)
@@ -86,6 +88,27 @@ def test_a_run_that_stopped_goes_on_under_the_same_names(file, collector, stop):
     done = push(file, URL, collector, batch=5)
     assert (done.sent, done.skipped) == (23 - 5 * stop, 5 * stop)
     assert collector.seeds() == list(range(23))
+
+
+def test_a_batch_that_is_too_large_is_told_with_what_to_do(file, collector):
+    collector.most = 10
+    with pytest.raises(SendFailed, match="with a smaller --batch, such as 11") as told:
+        push(file, URL, collector, batch=23)
+    assert (told.value.code, told.value.reason) == ("TOO_LARGE", "too long")
+    assert push(file, URL, collector, batch=10).sent == 23
+    assert collector.seeds() == list(range(23))
+
+
+def test_a_size_stays_once_a_batch_may_have_arrived(file, collector):
+    """Another size would name other requests, and what had arrived would count twice."""
+    collector.fail_after = 0
+    with pytest.raises(SendFailed):
+        push(file, URL, collector, batch=12)  # who knows what became of it
+    collector.fail_after, collector.most = None, 10
+    with pytest.raises(SendFailed, match="--batch"):
+        push(file, URL, collector, batch=12)
+    with pytest.raises(InvalidInput, match="belongs to another push"):
+        push(file, URL, collector, batch=10)
 
 
 @pytest.mark.parametrize("lost", range(1, 9))

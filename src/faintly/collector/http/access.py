@@ -8,9 +8,10 @@ administering require theirs; submitting requires one only if a credential to su
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
-from faintly.collector.problems import BAD_REQUEST, NOT_ALLOWED, NOT_AUTHORISED, Problem
+from faintly.collector.problems import BAD_REQUEST, NOT_ALLOWED, NOT_AUTHORISED, TOO_LARGE, Problem
 
 REFRESH_S = 0.25  # how long look-ups are cached, and a removed credential still works
 REMEMBERED = 1024  # look-ups in the cache
@@ -97,18 +98,9 @@ class Access:
             self._until = now + REFRESH_S
         return self._roles
 
-    def check(
-        self, authorization: bytes | None, needed: str, roles: frozenset[str] | None = None
-    ) -> None:
-        """Raise `Problem` unless the credential in the header allows what is needed.
-
-        Args:
-            authorization: the header.
-            needed: what the request requires.
-            roles: those that have a credential, if the caller knows.
-        """
-        if roles is None:
-            roles = self.roles
+    def check(self, authorization: bytes | None, needed: str) -> None:
+        """Raise `Problem` unless the credential in the header allows what is needed."""
+        roles = self.roles
         if needed in {"submit", "plan"} and "submit" not in roles:
             return
         if not roles:
@@ -188,3 +180,29 @@ class Pages:
                 "Start the collector with --cors and the page's origin.",
             )
         return [*self.headers(origin), *PREFLIGHT]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What every request has to pass."""
+
+    access: Access
+    pages: Pages
+    body_bytes: int  # of the largest body
+    local: bool  # only this machine is served
+
+    def check_page(self, method: str, host: bytes | None, origin: bytes | None) -> None:
+        """Raise `Problem` if a foreign web page may be behind a request."""
+        local = self.local and not self.access.roles
+        if local or origin is not None:
+            self.pages.check(method, host or b"", origin, local=local)
+
+    def check_length(self, length: bytes | None) -> None:
+        """Raise `Problem` if a Content-Length exceeds the limit."""
+        # More digits take long to parse; with zeros before them, the body is counted as it comes.
+        if length is not None and (not length.isdigit() or int(length[:20]) > self.body_bytes):
+            raise self.too_large()
+
+    def too_large(self) -> Problem:
+        """Return the refusal of a body over the limit."""
+        return Problem(TOO_LARGE, f"a body has at most {self.body_bytes:,} bytes")

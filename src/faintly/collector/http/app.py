@@ -12,21 +12,20 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from faintly.collector import problems
 from faintly.collector.http import logs
-from faintly.collector.http.access import Access, Pages
+from faintly.collector.http.access import Access, Gate, Pages
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics, Traffic
 from faintly.collector.http.middleware import Middleware, refusal, unexpected
 from faintly.collector.http.routes import Service
 from faintly.collector.http.routes_answers import answer_routes
-from faintly.collector.http.routes_collections import collection_routes
+from faintly.collector.http.routes_collections import collection_routes, epoch_routes
 from faintly.collector.http.routes_docs import docs_routes
-from faintly.collector.http.routes_epochs import epoch_routes
 from faintly.collector.http.routes_files import file_routes
 from faintly.collector.http.routes_operations import operation_routes, store_metrics
-from faintly.collector.http.routes_reports import report_routes
 from faintly.collector.http.settings import Settings
 from faintly.collector.problems import Kind, Problem
 from faintly.collector.storage.store import Store
@@ -38,10 +37,10 @@ Every error is `{code, message, hint}`: programs compare the code, people read t
 """
 KINDS: Mapping[int, Kind] = {
     404: problems.NOT_FOUND,
-    405: problems.METHOD_NOT_ALLOWED,
     413: problems.TOO_LARGE,
 }
-WORDS = {404: "there is nothing at this address", 405: "this address has no such method"}
+METHODS = ("GET", "POST", "PUT", "DELETE")
+WORDS = {404: "there is nothing at this address"}
 KEY_RULE = (
     "a key is an integer from 0 to 2^64 - 1, or text of at most 65,536 characters "
     "without half of a surrogate pair"
@@ -71,26 +70,14 @@ class Collector:
 def build(store: Store, settings: Settings) -> Collector:
     """Return the collector of an open store."""
     guarded = settings.exposed and not settings.allow_anyone
-    access, pages, traffic = (
-        Access(store.credentials, guarded=guarded),
-        Pages(settings.cors),
-        Traffic(),
-    )
+    access, traffic = Access(store.credentials, guarded=guarded), Traffic()
     local = not settings.exposed and not settings.allow_anyone
-    ingest = Ingest(store, access, pages, traffic, body_bytes=settings.body_bytes, local=local)
+    gate = Gate(access, Pages(settings.cors), settings.body_bytes, local)
+    ingest = Ingest(store, gate, traffic)
     metrics = Metrics(traffic, lambda: store_metrics(store, ingest))
     service = Service(store, access, ingest, metrics, settings.table_bytes)
     control = control_plane(service)
-    middleware = Middleware(
-        ingest,
-        control,
-        access=access,
-        pages=pages,
-        traffic=traffic,
-        body_bytes=settings.body_bytes,
-        local=local,
-    )
-    return Collector(middleware, control, service)
+    return Collector(Middleware(ingest, control, gate, traffic), control, service)
 
 
 def control_plane(service: Service) -> FastAPI:
@@ -99,7 +86,10 @@ def control_plane(service: Service) -> FastAPI:
         title="faintly collector",
         version="1",
         description=DESCRIPTION,
-        docs_url=None,  # FastAPI's own page loads a script from a public server
+        # FastAPI's own page loads a script from a public server, and metrics would not know its
+        # route of the document.
+        openapi_url=None,
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         # An installed tracing library must not see requests.
@@ -116,12 +106,11 @@ def control_plane(service: Service) -> FastAPI:
         operation_routes,
         collection_routes,
         epoch_routes,
-        report_routes,
         answer_routes,
         file_routes,
     ):
         app.include_router(routes(service))
-    app.include_router(docs_routes())
+    app.include_router(docs_routes(app))
     return app
 
 
@@ -136,10 +125,25 @@ async def _problem(_: Request, error: Any) -> Response:
     return _reply(error)
 
 
-async def _http(_: Request, error: Any) -> Response:
+async def _http(request: Request, error: Any) -> Response:
+    if error.status_code == 405:
+        return _wrong_method(request)
     kind = KINDS.get(error.status_code, problems.BAD_REQUEST)
     message = WORDS.get(error.status_code, str(error.detail))
     return _reply(Problem(kind, message), error.headers)
+
+
+def _wrong_method(request: Request) -> Response:
+    """Name the methods of an address, which several routes may share."""
+    taken = ", ".join(method for method in METHODS if _is_taken(request, method))
+    hint = f"This address takes {taken}."
+    problem = Problem(problems.METHOD_NOT_ALLOWED, "this address has no such method", hint)
+    return _reply(problem, {"allow": taken})
+
+
+def _is_taken(request: Request, method: str) -> bool:
+    scope = {**request.scope, "method": method}
+    return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
 
 
 async def _invalid(_: Request, error: Any) -> Response:

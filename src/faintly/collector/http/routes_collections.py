@@ -1,4 +1,4 @@
-"""Routes of collections: create, list, show, delete."""
+"""Routes of collections: create, show, send reports, open and close epochs, seal, delete."""
 
 import json
 import math
@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Response
 
 from faintly.collector.http import models
 from faintly.collector.http.routes import (
+    OCTETS,
     TEMPLATE,
     Digest,
     Service,
@@ -21,15 +22,42 @@ from faintly.collector.problems import BAD_PLAN, BAD_REQUEST, Problem
 from faintly.collector.storage.status import CollectionStatus, status_of
 from faintly.collector.storage.store import Store
 from faintly.core import Plan
+from faintly.core.epochs import MAX_EPOCH
 from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import mechanism_of
 
 CELL_BYTES = 4  # of a table; with very many reports a cell takes eight
+HEXADECIMAL = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+PARAMETERS: list[dict[str, Any]] = [
+    {
+        "name": "request",
+        "in": "query",
+        "required": True,
+        "schema": HEXADECIMAL,
+        "description": "16 fresh random bytes; a retry repeats them and counts once.",
+    },
+    {
+        "name": "epoch",
+        "in": "query",
+        "schema": {"type": "integer", "minimum": 0, "maximum": MAX_EPOCH},
+        "description": "0 unless given.",
+    },
+    {
+        "name": "Faintly-Token",
+        "in": "header",
+        "schema": {"type": "string"},
+        "description": "The single-use token, where the collection needs one.",
+    },
+]
+BODY = {
+    "required": True,
+    "content": {OCTETS: {"schema": {"type": "string", "format": "binary"}}},
+    "description": "One batch as the client encodes it; any content type will do.",
+}
 MOST_SHOWN = 300  # characters of an error about a plan, which may quote it
 
 
-def status_reply(store: Store, digest: str) -> Response:
-    """Return a reply with the status of a collection."""
+def _status(store: Store, digest: str) -> Response:
     return json_reply(asdict(store.status(bytes.fromhex(digest))))
 
 
@@ -81,7 +109,7 @@ def collection_routes(service: Service) -> APIRouter:
         summary="Look at a collection",
     )
     def show_collection(digest: Digest) -> Response:
-        return status_reply(store, digest)
+        return _status(store, digest)
 
     @router.delete(
         TEMPLATE,
@@ -102,6 +130,69 @@ def collection_routes(service: Service) -> APIRouter:
             )
         store.delete(bytes.fromhex(digest))
         return json_reply({"deleted": digest})
+
+    @router.post(
+        TEMPLATE + "/reports",
+        dependencies=[require(service, "submit", strict=False)],
+        response_model=models.Counted,
+        responses=refusals(404, 409, 410, 429, 503),
+        summary="Send reports",
+        openapi_extra={"parameters": PARAMETERS, "requestBody": BODY},
+    )
+    async def send_reports(digest: Digest) -> Response:
+        raise AssertionError(f"the middleware takes reports for {digest}")
+
+    return router
+
+
+def epoch_routes(service: Service) -> APIRouter:
+    """Return the routes of epochs."""
+    router = APIRouter(tags=["collections"], route_class=StrictRoute)
+    store, admin = service.store, [require(service, "admin")]
+
+    @router.post(
+        TEMPLATE + "/close",
+        dependencies=admin,
+        response_model=CollectionStatus,
+        responses=refusals(404, 503),
+        summary="Take no more reports",
+    )
+    def close_collection(digest: Digest) -> Response:
+        store.close_collection(bytes.fromhex(digest))
+        return _status(store, digest)
+
+    @router.put(
+        TEMPLATE + "/epochs/{epoch}",
+        dependencies=admin,
+        response_model=CollectionStatus,
+        responses=refusals(404, 409, 410, 503),
+        summary="Open or close an epoch",
+    )
+    def set_epoch(digest: Digest, epoch: models.EpochPath, wanted: models.EpochState) -> Response:
+        change = store.registry.open_epoch if wanted.state == "open" else store.close_epoch
+        change(bytes.fromhex(digest), epoch)
+        return _status(store, digest)
+
+    @router.post(
+        TEMPLATE + "/tokens",
+        dependencies=admin,
+        response_model=models.Tokens,
+        responses=refusals(404, 409, 410, 503),
+        summary="Issue single-use tokens",
+    )
+    def issue_tokens(digest: Digest, wanted: models.TokensWanted) -> Response:
+        made = store.issue_tokens(bytes.fromhex(digest), wanted.epoch, wanted.count)
+        return json_reply({"epoch": wanted.epoch, "tokens": made})
+
+    @router.post(
+        TEMPLATE + "/seal",
+        dependencies=admin,
+        response_model=models.Sealed,
+        responses=refusals(404, 503),
+        summary="Seal now, so that answers hold everything",
+    )
+    def seal(digest: Digest) -> Response:
+        return json_reply({"sealed": store.seal(bytes.fromhex(digest))})
 
     return router
 

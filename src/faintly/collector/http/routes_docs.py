@@ -1,17 +1,19 @@
-"""The page at /docs: renders /openapi.json, and loads nothing from other servers."""
+"""The documentation: /openapi.json, and /docs that renders it and loads nothing from others."""
 
 import base64
 import hashlib
 import re
 from pathlib import Path
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, FastAPI, Response
+
+from faintly.collector.http.routes import json_reply
 
 PAGE = Path(__file__).with_name("docs.html")
 
 
-def docs_routes() -> APIRouter:
-    """Return the route of the page, which is not part of the documented interface."""
+def docs_routes(app: FastAPI) -> APIRouter:
+    """Return the routes, which are not part of the interface that they document."""
     router = APIRouter()
     page = PAGE.read_bytes()
     headers = {"content-security-policy": _policy(page)}
@@ -19,6 +21,10 @@ def docs_routes() -> APIRouter:
     @router.get("/docs", include_in_schema=False)
     def show_page() -> Response:
         return Response(page, media_type="text/html", headers=headers)
+
+    @router.get("/openapi.json", include_in_schema=False)
+    def show_document() -> Response:
+        return json_reply(app.openapi())
 
     return router
 

@@ -2,17 +2,21 @@
 
 import errno
 import gc
+import importlib
+import resource
 import signal
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
+from typing import Any, cast
 
 import uvicorn
 
 from faintly.collector.http import logs
 from faintly.collector.http.app import Collector, build
-from faintly.collector.http.protocol import Protocol
+from faintly.collector.http.protocol import Protocol, Room
 from faintly.collector.http.settings import Settings
 from faintly.collector.storage.store import Store
 from faintly.errors import InvalidInput
@@ -20,6 +24,8 @@ from faintly.errors import InvalidInput
 DRAIN_S = 30  # how long open requests may take once the collector is stopping
 KEEP_ALIVE_S = 20
 BACKLOG = 2048
+OWN_FILES = 256  # open files that are not connections: databases, segments, sketches, downloads
+NEEDED = ("pyarrow.parquet",)  # imported late elsewhere, and not at all once files are scarce
 GARBAGE = 50_000, 20, 50  # thresholds of the collector: open requests are not garbage
 
 
@@ -70,9 +76,11 @@ def _run(
     logs.configure(settings.log_level)
     log = logs.logger()
     collector = build(store, settings)
+    for name in NEEDED:
+        importlib.import_module(name)
     config = uvicorn.Config(
         collector.middleware,
-        http=Protocol,
+        http=cast(Any, partial(Protocol, room=Room(allow_files(settings.connections)))),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -107,6 +115,17 @@ def _run(
             signal.signal(each, handler)
         gc.set_threshold(*thresholds)
         gc.unfreeze()
+
+
+def allow_files(wanted: int) -> int:
+    """Return how many connections there may be, after allowing as many open files as that takes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    need = wanted + OWN_FILES
+    if soft != resource.RLIM_INFINITY and soft < need:
+        soft = need if hard == resource.RLIM_INFINITY else min(need, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        return max(1, soft - OWN_FILES)
+    return wanted
 
 
 def _ignore(sig: int, frame: FrameType | None) -> None:

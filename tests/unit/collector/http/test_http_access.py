@@ -7,6 +7,7 @@ import pytest
 
 from faintly.collector.http import access as access_module
 from faintly.collector.http.access import Access, Pages
+from faintly.collector.http.middleware import is_hot
 from faintly.collector.problems import Problem
 
 ROLES = ("submit", "read", "admin")
@@ -92,6 +93,8 @@ def test_what_is_asked_before_the_body_is_what_the_route_asks(filled):
         for method in {"post", "put", "delete", "patch"} & set(methods):
             for digest, headers in itertools.product(["0" * 32, "short"], secrets):
                 address = path.format(digest=digest, epoch="top")
+                if is_hot(address.encode()):  # no route sees it
+                    continue
                 early, late = (each(method, address, headers=headers) for each in (filled, inside))
                 assert early.json() == late.json(), (method, address)
                 compared.add(early.json()["message"])

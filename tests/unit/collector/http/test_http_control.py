@@ -208,10 +208,30 @@ def test_the_body_of_a_question_has_a_limit_too(make_web, refused):
     ],
 )
 def test_errors_of_the_framework_have_the_same_shape(web, refused, method, path, status, code):
+    refused(web(method, path), status, code)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "methods"),
+    [
+        ("PATCH", "/v1/collections", "GET, POST"),
+        ("DELETE", "/healthz", "GET"),
+        ("PUT", f"/v1/collections/{'a' * 32}", "GET, DELETE"),
+        ("GET", f"/v1/collections/{'a' * 32}/reports", "POST"),
+    ],
+)
+def test_a_wrong_method_is_told_the_right_ones(web, refused, method, path, methods):
     told = web(method, path)
-    refused(told, status, code)
-    if status == 405:
-        assert told.headers["allow"]
+    assert refused(told, 405, "METHOD_NOT_ALLOWED")["hint"] == f"This address takes {methods}."
+    assert told.headers["allow"] == methods
+
+
+def test_the_document_has_a_route_of_its_own(web):
+    """Metrics and logs would count it among addresses that are not there."""
+    web("GET", "/openapi.json")
+    lines = web("GET", "/metrics").text.splitlines()
+    counted = 'faintly_http_requests_total{method="GET",route="/openapi.json",status="200"} 1.0'
+    assert counted in lines
 
 
 def test_parameters_that_an_address_does_not_take_are_refused(web, refused):

@@ -105,7 +105,6 @@ def test_a_large_body_is_refused_before_and_while_it_comes(make_web, plan, body_
     assert web.send(plan, body_of(plan, 100)).status_code == 200
     told = web.send(plan, bytes(2049))
     refused(told, 413, "TOO_LARGE")
-    assert told.headers["connection"] == "close"
     pieces = (bytes(500) for _ in range(9))  # without a length, so it must be counted
     refused(web.send(plan, pieces), 413, "TOO_LARGE")
     lie = web.send(plan, b"", headers={"content-length": "9" * 4000})

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from faintly.collector.http import answers, middleware, protocol, routes_files
+from faintly.collector.http import access, answers, middleware, protocol, routes_files
 from faintly.collector.problems import Problem
 from faintly.collector.storage.store import Limits
 
@@ -156,10 +156,10 @@ def test_a_sketch_leaves_in_pieces_and_by_the_disk(web, address, plan, body_of, 
     monkeypatch.setattr(routes_files, "PIECE", 100)
     pieces, scope = [], {"type": "http", "method": "GET", "path": f"{address}/sketch"}
     scope |= {"headers": [(b"host", b"localhost")], "query_string": b"", "root_path": ""}
-    waiting = asyncio.Event()
+    messages = [{"type": "http.request", "body": b"", "more_body": False}]
 
     async def receive():
-        await waiting.wait()
+        return messages.pop() if messages else await asyncio.Event().wait()
 
     async def send(message):
         pieces.append(message.get("body", b""))
@@ -199,12 +199,12 @@ def test_a_full_disk_is_told_to_who_downloads(web, address, plan, body_of, refus
 async def answered_to(collector, pieces):
     """Return what a connection that sends pieces gets until it is closed."""
     loop = asyncio.get_running_loop()
-    config = uvicorn.Config(
-        collector.middleware, http=protocol.Protocol, ws="none", lifespan="off", log_config=None
-    )
+    config = uvicorn.Config(collector.middleware, ws="none", lifespan="off", log_config=None)
     config.load()
     state = ServerState()
-    server = await loop.create_server(lambda: protocol.Protocol(config, state, {}), "127.0.0.1", 0)
+    server = await loop.create_server(
+        lambda: protocol.Protocol(config, state, {}, room=protocol.Room(100)), "127.0.0.1", 0
+    )
     async with server:
         host, port = server.sockets[0].getsockname()
         reader, writer = await asyncio.open_connection(host, port)
@@ -261,17 +261,28 @@ UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Setting
 @pytest.mark.parametrize("cut", [0, 20, 100, -3])
 def test_an_upgrade_costs_no_report(web, address, plan, body_of, upgrade, cut):
     body = body_of(plan, 3)
-    one = head_of(address) + upgrade + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    last = upgrade + b"Connection: close\r\n"
     chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
-    two = head_of(address) + upgrade + b"Transfer-Encoding: chunked\r\n\r\n" + chunks
-    last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + upgrade
-    last += b"Connection: close\r\n\r\n"
-    whole = one + two + last
-    got = asyncio.run(answered_to(web.collector, [whole[:cut], whole[cut:]]))
-    assert got.count(b"HTTP/1.1 200") == 3, got
-    assert got.count(b'{"status":"counted","reports":3}') == 2
-    assert got.count(b'{"status":"alive"}') == 1
+    one = head_of(address) + last + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    two = head_of(address) + last + b"Transfer-Encoding: chunked\r\n\r\n" + chunks
+    for whole in (one, two):
+        got = asyncio.run(answered_to(web.collector, [whole[:cut], whole[cut:]]))
+        assert got.count(b"HTTP/1.1 ") == 1
+        assert got.endswith(b'{"status":"counted","reports":3}')
     assert web.store.status(plan.digest).pending == 6
+
+
+@pytest.mark.parametrize("first", ["a body", "a request"])
+def test_an_upgrade_behind_something_else_is_refused(web, address, plan, body_of, first):
+    """Where its head begins is not known, and a guess could take one thing for another."""
+    body = body_of(plan, 3)
+    one = head_of(address) + b"Content-Length: %d\r\n\r\n" % len(body)
+    two = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + UPGRADE + b"\r\n"
+    pieces = [one, body + two] if first == "a body" else [one + body + two]
+    got = asyncio.run(answered_to(web.collector, pieces))
+    assert got.startswith(b"HTTP/1.1 400")
+    assert got.count(b"HTTP/1.1 ") == 1
+    assert web.store.status(plan.digest).pending == 0
 
 
 def test_many_upgrades_at_once_are_all_ignored(web):
@@ -331,10 +342,12 @@ async def reads_slowly(pause, rounds):
         await send({"type": "http.response.body", "body": bytes(LONG)})
 
     loop = asyncio.get_running_loop()
-    config = uvicorn.Config(app, http=protocol.Protocol, ws="none", lifespan="off", log_config=None)
+    config = uvicorn.Config(app, ws="none", lifespan="off", log_config=None)
     config.load()
     state = ServerState()
-    server = await loop.create_server(lambda: protocol.Protocol(config, state, {}), "127.0.0.1", 0)
+    server = await loop.create_server(
+        lambda: protocol.Protocol(config, state, {}, room=protocol.Room(100)), "127.0.0.1", 0
+    )
     async with server:
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -369,8 +382,13 @@ def test_a_long_answer_goes_out_in_pieces():
     async def send(message):
         sent.append(dict(message))
 
+    async def receive():
+        return {"type": "http.request"}
+
+    gate = access.Gate(None, access.Pages(()), 0, local=True)
+
     async def answer():
-        exchange = middleware.Exchange(None, send, 0, [])
+        exchange = middleware.Control({"method": "GET", "headers": []}, receive, send, gate)
         await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
         await exchange.send({"type": "http.response.body", "body": body, "more_body": False})
 
@@ -378,8 +396,10 @@ def test_a_long_answer_goes_out_in_pieces():
         sent.clear()
         body = os.urandom(size)
         asyncio.run(answer())
-        assert b"".join(message["body"] for message in sent[1:]) == body
-        assert [message["more_body"] for message in sent[1:]] == [True] * (pieces - 1) + [False]
+        *parts, last = sent[1:]
+        assert b"".join(message["body"] for message in parts) == body
+        assert [message["more_body"] for message in parts] == [True] * pieces
+        assert last == {"type": "http.response.body"}
 
 
 def test_the_log_is_measured(web, address, plan, body_of):
