@@ -82,6 +82,11 @@ CANNOT_STORE = Kind("CANNOT_STORE", 503, "Nothing was stored; send the same requ
 DAMAGED = Kind(
     "DAMAGED", 503, "Stop the collector and run faintly fsck on its folder; its log has the file."
 )
+READER_LOST = Kind(
+    "READER_LOST",
+    503,
+    "Ask again, for fewer keys if it happens again; the collector's log has the exit status.",
+)
 ABANDONED = Kind("ABANDONED", 499, "Ask again, and wait for the answer.")  # only logs see it
 STOPPING = Kind("STOPPING", 503, "Send the same request again later.")
 INTERNAL = Kind("INTERNAL", 500, "This is a fault of the collector; its log has the details.")

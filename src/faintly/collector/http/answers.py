@@ -1,6 +1,6 @@
 """Answers over HTTP: estimates, top lists, history and the noise floor, as JSON or Arrow.
 
-Everything here computes, runs in threads, and stops when the client disconnects. The ETag of an
+Everything here runs in a reader process, and stops when the client disconnects. The ETag of an
 answer covers the version of the counted reports and the query, so asking again costs little while
 nothing changes.
 """
@@ -11,20 +11,21 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from faintly.collector.http import models
+from faintly.collector.http.questions import parse
+from faintly.collector.http.source import Counted, EpochChoice, Source
 from faintly.collector.problems import (
     BAD_REQUEST,
     INVALID,
     NOT_ACCEPTABLE,
-    UNKNOWN_EPOCH,
     UNKNOWN_KEY,
     Problem,
 )
-from faintly.collector.storage.store import Store
 from faintly.core import Estimates, Key
 from faintly.core.estimate import normal_quantile
 from faintly.engine import Reader, TopList
@@ -37,12 +38,6 @@ MOST_LISTED = 2**24  # keys that a top list scans, with about half a gigabyte
 MOST_CELLS = 100_000  # keys times epochs of a history: the most rows of any answer
 MOST_HISTORY_BYTES = 32 << 20  # so many rows take about 20 MiB, unless keys are long
 WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")  # of a media type in an Accept header
-EpochChoice = int | Literal["all"] | None
-Check = Callable[[], None]
-
-
-def no_check() -> None:
-    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +46,18 @@ class Response:
 
     etag: str
     media: str
-    body: bytes | None
+    body: bytes | bytearray | None
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """What is common to all queries: collection, epoch, level and representation."""
 
-    digest: bytes
+    collection: str  # its digest
     epoch: EpochChoice
     level: float
     accept: str = JSON
     known: str = ""  # the header If-None-Match
-    check: Check = no_check  # called now and then; raises once the client has disconnected
 
     def media(self, offered: Sequence[str]) -> str:
         """Return the offered media type that the client prefers."""
@@ -108,11 +102,36 @@ def _finite(value: Any) -> Any:
     return value
 
 
-class Answers:
-    """Answers queries from the store's sketches."""
+def answer(source: Source, head: Mapping[str, Any], body: bytes | bytearray) -> Response:
+    """Return the answer to a question.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    Args:
+        source: the sketches.
+        head: collection, kind and headers of the question, and its fields if it has no body.
+        body: as the client sent it.
+    """
+    kind, fields, answers = head["kind"], head["fields"], Answers(source)
+
+    def query(epoch: EpochChoice, level: float) -> Query:
+        return Query(head["collection"], epoch, level, head["accept"], head["known"])
+
+    if kind == "estimates":
+        keys = parse(models.KeysAsked, body)
+        return answers.estimates(query(keys.epoch, keys.level), keys.keys)
+    if kind == "history":
+        followed = parse(models.HistoryAsked, body)
+        return answers.history(query(None, followed.level), followed.keys)
+    if kind == "noise-floor":
+        return answers.noise_floor(query(fields["epoch"], fields["level"]), fields["keys"])
+    asked = models.TopFields(**fields) if fields else parse(models.TopAsked, body)
+    return answers.top(query(asked.epoch, asked.level), asked)
+
+
+class Answers:
+    """Answers queries from sketches."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
 
     def estimates(self, query: Query, keys: Sequence[Key]) -> Response:
         """Return the estimates of keys."""
@@ -123,56 +142,48 @@ class Answers:
 
         return self._tabular(query, ["estimates", *keys], compute)
 
-    def top(
-        self,
-        query: Query,
-        count: int,
-        candidates: Sequence[Key] | None,
-        control: str,
-        false_rate: float,
-    ) -> Response:
+    def top(self, query: Query, asked: models.TopFields) -> Response:
         """Return the largest means among all keys, or among candidates."""
+        candidates = asked.candidates if isinstance(asked, models.TopAsked) else None
 
         def compute(reader: Reader) -> tuple[dict[str, Any], TopList]:
             if candidates is None and (reader.sketch.plan.universe.size or 0) > MOST_LISTED:
                 raise InvalidInput("the universe is too large to list; post candidates")
-            found = reader.top(count, candidates, control, false_rate)
+            found = reader.top(asked.count, candidates, asked.control, asked.false_rate)
             return top_document(found), found
 
-        parameters = ["top", count, control, false_rate, *(candidates or ())]
+        parameters = ["top", asked.count, asked.control, asked.false_rate, *(candidates or ())]
         return self._tabular(query, parameters, compute)
 
     def noise_floor(self, query: Query, keys: int) -> Response:
         """Return what a key that nobody holds may show, alone and as the largest of `keys`."""
-        query.media([JSON])
-        reader, about, etag = self._reader(query, ["noise-floor", keys])
-        if _known(query, etag):
-            return Response(etag, JSON, None)
-        found = reader.estimate_ids(np.zeros(0, dtype=np.uint64), [])
-        document = estimate_document(found) | about | {"keys": keys}
-        del document["estimates"]
-        document["noise_floor_all"] = found.mean_at(normal_quantile(query.level, keys))
-        return Response(etag, JSON, encode(document))
+
+        def compute(reader: Reader) -> tuple[dict[str, Any], Estimates]:
+            found = reader.estimate_ids(np.zeros(0, dtype=np.uint64), [])
+            document = estimate_document(found) | {"keys": keys}
+            del document["estimates"]
+            document["noise_floor_all"] = found.mean_at(normal_quantile(query.level, keys))
+            return document, found
+
+        return self._tabular(query, ["noise-floor", keys], compute, [JSON])
 
     def history(self, query: Query, keys: Sequence[Key]) -> Response:
         """Return the estimates of keys in every epoch that has sealed reports."""
         query.media([JSON])
-        epochs = self._with_answers(query.digest)
+        epochs = self._source.each()
         if len(epochs) * len(keys) > MOST_CELLS:
             raise Problem(
                 INVALID,
                 f"{len(keys):,} keys in {len(epochs):,} epochs are more than {MOST_CELLS:,} rows",
                 "Ask for fewer keys at a time, or for single epochs with estimates.",
             )
-        versions = [self._store.sketches.version(query.digest, epoch) for epoch in epochs]
-        pending = [self._pending(query.digest, epoch) for epoch in epochs]
-        etag = _tag("history", query.level, len(epochs), *epochs, *versions, *pending, *keys)
+        states = [part for each in epochs for part in (each.epoch, each.version, each.pending)]
+        etag = _tag("history", query.level, len(epochs), *states, *keys)
         if _known(query, etag):
             return Response(etag, JSON, None)
-        body = bytearray(b'{"collection":"%s","epochs":[' % query.digest.hex().encode())
-        for number, epoch in enumerate(epochs):
-            query.check()
-            body += b"," * (number > 0) + self._encoded_epoch(replace(query, epoch=epoch), keys)
+        body = bytearray(b'{"collection":"%s","epochs":[' % query.collection.encode())
+        for number, each in enumerate(epochs):
+            body += b"," * (number > 0) + self._encoded_epoch(query, each, keys)
             if len(body) > MOST_HISTORY_BYTES:
                 raise Problem(
                     INVALID,
@@ -182,60 +193,44 @@ class Answers:
         body += b"]}"
         return Response(etag, JSON, bytes(body))
 
-    def _encoded_epoch(self, query: Query, keys: Sequence[Key]) -> bytes:
-        """Return the encoded estimates of an epoch; its reader is not kept."""
-        reader, about, _ = self._reader(query, [])
-        return encode(estimate_document(_estimate(reader, keys)) | about)
-
-    def _pending(self, digest: bytes, epoch: int | Literal["all"]) -> int:
-        epochs = self._store.registry.collection(digest).epochs
-        if epoch == "all":
-            return sum(each.pending for each in list(epochs.values()))
-        if epoch not in epochs:  # the collection was deleted and recreated meanwhile
-            raise Problem(UNKNOWN_EPOCH, f"the collection has no epoch {epoch}")
-        return epochs[epoch].pending
+    def _encoded_epoch(self, query: Query, counted: Counted, keys: Sequence[Key]) -> bytes:
+        reader, counted = self._source.reader(counted, query.level)
+        try:
+            document = estimate_document(reader.estimate(keys))
+        except InvalidInput as error:
+            raise refused(error) from None
+        return encode(document | _about(query, counted))
 
     def _tabular(
-        self, query: Query, parameters: Sequence[Any], compute: Callable[[Reader], Any]
+        self,
+        query: Query,
+        parameters: Sequence[Any],
+        compute: Callable[[Reader], Any],
+        offered: Sequence[str] = (JSON, ARROW),
     ) -> Response:
-        media = query.media([JSON, ARROW])
-        reader, about, etag = self._reader(query, [media, *parameters])
+        media = query.media(offered)
+        counted = self._source.counted(query.epoch)
+        etag = _etag(query, counted, media, *parameters)
         if _known(query, etag):
             return Response(etag, media, None)
+        reader, counted = self._source.reader(counted, query.level)
         try:
             document, found = compute(reader)
         except InvalidInput as error:
             raise refused(error) from None
-        document |= about
+        document |= _about(query, counted)
         body = encode(document) if media == JSON else _arrow(document, found)
-        return Response(etag, media, body)
+        return Response(_etag(query, counted, media, *parameters), media, body)
 
-    def _reader(
-        self, query: Query, parameters: Sequence[Any]
-    ) -> tuple[Reader, dict[str, Any], str]:
-        """Return a reader, what every answer says of it, and the answer's ETag."""
-        epoch = self._chosen(query)
-        merged = epoch == "all"
-        reader, version = self._store.sketches.reader(
-            query.digest, None if merged else int(epoch), query.level
-        )
-        pending = self._pending(query.digest, epoch)
-        about = {
-            "collection": query.digest.hex(),
-            "epoch": epoch,
-            "version": version,
-            "pending": pending,
-        }
-        etag = _tag(version, pending, epoch, query.level, *parameters)
-        return reader.watched(query.check), about, etag
 
-    def _chosen(self, query: Query) -> int | Literal["all"]:
-        return self._store.registry.latest(query.digest) if query.epoch is None else query.epoch
-
-    def _with_answers(self, digest: bytes) -> list[int]:
-        """Return the epochs that have sealed reports, in order."""
-        epochs = self._store.registry.collection(digest).epochs
-        return sorted(number for number, each in list(epochs.items()) if each.sealed)
+def _about(query: Query, counted: Counted) -> dict[str, Any]:
+    """Return what every answer says of the reports that it counts."""
+    return {
+        "collection": query.collection,
+        "epoch": counted.epoch,
+        "version": counted.version,
+        "pending": counted.pending,
+    }
 
 
 def refused(error: InvalidInput) -> Problem:
@@ -247,11 +242,8 @@ def refused(error: InvalidInput) -> Problem:
     return Problem(INVALID, str(error))
 
 
-def _estimate(reader: Reader, keys: Sequence[Key]) -> Estimates:
-    try:
-        return reader.estimate(keys)
-    except InvalidInput as error:
-        raise refused(error) from None
+def _etag(query: Query, counted: Counted, *parameters: object) -> str:
+    return _tag(counted.version, counted.pending, counted.epoch, query.level, *parameters)
 
 
 def _tag(*parts: object) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, HTTPException, Path, Query, Request, Response, Security
@@ -15,6 +15,7 @@ from faintly.collector.http.admission import Admission
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
 from faintly.collector.http.models import Refusal
+from faintly.collector.http.readers import Readers
 from faintly.collector.problems import INVALID, Problem
 from faintly.collector.storage.store import Store
 from faintly.core.strict_json import RepeatedField, no_repeats
@@ -61,7 +62,8 @@ class Service:
     ingest: Ingest
     metrics: Metrics
     table_bytes: int  # of the largest plan that a new collection may have
-    admission: Admission = field(default_factory=Admission)
+    admission: Admission
+    readers: Readers
 
 
 class StrictRequest(Request):
@@ -142,7 +144,7 @@ def answer_reply(made: answers.Response) -> Response:
     headers = {"etag": made.etag, "cache-control": "private, no-cache", "vary": "accept"}
     if made.body is None:
         return Response(status_code=304, headers=headers)
-    return Response(made.body, media_type=made.media, headers=headers)
+    return Response(memoryview(made.body), media_type=made.media, headers=headers)
 
 
 def epoch_of(text: str | None) -> Any:

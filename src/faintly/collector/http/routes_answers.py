@@ -1,13 +1,12 @@
 """Routes of answers: estimates, top lists, history, noise floor."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from pydantic import BaseModel
 
 from faintly.collector.http import answers, models
-from faintly.collector.http.admission import Admission
+from faintly.collector.http.questions import JSON_HINT
 from faintly.collector.http.routes import (
     TEMPLATE,
     Digest,
@@ -19,41 +18,44 @@ from faintly.collector.http.routes import (
     refusals,
     require,
 )
+from faintly.collector.problems import INVALID, Problem
 
 SAME = {304: {"description": "Nothing changed since the answer with this ETag."}}
 TABLE = {answers.ARROW: {"schema": {"type": "string", "format": "binary"}}}
 
 
 class Form:
-    """The headers of a query: which media type, and which answer the client already has."""
+    """A question: its headers, and the request that it came with."""
 
     def __init__(
         self,
         request: Request,
         accept: Annotated[str | None, Header(include_in_schema=False)] = None,
+        content_type: Annotated[str | None, Header(include_in_schema=False)] = None,
         if_none_match: Annotated[str | None, Header()] = None,
     ) -> None:
-        self._request = request
-        self._accept, self._known = accept or answers.JSON, if_none_match or ""
+        self._request, self._content = request, content_type or ""
+        self._headers = {"accept": accept or answers.JSON, "known": if_none_match or ""}
 
-    async def reply(
-        self,
-        admission: Admission,
-        digest: str,
-        epoch: models.EpochChoice,
-        level: float,
-        answer: Callable[[answers.Query], answers.Response],
-    ) -> Response:
-        """Return what `answer` computes for the query, in a thread, once it is admitted."""
-
-        def work(check: answers.Check) -> answers.Response:
-            name = bytes.fromhex(digest)
-            return answer(answers.Query(name, epoch, level, self._accept, self._known, check))
-
-        return answer_reply(await admission.run(self._request, work))
+    async def reply(self, service: Service, kind: str, digest: str, **fields: Any) -> Response:
+        """Return what a reader answers to the fields, or to the body where there are none."""
+        head = {"kind": kind, "collection": digest, "fields": fields} | self._headers
+        if fields:
+            return answer_reply(await service.readers.ask(self._request, head))
+        media = self._content.partition(";")[0].strip().lower()
+        if media != answers.JSON and not media.endswith("+json"):
+            raise Problem(INVALID, "body: it is not said to be JSON", JSON_HINT)
+        async with service.admission.body(self._request) as body:
+            return answer_reply(await service.readers.ask(self._request, head, body))
 
 
 Headers = Annotated[Form, Depends()]
+
+
+def body_of(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the documentation of a body that a reader parses, and not FastAPI."""
+    content = {answers.JSON: {"schema": model.model_json_schema()}}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def answer_routes(service: Service) -> APIRouter:
@@ -61,7 +63,6 @@ def answer_routes(service: Service) -> APIRouter:
     router = APIRouter(
         tags=["answers"], dependencies=[require(service, "read")], route_class=StrictRoute
     )
-    source, admission = answers.Answers(service.store), service.admission
     tabular = refusals(404, 406, 409, 429, 503) | SAME | {200: {"content": TABLE}}
     plain = refusals(404, 406, 409, 429, 503) | SAME
 
@@ -70,10 +71,10 @@ def answer_routes(service: Service) -> APIRouter:
         response_model=models.Estimates,
         responses=tabular,
         summary="Estimate keys, with their error",
+        openapi_extra=body_of(models.KeysAsked),
     )
-    async def estimates(digest: Digest, query: models.KeysAsked, form: Headers) -> Response:
-        answer = partial(source.estimates, keys=query.keys)
-        return await form.reply(admission, digest, query.epoch, query.level, answer)
+    async def estimates(digest: Digest, form: Headers) -> Response:
+        return await form.reply(service, "estimates", digest)
 
     @router.get(
         TEMPLATE + "/top",
@@ -91,36 +92,29 @@ def answer_routes(service: Service) -> APIRouter:
         false_rate: models.FalseRate = 0.05,
         level: models.Level = 0.95,
     ) -> Response:
-        answer = partial(
-            source.top, count=count, candidates=None, control=control, false_rate=false_rate
-        )
-        return await form.reply(admission, digest, epoch_of(epoch), level, answer)
+        fields = {"count": count, "epoch": epoch_of(epoch), "level": level}
+        rule = {"control": control, "false_rate": false_rate}
+        return await form.reply(service, "top", digest, **fields, **rule)
 
     @router.post(
         TEMPLATE + "/top",
         response_model=models.Top,
         responses=tabular,
         summary="The largest means among candidates",
+        openapi_extra=body_of(models.TopAsked),
     )
-    async def top_of(digest: Digest, query: models.TopAsked, form: Headers) -> Response:
-        answer = partial(
-            source.top,
-            count=query.count,
-            candidates=query.candidates,
-            control=query.control,
-            false_rate=query.false_rate,
-        )
-        return await form.reply(admission, digest, query.epoch, query.level, answer)
+    async def top_of(digest: Digest, form: Headers) -> Response:
+        return await form.reply(service, "top", digest)
 
     @router.post(
         TEMPLATE + "/history",
         response_model=models.History,
         responses=plain,
         summary="Estimate keys epoch by epoch",
+        openapi_extra=body_of(models.HistoryAsked),
     )
-    async def history(digest: Digest, query: models.HistoryAsked, form: Headers) -> Response:
-        answer = partial(source.history, keys=query.keys)
-        return await form.reply(admission, digest, None, query.level, answer)
+    async def history(digest: Digest, form: Headers) -> Response:
+        return await form.reply(service, "history", digest)
 
     @router.get(
         TEMPLATE + "/noise-floor",
@@ -135,7 +129,7 @@ def answer_routes(service: Service) -> APIRouter:
         level: models.Level = 0.95,
         keys: Annotated[int, Query(ge=1, le=2**31, description="Keys looked at together.")] = 1,
     ) -> Response:
-        answer = partial(source.noise_floor, keys=keys)
-        return await form.reply(admission, digest, epoch_of(epoch), level, answer)
+        fields = {"epoch": epoch_of(epoch), "level": level, "keys": keys}
+        return await form.reply(service, "noise-floor", digest, **fields)
 
     return router

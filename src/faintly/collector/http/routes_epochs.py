@@ -1,6 +1,10 @@
 """Routes of a collection's epochs: close, open, issue tokens, seal."""
 
-from fastapi import APIRouter, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
 
 from faintly.collector.http import models
 from faintly.collector.http.routes import (
@@ -14,6 +18,17 @@ from faintly.collector.http.routes import (
 )
 from faintly.collector.http.routes_collections import status_reply
 from faintly.collector.storage.status import CollectionStatus
+from faintly.core.epochs import MAX_EPOCH
+
+
+def _only_digits(text: object) -> object:
+    """Refuse what reads as an integer and is written otherwise, such as 1.0 and +1."""
+    if isinstance(text, str) and not (text.isascii() and text.isdigit()):
+        raise PydanticCustomError("epoch", "an epoch is written in digits")
+    return text
+
+
+EpochPath = Annotated[int, BeforeValidator(_only_digits), Path(alias="epoch", ge=0, le=MAX_EPOCH)]
 
 
 def epoch_routes(service: Service) -> APIRouter:
@@ -39,7 +54,7 @@ def epoch_routes(service: Service) -> APIRouter:
         responses=refusals(404, 409, 410, 503),
         summary="Open or close an epoch",
     )
-    def set_epoch(digest: Digest, epoch: models.EpochPath, wanted: models.EpochState) -> Response:
+    def set_epoch(digest: Digest, epoch: EpochPath, wanted: models.EpochState) -> Response:
         change = store.registry.open_epoch if wanted.state == "open" else store.close_epoch
         change(bytes.fromhex(digest), epoch)
         return status_reply(store, digest)
