@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,8 @@ WAIT_S = 0.1  # what 99 % of the requests may wait, at half these rates
 BODIES = 16  # different ones, sent in turns
 WARM, LONG = 10_000_000, 50_000_000  # reports before and while memory is watched
 GROWTH_MIB = 64  # of which a process of some hundred may grow and still be called flat
+ASKED_KEYS, REFUSED_BYTES = 100_000, 5 << 20  # of questions that come while reports are sent
+LEAST, MOST = 1 / 3, 10.0  # what a sender keeps of its rate meanwhile, and waits as a multiple
 SINGLE_CONNECTIONS, BATCH_CONNECTIONS = 128, 16
 
 
@@ -199,6 +202,105 @@ def steady_rows(port: int, number: int, plan: Plan) -> Iterator[Row]:
     )
 
 
+@contextmanager
+def askers(port: int, path: str, body: str, loops: int) -> Iterator[dict[str, int]]:
+    """Run loops of questions; yields, from their first answer on, what is then told of them."""
+    with subprocess.Popen(
+        [sys.executable, HERE / "_asker.py"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdin is not None and running.stdout is not None
+        job = {"port": port, "path": path, "body": body, "loops": loops}
+        running.stdin.write(json.dumps(job) + "\n")
+        running.stdin.flush()
+        running.stdout.readline()
+        seen: dict[str, int] = {}
+        yield seen
+        running.stdin.close()
+        seen.update(json.loads(running.stdout.readline()))
+
+
+def asked_rows(port: int, plan: Plan, seconds: float) -> Iterator[Row]:
+    """Yield what one sender loses while others ask, and what `readyz` says meanwhile."""
+    job: dict[str, Any] = {"connections": 1, "seconds": seconds}
+    sent, path = bodies(plan, 1), path_of(plan)
+    alone = send(port, path, sent, **job)
+    settle(port, plan)
+    size = plan.universe.size or 1
+    keys = json.dumps({"keys": [number % size for number in range(ASKED_KEYS)]})
+    refused = json.dumps({"keys": ["x" * 1024] * (REFUSED_BYTES >> 10), "unknown": 1})
+    kinds = (
+        ("asked", f"four loops ask {ASKED_KEYS:,} keys", keys, 4),
+        ("refused", f"two loops post {REFUSED_BYTES >> 20} MiB of JSON to be refused", refused, 2),
+    )
+    for name, what, body, loops in kinds:
+        with (
+            askers(port, path.replace("reports", "estimates"), body, loops) as seen,
+            probed(port) as waits,
+        ):
+            beside = send(port, path, sent, **job)
+        rates = [each["good"] / each["seconds"] for each in (beside, alone)]
+        note = f"answers meanwhile: {seen}"
+        yield ratio_row(
+            f"collector-{name}", f"one sender's rate while {what}", "/s", rates, LEAST, note
+        )
+        waited = [beside["p99"], alone["p99"]]
+        yield ratio_row(
+            f"collector-{name}-p99", "99 % of its reports wait at most", "s", waited, MOST
+        )
+        yield Row(
+            name=f"collector-{name}-readyz",
+            what="readyz answers within, at worst",
+            ours=max(waits),
+            unit="s",
+            target=f"≤ {WAIT_S:g} s",
+            met=max(waits) <= WAIT_S,
+            note=f"of {len(waits)} times",
+        )
+
+
+def ratio_row(
+    name: str, what: str, unit: str, values: list[float], bound: float, note: str = ""
+) -> Row:
+    """Return what a sender sees beside others, as a ratio to what it sees alone."""
+    ratio = values[0] / values[1]
+    return Row(
+        name=name,
+        what=what,
+        ours=values[0],
+        theirs=values[1],
+        unit=unit,
+        ratio=ratio,
+        target=f"≥ {bound:.2f}x" if bound < 1 else f"≤ {bound:g}x",
+        met=ratio >= bound if bound < 1 else ratio <= bound,
+        note=f"theirs: the same sender alone; {note}".removesuffix("; "),
+    )
+
+
+@contextmanager
+def probed(port: int) -> Iterator[list[float]]:
+    """Ask `readyz` ten times a second, and yield how long each answer takes."""
+    done, waits = threading.Event(), []
+
+    def ask() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        while not done.wait(0.1):
+            begun = time.perf_counter()
+            connection.request("GET", "/readyz")
+            connection.getresponse().read()
+            waits.append(time.perf_counter() - begun)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        yield waits
+    finally:
+        done.set()
+        asking.join()
+
+
 def memory(number: int) -> float:
     """Return the MiB that a process holds."""
     pages = int(Path(f"/proc/{number}/statm").read_text().split()[1])
@@ -245,6 +347,9 @@ def measure(rounds: int, seconds: float) -> Iterator[Row]:
         )
         settle(port, plan)  # what full load left in the inbox is not part of half load
         yield singles.wait_row("collector-single-p99", SINGLES / 2, rounds, seconds=seconds)
+        settle(port, plan)
+        started("a sender while others ask")
+        yield from asked_rows(port, plan, 2 * seconds)
         what = f"reports in batches of {BATCH:,}"
         started(what)
         yield batches.rate_row("collector-batch", what, BATCHED, rounds, seconds=seconds)

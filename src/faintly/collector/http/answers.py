@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from faintly.collector.http import models
-from faintly.collector.http.questions import parse
+from faintly.collector.http.questions import parse, plan_of
 from faintly.collector.http.source import Counted, EpochChoice, Source
 from faintly.collector.problems import (
     BAD_REQUEST,
@@ -110,7 +110,11 @@ def answer(source: Source, head: Mapping[str, Any], body: bytes | bytearray) -> 
         head: collection, kind and headers of the question, and its fields if it has no body.
         body: as the client sent it.
     """
-    kind, fields, answers = head["kind"], head["fields"], Answers(source)
+    kind = head["kind"]
+    if kind == "collection":  # not a question: only whether the body is one to create
+        plan_of(parse(models.NewCollection, body))
+        return Response("", JSON, None)
+    fields, answers = head["fields"], Answers(source)
 
     def query(epoch: EpochChoice, level: float) -> Query:
         return Query(head["collection"], epoch, level, head["accept"], head["known"])

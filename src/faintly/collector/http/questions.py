@@ -6,8 +6,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from faintly.collector.problems import BAD_REQUEST, INVALID, Problem
+from faintly.collector.http.models import NewCollection
+from faintly.collector.problems import BAD_PLAN, BAD_REQUEST, INVALID, Problem
+from faintly.core import Plan
 from faintly.core.strict_json import RepeatedField, no_repeats
+from faintly.errors import InvalidPlan
 
 KEY_RULE = (
     "a key is an integer from 0 to 2^64 - 1, or text of at most 65,536 characters "
@@ -16,11 +19,14 @@ KEY_RULE = (
 RULES = {"keys": KEY_RULE, "candidates": KEY_RULE}  # lists whose members have one of two types
 UNKNOWN_FIELD = "extra_forbidden"  # as pydantic calls it
 JSON_HINT = "Send a JSON object with the header Content-Type: application/json."
+MOST_SHOWN = 300  # characters of an error about a plan, which may quote it
 Model = TypeVar("Model", bound=BaseModel)
 
 
 def parse(model: type[Model], body: bytes | bytearray) -> Model:
     """Return what a JSON body says, each field of which is named once."""
+    if not body:
+        raise Problem(INVALID, "body: Field required", JSON_HINT)
     try:
         return model.model_validate(json.loads(body, object_pairs_hook=no_repeats))
     except RepeatedField as error:
@@ -29,6 +35,14 @@ def parse(model: type[Model], body: bytes | bytearray) -> Model:
         raise invalid(error.errors(include_url=False, include_input=False)[0], "body") from None
     except (ValueError, RecursionError):
         raise Problem(BAD_REQUEST, "the body is not JSON") from None
+
+
+def plan_of(wanted: NewCollection) -> Plan:
+    """Return the plan of a new collection, read as strictly as a file."""
+    try:
+        return Plan.from_json(json.dumps(wanted.plan))
+    except InvalidPlan as error:
+        raise Problem(BAD_PLAN, str(error)[:MOST_SHOWN]) from None
 
 
 def invalid(error: Mapping[str, Any], *where: str) -> Problem:

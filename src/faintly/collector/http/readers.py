@@ -83,6 +83,11 @@ class ReaderProcess:
             raise trouble
         return told
 
+    @property
+    def lives(self) -> bool:
+        """Return whether the process has not ended."""
+        return self._process.poll() is None
+
     def give_up(self, number: int) -> None:
         """Tell the reader that nobody waits for a question any more; never blocks."""
         with self._lock, suppress(OSError):  # it is gone itself
@@ -172,6 +177,8 @@ class Readers:
         with self._lock:
             if self._closed:
                 raise stopping()
+            while self._free and not self._free[-1].lives:
+                self._lost(self._free.pop())
             reader = self._free.pop() if self._free else ReaderProcess()
             self._busy.add(reader)
             return reader
@@ -186,11 +193,14 @@ class Readers:
         """Return what to tell who waits for a reader that died; another is started when needed."""
         with self._lock:
             self._busy.discard(reader)
-        status = reader.end()
-        if self._closed:
-            return stopping()
-        self._log.error("reader died", status=status)
+            if self._closed:
+                reader.end()
+                return stopping()
+        self._lost(reader)
         return Problem(READER_LOST, "the process that computed the answer ended")
+
+    def _lost(self, reader: ReaderProcess) -> None:
+        self._log.error("reader died", status=reader.end())
 
     def close(self) -> None:
         """End all readers; whoever still waits for one is told that the collector stops."""

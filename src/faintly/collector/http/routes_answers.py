@@ -3,22 +3,20 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from pydantic import BaseModel
 
 from faintly.collector.http import answers, models
-from faintly.collector.http.questions import JSON_HINT
 from faintly.collector.http.routes import (
     TEMPLATE,
     Digest,
     EpochQuery,
     Service,
-    StrictRoute,
     answer_reply,
+    body_of,
+    check_json,
     epoch_of,
     refusals,
     require,
 )
-from faintly.collector.problems import INVALID, Problem
 
 SAME = {304: {"description": "Nothing changed since the answer with this ETag."}}
 TABLE = {answers.ARROW: {"schema": {"type": "string", "format": "binary"}}}
@@ -31,10 +29,9 @@ class Form:
         self,
         request: Request,
         accept: Annotated[str | None, Header(include_in_schema=False)] = None,
-        content_type: Annotated[str | None, Header(include_in_schema=False)] = None,
         if_none_match: Annotated[str | None, Header()] = None,
     ) -> None:
-        self._request, self._content = request, content_type or ""
+        self._request = request
         self._headers = {"accept": accept or answers.JSON, "known": if_none_match or ""}
 
     async def reply(self, service: Service, kind: str, digest: str, **fields: Any) -> Response:
@@ -42,9 +39,7 @@ class Form:
         head = {"kind": kind, "collection": digest, "fields": fields} | self._headers
         if fields:
             return answer_reply(await service.readers.ask(self._request, head))
-        media = self._content.partition(";")[0].strip().lower()
-        if media != answers.JSON and not media.endswith("+json"):
-            raise Problem(INVALID, "body: it is not said to be JSON", JSON_HINT)
+        check_json(self._request)
         async with service.admission.body(self._request) as body:
             return answer_reply(await service.readers.ask(self._request, head, body))
 
@@ -52,17 +47,9 @@ class Form:
 Headers = Annotated[Form, Depends()]
 
 
-def body_of(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the documentation of a body that a reader parses, and not FastAPI."""
-    content = {answers.JSON: {"schema": model.model_json_schema()}}
-    return {"requestBody": {"required": True, "content": content}}
-
-
 def answer_routes(service: Service) -> APIRouter:
     """Return the routes."""
-    router = APIRouter(
-        tags=["answers"], dependencies=[require(service, "read")], route_class=StrictRoute
-    )
+    router = APIRouter(tags=["answers"], dependencies=[require(service, "read")])
     tabular = refusals(404, 406, 409, 429, 503) | SAME | {200: {"content": TABLE}}
     plain = refusals(404, 406, 409, 429, 503) | SAME
 

@@ -1,18 +1,21 @@
 """Routes of collections: create, list, show, delete."""
 
-import json
 import math
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
 
 from faintly.collector.http import models
+from faintly.collector.http.questions import MOST_SHOWN, parse, plan_of
 from faintly.collector.http.routes import (
+    SHORT_BYTES,
     TEMPLATE,
     Digest,
     Service,
-    StrictRoute,
+    body_of,
+    check_json,
     json_reply,
     refusals,
     require,
@@ -21,11 +24,10 @@ from faintly.collector.problems import BAD_PLAN, BAD_REQUEST, Problem
 from faintly.collector.storage.status import CollectionStatus, status_of
 from faintly.collector.storage.store import Store
 from faintly.core import Plan
-from faintly.errors import FaintlyError, InvalidPlan
+from faintly.errors import FaintlyError
 from faintly.mechanisms import mechanism_of
 
 CELL_BYTES = 4  # of a table; with very many reports a cell takes eight
-MOST_SHOWN = 300  # characters of an error about a plan, which may quote it
 
 
 def status_reply(store: Store, digest: str) -> Response:
@@ -35,7 +37,7 @@ def status_reply(store: Store, digest: str) -> Response:
 
 def collection_routes(service: Service) -> APIRouter:
     """Return the routes."""
-    router = APIRouter(tags=["collections"], route_class=StrictRoute)
+    router = APIRouter(tags=["collections"])
     store = service.store
     read, admin = [require(service, "read")], [require(service, "admin")]
 
@@ -57,9 +59,18 @@ def collection_routes(service: Service) -> APIRouter:
         responses=refusals(409, 503)
         | {201: {"model": CollectionStatus, "description": "It is new."}},
         summary="Create a collection, or find it again",
+        openapi_extra=body_of(models.NewCollection),
     )
-    def create_collection(wanted: models.NewCollection) -> Response:
-        plan = _plan_of(wanted.plan)
+    async def create_collection(request: Request) -> Response:
+        check_json(request)
+        async with service.admission.body(request) as body:
+            if len(body) > SHORT_BYTES:  # a plan with names may be long, and must be a plan
+                await service.readers.ask(request, {"kind": "collection", "collection": ""}, body)
+            return await run_in_threadpool(create, body)
+
+    def create(body: bytes) -> Response:
+        wanted = parse(models.NewCollection, body)
+        plan = plan_of(wanted)
         known = plan.digest in store.registry.collections
         if not known:
             _check_size(plan, service.table_bytes)
@@ -104,14 +115,6 @@ def collection_routes(service: Service) -> APIRouter:
         return json_reply({"deleted": digest})
 
     return router
-
-
-def _plan_of(document: dict[str, Any]) -> Plan:
-    """Return the plan of a JSON object, read as strictly as a file."""
-    try:
-        return Plan.from_json(json.dumps(document))
-    except InvalidPlan as error:
-        raise Problem(BAD_PLAN, str(error)[:MOST_SHOWN]) from None
 
 
 def _check_size(plan: Plan, table_bytes: int) -> None:

@@ -11,7 +11,8 @@ from faintly.collector.http.routes import (
     TEMPLATE,
     Digest,
     Service,
-    StrictRoute,
+    asked,
+    body_of,
     json_reply,
     refusals,
     require,
@@ -33,7 +34,7 @@ EpochPath = Annotated[int, BeforeValidator(_only_digits), Path(alias="epoch", ge
 
 def epoch_routes(service: Service) -> APIRouter:
     """Return the routes."""
-    router = APIRouter(tags=["collections"], route_class=StrictRoute)
+    router = APIRouter(tags=["collections"])
     store, admin = service.store, [require(service, "admin")]
 
     @router.post(
@@ -53,8 +54,13 @@ def epoch_routes(service: Service) -> APIRouter:
         response_model=CollectionStatus,
         responses=refusals(404, 409, 410, 503),
         summary="Open or close an epoch",
+        openapi_extra=body_of(models.EpochState),
     )
-    def set_epoch(digest: Digest, epoch: EpochPath, wanted: models.EpochState) -> Response:
+    def set_epoch(
+        digest: Digest,
+        epoch: EpochPath,
+        wanted: Annotated[models.EpochState, asked(models.EpochState)],
+    ) -> Response:
         change = store.registry.open_epoch if wanted.state == "open" else store.close_epoch
         change(bytes.fromhex(digest), epoch)
         return status_reply(store, digest)
@@ -65,8 +71,11 @@ def epoch_routes(service: Service) -> APIRouter:
         response_model=models.Tokens,
         responses=refusals(404, 409, 410, 503),
         summary="Issue single-use tokens",
+        openapi_extra=body_of(models.TokensWanted),
     )
-    def issue_tokens(digest: Digest, wanted: models.TokensWanted) -> Response:
+    def issue_tokens(
+        digest: Digest, wanted: Annotated[models.TokensWanted, asked(models.TokensWanted)]
+    ) -> Response:
         made = store.issue_tokens(bytes.fromhex(digest), wanted.epoch, wanted.count)
         return json_reply({"epoch": wanted.epoch, "tokens": made})
 

@@ -8,7 +8,6 @@ from faintly.collector.http.routes import (
     TEMPLATE,
     Digest,
     Service,
-    StrictRoute,
     refusals,
     require,
 )
@@ -17,7 +16,7 @@ from faintly.core.epochs import MAX_EPOCH
 
 def report_routes(service: Service) -> APIRouter:
     """Return the route of reports, for its documentation: the middleware takes most requests."""
-    router = APIRouter(tags=["collections"], route_class=StrictRoute)
+    router = APIRouter(tags=["collections"])
     hexadecimal = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
     parameters = [
         {

@@ -123,6 +123,9 @@ class ReaderThread:
         with suppress(OSError):  # it has ended
             self._end.shutdown(socket.SHUT_RDWR)
 
+    def poll(self) -> None:
+        """Threads do not die before they are told to."""
+
     def wait(self) -> int:
         self._thread.join(60)
         assert not self._thread.is_alive()

@@ -66,7 +66,7 @@ class Gate:
 def gate(web, monkeypatch):
     """Stands before every reader, and is open after the test."""
     made = Gate(readers.ReaderProcess.ask, web.collector.service.admission.most)
-    monkeypatch.setattr(readers.ReaderProcess, "ask", lambda *given: made(*given))
+    monkeypatch.setattr(readers.ReaderProcess, "ask", lambda *given: made(*given))  # noqa: PLW0108 - bound
     yield made
     made.open()
 
