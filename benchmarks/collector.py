@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -222,60 +223,68 @@ def askers(port: int, path: str, body: str, loops: int) -> Iterator[dict[str, in
         seen.update(json.loads(running.stdout.readline()))
 
 
-def asked_rows(port: int, plan: Plan, seconds: float) -> Iterator[Row]:
-    """Yield what one sender loses while others ask, and what `readyz` says meanwhile."""
-    job: dict[str, Any] = {"connections": 1, "seconds": seconds}
-    sent, path = bodies(plan, 1), path_of(plan)
-    alone = send(port, path, sent, **job)
-    settle(port, plan)
+def asked_rows(port: int, plan: Plan, rounds: int, seconds: float) -> Iterator[Row]:
+    """Yield what one sender loses while others ask, and how long `readyz` takes meanwhile."""
     size = plan.universe.size or 1
     keys = json.dumps({"keys": [number % size for number in range(ASKED_KEYS)]})
     refused = json.dumps({"keys": ["x" * 1024] * (REFUSED_BYTES >> 10), "unknown": 1})
-    kinds = (
-        ("asked", f"four loops ask {ASKED_KEYS:,} keys", keys, 4),
-        ("refused", f"two loops post {REFUSED_BYTES >> 20} MiB of JSON to be refused", refused, 2),
+    what = f"four loops ask {ASKED_KEYS:,} keys"
+    yield from beside_rows(port, plan, ("collector-asked", what, keys, 4, 200), rounds, seconds)
+    what = f"two loops post {REFUSED_BYTES >> 20} MiB of JSON to be refused"
+    yield from beside_rows(
+        port, plan, ("collector-refused", what, refused, 2, 422), rounds, seconds
     )
-    for name, what, body, loops in kinds:
+
+
+def beside_rows(
+    port: int, plan: Plan, case: tuple[str, str, str, int, int], rounds: int, seconds: float
+) -> Iterator[Row]:
+    """Yield the rate and the waits of one sender beside loops of questions, and alone."""
+    name, what, question, loops, status = case
+    sent, path = bodies(plan, 1), path_of(plan)
+    job: dict[str, Any] = {"connections": 1, "seconds": seconds}
+    alone, beside, waits, answers = [], [], [], Counter[str]()
+    for _ in range(rounds):
+        alone.append(send(port, path, sent, **job))
+        settle(port, plan)
         with (
-            askers(port, path.replace("reports", "estimates"), body, loops) as seen,
-            probed(port) as waits,
+            askers(port, path.replace("reports", "estimates"), question, loops) as seen,
+            probed(port) as took,
         ):
-            beside = send(port, path, sent, **job)
-        rates = [each["good"] / each["seconds"] for each in (beside, alone)]
-        note = f"answers meanwhile: {seen}"
-        yield ratio_row(
-            f"collector-{name}", f"one sender's rate while {what}", "/s", rates, LEAST, note
-        )
-        waited = [beside["p99"], alone["p99"]]
-        yield ratio_row(
-            f"collector-{name}-p99", "99 % of its reports wait at most", "s", waited, MOST
-        )
+            beside.append(send(port, path, sent, **job))
+        answers.update(seen)
+        waits += took
+    if not answers[str(status)]:
+        raise SystemExit(f"no answers of status {status}: {answers}")
+    turns, meanwhile = (beside, alone), dict(answers)
+    rates = [median(each["good"] / each["seconds"] for each in every) for every in turns]
+    p99 = [median(each["p99"] for each in every) for every in turns]
+    rows = (
+        (name, f"one sender's rate while {what}", rates, "/s", f"≥ {LEAST:.2f}x"),
+        (f"{name}-p99", "99 % of its requests wait at most", p99, "s", f"≤ {MOST:g}x"),
+    )
+    for row, words, (ours, theirs), unit, target in rows:
+        ratio = ours / theirs
         yield Row(
-            name=f"collector-{name}-readyz",
-            what="readyz answers within, at worst",
-            ours=max(waits),
-            unit="s",
-            target=f"≤ {WAIT_S:g} s",
-            met=max(waits) <= WAIT_S,
-            note=f"of {len(waits)} times",
+            name=row,
+            what=words,
+            ours=ours,
+            theirs=theirs,
+            unit=unit,
+            ratio=ratio,
+            # What is refused costs its senders as much; only answers are promised to cost little.
+            target=target if status == 200 else "",
+            met=(ratio >= LEAST if unit == "/s" else ratio <= MOST) if status == 200 else None,
+            note=f"theirs: the same sender alone; medians of turns; answers: {meanwhile}",
         )
-
-
-def ratio_row(
-    name: str, what: str, unit: str, values: list[float], bound: float, note: str = ""
-) -> Row:
-    """Return what a sender sees beside others, as a ratio to what it sees alone."""
-    ratio = values[0] / values[1]
-    return Row(
-        name=name,
-        what=what,
-        ours=values[0],
-        theirs=values[1],
-        unit=unit,
-        ratio=ratio,
-        target=f"≥ {bound:.2f}x" if bound < 1 else f"≤ {bound:g}x",
-        met=ratio >= bound if bound < 1 else ratio <= bound,
-        note=f"theirs: the same sender alone; {note}".removesuffix("; "),
+    yield Row(
+        name=f"{name}-readyz",
+        what="99 % of the answers of readyz take at most, meanwhile",
+        ours=float(np.quantile(waits, 0.99)),
+        unit="s",
+        target=f"≤ {WAIT_S:g} s",
+        met=bool(np.quantile(waits, 0.99) <= WAIT_S),
+        note=f"of {len(waits)}, the slowest {max(waits):.3f} s",
     )
 
 
@@ -349,7 +358,7 @@ def measure(rounds: int, seconds: float) -> Iterator[Row]:
         yield singles.wait_row("collector-single-p99", SINGLES / 2, rounds, seconds=seconds)
         settle(port, plan)
         started("a sender while others ask")
-        yield from asked_rows(port, plan, 2 * seconds)
+        yield from asked_rows(port, plan, rounds, seconds)
         what = f"reports in batches of {BATCH:,}"
         started(what)
         yield batches.rate_row("collector-batch", what, BATCHED, rounds, seconds=seconds)
