@@ -30,6 +30,9 @@ class Problem(FaintlyError):
         self.kind, self.message = kind, message
         self.hint = kind.hint if hint is None else hint
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Problem, (self.kind, self.message, self.hint)  # readers send them
+
     def document(self) -> dict[str, Any]:
         """Return the answer's JSON."""
         return {"code": self.kind.code, "message": self.message, "hint": self.hint}

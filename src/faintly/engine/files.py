@@ -102,22 +102,12 @@ def load_sketch(path: Path) -> Sketch:
     by another in the meantime, as `save_sketch` does, but must not be changed in place.
     """
     try:
-        return _checked(_mapped(path))
+        sketch = sketch_v1.decode_sketch(_mapped(path), sketch_shape)
+        if sketch.tables is None:
+            _check_counts(sketch)
     except Rejected as error:
         error.add_place(path)
         raise
-
-
-def map_sketch(stream: BinaryIO) -> Sketch:
-    """Return the sketch in an open file, as `load_sketch` does; the file may be closed then."""
-    empty = stream.seek(0, 2) == 0  # which cannot be mapped
-    return _checked(b"" if empty else np.memmap(stream, np.uint8, "r"))
-
-
-def _checked(data: bytes | AnyArray) -> Sketch:
-    sketch = sketch_v1.decode_sketch(data, sketch_shape)
-    if sketch.tables is None:
-        _check_counts(sketch)
     return sketch
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from faintly.collector.http import models
 from faintly.collector.http.questions import parse, plan_of
-from faintly.collector.http.source import Counted, EpochChoice, Source
+from faintly.collector.http.source import Counted, EpochChoice, Question, Source
 from faintly.collector.problems import (
     BAD_REQUEST,
     INVALID,
@@ -46,7 +46,7 @@ class Response:
 
     etag: str
     media: str
-    body: bytes | bytearray | None
+    body: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,33 +102,26 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def answer(source: Source, head: Mapping[str, Any], body: bytes | bytearray) -> Response:
-    """Return the answer to a question.
-
-    Args:
-        source: the sketches.
-        head: collection, kind and headers of the question, and its fields if it has no body.
-        body: as the client sent it.
-    """
-    kind = head["kind"]
-    if kind == "collection":  # not a question: only whether the body is one to create
-        plan_of(parse(models.NewCollection, body))
+def answer(source: Source, asked: Question) -> Response:
+    """Return the answer to a question, whose kind is the last part of its address."""
+    if asked.kind == "collections":  # no question: only whether the body is fit to create one
+        plan_of(parse(models.NewCollection, asked.body))
         return Response("", JSON, None)
-    fields, answers = head["fields"], Answers(source)
+    answers, fields = Answers(source), asked.fields
 
     def query(epoch: EpochChoice, level: float) -> Query:
-        return Query(head["collection"], epoch, level, head["accept"], head["known"])
+        return Query(asked.collection, epoch, level, asked.accept, asked.known)
 
-    if kind == "estimates":
-        keys = parse(models.KeysAsked, body)
+    if asked.kind == "estimates":
+        keys = parse(models.KeysAsked, asked.body)
         return answers.estimates(query(keys.epoch, keys.level), keys.keys)
-    if kind == "history":
-        followed = parse(models.HistoryAsked, body)
+    if asked.kind == "history":
+        followed = parse(models.HistoryAsked, asked.body)
         return answers.history(query(None, followed.level), followed.keys)
-    if kind == "noise-floor":
+    if asked.kind == "noise-floor":
         return answers.noise_floor(query(fields["epoch"], fields["level"]), fields["keys"])
-    asked = models.TopFields(**fields) if fields else parse(models.TopAsked, body)
-    return answers.top(query(asked.epoch, asked.level), asked)
+    top = models.TopFields(**fields) if fields else parse(models.TopAsked, asked.body)
+    return answers.top(query(top.epoch, top.level), top)
 
 
 class Answers:

@@ -23,7 +23,7 @@ MOST_SHOWN = 300  # characters of an error about a plan, which may quote it
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def parse(model: type[Model], body: bytes | bytearray) -> Model:
+def parse(model: type[Model], body: bytes) -> Model:
     """Return what a JSON body says, each field of which is named once."""
     if not body:
         raise Problem(INVALID, "body: Field required", JSON_HINT)

@@ -1,60 +1,54 @@
 """A reader process: parses questions, reads sketches, encodes answers, one at a time.
 
-python -m faintly.collector.http.reading SOCKET PIPE
+python -m faintly.collector.http.reading PIPE STOPS
 
-It has no database and no folder but the one for unnamed temporary files. All it knows comes
-through the socket: questions as their clients sent them, and sketch files, open for reading.
+It uses neither the database nor the network. Questions come through a pipe, as their clients sent
+them, and through another one the numbers of those that nobody waits for any more.
 """
 
 import os
 import signal
-import socket
 import sys
 from contextlib import suppress
-from pathlib import Path
+from multiprocessing.connection import Connection
 
 from faintly.collector.http import logs
-from faintly.collector.http.answers import answer
-from faintly.collector.http.channel import Channel, Message, Stops
-from faintly.collector.http.source import Source
+from faintly.collector.http.answers import Response, answer
+from faintly.collector.http.source import Question, Source
 from faintly.collector.problems import Problem
 
 NICE = 10  # below the process that takes reports: at a tenth of its weight
 
 
-def answer_all(channel: Channel, stops: Stops) -> None:
-    """Answer question after question, until the collector is gone."""
-    source = Source(channel, stops)
-    with suppress(EOFError, ConnectionError):
+def answer_all(pipe: Connection, stops: Connection) -> None:
+    """Answer question after question, until the main process is gone."""
+    source = Source(pipe, stops)
+    with suppress(EOFError, OSError):
         while True:
-            channel.send(_answer(channel.receive(), source))
+            pipe.send(_answer(pipe.recv(), source))
 
 
-def _answer(asked: Message, source: Source) -> Message:
-    """Return the answer to a question, or what was wrong with it."""
-    head = asked.head
+def _answer(asked: Question, source: Source) -> Response | Problem | dict[str, object]:
+    """Return the answer, what is wrong with the question, or the place of a fault of ours."""
     try:
-        source.begin(head["number"], bytes.fromhex(head["collection"]), Path(head["spool"]))
-        made = answer(source, head, asked.body)
+        source.begin(asked)
+        return answer(source, asked)
     except Problem as problem:
-        kind = problem.kind
-        return Message({"problem": [kind.code, kind.status, problem.hint, problem.message]})
+        return problem
     except (EOFError, ConnectionError):
         raise
     except Exception as error:
-        return Message({"fault": logs.place_of(error)})
-    same = made.body is None
-    return Message({"etag": made.etag, "media": made.media, "same": same}, made.body or b"")
+        return logs.place_of(error)
 
 
 def main() -> None:
-    """Run until the collector closes its end."""
-    # The collector decides when a reader ends; a signal to all processes must not.
+    """Run until the main process closes its ends."""
+    # It decides when a reader ends; a signal to all processes must not.
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
     os.nice(NICE)
-    end, pipe = map(int, sys.argv[1:])
-    answer_all(Channel(socket.socket(fileno=end)), Stops(pipe))
+    pipe, stops = map(int, sys.argv[1:])
+    answer_all(Connection(pipe), Connection(stops, writable=False))
 
 
 if __name__ == "__main__":

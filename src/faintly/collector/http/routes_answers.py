@@ -22,36 +22,21 @@ SAME = {304: {"description": "Nothing changed since the answer with this ETag."}
 TABLE = {answers.ARROW: {"schema": {"type": "string", "format": "binary"}}}
 
 
-class Form:
-    """A question: its headers, and the request that it came with."""
-
-    def __init__(
-        self,
-        request: Request,
-        accept: Annotated[str | None, Header(include_in_schema=False)] = None,
-        if_none_match: Annotated[str | None, Header()] = None,
-    ) -> None:
-        self._request = request
-        self._headers = {"accept": accept or answers.JSON, "known": if_none_match or ""}
-
-    async def reply(self, service: Service, kind: str, digest: str, **fields: Any) -> Response:
-        """Return what a reader answers to the fields, or to the body where there are none."""
-        head = {"kind": kind, "collection": digest, "fields": fields} | self._headers
-        if fields:
-            return answer_reply(await service.readers.ask(self._request, head))
-        check_json(self._request)
-        async with service.admission.body(self._request) as body:
-            return answer_reply(await service.readers.ask(self._request, head, body))
-
-
-Headers = Annotated[Form, Depends()]
+def headers(if_none_match: Annotated[str | None, Header()] = None) -> None:
+    """Document what the reader looks at."""
 
 
 def answer_routes(service: Service) -> APIRouter:
     """Return the routes."""
-    router = APIRouter(tags=["answers"], dependencies=[require(service, "read")])
+    router = APIRouter(tags=["answers"], dependencies=[require(service, "read"), Depends(headers)])
     tabular = refusals(404, 406, 409, 429, 503) | SAME | {200: {"content": TABLE}}
     plain = refusals(404, 406, 409, 429, 503) | SAME
+
+    async def posted(request: Request, kind: str, digest: str) -> Response:
+        """Return what a reader answers to the body of a request."""
+        check_json(request)
+        async with service.admission.body(request) as body:
+            return answer_reply(await service.readers.ask(request, kind, digest, body=body))
 
     @router.post(
         TEMPLATE + "/estimates",
@@ -60,8 +45,8 @@ def answer_routes(service: Service) -> APIRouter:
         summary="Estimate keys, with their error",
         openapi_extra=body_of(models.KeysAsked),
     )
-    async def estimates(digest: Digest, form: Headers) -> Response:
-        return await form.reply(service, "estimates", digest)
+    async def estimates(digest: Digest, request: Request) -> Response:
+        return await posted(request, "estimates", digest)
 
     @router.get(
         TEMPLATE + "/top",
@@ -71,7 +56,7 @@ def answer_routes(service: Service) -> APIRouter:
     )
     async def top(
         digest: Digest,
-        form: Headers,
+        request: Request,
         *,
         count: models.Rows = 20,
         epoch: EpochQuery = None,
@@ -79,9 +64,9 @@ def answer_routes(service: Service) -> APIRouter:
         false_rate: models.FalseRate = 0.05,
         level: models.Level = 0.95,
     ) -> Response:
-        fields = {"count": count, "epoch": epoch_of(epoch), "level": level}
-        rule = {"control": control, "false_rate": false_rate}
-        return await form.reply(service, "top", digest, **fields, **rule)
+        fields: dict[str, Any] = {"count": count, "epoch": epoch_of(epoch), "level": level}
+        fields |= {"control": control, "false_rate": false_rate}
+        return answer_reply(await service.readers.ask(request, "top", digest, fields=fields))
 
     @router.post(
         TEMPLATE + "/top",
@@ -90,8 +75,8 @@ def answer_routes(service: Service) -> APIRouter:
         summary="The largest means among candidates",
         openapi_extra=body_of(models.TopAsked),
     )
-    async def top_of(digest: Digest, form: Headers) -> Response:
-        return await form.reply(service, "top", digest)
+    async def top_of(digest: Digest, request: Request) -> Response:
+        return await posted(request, "top", digest)
 
     @router.post(
         TEMPLATE + "/history",
@@ -100,8 +85,8 @@ def answer_routes(service: Service) -> APIRouter:
         summary="Estimate keys epoch by epoch",
         openapi_extra=body_of(models.HistoryAsked),
     )
-    async def history(digest: Digest, form: Headers) -> Response:
-        return await form.reply(service, "history", digest)
+    async def history(digest: Digest, request: Request) -> Response:
+        return await posted(request, "history", digest)
 
     @router.get(
         TEMPLATE + "/noise-floor",
@@ -111,12 +96,13 @@ def answer_routes(service: Service) -> APIRouter:
     )
     async def noise_floor(
         digest: Digest,
-        form: Headers,
+        request: Request,
         epoch: EpochQuery = None,
         level: models.Level = 0.95,
         keys: Annotated[int, Query(ge=1, le=2**31, description="Keys looked at together.")] = 1,
     ) -> Response:
         fields = {"epoch": epoch_of(epoch), "level": level, "keys": keys}
-        return await form.reply(service, "noise-floor", digest, **fields)
+        made = await service.readers.ask(request, "noise-floor", digest, fields=fields)
+        return answer_reply(made)
 
     return router

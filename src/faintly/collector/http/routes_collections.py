@@ -65,7 +65,7 @@ def collection_routes(service: Service) -> APIRouter:
         check_json(request)
         async with service.admission.body(request) as body:
             if len(body) > SHORT_BYTES:  # a plan with names may be long, and must be a plan
-                await service.readers.ask(request, {"kind": "collection", "collection": ""}, body)
+                await service.readers.ask(request, "collections", body=body)
             return await run_in_threadpool(create, body)
 
     def create(body: bytes) -> Response:

@@ -1,26 +1,46 @@
-"""Where a reader process finds sketches: it asks the collector, which sends open files.
+"""Where a reader process finds sketches: it asks the main process for files, and maps them.
 
-A file is mapped, so its pages are shared by all readers and by the system's cache. Of table
-decoding a reader keeps the transform that it made last, and nothing else.
+The pages of a mapped file are shared by all readers and by the system's cache. Of table decoding
+a reader keeps the transform that it made last, and nothing else.
 """
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
-from faintly.collector.http.channel import Channel, Message, Stops
 from faintly.collector.problems import ABANDONED, DAMAGED, Problem, no_room
 from faintly.core import Sketch
 from faintly.engine import Reader
 from faintly.engine.answers import transform
-from faintly.engine.files import map_sketch
+from faintly.engine.files import load_sketch
 from faintly.engine.merge import merge_all
 from faintly.errors import FaintlyError, InvalidInput
 
+ATTEMPTS = 5  # to open a file, which a newer one may replace at any time
 EpochChoice = int | Literal["all"] | None
+
+
+class Question(NamedTuple):
+    """What a client asks, as the main process forwards it."""
+
+    number: int
+    kind: str
+    collection: str  # its digest
+    fields: dict[str, Any]  # empty where there is a body
+    accept: str
+    known: str  # the header If-None-Match
+    body: bytes
+    spool: Path  # a folder for temporary files
+
+
+class Call(NamedTuple):
+    """What a reader asks of the main process: a method of `readers.Shelf`."""
+
+    method: str
+    arguments: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,31 +61,32 @@ class Counted:
 class Source:
     """The sketches of the collection that the present question is about."""
 
-    def __init__(self, channel: Channel, stops: Stops) -> None:
-        self._channel, self._stops = channel, stops
-        self._number, self._digest, self._spool = 0, b"", Path()
+    def __init__(self, pipe: Connection, stops: Connection) -> None:
+        self._pipe, self._stops = pipe, stops
+        self._given_up = -1
         self._kept: tuple[str, Reader] | None = None
 
-    def begin(self, number: int, digest: bytes, spool: Path) -> None:
-        """Turn to a question about a collection; temporary files go to a folder."""
-        self._number, self._digest, self._spool = number, digest, spool
+    def begin(self, asked: Question) -> None:
+        """Turn to a question."""
+        self._asked = asked
         self.check()
 
     def check(self) -> None:
         """Raise `Problem` if nobody waits for the answer; long computations call this often."""
-        if self._stops.reached(self._number):
+        while self._stops.poll():  # raises EOFError on `recv` if the main process is gone
+            self._given_up = self._stops.recv()
+        if self._given_up >= self._asked.number:
             raise Problem(ABANDONED, "the client has disconnected")
 
     def counted(self, epoch: EpochChoice) -> Counted:
         """Return what an answer about an epoch would count: the latest if none is chosen."""
-        told = self._call({"call": "counted", "epoch": epoch}).head
-        marks = {int(number): mark for number, mark in told["marks"]}
-        return Counted(told["epoch"], marks, told["pending"])
+        found: Counted = self._call("counted", epoch)
+        return found
 
     def each(self) -> list[Counted]:
         """Return what answers about each epoch with sealed reports would count."""
-        rows = self._call({"call": "each"}).head["rows"]
-        return [Counted(number, {number: mark}, pending) for number, mark, pending in rows]
+        found: list[Counted] = self._call("each")
+        return found
 
     def reader(self, counted: Counted, level: float) -> tuple[Reader, Counted]:
         """Return a reader of the sketch, and what it counts: sealed meanwhile, it may be more."""
@@ -80,29 +101,33 @@ class Source:
 
     def _merged(self, parts: Iterator[Sketch]) -> Sketch:
         try:
-            return merge_all(parts, spool=self._spool)
+            return merge_all(parts, spool=self._asked.spool)
         except InvalidInput:
             raise no_room() from None
 
     def _sketch(self, marks: dict[int, str], number: int) -> Sketch:
         """Return the sketch of an epoch, mapped, and note its mark."""
         self.check()
-        for rebuild in (False, True):
-            told = self._call({"call": "open", "epoch": number, "rebuild": rebuild})
-            assert told.file is not None
-            marks[number] = told.head["mark"]
-            with told.file, suppress(FaintlyError):
-                found = map_sketch(told.file)
-                if found.plan.digest == self._digest and found.count == told.head["reports"]:
+        rebuild = False
+        for _ in range(ATTEMPTS):
+            path, marks[number], reports = self._call("file", number, rebuild)
+            try:
+                found = load_sketch(path)
+                if (found.plan.digest.hex(), found.count) == (self._asked.collection, reports):
                     return found
+                rebuild = True
+            except InvalidInput:
+                pass  # a newer one has replaced it
+            except FaintlyError:
+                rebuild = True
         raise Problem(DAMAGED, "a sketch cannot be read")
 
-    def _call(self, head: dict[str, object]) -> Message:
-        """Return what the collector says to a call."""
-        self._channel.send(Message(head))
-        told = self._channel.receive()
-        if "stop" in told.head:  # it has told the client why
-            raise Problem(ABANDONED, "the collector could not go on")
+    def _call(self, method: str, *arguments: object) -> Any:
+        """Return what the main process answers to a call."""
+        self._pipe.send(Call(method, arguments))
+        told = self._pipe.recv()
+        if isinstance(told, Problem):
+            raise told
         return told
 
 

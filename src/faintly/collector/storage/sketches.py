@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from functools import reduce
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from faintly.collector import problems
 from faintly.collector.problems import Problem
@@ -34,9 +34,9 @@ def path_of(folder: Path, epoch: Epoch, number: int) -> Path:
 
 
 class SketchFile(NamedTuple):
-    """A sketch file, open for reading, and what it counts."""
+    """A sketch file, and what it counts."""
 
-    file: BinaryIO
+    path: Path
     mark: str  # names exactly these reports
     reports: int
 
@@ -165,10 +165,10 @@ class Sketches:
             _check_sealed(epoch)
             return self.load(epoch).aggregator.sketch()
 
-    def open(self, digest: bytes, number: int, *, rebuild: bool = False) -> SketchFile:
-        """Return the sketch of an epoch's sealed reports as an open file.
+    def file(self, digest: bytes, number: int, *, rebuild: bool = False) -> SketchFile:
+        """Return the file of all sealed reports of an epoch, which is written if need be.
 
-        The file may leave the manifest later; who has it open can read on.
+        A newer file may replace it at any time; who has it open can read on.
 
         Args:
             digest: names the collection.
@@ -179,20 +179,17 @@ class Sketches:
         with epoch.lock:
             _check_sealed(epoch)
             path = path_of(self._folder, epoch, epoch.last)
-            if rebuild:
+            written = self._last_written(epoch) == epoch.last
+            if written and (rebuild or not path.exists()):
                 self._distrust(epoch, path)
-            if self._last_written(epoch) < epoch.last:
+                written = False
+            if not written:
                 self.load(epoch)
                 self.snapshot(epoch, tail=1)
-            try:
-                return SketchFile(path.open("rb"), self.mark(epoch), epoch.sealed)
-            except OSError:
-                if rebuild:
-                    raise
-                return self.open(digest, number, rebuild=True)
+            return SketchFile(path, self.mark(epoch), epoch.sealed)
 
     def _distrust(self, epoch: Epoch, path: Path) -> None:
-        """Remove a damaged sketch file from the manifest, unless it is the only copy."""
+        """Forget a sketch file that cannot be read, unless it is the only copy."""
         if epoch.collection.retention == "drop":
             raise FolderDamaged(f"{path} cannot be read; restore a backup")
         with self._database.transaction() as connection:

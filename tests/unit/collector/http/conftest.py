@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import httpx
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import access, channel, readers, reading
+from faintly.collector.http import access, readers, reading
 from faintly.collector.http.app import Collector, build
 from faintly.collector.http.settings import read_settings
 from faintly.collector.storage.store import Limits, Store
@@ -113,15 +114,16 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 class ReaderThread:
     """A reader without a process of its own: what a test patches holds for it as well."""
 
-    def __init__(self, end: int, pipe: int) -> None:
-        self._end, pipe = socket.socket(fileno=os.dup(end)), os.dup(pipe)
-        given = channel.Channel(self._end), channel.Stops(pipe)
+    def __init__(self, pipe: int, stops: int) -> None:
+        self._pipe = Connection(os.dup(pipe))
+        stopping = Connection(os.dup(stops), writable=False)
+        given = self._pipe, stopping
         self._thread = threading.Thread(target=reading.answer_all, args=given)
         self._thread.start()
 
     def kill(self) -> None:
-        with suppress(OSError):  # it has ended
-            self._end.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError), socket.socket(fileno=os.dup(self._pipe.fileno())) as end:
+            end.shutdown(socket.SHUT_RDWR)
 
     def poll(self) -> None:
         """Threads do not die before they are told to."""
@@ -129,7 +131,7 @@ class ReaderThread:
     def wait(self) -> int:
         self._thread.join(60)
         assert not self._thread.is_alive()
-        self._end.close()
+        self._pipe.close()
         return -signal.SIGKILL
 
 

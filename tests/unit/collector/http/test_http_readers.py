@@ -5,13 +5,14 @@ import json
 import os
 import signal
 import sys
+from multiprocessing.connection import Pipe
 from pathlib import Path
 
 import pytest
 
 from benchmarks import samples
 from faintly.collector.http import routes, routes_collections, source
-from faintly.collector.http.channel import NUMBER, Stops
+from faintly.collector.problems import Problem
 from faintly.collector.storage.sketches import path_of
 
 HEADERS = {"content-type": "application/json"}
@@ -39,14 +40,14 @@ def numbers(web):
 
 def at_the_sketch(web, monkeypatch, act):
     """Call `act` once, with the reader's process id, when a reader asks for a sketch."""
-    open_one = web.store.sketches.open
+    file_of = web.store.sketches.file
 
     def acting(*given, **named):
-        monkeypatch.setattr(web.store.sketches, "open", open_one)
+        monkeypatch.setattr(web.store.sketches, "file", file_of)
         act(numbers(web)[0])
-        return open_one(*given, **named)
+        return file_of(*given, **named)
 
-    monkeypatch.setattr(web.store.sketches, "open", acting)
+    monkeypatch.setattr(web.store.sketches, "file", acting)
 
 
 @pytest.mark.usefixtures("processes")
@@ -192,12 +193,18 @@ def test_a_damaged_sketch_is_rebuilt_where_it_can_be(web, plan, body_of, refused
 
 
 def test_what_was_given_up_is_known_by_its_number():
-    listening, told = os.pipe()
-    stops = Stops(listening)
-    assert not stops.reached(0)
-    os.write(told, NUMBER.pack(3) + NUMBER.pack(4))
-    assert stops.reached(4)
-    assert not stops.reached(5)  # asked later
-    os.close(told)
-    assert stops.reached(5)  # the collector is gone
-    os.close(listening)
+    listening, told = Pipe(duplex=False)
+    found = source.Source(None, listening)
+
+    def begin(number):
+        found.begin(source.Question(number, "", "", {}, "", "", b"", Path()))
+
+    begin(0)
+    told.send(3)
+    told.send(4)
+    with pytest.raises(Problem, match="disconnected"):
+        begin(4)
+    begin(5)  # asked later
+    told.close()
+    with pytest.raises(EOFError):  # the collector is gone
+        begin(6)

@@ -195,7 +195,7 @@ def test_a_question_that_waited_for_a_deleted_epoch(store, plan, bodies, fresh, 
     store.delete(plan.digest)
     monkeypatch.setattr(store.registry, "sealed", lambda *_: found)  # looked up before
     monkeypatch.setattr(store.registry, "epoch", lambda *_: found[0])
-    assert refused(store.sketches.open, plan.digest, 0) == "NO_REPORTS"
+    assert refused(store.sketches.file, plan.digest, 0) == "NO_REPORTS"
     assert refused(store.sketches.sketch, plan.digest, 0) == "NO_REPORTS"
 
 

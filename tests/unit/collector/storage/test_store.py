@@ -11,7 +11,7 @@ import pytest
 from faintly.collector.problems import Problem
 from faintly.collector.storage.store import Limits
 from faintly.engine import aggregate, columns
-from faintly.engine.files import map_sketch
+from faintly.engine.files import load_sketch
 from faintly.errors import FolderInUse, InvalidInput
 
 
@@ -77,9 +77,8 @@ def test_the_sketch_is_that_of_the_reports(open_store, plan, batches_of, body_of
     for epoch, mine in ((0, batches[::2]), (3, batches[1::2]), (None, batches)):
         assert store.sketches.sketch(plan.digest, epoch) == aggregate(plan, mine)
         if epoch is not None:
-            found = store.sketches.open(plan.digest, epoch)
-            with found.file:
-                assert map_sketch(found.file) == aggregate(plan, mine)
+            found = store.sketches.file(plan.digest, epoch)
+            assert load_sketch(found.path) == aggregate(plan, mine)
             assert found.reports == sum(map(len, mine))
     assert store.registry.latest(plan.digest) == 3
     store.close()
@@ -129,15 +128,14 @@ def test_direct_epochs_are_put_together_on_the_disk(
 
 def test_a_version_changes_when_answers_may(store, plan, bodies, fresh):
     store.registry.create(plan, epochs=(0, 1))
-    assert refused(store.sketches.open, plan.digest, 0) == "NO_REPORTS"
+    assert refused(store.sketches.file, plan.digest, 0) == "NO_REPORTS"
     assert refused(store.registry.latest, plan.digest) == "NO_REPORTS"
     epochs, seen = store.registry.collection(plan.digest).epochs, set()
     for epoch in (0, 1, 1):
         store.submit(plan.digest, epoch, fresh(), bodies[0])
         store.seal()
         mark = store.sketches.mark(epochs[epoch])
-        with store.sketches.open(plan.digest, epoch).file:
-            assert store.sketches.mark(epochs[epoch]) == mark
+        assert store.sketches.file(plan.digest, epoch).mark == mark
         seen.add(mark)
     assert len(seen) == 3
 
