@@ -14,31 +14,27 @@ from typing import Any
 PIECE = 1 << 20
 
 
-def ask(job: dict[str, Any], body: bytes, seen: Counter[int], ended: threading.Event) -> None:
+def ask(job: dict[str, Any], body: bytes, seen: Counter[int], first: threading.Event) -> None:
     """Ask the same question again and again, and throw the answers away."""
     connection = http.client.HTTPConnection("127.0.0.1", job["port"])
-    while not ended.is_set():
+    while True:
         connection.request("POST", job["path"], body, {"content-type": "application/json"})
         answer = connection.getresponse()
         while answer.read(PIECE):
             pass
-        if not seen:
-            print(answer.status, flush=True)
         seen[answer.status] += 1
+        first.set()
 
 
 def main() -> None:
     """Ask in as many loops as wanted."""
     job = json.loads(sys.stdin.readline())
-    body, seen, ended = job["body"].encode(), Counter[int](), threading.Event()
-    loops = [
-        threading.Thread(target=ask, args=(job, body, seen, ended), daemon=True)
-        for _ in range(job["loops"])
-    ]
-    for each in loops:
-        each.start()
+    body, seen, first = job["body"].encode(), Counter[int](), threading.Event()
+    for _ in range(job["loops"]):
+        threading.Thread(target=ask, args=(job, body, seen, first), daemon=True).start()
+    first.wait()
+    print("answered", flush=True)
     sys.stdin.read()
-    ended.set()
     print(json.dumps(seen), flush=True)
 
 

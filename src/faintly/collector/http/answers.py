@@ -49,28 +49,18 @@ class Response:
     body: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What is common to all queries: collection, epoch, level and representation."""
+def _media(accept: str, offered: Sequence[str]) -> str:
+    """Return the offered media type that an Accept header prefers."""
+    wanted = _wanted(accept)
 
-    collection: str  # its digest
-    epoch: EpochChoice
-    level: float
-    accept: str = JSON
-    known: str = ""  # the header If-None-Match
+    def preference(media: str) -> tuple[float, int]:
+        ranges = (media, media.partition("/")[0] + "/*", "*/*")
+        return next((wanted[each] for each in ranges if each in wanted), (0.0, 0))
 
-    def media(self, offered: Sequence[str]) -> str:
-        """Return the offered media type that the client prefers."""
-        wanted = _wanted(self.accept)
-
-        def preference(media: str) -> tuple[float, int]:
-            ranges = (media, media.partition("/")[0] + "/*", "*/*")
-            return next((wanted[each] for each in ranges if each in wanted), (0.0, 0))
-
-        best = max(offered, key=preference)
-        if preference(best)[0] > 0:
-            return best
-        raise Problem(NOT_ACCEPTABLE, f"the answer is {' or '.join(offered)}")
+    best = max(offered, key=preference)
+    if preference(best)[0] > 0:
+        return best
+    raise Problem(NOT_ACCEPTABLE, f"the answer is {' or '.join(offered)}")
 
 
 def _wanted(accept: str) -> dict[str, tuple[float, int]]:
@@ -107,39 +97,34 @@ def answer(source: Source, asked: Question) -> Response:
     if asked.kind == "collections":  # no question: only whether the body is fit to create one
         plan_of(parse(models.NewCollection, asked.body))
         return Response("", JSON, None)
-    answers, fields = Answers(source), asked.fields
-
-    def query(epoch: EpochChoice, level: float) -> Query:
-        return Query(asked.collection, epoch, level, asked.accept, asked.known)
-
     if asked.kind == "estimates":
         keys = parse(models.KeysAsked, asked.body)
-        return answers.estimates(query(keys.epoch, keys.level), keys.keys)
+        return Answers(source, asked, keys.level).estimates(keys)
     if asked.kind == "history":
         followed = parse(models.HistoryAsked, asked.body)
-        return answers.history(query(None, followed.level), followed.keys)
+        return Answers(source, asked, followed.level).history(followed.keys)
     if asked.kind == "noise-floor":
-        return answers.noise_floor(query(fields["epoch"], fields["level"]), fields["keys"])
-    top = models.TopFields(**fields) if fields else parse(models.TopAsked, asked.body)
-    return answers.top(query(top.epoch, top.level), top)
+        return Answers(source, asked, asked.fields["level"]).noise_floor(**asked.fields)
+    top = models.TopFields(**asked.fields) if asked.fields else parse(models.TopAsked, asked.body)
+    return Answers(source, asked, top.level).top(top)
 
 
 class Answers:
-    """Answers queries from sketches."""
+    """Answers one question from sketches, with intervals of a level."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, asked: Question, level: float) -> None:
+        self._source, self._asked, self._level = source, asked, level
 
-    def estimates(self, query: Query, keys: Sequence[Key]) -> Response:
+    def estimates(self, asked: models.KeysAsked) -> Response:
         """Return the estimates of keys."""
 
         def compute(reader: Reader) -> tuple[dict[str, Any], Estimates]:
-            found = reader.estimate(keys)
+            found = reader.estimate(asked.keys)
             return estimate_document(found), found
 
-        return self._tabular(query, ["estimates", *keys], compute)
+        return self._tabular(asked.epoch, ["estimates", *asked.keys], compute)
 
-    def top(self, query: Query, asked: models.TopFields) -> Response:
+    def top(self, asked: models.TopFields) -> Response:
         """Return the largest means among all keys, or among candidates."""
         candidates = asked.candidates if isinstance(asked, models.TopAsked) else None
 
@@ -150,23 +135,23 @@ class Answers:
             return top_document(found), found
 
         parameters = ["top", asked.count, asked.control, asked.false_rate, *(candidates or ())]
-        return self._tabular(query, parameters, compute)
+        return self._tabular(asked.epoch, parameters, compute)
 
-    def noise_floor(self, query: Query, keys: int) -> Response:
+    def noise_floor(self, epoch: EpochChoice, level: float, keys: int) -> Response:
         """Return what a key that nobody holds may show, alone and as the largest of `keys`."""
 
         def compute(reader: Reader) -> tuple[dict[str, Any], Estimates]:
             found = reader.estimate_ids(np.zeros(0, dtype=np.uint64), [])
             document = estimate_document(found) | {"keys": keys}
             del document["estimates"]
-            document["noise_floor_all"] = found.mean_at(normal_quantile(query.level, keys))
+            document["noise_floor_all"] = found.mean_at(normal_quantile(level, keys))
             return document, found
 
-        return self._tabular(query, ["noise-floor", keys], compute, [JSON])
+        return self._tabular(epoch, ["noise-floor", keys], compute, [JSON])
 
-    def history(self, query: Query, keys: Sequence[Key]) -> Response:
+    def history(self, keys: Sequence[Key]) -> Response:
         """Return the estimates of keys in every epoch that has sealed reports."""
-        query.media([JSON])
+        _media(self._asked.accept, [JSON])
         epochs = self._source.each()
         if len(epochs) * len(keys) > MOST_CELLS:
             raise Problem(
@@ -175,12 +160,12 @@ class Answers:
                 "Ask for fewer keys at a time, or for single epochs with estimates.",
             )
         states = [part for each in epochs for part in (each.epoch, each.version, each.pending)]
-        etag = _tag("history", query.level, len(epochs), *states, *keys)
-        if _known(query, etag):
+        etag = _tag("history", self._level, len(epochs), *states, *keys)
+        if self._has(etag):
             return Response(etag, JSON, None)
-        body = bytearray(b'{"collection":"%s","epochs":[' % query.collection.encode())
+        body = bytearray(b'{"collection":"%s","epochs":[' % self._asked.collection.encode())
         for number, each in enumerate(epochs):
-            body += b"," * (number > 0) + self._encoded_epoch(query, each, keys)
+            body += b"," * (number > 0) + self._encoded_epoch(each, keys)
             if len(body) > MOST_HISTORY_BYTES:
                 raise Problem(
                     INVALID,
@@ -190,44 +175,51 @@ class Answers:
         body += b"]}"
         return Response(etag, JSON, bytes(body))
 
-    def _encoded_epoch(self, query: Query, counted: Counted, keys: Sequence[Key]) -> bytes:
-        reader, counted = self._source.reader(counted, query.level)
+    def _encoded_epoch(self, counted: Counted, keys: Sequence[Key]) -> bytes:
+        reader, counted = self._source.reader(counted, self._level)
         try:
             document = estimate_document(reader.estimate(keys))
         except InvalidInput as error:
             raise refused(error) from None
-        return encode(document | _about(query, counted))
+        return encode(document | self._about(counted))
 
     def _tabular(
         self,
-        query: Query,
+        epoch: EpochChoice,
         parameters: Sequence[Any],
         compute: Callable[[Reader], Any],
         offered: Sequence[str] = (JSON, ARROW),
     ) -> Response:
-        media = query.media(offered)
-        counted = self._source.counted(query.epoch)
-        etag = _etag(query, counted, media, *parameters)
-        if _known(query, etag):
+        media = _media(self._asked.accept, offered)
+        counted = self._source.counted(epoch)
+        etag = self._etag(counted, media, *parameters)
+        if self._has(etag):
             return Response(etag, media, None)
-        reader, counted = self._source.reader(counted, query.level)
+        reader, counted = self._source.reader(counted, self._level)
         try:
             document, found = compute(reader)
         except InvalidInput as error:
             raise refused(error) from None
-        document |= _about(query, counted)
+        document |= self._about(counted)
         body = encode(document) if media == JSON else _arrow(document, found)
-        return Response(_etag(query, counted, media, *parameters), media, body)
+        return Response(self._etag(counted, media, *parameters), media, body)
 
+    def _about(self, counted: Counted) -> dict[str, Any]:
+        """Return what every answer says of the reports that it counts."""
+        return {
+            "collection": self._asked.collection,
+            "epoch": counted.epoch,
+            "version": counted.version,
+            "pending": counted.pending,
+        }
 
-def _about(query: Query, counted: Counted) -> dict[str, Any]:
-    """Return what every answer says of the reports that it counts."""
-    return {
-        "collection": query.collection,
-        "epoch": counted.epoch,
-        "version": counted.version,
-        "pending": counted.pending,
-    }
+    def _etag(self, counted: Counted, *parameters: object) -> str:
+        return _tag(counted.version, counted.pending, counted.epoch, self._level, *parameters)
+
+    def _has(self, etag: str) -> bool:
+        """Return whether the client already has an answer."""
+        tags = {tag.strip().removeprefix("W/") for tag in self._asked.known.split(",")}
+        return etag in tags or "*" in tags
 
 
 def refused(error: InvalidInput) -> Problem:
@@ -239,18 +231,9 @@ def refused(error: InvalidInput) -> Problem:
     return Problem(INVALID, str(error))
 
 
-def _etag(query: Query, counted: Counted, *parameters: object) -> str:
-    return _tag(counted.version, counted.pending, counted.epoch, query.level, *parameters)
-
-
 def _tag(*parts: object) -> str:
     text = json.dumps([str(part) if not isinstance(part, int) else part for part in parts])
     return f'"{hashlib.blake2s(text.encode("ascii"), digest_size=16).hexdigest()}"'
-
-
-def _known(query: Query, etag: str) -> bool:
-    tags = {tag.strip().removeprefix("W/") for tag in query.known.split(",")}
-    return etag in tags or "*" in tags
 
 
 def _arrow(document: Mapping[str, Any], found: Estimates | TopList) -> bytes:
