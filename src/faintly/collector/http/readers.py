@@ -41,8 +41,8 @@ class Shelf:
         """Return what an answer about an epoch would count: the latest if none is chosen."""
         chosen = self._registry.latest(self._digest) if epoch is None else epoch
         found = self._registry.sealed(self._digest, None if chosen == "all" else chosen)
-        asked = self._registry.collection(self._digest).epochs if chosen == "all" else {0: found[0]}
-        pending = sum(each.pending for each in list(asked.values()))
+        every = self._registry.collection(self._digest).epochs.values()
+        pending = sum(each.pending for each in (list(every) if chosen == "all" else found))
         return Counted(chosen, {each.number: self._sketches.mark(each) for each in found}, pending)
 
     def each(self) -> list[Counted]:

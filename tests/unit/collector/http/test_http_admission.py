@@ -268,3 +268,24 @@ def test_who_waits_when_time_is_over_is_told_so(web, slow, caplog):
     web.collector.service.admission._threads.shutdown()  # waits for what still computes
     assert len(seen) < len(KEYS)
     assert web.collector.ingest._held == 0
+
+
+def test_long_questions_together_have_a_bound(web, address, refused, monkeypatch):
+    service = web.collector.service
+    monkeypatch.setattr(service.admission, "_most_held", 100)
+    long = {"json": {"keys": [1] * 100}}
+    refused(web("POST", f"{address}/estimates", **long), 429, "BUSY")
+    assert web("POST", f"{address}/estimates", **ESTIMATES).status_code == 200
+    assert service.admission._held == 0
+
+
+def test_who_hangs_up_before_the_end_of_a_question_asks_nothing(web, address):
+    async def ask():
+        asker = Asker(f"{address}/estimates", {"keys": [1]})
+        asker._messages[0]["more_body"] = True
+        asker.gone.set()
+        await asker.ask(web.collector.middleware)
+        return asker.answer
+
+    assert asyncio.run(ask()) == (499, "ABANDONED")
+    assert web.collector.service.admission._held == 0
