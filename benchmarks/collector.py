@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +41,8 @@ WAIT_S = 0.1  # 99 % of the requests may wait so long
 BODIES = 16  # different ones, sent in turns
 WARM, LONG = 10_000_000, 50_000_000  # reports before and while memory is watched
 GROWTH_MIB = 64  # of which a process of some hundred may grow and still be called flat
+ASKED_KEYS, REFUSED_BYTES = 100_000, 5 << 20  # of questions that come while reports are sent
+LEAST, MOST = 1 / 3, 10.0  # what a sender keeps of its rate meanwhile, and waits as a multiple
 SINGLE_CONNECTIONS, BATCH_CONNECTIONS = 128, 16
 
 
@@ -209,6 +213,113 @@ def steady_rows(port: int, number: int, plan: Plan) -> Iterator[Row]:
     )
 
 
+@contextmanager
+def askers(port: int, path: str, body: str, loops: int) -> Iterator[dict[str, int]]:
+    """Run loops of questions; yields, from their first answer on, what is then told of them."""
+    with subprocess.Popen(
+        [sys.executable, HERE / "_asker.py"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdin is not None and running.stdout is not None
+        job = {"port": port, "path": path, "body": body, "loops": loops}
+        running.stdin.write(json.dumps(job) + "\n")
+        running.stdin.flush()
+        running.stdout.readline()
+        seen: dict[str, int] = {}
+        yield seen
+        running.stdin.close()
+        seen.update(json.loads(running.stdout.readline()))
+
+
+def asked_rows(port: int, plan: Plan, rounds: int, seconds: float) -> Iterator[Row]:
+    """Yield what one sender loses while others ask, and how long `readyz` takes meanwhile."""
+    size = plan.universe.size or 1
+    keys = json.dumps({"keys": [number % size for number in range(ASKED_KEYS)]})
+    refused = json.dumps({"keys": ["x" * 1024] * (REFUSED_BYTES >> 10), "unknown": 1})
+    what = f"four loops ask {ASKED_KEYS:,} keys"
+    yield from beside_rows(port, plan, ("collector-asked", what, keys, 4, 200), rounds, seconds)
+    what = f"two loops post {REFUSED_BYTES >> 20} MiB of JSON to be refused"
+    yield from beside_rows(
+        port, plan, ("collector-refused", what, refused, 2, 422), rounds, seconds
+    )
+
+
+def beside_rows(
+    port: int, plan: Plan, case: tuple[str, str, str, int, int], rounds: int, seconds: float
+) -> Iterator[Row]:
+    """Yield the rate and the waits of one sender beside loops of questions, and alone."""
+    name, what, question, loops, status = case
+    sent, path = bodies(plan, 1), path_of(plan)
+    job: dict[str, Any] = {"connections": 1, "seconds": seconds}
+    alone, beside, waits, answers = [], [], [], Counter[str]()
+    for _ in range(rounds):
+        alone.append(send(port, path, sent, **job))
+        settle(port, plan)
+        with (
+            askers(port, path.replace("reports", "estimates"), question, loops) as seen,
+            probed(port) as took,
+        ):
+            beside.append(send(port, path, sent, **job))
+        answers.update(seen)
+        waits += took
+    if not answers[str(status)]:
+        raise SystemExit(f"no answers of status {status}: {answers}")
+    turns, meanwhile = (beside, alone), dict(answers)
+    rates = [median(each["good"] / each["seconds"] for each in every) for every in turns]
+    p99 = [median(each["p99"] for each in every) for every in turns]
+    rows = (
+        (name, f"one sender's rate while {what}", rates, "/s", f"≥ {LEAST:.2f}x"),
+        (f"{name}-p99", "99 % of its requests wait at most", p99, "s", f"≤ {MOST:g}x"),
+    )
+    for row, words, (ours, theirs), unit, target in rows:
+        ratio = ours / theirs
+        yield Row(
+            name=row,
+            what=words,
+            ours=ours,
+            theirs=theirs,
+            unit=unit,
+            ratio=ratio,
+            # What is refused costs its senders as much; only answers are promised to cost little.
+            target=target if status == 200 else "",
+            met=(ratio >= LEAST if unit == "/s" else ratio <= MOST) if status == 200 else None,
+            note=f"theirs: the same sender alone; medians of turns; answers: {meanwhile}",
+        )
+    yield Row(
+        name=f"{name}-readyz",
+        what="99 % of the answers of readyz take at most, meanwhile",
+        ours=float(np.quantile(waits, 0.99)),
+        unit="s",
+        target=f"≤ {WAIT_S:g} s",
+        met=bool(np.quantile(waits, 0.99) <= WAIT_S),
+        note=f"of {len(waits)}, the slowest {max(waits):.3f} s",
+    )
+
+
+@contextmanager
+def probed(port: int) -> Iterator[list[float]]:
+    """Ask `readyz` ten times a second, and yield how long each answer takes."""
+    done, waits = threading.Event(), []
+
+    def ask() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        while not done.wait(0.1):
+            begun = time.perf_counter()
+            connection.request("GET", "/readyz")
+            connection.getresponse().read()
+            waits.append(time.perf_counter() - begun)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        yield waits
+    finally:
+        done.set()
+        asking.join()
+
+
 def memory(number: int) -> float:
     """Return the MiB that a process holds."""
     pages = int(Path(f"/proc/{number}/statm").read_text().split()[1])
@@ -251,6 +362,9 @@ def measure(rounds: int, seconds: float) -> Iterator[Row]:
         yield singles.rate_row("collector-single", what, rounds, seconds, share=SHARE)
         settle(port, plan)  # what full load left in the inbox is not part of a fixed load
         yield singles.wait_row("collector-single-p99", SINGLE_LOAD, rounds, seconds)
+        settle(port, plan)
+        started("a sender while others ask")
+        yield from asked_rows(port, plan, rounds, seconds)
         what = f"reports in batches of {BATCH:,}"
         started(what)
         yield batches.rate_row("collector-batch", what, rounds, seconds, rate=BATCHED)

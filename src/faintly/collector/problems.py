@@ -30,6 +30,9 @@ class Problem(FaintlyError):
         self.kind, self.message = kind, message
         self.hint = kind.hint if hint is None else hint
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Problem, (self.kind, self.message, self.hint)  # readers send them
+
     def document(self) -> dict[str, Any]:
         """Return the answer's JSON."""
         return {"code": self.kind.code, "message": self.message, "hint": self.hint}
@@ -83,6 +86,11 @@ BUSY = Kind("BUSY", 429, "Wait as Retry-After says and send the same request aga
 CANNOT_STORE = Kind("CANNOT_STORE", 503, "Nothing was stored; send the same request again later.")
 DAMAGED = Kind(
     "DAMAGED", 503, "Stop the collector and run faintly fsck on its folder; its log has the file."
+)
+READER_LOST = Kind(
+    "READER_LOST",
+    503,
+    "Ask again, for fewer keys if it happens again; the collector's log has the exit status.",
 )
 ABANDONED = Kind("ABANDONED", 499, "Ask again, and wait for the answer.")  # only logs see it
 STOPPING = Kind("STOPPING", 503, "Send the same request again later.")

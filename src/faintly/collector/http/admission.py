@@ -10,14 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
-from faintly.collector.http.answers import Check
 from faintly.collector.problems import ABANDONED, BUSY, Problem, stopping
 
-COMPUTING = 4  # answers computed at a time: more would not be faster, and each takes memory
 WAITING = 64  # requests that may wait,
 WAIT_S = 10.0  # and for how long
+HELD_BYTES = 128 << 20  # of bodies of questions, until they are answered
 Result = TypeVar("Result")
 
 
@@ -26,33 +25,38 @@ class Job:
 
     abandoned = False
     limit: asyncio.Timeout | None = None  # of its waiting, while it waits
+    give_up: Callable[[], object] = staticmethod(lambda: None)  # tells who computes it
 
     def abandon(self) -> None:
         """Note that the client is gone, and stop waiting."""
         self.abandoned = True
+        self.give_up()
         if self.limit is not None:
             self.limit.reschedule(0)
 
     def check(self) -> None:
         """Raise `Problem` if the job is abandoned; long computations call this now and then."""
         if self.abandoned:
-            raise Problem(ABANDONED, "the client has disconnected")
+            raise _abandoned()
 
 
 class Admission:
     """Limits how many answers are computed, and how many requests wait."""
 
-    def __init__(self) -> None:
-        self._free, self._waiting = asyncio.Semaphore(COMPUTING), 0
-        self._threads = ThreadPoolExecutor(COMPUTING, "answers")
+    def __init__(self, most: int, body_bytes: int) -> None:
+        """Let so many answers be computed at a time, and take bodies of so many bytes."""
+        self.most, self._waiting = most, 0
+        self._held, self._most_held = 0, max(HELD_BYTES, body_bytes)
+        self._free = asyncio.Semaphore(most)
+        self._threads = ThreadPoolExecutor(most, "answers")
         self.stopping = False
 
-    async def run(self, request: Request, work: Callable[[Check], Result]) -> Result:
+    async def run(self, request: Request, work: Callable[[Job], Result]) -> Result:
         """Return what `work` returns; it runs in a thread once there is a free slot.
 
         Args:
             request: the request to be answered.
-            work: is given a check to call now and then, which raises once the job is abandoned.
+            work: is given the job, and checks now and then whether it is abandoned.
 
         Raises:
             Problem: no slot was free in time, the client disconnected, or `work` raised it.
@@ -65,10 +69,27 @@ class Admission:
                 if self.stopping:
                     raise stopping()
                 loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self._threads, work, job.check)
+                return await loop.run_in_executor(self._threads, work, job)
         finally:
-            job.abandoned = True
+            job.abandon()
             listener.cancel()
+
+    @asynccontextmanager
+    async def body(self, request: Request) -> AsyncIterator[bytes]:
+        """Yield the body of a question, which counts as held until it is answered."""
+        held, pieces = 0, []
+        try:
+            async for piece in request.stream():
+                held += len(piece)
+                self._held += len(piece)
+                if self._held > self._most_held:
+                    raise Problem(BUSY, "too many long questions wait")
+                pieces.append(piece)
+            yield b"".join(pieces)
+        except ClientDisconnect:
+            raise _abandoned() from None
+        finally:
+            self._held -= held
 
     @asynccontextmanager
     async def _slot(self, job: Job) -> AsyncIterator[None]:
@@ -97,6 +118,10 @@ async def _listen(request: Request, job: Job) -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
         job.abandon()
+
+
+def _abandoned() -> Problem:
+    return Problem(ABANDONED, "the client has disconnected")
 
 
 def _busy() -> Problem:

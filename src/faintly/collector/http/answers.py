@@ -1,6 +1,6 @@
 """Answers over HTTP: estimates, top lists, history and the noise floor, as JSON or Arrow.
 
-Everything here computes, runs in threads, and stops when the client disconnects. The ETag of an
+Everything here runs in a reader process, and stops when the client disconnects. The ETag of an
 answer covers the version of the counted reports and the query, so asking again costs little while
 nothing changes.
 """
@@ -11,20 +11,21 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from faintly.collector.http import models
+from faintly.collector.http.questions import parse, plan_of
+from faintly.collector.http.source import Counted, EpochChoice, Question, Source
 from faintly.collector.problems import (
     BAD_REQUEST,
     INVALID,
     NOT_ACCEPTABLE,
-    UNKNOWN_EPOCH,
     UNKNOWN_KEY,
     Problem,
 )
-from faintly.collector.storage.store import Store
 from faintly.core import Estimates, Key
 from faintly.core.estimate import normal_quantile
 from faintly.engine import Reader, TopList
@@ -37,12 +38,6 @@ MOST_LISTED = 2**24  # keys that a top list scans, with about half a gigabyte
 MOST_CELLS = 100_000  # keys times epochs of a history: the most rows of any answer
 MOST_HISTORY_BYTES = 32 << 20  # so many rows take about 20 MiB, unless keys are long
 WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")  # of a media type in an Accept header
-EpochChoice = int | Literal["all"] | None
-Check = Callable[[], None]
-
-
-def no_check() -> None:
-    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,29 +49,18 @@ class Response:
     body: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What is common to all queries: collection, epoch, level and representation."""
+def _media(accept: str, offered: Sequence[str]) -> str:
+    """Return the offered media type that an Accept header prefers."""
+    wanted = _wanted(accept)
 
-    digest: bytes
-    epoch: EpochChoice
-    level: float
-    accept: str = JSON
-    known: str = ""  # the header If-None-Match
-    check: Check = no_check  # called now and then; raises once the client has disconnected
+    def preference(media: str) -> tuple[float, int]:
+        ranges = (media, media.partition("/")[0] + "/*", "*/*")
+        return next((wanted[each] for each in ranges if each in wanted), (0.0, 0))
 
-    def media(self, offered: Sequence[str]) -> str:
-        """Return the offered media type that the client prefers."""
-        wanted = _wanted(self.accept)
-
-        def preference(media: str) -> tuple[float, int]:
-            ranges = (media, media.partition("/")[0] + "/*", "*/*")
-            return next((wanted[each] for each in ranges if each in wanted), (0.0, 0))
-
-        best = max(offered, key=preference)
-        if preference(best)[0] > 0:
-            return best
-        raise Problem(NOT_ACCEPTABLE, f"the answer is {' or '.join(offered)}")
+    best = max(offered, key=preference)
+    if preference(best)[0] > 0:
+        return best
+    raise Problem(NOT_ACCEPTABLE, f"the answer is {' or '.join(offered)}")
 
 
 def _wanted(accept: str) -> dict[str, tuple[float, int]]:
@@ -108,71 +92,80 @@ def _finite(value: Any) -> Any:
     return value
 
 
+def answer(source: Source, asked: Question) -> Response:
+    """Return the answer to a question, whose kind is the last part of its address."""
+    if asked.kind == "collections":  # no question: only whether the body is fit to create one
+        plan_of(parse(models.NewCollection, asked.body))
+        return Response("", JSON, None)
+    if asked.kind == "estimates":
+        keys = parse(models.KeysAsked, asked.body)
+        return Answers(source, asked, keys.level).estimates(keys)
+    if asked.kind == "history":
+        followed = parse(models.HistoryAsked, asked.body)
+        return Answers(source, asked, followed.level).history(followed.keys)
+    if asked.kind == "noise-floor":
+        return Answers(source, asked, asked.fields["level"]).noise_floor(**asked.fields)
+    top = models.TopFields(**asked.fields) if asked.fields else parse(models.TopAsked, asked.body)
+    return Answers(source, asked, top.level).top(top)
+
+
 class Answers:
-    """Answers queries from the store's sketches."""
+    """Answers one question from sketches, with intervals of a level."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, source: Source, asked: Question, level: float) -> None:
+        self._source, self._asked, self._level = source, asked, level
 
-    def estimates(self, query: Query, keys: Sequence[Key]) -> Response:
+    def estimates(self, asked: models.KeysAsked) -> Response:
         """Return the estimates of keys."""
 
         def compute(reader: Reader) -> tuple[dict[str, Any], Estimates]:
-            found = reader.estimate(keys)
+            found = reader.estimate(asked.keys)
             return estimate_document(found), found
 
-        return self._tabular(query, ["estimates", *keys], compute)
+        return self._tabular(asked.epoch, ["estimates", *asked.keys], compute)
 
-    def top(
-        self,
-        query: Query,
-        count: int,
-        candidates: Sequence[Key] | None,
-        control: str,
-        false_rate: float,
-    ) -> Response:
+    def top(self, asked: models.TopFields) -> Response:
         """Return the largest means among all keys, or among candidates."""
+        candidates = asked.candidates if isinstance(asked, models.TopAsked) else None
 
         def compute(reader: Reader) -> tuple[dict[str, Any], TopList]:
             if candidates is None and (reader.sketch.plan.universe.size or 0) > MOST_LISTED:
                 raise InvalidInput("the universe is too large to list; post candidates")
-            found = reader.top(count, candidates, control, false_rate)
+            found = reader.top(asked.count, candidates, asked.control, asked.false_rate)
             return top_document(found), found
 
-        parameters = ["top", count, control, false_rate, *(candidates or ())]
-        return self._tabular(query, parameters, compute)
+        parameters = ["top", asked.count, asked.control, asked.false_rate, *(candidates or ())]
+        return self._tabular(asked.epoch, parameters, compute)
 
-    def noise_floor(self, query: Query, keys: int) -> Response:
+    def noise_floor(self, epoch: EpochChoice, level: float, keys: int) -> Response:
         """Return what a key that nobody holds may show, alone and as the largest of `keys`."""
-        query.media([JSON])
-        reader, about, etag = self._reader(query, ["noise-floor", keys])
-        if _known(query, etag):
-            return Response(etag, JSON, None)
-        found = reader.estimate_ids(np.zeros(0, dtype=np.uint64), [])
-        document = estimate_document(found) | about | {"keys": keys}
-        del document["estimates"]
-        document["noise_floor_all"] = found.mean_at(normal_quantile(query.level, keys))
-        return Response(etag, JSON, encode(document))
 
-    def history(self, query: Query, keys: Sequence[Key]) -> Response:
+        def compute(reader: Reader) -> tuple[dict[str, Any], Estimates]:
+            found = reader.estimate_ids(np.zeros(0, dtype=np.uint64), [])
+            document = estimate_document(found) | {"keys": keys}
+            del document["estimates"]
+            document["noise_floor_all"] = found.mean_at(normal_quantile(level, keys))
+            return document, found
+
+        return self._tabular(epoch, ["noise-floor", keys], compute, [JSON])
+
+    def history(self, keys: Sequence[Key]) -> Response:
         """Return the estimates of keys in every epoch that has sealed reports."""
-        query.media([JSON])
-        epochs = self._with_answers(query.digest)
+        _media(self._asked.accept, [JSON])
+        epochs = self._source.each()
         if len(epochs) * len(keys) > MOST_CELLS:
             raise Problem(
                 INVALID,
                 f"{len(keys):,} keys in {len(epochs):,} epochs are more than {MOST_CELLS:,} rows",
                 "Ask for fewer keys at a time, or for single epochs with estimates.",
             )
-        versions = [self._store.sketches.version(query.digest, epoch) for epoch in epochs]
-        pending = [self._pending(query.digest, epoch) for epoch in epochs]
-        etag = _tag("history", query.level, len(epochs), *epochs, *versions, *pending, *keys)
-        if _known(query, etag):
+        states = [part for each in epochs for part in (each.epoch, each.version, each.pending)]
+        etag = _tag("history", self._level, len(epochs), *states, *keys)
+        if self._has(etag):
             return Response(etag, JSON, None)
-        body = bytearray(b'{"collection":"%s","epochs":[' % query.digest.hex().encode())
-        for number, epoch in enumerate(epochs):
-            query.check()
-            body += b"," * (number > 0) + self._encoded_epoch(replace(query, epoch=epoch), keys)
+        body = bytearray(b'{"collection":"%s","epochs":[' % self._asked.collection.encode())
+        for number, each in enumerate(epochs):
+            body += b"," * (number > 0) + self._encoded_epoch(each, keys)
             if len(body) > MOST_HISTORY_BYTES:
                 raise Problem(
                     INVALID,
@@ -182,60 +175,51 @@ class Answers:
         body += b"]}"
         return Response(etag, JSON, bytes(body))
 
-    def _encoded_epoch(self, query: Query, keys: Sequence[Key]) -> bytes:
-        """Return the encoded estimates of an epoch; its reader is not kept."""
-        reader, about, _ = self._reader(query, [])
-        return encode(estimate_document(_estimate(reader, keys)) | about)
-
-    def _pending(self, digest: bytes, epoch: int | Literal["all"]) -> int:
-        epochs = self._store.registry.collection(digest).epochs
-        if epoch == "all":
-            return sum(each.pending for each in list(epochs.values()))
-        if epoch not in epochs:  # the collection was deleted and recreated meanwhile
-            raise Problem(UNKNOWN_EPOCH, f"the collection has no epoch {epoch}")
-        return epochs[epoch].pending
+    def _encoded_epoch(self, counted: Counted, keys: Sequence[Key]) -> bytes:
+        reader, counted = self._source.reader(counted, self._level)
+        try:
+            document = estimate_document(reader.estimate(keys))
+        except InvalidInput as error:
+            raise refused(error) from None
+        return encode(document | self._about(counted))
 
     def _tabular(
-        self, query: Query, parameters: Sequence[Any], compute: Callable[[Reader], Any]
+        self,
+        epoch: EpochChoice,
+        parameters: Sequence[Any],
+        compute: Callable[[Reader], Any],
+        offered: Sequence[str] = (JSON, ARROW),
     ) -> Response:
-        media = query.media([JSON, ARROW])
-        reader, about, etag = self._reader(query, [media, *parameters])
-        if _known(query, etag):
+        media = _media(self._asked.accept, offered)
+        counted = self._source.counted(epoch)
+        etag = self._etag(counted, media, *parameters)
+        if self._has(etag):
             return Response(etag, media, None)
+        reader, counted = self._source.reader(counted, self._level)
         try:
             document, found = compute(reader)
         except InvalidInput as error:
             raise refused(error) from None
-        document |= about
+        document |= self._about(counted)
         body = encode(document) if media == JSON else _arrow(document, found)
-        return Response(etag, media, body)
+        return Response(self._etag(counted, media, *parameters), media, body)
 
-    def _reader(
-        self, query: Query, parameters: Sequence[Any]
-    ) -> tuple[Reader, dict[str, Any], str]:
-        """Return a reader, what every answer says of it, and the answer's ETag."""
-        epoch = self._chosen(query)
-        merged = epoch == "all"
-        reader, version = self._store.sketches.reader(
-            query.digest, None if merged else int(epoch), query.level
-        )
-        pending = self._pending(query.digest, epoch)
-        about = {
-            "collection": query.digest.hex(),
-            "epoch": epoch,
-            "version": version,
-            "pending": pending,
+    def _about(self, counted: Counted) -> dict[str, Any]:
+        """Return what every answer says of the reports that it counts."""
+        return {
+            "collection": self._asked.collection,
+            "epoch": counted.epoch,
+            "version": counted.version,
+            "pending": counted.pending,
         }
-        etag = _tag(version, pending, epoch, query.level, *parameters)
-        return reader.watched(query.check), about, etag
 
-    def _chosen(self, query: Query) -> int | Literal["all"]:
-        return self._store.registry.latest(query.digest) if query.epoch is None else query.epoch
+    def _etag(self, counted: Counted, *parameters: object) -> str:
+        return _tag(counted.version, counted.pending, counted.epoch, self._level, *parameters)
 
-    def _with_answers(self, digest: bytes) -> list[int]:
-        """Return the epochs that have sealed reports, in order."""
-        epochs = self._store.registry.collection(digest).epochs
-        return sorted(number for number, each in list(epochs.items()) if each.sealed)
+    def _has(self, etag: str) -> bool:
+        """Return whether the client already has an answer."""
+        tags = {tag.strip().removeprefix("W/") for tag in self._asked.known.split(",")}
+        return etag in tags or "*" in tags
 
 
 def refused(error: InvalidInput) -> Problem:
@@ -247,21 +231,9 @@ def refused(error: InvalidInput) -> Problem:
     return Problem(INVALID, str(error))
 
 
-def _estimate(reader: Reader, keys: Sequence[Key]) -> Estimates:
-    try:
-        return reader.estimate(keys)
-    except InvalidInput as error:
-        raise refused(error) from None
-
-
 def _tag(*parts: object) -> str:
     text = json.dumps([str(part) if not isinstance(part, int) else part for part in parts])
     return f'"{hashlib.blake2s(text.encode("ascii"), digest_size=16).hexdigest()}"'
-
-
-def _known(query: Query, etag: str) -> bool:
-    tags = {tag.strip().removeprefix("W/") for tag in query.known.split(",")}
-    return etag in tags or "*" in tags
 
 
 def _arrow(document: Mapping[str, Any], found: Estimates | TopList) -> bytes:

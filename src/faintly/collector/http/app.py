@@ -17,9 +17,12 @@ from starlette.routing import Match
 from faintly.collector import problems
 from faintly.collector.http import logs
 from faintly.collector.http.access import Access, Gate, Pages
+from faintly.collector.http.admission import Admission
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics, Traffic
 from faintly.collector.http.middleware import Middleware, refusal, unexpected
+from faintly.collector.http.questions import invalid
+from faintly.collector.http.readers import Readers
 from faintly.collector.http.routes import Service
 from faintly.collector.http.routes_answers import answer_routes
 from faintly.collector.http.routes_collections import collection_routes, epoch_routes
@@ -41,12 +44,6 @@ KINDS: Mapping[int, Kind] = {
 }
 METHODS = ("GET", "POST", "PUT", "DELETE")
 WORDS = {404: "there is nothing at this address"}
-KEY_RULE = (
-    "a key is an integer from 0 to 2^64 - 1, or text of at most 65,536 characters "
-    "without half of a surrogate pair"
-)
-UNKNOWN_FIELD = "extra_forbidden"  # as pydantic calls it
-RULES = {"keys": KEY_RULE, "candidates": KEY_RULE}  # lists whose members have one of two types
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +63,11 @@ class Collector:
         """Refuse new reports and queries."""
         self.service.ingest.stopping = self.service.admission.stopping = True
 
+    def close(self) -> None:
+        """End the readers."""
+        self.stop()
+        self.service.readers.close()
+
 
 def build(store: Store, settings: Settings) -> Collector:
     """Return the collector of an open store."""
@@ -75,7 +77,9 @@ def build(store: Store, settings: Settings) -> Collector:
     gate = Gate(access, Pages(settings.cors), settings.body_bytes, local)
     ingest = Ingest(store, gate, traffic)
     metrics = Metrics(traffic, lambda: store_metrics(store, ingest))
-    service = Service(store, access, ingest, metrics, settings.table_bytes)
+    admission = Admission(settings.readers, settings.body_bytes)
+    readers = Readers(store, admission)
+    service = Service(store, access, ingest, metrics, settings.table_bytes, admission, readers)
     control = control_plane(service)
     return Collector(Middleware(ingest, control, gate, traffic), control, service)
 
@@ -147,26 +151,7 @@ def _is_taken(request: Request, method: str) -> bool:
 
 
 async def _invalid(_: Request, error: Any) -> Response:
-    first = error.errors()[0]
-    if first["type"] == "json_invalid":
-        return _reply(Problem(problems.BAD_REQUEST, "the body is not JSON"))
-    place, rule = _place(first)
-    hint = None
-    if place == "body" and first["type"] != UNKNOWN_FIELD:
-        hint = "Send a JSON object with the header Content-Type: application/json."
-    return _reply(Problem(problems.INVALID, f"{place}: {rule}", hint))
-
-
-def _place(error: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the place of an error and the rule it breaks, without quoting the request."""
-    names = list(error["loc"])
-    rule = error["msg"]
-    if error["type"] == UNKNOWN_FIELD:
-        names.pop()  # the name is part of the body as well
-        rule = "it has a field that is not known here"
-    elif len(names) > 3 and names[1] in RULES:
-        names, rule = names[:3], RULES[names[1]]  # else it would name only the first of the types
-    return ".".join(map(str, names)), rule
+    return _reply(invalid(error.errors()[0]))
 
 
 async def _damaged(_: Request, error: Any) -> Response:

@@ -2,9 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import Path
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from faintly.collector.storage.registry import Retention
 from faintly.collector.storage.status import CollectionStatus, SegmentRow, State
@@ -14,15 +12,7 @@ MAX_KEYS = 100_000  # per query
 MAX_HISTORY_KEYS = 1_000  # per query, in each epoch
 
 
-def _only_digits(text: object) -> object:
-    """Refuse what reads as an integer and is written otherwise, such as 1.0 and +1."""
-    if isinstance(text, str) and not (text.isascii() and text.isdigit()):
-        raise PydanticCustomError("epoch", "an epoch is written in digits")
-    return text
-
-
 Epoch = Annotated[int, Field(strict=True, ge=0, le=MAX_EPOCH)]
-EpochPath = Annotated[int, BeforeValidator(_only_digits), Path(alias="epoch", ge=0, le=MAX_EPOCH)]
 EpochChoice = Annotated[
     Epoch | Literal["all"] | None,
     Field(description="An epoch, or all of them merged; without it the latest with answers."),
@@ -98,15 +88,20 @@ class KeysAsked(Question):
     level: Level = 0.95
 
 
-class TopAsked(Question):
-    """Candidates to choose a top list from; an open universe cannot be listed."""
+class TopFields(Question):
+    """A top list."""
 
-    candidates: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
     count: Rows = 20
     epoch: EpochChoice = None
     control: Control = "family"
     false_rate: FalseRate = 0.05
     level: Level = 0.95
+
+
+class TopAsked(TopFields):
+    """Candidates to choose a top list from; an open universe cannot be listed."""
+
+    candidates: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
 
 
 class HistoryAsked(Question):

@@ -1,13 +1,11 @@
 """What all routes share: access checks, documented errors, replies."""
 
-import json
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import Depends, HTTPException, Path, Query, Request, Response, Security
-from fastapi.routing import APIRoute
+from fastapi import Depends, Path, Query, Request, Response, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel
 
 from faintly.collector.http import answers
 from faintly.collector.http.access import Access
@@ -15,9 +13,10 @@ from faintly.collector.http.admission import Admission
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
 from faintly.collector.http.models import Refusal
-from faintly.collector.problems import INVALID, Problem
+from faintly.collector.http.questions import JSON_HINT, parse
+from faintly.collector.http.readers import Readers
+from faintly.collector.problems import INVALID, TOO_LARGE, Problem
 from faintly.collector.storage.store import Store
-from faintly.core.strict_json import RepeatedField, no_repeats
 
 ALWAYS = (400, 401, 403, 413, 422, 500)  # errors of every route
 WORDS = {
@@ -34,6 +33,7 @@ WORDS = {
     500: "A fault of the collector.",
     503: "The disk is full or failed, or what it holds is damaged.",
 }
+SHORT_BYTES = 8 << 10  # of JSON that this process parses itself; readers parse the rest
 OCTETS = "application/octet-stream"
 TEMPLATE = "/v1/collections/{digest}"
 bearer = HTTPBearer(auto_error=False, description="A credential of `faintly credential add`.")
@@ -61,32 +61,35 @@ class Service:
     ingest: Ingest
     metrics: Metrics
     table_bytes: int  # of the largest plan that a new collection may have
-    admission: Admission = field(default_factory=Admission)
+    admission: Admission
+    readers: Readers
 
 
-class StrictRequest(Request):
-    """A request whose JSON body names each field once."""
+def asked(model: type[BaseModel]) -> Any:
+    """Return a dependency that is the short JSON body of a request, checked."""
 
-    async def json(self) -> Any:
-        """Return the body, parsed."""
-        try:
-            return json.loads(await self.body(), object_pairs_hook=no_repeats)
-        except RepeatedField as error:
-            # While it reads a body, FastAPI passes on no exceptions but its own.
-            raise HTTPException(400, f"the body is ambiguous: {error}") from None
+    async def read(request: Request) -> BaseModel:
+        check_json(request)
+        body = await request.body()
+        if len(body) > SHORT_BYTES:
+            words = f"a body has at most {SHORT_BYTES:,} bytes here"
+            raise Problem(TOO_LARGE, words, "Send the few fields that /docs names.")
+        return parse(model, body)
+
+    return Depends(read)
 
 
-class StrictRoute(APIRoute):
-    """A route whose JSON body names each field once."""
+def check_json(request: Request) -> None:
+    """Refuse a body that is not said to be JSON."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != answers.JSON and not media.endswith("+json"):
+        raise Problem(INVALID, "body: it is not said to be JSON", JSON_HINT)
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler of requests."""
-        handle = super().get_route_handler()
 
-        async def serve(request: Request) -> Response:
-            return await handle(StrictRequest(request.scope, request.receive))
-
-        return serve
+def body_of(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the documentation of a body that FastAPI does not parse."""
+    content = {answers.JSON: {"schema": model.model_json_schema()}}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def require(service: Service, role: str, *, strict: bool = True) -> Any:
@@ -142,7 +145,7 @@ def answer_reply(made: answers.Response) -> Response:
     headers = {"etag": made.etag, "cache-control": "private, no-cache", "vary": "accept"}
     if made.body is None:
         return Response(status_code=304, headers=headers)
-    return Response(made.body, media_type=made.media, headers=headers)
+    return Response(memoryview(made.body), media_type=made.media, headers=headers)
 
 
 def epoch_of(text: str | None) -> Any:

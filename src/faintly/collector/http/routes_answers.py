@@ -1,20 +1,18 @@
 """Routes of answers: estimates, top lists, history, noise floor."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from faintly.collector.http import answers, models
-from faintly.collector.http.admission import Admission
 from faintly.collector.http.routes import (
     TEMPLATE,
     Digest,
     EpochQuery,
     Service,
-    StrictRoute,
     answer_reply,
+    body_of,
+    check_json,
     epoch_of,
     refusals,
     require,
@@ -24,56 +22,31 @@ SAME = {304: {"description": "Nothing changed since the answer with this ETag."}
 TABLE = {answers.ARROW: {"schema": {"type": "string", "format": "binary"}}}
 
 
-class Form:
-    """The headers of a query: which media type, and which answer the client already has."""
-
-    def __init__(
-        self,
-        request: Request,
-        accept: Annotated[str | None, Header(include_in_schema=False)] = None,
-        if_none_match: Annotated[str | None, Header()] = None,
-    ) -> None:
-        self._request = request
-        self._accept, self._known = accept or answers.JSON, if_none_match or ""
-
-    async def reply(
-        self,
-        admission: Admission,
-        digest: str,
-        epoch: models.EpochChoice,
-        level: float,
-        answer: Callable[[answers.Query], answers.Response],
-    ) -> Response:
-        """Return what `answer` computes for the query, in a thread, once it is admitted."""
-
-        def work(check: answers.Check) -> answers.Response:
-            name = bytes.fromhex(digest)
-            return answer(answers.Query(name, epoch, level, self._accept, self._known, check))
-
-        return answer_reply(await admission.run(self._request, work))
-
-
-Headers = Annotated[Form, Depends()]
+def headers(if_none_match: Annotated[str | None, Header()] = None) -> None:
+    """Document what the reader looks at."""
 
 
 def answer_routes(service: Service) -> APIRouter:
     """Return the routes."""
-    router = APIRouter(
-        tags=["answers"], dependencies=[require(service, "read")], route_class=StrictRoute
-    )
-    source, admission = answers.Answers(service.store), service.admission
+    router = APIRouter(tags=["answers"], dependencies=[require(service, "read"), Depends(headers)])
     tabular = refusals(404, 406, 409, 429, 503) | SAME | {200: {"content": TABLE}}
     plain = refusals(404, 406, 409, 429, 503) | SAME
+
+    async def posted(request: Request, kind: str, digest: str) -> Response:
+        """Return what a reader answers to the body of a request."""
+        check_json(request)
+        async with service.admission.body(request) as body:
+            return answer_reply(await service.readers.ask(request, kind, digest, body=body))
 
     @router.post(
         TEMPLATE + "/estimates",
         response_model=models.Estimates,
         responses=tabular,
         summary="Estimate keys, with their error",
+        openapi_extra=body_of(models.KeysAsked),
     )
-    async def estimates(digest: Digest, query: models.KeysAsked, form: Headers) -> Response:
-        answer = partial(source.estimates, keys=query.keys)
-        return await form.reply(admission, digest, query.epoch, query.level, answer)
+    async def estimates(digest: Digest, request: Request) -> Response:
+        return await posted(request, "estimates", digest)
 
     @router.get(
         TEMPLATE + "/top",
@@ -83,7 +56,7 @@ def answer_routes(service: Service) -> APIRouter:
     )
     async def top(
         digest: Digest,
-        form: Headers,
+        request: Request,
         *,
         count: models.Rows = 20,
         epoch: EpochQuery = None,
@@ -91,36 +64,29 @@ def answer_routes(service: Service) -> APIRouter:
         false_rate: models.FalseRate = 0.05,
         level: models.Level = 0.95,
     ) -> Response:
-        answer = partial(
-            source.top, count=count, candidates=None, control=control, false_rate=false_rate
-        )
-        return await form.reply(admission, digest, epoch_of(epoch), level, answer)
+        fields: dict[str, Any] = {"count": count, "epoch": epoch_of(epoch), "level": level}
+        fields |= {"control": control, "false_rate": false_rate}
+        return answer_reply(await service.readers.ask(request, "top", digest, fields=fields))
 
     @router.post(
         TEMPLATE + "/top",
         response_model=models.Top,
         responses=tabular,
         summary="The largest means among candidates",
+        openapi_extra=body_of(models.TopAsked),
     )
-    async def top_of(digest: Digest, query: models.TopAsked, form: Headers) -> Response:
-        answer = partial(
-            source.top,
-            count=query.count,
-            candidates=query.candidates,
-            control=query.control,
-            false_rate=query.false_rate,
-        )
-        return await form.reply(admission, digest, query.epoch, query.level, answer)
+    async def top_of(digest: Digest, request: Request) -> Response:
+        return await posted(request, "top", digest)
 
     @router.post(
         TEMPLATE + "/history",
         response_model=models.History,
         responses=plain,
         summary="Estimate keys epoch by epoch",
+        openapi_extra=body_of(models.HistoryAsked),
     )
-    async def history(digest: Digest, query: models.HistoryAsked, form: Headers) -> Response:
-        answer = partial(source.history, keys=query.keys)
-        return await form.reply(admission, digest, None, query.level, answer)
+    async def history(digest: Digest, request: Request) -> Response:
+        return await posted(request, "history", digest)
 
     @router.get(
         TEMPLATE + "/noise-floor",
@@ -130,12 +96,13 @@ def answer_routes(service: Service) -> APIRouter:
     )
     async def noise_floor(
         digest: Digest,
-        form: Headers,
+        request: Request,
         epoch: EpochQuery = None,
         level: models.Level = 0.95,
         keys: Annotated[int, Query(ge=1, le=2**31, description="Keys looked at together.")] = 1,
     ) -> Response:
-        answer = partial(source.noise_floor, keys=keys)
-        return await form.reply(admission, digest, epoch_of(epoch), level, answer)
+        fields = {"epoch": epoch_of(epoch), "level": level, "keys": keys}
+        made = await service.readers.ask(request, "noise-floor", digest, fields=fields)
+        return answer_reply(made)
 
     return router

@@ -1,19 +1,25 @@
 """Routes of collections: create, show, send reports, open and close epochs, seal, delete."""
 
-import json
 import math
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
 
 from faintly.collector.http import models
+from faintly.collector.http.questions import MOST_SHOWN, parse, plan_of
 from faintly.collector.http.routes import (
     OCTETS,
+    SHORT_BYTES,
     TEMPLATE,
     Digest,
     Service,
-    StrictRoute,
+    asked,
+    body_of,
+    check_json,
     json_reply,
     refusals,
     require,
@@ -23,7 +29,7 @@ from faintly.collector.storage.status import CollectionStatus, status_of
 from faintly.collector.storage.store import Store
 from faintly.core import Plan
 from faintly.core.epochs import MAX_EPOCH
-from faintly.errors import FaintlyError, InvalidPlan
+from faintly.errors import FaintlyError
 from faintly.mechanisms import mechanism_of
 
 CELL_BYTES = 4  # of a table; with very many reports a cell takes eight
@@ -54,7 +60,16 @@ BODY = {
     "content": {OCTETS: {"schema": {"type": "string", "format": "binary"}}},
     "description": "One batch as the client encodes it; any content type will do.",
 }
-MOST_SHOWN = 300  # characters of an error about a plan, which may quote it
+
+
+def _only_digits(text: object) -> object:
+    """Refuse what reads as an integer and is written otherwise, such as 1.0 and +1."""
+    if isinstance(text, str) and not (text.isascii() and text.isdigit()):
+        raise PydanticCustomError("epoch", "an epoch is written in digits")
+    return text
+
+
+EpochPath = Annotated[int, BeforeValidator(_only_digits), Path(alias="epoch", ge=0, le=MAX_EPOCH)]
 
 
 def _status(store: Store, digest: str) -> Response:
@@ -63,7 +78,7 @@ def _status(store: Store, digest: str) -> Response:
 
 def collection_routes(service: Service) -> APIRouter:
     """Return the routes."""
-    router = APIRouter(tags=["collections"], route_class=StrictRoute)
+    router = APIRouter(tags=["collections"])
     store = service.store
     read, admin = [require(service, "read")], [require(service, "admin")]
 
@@ -85,9 +100,18 @@ def collection_routes(service: Service) -> APIRouter:
         responses=refusals(409, 503)
         | {201: {"model": CollectionStatus, "description": "It is new."}},
         summary="Create a collection, or find it again",
+        openapi_extra=body_of(models.NewCollection),
     )
-    def create_collection(wanted: models.NewCollection) -> Response:
-        plan = _plan_of(wanted.plan)
+    async def create_collection(request: Request) -> Response:
+        check_json(request)
+        async with service.admission.body(request) as body:
+            if len(body) > SHORT_BYTES:  # a plan with names may be long, and must be a plan
+                await service.readers.ask(request, "collections", body=body)
+            return await run_in_threadpool(create, body)
+
+    def create(body: bytes) -> Response:
+        wanted = parse(models.NewCollection, body)
+        plan = plan_of(wanted)
         known = plan.digest in store.registry.collections
         if not known:
             _check_size(plan, service.table_bytes)
@@ -147,7 +171,7 @@ def collection_routes(service: Service) -> APIRouter:
 
 def epoch_routes(service: Service) -> APIRouter:
     """Return the routes of epochs."""
-    router = APIRouter(tags=["collections"], route_class=StrictRoute)
+    router = APIRouter(tags=["collections"])
     store, admin = service.store, [require(service, "admin")]
 
     @router.post(
@@ -167,8 +191,13 @@ def epoch_routes(service: Service) -> APIRouter:
         response_model=CollectionStatus,
         responses=refusals(404, 409, 410, 503),
         summary="Open or close an epoch",
+        openapi_extra=body_of(models.EpochState),
     )
-    def set_epoch(digest: Digest, epoch: models.EpochPath, wanted: models.EpochState) -> Response:
+    def set_epoch(
+        digest: Digest,
+        epoch: EpochPath,
+        wanted: Annotated[models.EpochState, asked(models.EpochState)],
+    ) -> Response:
         change = store.registry.open_epoch if wanted.state == "open" else store.close_epoch
         change(bytes.fromhex(digest), epoch)
         return _status(store, digest)
@@ -179,8 +208,11 @@ def epoch_routes(service: Service) -> APIRouter:
         response_model=models.Tokens,
         responses=refusals(404, 409, 410, 503),
         summary="Issue single-use tokens",
+        openapi_extra=body_of(models.TokensWanted),
     )
-    def issue_tokens(digest: Digest, wanted: models.TokensWanted) -> Response:
+    def issue_tokens(
+        digest: Digest, wanted: Annotated[models.TokensWanted, asked(models.TokensWanted)]
+    ) -> Response:
         made = store.issue_tokens(bytes.fromhex(digest), wanted.epoch, wanted.count)
         return json_reply({"epoch": wanted.epoch, "tokens": made})
 
@@ -195,14 +227,6 @@ def epoch_routes(service: Service) -> APIRouter:
         return json_reply({"sealed": store.seal(bytes.fromhex(digest))})
 
     return router
-
-
-def _plan_of(document: dict[str, Any]) -> Plan:
-    """Return the plan of a JSON object, read as strictly as a file."""
-    try:
-        return Plan.from_json(json.dumps(document))
-    except InvalidPlan as error:
-        raise Problem(BAD_PLAN, str(error)[:MOST_SHOWN]) from None
 
 
 def _check_size(plan: Plan, table_bytes: int) -> None:

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import StreamingResponse
 
 from faintly.collector.http import models
-from faintly.collector.http.answers import Check
+from faintly.collector.http.admission import Job
 from faintly.collector.http.routes import (
     OCTETS,
     TEMPLATE,
@@ -90,7 +90,7 @@ def file_routes(service: Service) -> APIRouter:
     async def fetch_sketch(digest: Digest, request: Request, epoch: EpochQuery = None) -> Response:
         name = bytes.fromhex(digest)
 
-        def write(_: Check) -> IO[bytes]:
+        def write(_: Job) -> IO[bytes]:
             chosen = store.registry.latest(name) if epoch is None else epoch_of(epoch)
             return spool.put(store.sketches.sketch(name, None if chosen == "all" else chosen))
 

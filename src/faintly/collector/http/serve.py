@@ -111,6 +111,7 @@ def _run(
         Server(config, collector, ready).run(sockets=[listener])
         log.info("stopping")
     finally:
+        collector.close()
         for each, handler in before.items():
             signal.signal(each, handler)
         gc.set_threshold(*thresholds)

@@ -48,6 +48,7 @@ class Settings(BaseSettings):
     seal_reports: int = Field(DEFAULTS.seal_reports, ge=1)
     seal_s: float = Field(DEFAULTS.seal_s, gt=0, allow_inf_nan=False)
     sketches: int = Field(DEFAULTS.sketches, ge=1)
+    readers: int = Field(2, ge=1, le=64)  # processes that answer, each with a transform in memory
     table_bytes: int = Field(1 << 30, ge=1024)  # of the tables of one sketch
 
     @field_validator("cors", mode="before")

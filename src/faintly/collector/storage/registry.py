@@ -69,8 +69,6 @@ class Collection:
     mechanism: Mechanism = field(repr=False)
     epochs: dict[int, Epoch] = field(default_factory=dict, repr=False)
     counter: report_v1.BatchCounter = field(init=False, repr=False)
-    # Held while the sketches of all epochs are merged.
-    merging: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __post_init__(self) -> None:
         self.counter = report_v1.BatchCounter(self.digest, self.mechanism.layout)

@@ -1,15 +1,15 @@
-"""Sketches of epochs: loaded on demand, updated by each seal.
+"""Sketches of epochs: loaded on demand, updated by each seal, written when they are asked for.
 
 Where segments are kept, a sketch file is a cache: it counts all segments up to a number, and later
 ones are added when it is loaded. Where they are dropped, the file is the only copy.
 """
 
-import hashlib
 import secrets
 import threading
 from collections import OrderedDict
 from functools import reduce
 from pathlib import Path
+from typing import NamedTuple
 
 from faintly.collector import problems
 from faintly.collector.problems import Problem
@@ -18,7 +18,7 @@ from faintly.collector.storage.database import Database
 from faintly.collector.storage.disk import Stored, discard, write_file
 from faintly.collector.storage.registry import Collection, Epoch, Registry
 from faintly.core import Sketch
-from faintly.engine import Aggregator, Reader
+from faintly.engine import Aggregator
 from faintly.engine.files import load_sketch
 from faintly.engine.merge import merge_all, spooled
 from faintly.errors import FaintlyError, FolderDamaged, InvalidInput
@@ -31,6 +31,14 @@ TAIL = 16  # segments since the last snapshot that make a new one worthwhile
 def path_of(folder: Path, epoch: Epoch, number: int) -> Path:
     """Return the path of a sketch."""
     return folder / FOLDER / epoch.collection.folder / (epoch.stem(number) + SUFFIX)
+
+
+class SketchFile(NamedTuple):
+    """A sketch file, and what it counts."""
+
+    path: Path
+    mark: str  # names exactly these reports
+    reports: int
 
 
 class Loaded:
@@ -50,7 +58,6 @@ class Sketches:
         # A restored folder may count other reports under the same numbers.
         self._opened = secrets.token_hex(8)
         self._loaded: OrderedDict[int, Loaded] = OrderedDict()
-        self._merged: OrderedDict[bytes, tuple[str, Reader]] = OrderedDict()
 
     def is_loaded(self, epoch: Epoch) -> bool:
         """Return whether a sketch is in memory."""
@@ -70,12 +77,6 @@ class Sketches:
                 self._loaded.popitem(last=False)
         return loaded
 
-    def _sealed(self, epoch: Epoch) -> Loaded:
-        """Return the sketch of an epoch; it may have been deleted while the caller waited."""
-        if not epoch.sealed:
-            raise Problem(problems.NO_REPORTS, "no reports were sealed yet")
-        return self.load(epoch)
-
     def evict(self, epoch: Epoch) -> None:
         """Drop a sketch from memory; it is loaded again from the disk."""
         with self._lock:
@@ -85,8 +86,6 @@ class Sketches:
         """Drop everything about a collection from memory."""
         for epoch in collection.epochs.values():
             self.evict(epoch)
-        with self._lock:
-            self._merged.pop(collection.digest, None)
 
     def _read(self, epoch: Epoch) -> Loaded:
         loaded = self._snapshot(epoch) or Loaded(Aggregator(epoch.collection.plan, self._spool), 0)
@@ -134,8 +133,7 @@ class Sketches:
             loaded = self._loaded.get(epoch.id)
             if loaded is None or epoch.collection.retention == "drop":
                 return
-            found = self._database.rows("SELECT number FROM sketches WHERE epoch = ?", (epoch.id,))
-            before = found[0][0] if found else 0
+            before = self._last_written(epoch)
             if loaded.number - before < (TAIL if tail is None else tail):
                 return
             sketch = loaded.aggregator.sketch()
@@ -164,43 +162,50 @@ class Sketches:
 
     def _sketch(self, epoch: Epoch) -> Sketch:
         with epoch.lock:
-            return self._sealed(epoch).aggregator.sketch()
+            _check_sealed(epoch)
+            return self.load(epoch).aggregator.sketch()
 
-    def reader(self, digest: bytes, epoch: int | None, level: float = 0.95) -> tuple[Reader, str]:
-        """Return a reader of an epoch's sealed reports, or of all epochs', and its version."""
-        epochs = self._registry.sealed(digest, epoch)
-        if len(epochs) == 1:
-            with epochs[0].lock:
-                reader = self._sealed(epochs[0]).aggregator.reader(level)
-                return reader, self._version(epochs)
-        collection = epochs[0].collection
-        version = self._version(epochs)  # taken first: the reader may count more, never less
-        kept = self._kept(collection, version)
-        if kept is None:
-            with collection.merging:  # concurrent requests share one merge
-                kept = self._kept(collection, version)
-                if kept is None:
-                    kept = Reader(self._merge(epochs), level, mechanism=collection.mechanism)
-                    self._keep(collection, version, kept)
-        return kept.at(level), version
+    def file(self, digest: bytes, number: int, *, rebuild: bool = False) -> SketchFile:
+        """Return the file of all sealed reports of an epoch, which is written if need be.
 
-    def _kept(self, collection: Collection, version: str) -> Reader | None:
-        """Return the cached reader of all epochs, if it has this version."""
-        with self._lock:
-            found = self._merged.get(collection.digest)
-        return found[1] if found is not None and found[0] == version else None
+        A newer file may replace it at any time; who has it open can read on.
 
-    def _keep(self, collection: Collection, version: str, reader: Reader) -> None:
-        with self._lock:
-            self._merged[collection.digest] = version, reader
-            while len(self._merged) > self._most:
-                self._merged.popitem(last=False)
+        Args:
+            digest: names the collection.
+            number: names the epoch.
+            rebuild: True where the file turned out to be damaged: it is made from the segments.
+        """
+        epoch = self._registry.epoch(digest, number)
+        with epoch.lock:
+            _check_sealed(epoch)
+            path = path_of(self._folder, epoch, epoch.last)
+            written = self._last_written(epoch) == epoch.last
+            if written and (rebuild or not path.exists()):
+                self._distrust(epoch, path)
+                written = False
+            if not written:
+                self.load(epoch)
+                self.snapshot(epoch, tail=1)
+            return SketchFile(path, self.mark(epoch), epoch.sealed)
 
-    def version(self, digest: bytes, epoch: int | None) -> str:
-        """Return the version that a reader would have now; it changes with every seal."""
-        return self._version(self._registry.sealed(digest, epoch))
+    def _distrust(self, epoch: Epoch, path: Path) -> None:
+        """Forget a sketch file that cannot be read, unless it is the only copy."""
+        if epoch.collection.retention == "drop":
+            raise FolderDamaged(f"{path} cannot be read; restore a backup")
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM sketches WHERE epoch = ?", (epoch.id,))
 
-    def _version(self, epochs: list[Epoch]) -> str:
-        counts = [f"{epoch.id}.{epoch.last}.{epoch.sealed}" for epoch in epochs]
-        text = ",".join([self._opened, *counts])
-        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    def _last_written(self, epoch: Epoch) -> int:
+        """Return the number of the last segment that the sketch file counts, 0 without a file."""
+        found = self._database.rows("SELECT number FROM sketches WHERE epoch = ?", (epoch.id,))
+        return int(found[0][0]) if found else 0
+
+    def mark(self, epoch: Epoch) -> str:
+        """Return a name for what is sealed of an epoch now; every seal changes it."""
+        return f"{self._opened}.{epoch.id}.{epoch.last}.{epoch.sealed}"
+
+
+def _check_sealed(epoch: Epoch) -> None:
+    """Refuse an epoch without sealed reports; it may have been deleted while the caller waited."""
+    if not epoch.sealed:
+        raise Problem(problems.NO_REPORTS, "no reports were sealed yet")

@@ -2,7 +2,12 @@
 
 import asyncio
 import os
+import signal
+import socket
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +15,7 @@ import httpx
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import access
+from faintly.collector.http import access, readers, reading
 from faintly.collector.http.app import Collector, build
 from faintly.collector.http.settings import read_settings
 from faintly.collector.storage.store import Limits, Store
@@ -106,20 +111,57 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "REFRESH_S", 0.0)
 
 
+class ReaderThread:
+    """A reader without a process of its own: what a test patches holds for it as well."""
+
+    def __init__(self, pipe: int, stops: int) -> None:
+        self._pipe = Connection(os.dup(pipe))
+        stopping = Connection(os.dup(stops), writable=False)
+        given = self._pipe, stopping
+        self._thread = threading.Thread(target=reading.answer_all, args=given)
+        self._thread.start()
+
+    def kill(self) -> None:
+        with suppress(OSError), socket.socket(fileno=os.dup(self._pipe.fileno())) as end:
+            end.shutdown(socket.SHUT_RDWR)
+
+    def poll(self) -> None:
+        """Threads do not die before they are told to."""
+
+    def wait(self) -> int:
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+        self._pipe.close()
+        return -signal.SIGKILL
+
+
+@pytest.fixture(autouse=True)
+def _threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let readers be threads, unless a test asks for processes."""
+    if "processes" not in request.fixturenames:
+        monkeypatch.setattr(readers, "start", ReaderThread)
+
+
+@pytest.fixture
+def processes() -> None:
+    """Let readers be the processes that they are outside of tests."""
+
+
 @pytest.fixture
 def make_web(tmp_path: Path) -> Iterator[Callable[..., Web]]:
     """Return a maker of collectors with settings, in one folder, closed after the test."""
-    opened: list[Store] = []
+    opened: list[Web] = []
 
     def make(limits: Limits = QUIET, **settings: Any) -> Web:
         folder = tmp_path / "data"
         store = Store.open(folder, limits)
-        opened.append(store)
-        return Web(store, build(store, read_settings(None, data=folder, **settings)))
+        opened.append(Web(store, build(store, read_settings(None, data=folder, **settings))))
+        return opened[-1]
 
     yield make
-    for store in opened:
-        store.close()
+    for web in opened:
+        web.collector.close()
+        web.store.close()
 
 
 @pytest.fixture

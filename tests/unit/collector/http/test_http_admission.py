@@ -8,7 +8,7 @@ import time
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import admission, routes_files
+from faintly.collector.http import admission, readers, routes_files
 from faintly.engine import answers as engine
 from faintly.mechanisms import mechanism_of
 
@@ -39,7 +39,8 @@ def questions(address):
 class Gate:
     """Holds whoever passes until it is opened, and counts them."""
 
-    def __init__(self, work):
+    def __init__(self, work, slots):
+        self.slots = slots
         self._work, self._open, self._lock = work, threading.Event(), threading.Lock()
         self.inside, self.most, self.passed = 0, 0, 0
 
@@ -57,15 +58,15 @@ class Gate:
         self._open.set()
 
     async def fill(self):
-        while self.inside < admission.COMPUTING:
+        while self.inside < self.slots:
             await asyncio.sleep(0.001)
 
 
 @pytest.fixture
 def gate(web, monkeypatch):
-    """Stands before every sketch that is read, and is open after the test."""
-    made = Gate(web.store.sketches.reader)
-    monkeypatch.setattr(type(web.store.sketches), "reader", lambda _, *given: made(*given))
+    """Stands before every reader, and is open after the test."""
+    made = Gate(readers.ReaderProcess.ask, web.collector.service.admission.most)
+    monkeypatch.setattr(readers.ReaderProcess, "ask", lambda *given: made(*given))  # noqa: PLW0108 - bound
     yield made
     made.open()
 
@@ -81,7 +82,7 @@ def check_few(web, gate, asked):
         return await asking
 
     assert {answer.status_code for answer in asyncio.run(ask())} == {200}
-    assert gate.most == admission.COMPUTING
+    assert gate.most == gate.slots
 
 
 def test_few_answers_are_made_at_a_time(web, questions, gate):
@@ -89,7 +90,7 @@ def test_few_answers_are_made_at_a_time(web, questions, gate):
 
 
 def test_few_sketches_are_written_at_a_time(web, questions, monkeypatch):
-    gate = Gate(routes_files.write_sketch)
+    gate = Gate(routes_files.write_sketch, web.collector.service.admission.most)
     monkeypatch.setattr(routes_files, "write_sketch", gate)
     check_few(web, gate, questions[5:] * 12)
 
@@ -116,7 +117,7 @@ def test_nobody_waits_for_ever(web, questions, gate, refused, monkeypatch):
     monkeypatch.setattr(admission, "WAIT_S", 0.05)
 
     async def ask():
-        asked = asyncio.create_task(web.at_once(*questions[:1] * admission.COMPUTING))
+        asked = asyncio.create_task(web.at_once(*questions[:1] * gate.slots))
         await gate.fill()
         late = await web.at_once(*questions)
         gate.open()
@@ -134,7 +135,7 @@ def test_not_everybody_may_wait(web, questions, gate, refused, monkeypatch):
     monkeypatch.setattr(admission, "WAITING", 2)
 
     async def ask():
-        asked = asyncio.create_task(web.at_once(*questions[:1] * (admission.COMPUTING + 2)))
+        asked = asyncio.create_task(web.at_once(*questions[:1] * (gate.slots + 2)))
         await gate.fill()
         while web.collector.service.admission._waiting < 2:
             await asyncio.sleep(0.001)
@@ -225,7 +226,7 @@ def test_nothing_is_begun_for_who_went_while_waiting(web, slow, gate):
     path, seen = slow
 
     async def ask():
-        asked = asyncio.create_task(web.at_once(*[("POST", path, ESTIMATES)] * admission.COMPUTING))
+        asked = asyncio.create_task(web.at_once(*[("POST", path, ESTIMATES)] * gate.slots))
         await gate.fill()
         asker = Asker(path, {"keys": [63]})
         late = asker.ask(web.collector.middleware)
@@ -241,7 +242,7 @@ def test_nothing_is_begun_for_who_went_while_waiting(web, slow, gate):
 
     assert asyncio.run(ask()) == (499, "ABANDONED")
     assert set(seen) == {1}
-    assert gate.passed == admission.COMPUTING
+    assert gate.passed == gate.slots
 
 
 def test_who_waits_when_time_is_over_is_told_so(web, slow, caplog):
@@ -267,3 +268,24 @@ def test_who_waits_when_time_is_over_is_told_so(web, slow, caplog):
     web.collector.service.admission._threads.shutdown()  # waits for what still computes
     assert len(seen) < len(KEYS)
     assert web.collector.ingest._held == 0
+
+
+def test_long_questions_together_have_a_bound(web, address, refused, monkeypatch):
+    service = web.collector.service
+    monkeypatch.setattr(service.admission, "_most_held", 100)
+    long = {"json": {"keys": [1] * 100}}
+    refused(web("POST", f"{address}/estimates", **long), 429, "BUSY")
+    assert web("POST", f"{address}/estimates", **ESTIMATES).status_code == 200
+    assert service.admission._held == 0
+
+
+def test_who_hangs_up_before_the_end_of_a_question_asks_nothing(web, address):
+    async def ask():
+        asker = Asker(f"{address}/estimates", {"keys": [1]})
+        asker._messages[0]["more_body"] = True
+        asker.gone.set()
+        await asker.ask(web.collector.middleware)
+        return asker.answer
+
+    assert asyncio.run(ask()) == (499, "ABANDONED")
+    assert web.collector.service.admission._held == 0

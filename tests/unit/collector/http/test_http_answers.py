@@ -125,15 +125,14 @@ def test_a_weight_is_honoured(web, address, refused, accept, media):
 
 
 def test_an_epoch_that_went_away_meanwhile_is_unknown(web, address, plan, refused, monkeypatch):
-    reader_of = web.store.sketches.reader
+    file_of = web.store.sketches.file
 
-    def made_anew(*arguments):
-        found = reader_of(*arguments)
+    def made_anew(*arguments, **named):
         web.store.delete(plan.digest)
         web.store.registry.create(plan, epochs=[0])
-        return found
+        return file_of(*arguments, **named)
 
-    monkeypatch.setattr(web.store.sketches, "reader", made_anew)
+    monkeypatch.setattr(web.store.sketches, "file", made_anew)
     told = web("POST", f"{address}/estimates", json={"keys": [1], "epoch": 4})
     refused(told, 404, "UNKNOWN_EPOCH")
 

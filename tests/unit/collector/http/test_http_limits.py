@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from faintly.collector.http import access, answers, middleware, protocol, routes_files
+from faintly.collector.http import access, answers, middleware, protocol, routes_files, source
 from faintly.collector.problems import Problem
 from faintly.collector.storage.store import Limits
 
@@ -112,15 +112,15 @@ def test_history_keeps_one_reader_at_a_time(make_web, plan, body_of, monkeypatch
     for epoch in range(4):
         web.send(plan, body_of(plan, 50), params={"epoch": epoch})
     web.store.seal()
-    made, alive, reader_of = [], [], web.store.sketches.reader
+    made, alive, reader_of = [], [], source._reader
 
-    def noting(*arguments):
+    def noting(sketch):
         alive.append(sum(each() is not None for each in made))
-        reader, version = reader_of(*arguments)
+        reader = reader_of(sketch)
         made.append(weakref.ref(reader))
-        return reader, version
+        return reader
 
-    monkeypatch.setattr(web.store.sketches, "reader", noting)
+    monkeypatch.setattr(source, "_reader", noting)
     asked = web("POST", f"{address}/history", json={"keys": [1]})
     assert [row["epoch"] for row in asked.json()["epochs"]] == [0, 1, 2, 3]
     assert max(alive) <= 1

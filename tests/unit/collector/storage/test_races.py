@@ -16,7 +16,6 @@ from faintly.collector.storage import maintenance, recovery, segments
 from faintly.collector.storage.credentials import Credentials
 from faintly.collector.storage.database import Database
 from faintly.collector.storage.store import Limits, Store
-from faintly.core import Sketch
 from faintly.engine import aggregate
 from faintly.errors import FolderDamaged
 from faintly.wire import report_v1
@@ -188,45 +187,6 @@ def test_an_epoch_deleted_while_it_is_sealed_is_not_named(
     assert open_store().registry.collections == {}
 
 
-def test_epochs_are_merged_once_for_all_who_ask(store, plan, bodies, fresh, monkeypatch):
-    store.registry.create(plan, epochs=[0, 1])
-    for epoch in (0, 1):
-        store.submit(plan.digest, epoch, fresh(), bodies[epoch])
-    store.seal()
-    merge, seen = Sketch.merge, []
-
-    def slow(one, other):
-        seen.append(other.count)
-        time.sleep(0.05)
-        return merge(one, other)
-
-    monkeypatch.setattr(Sketch, "merge", slow)
-    read = []
-    asking = [
-        threading.Thread(target=lambda: read.append(store.sketches.reader(plan.digest, None, 0.95)))
-        for _ in range(6)
-    ]
-    for thread in asking:
-        thread.start()
-    for thread in asking:
-        thread.join()
-    assert len(seen) == 1
-    assert len({id(reader.sketch) for reader, _ in read}) == 1
-    late = threading.Thread(
-        target=store.sketches.reader, args=(plan.digest, None, 0.9), daemon=True
-    )
-    with store.registry.collection(
-        plan.digest
-    ).merging:  # what was made is there for all, whoever merges
-        late.start()
-        late.join(10)
-        assert not late.is_alive()
-    store.submit(plan.digest, 0, fresh(), bodies[2])
-    store.seal()
-    store.sketches.reader(plan.digest, None, 0.95)
-    assert len(seen) == 2
-
-
 def test_a_question_that_waited_for_a_deleted_epoch(store, plan, bodies, fresh, monkeypatch):
     epochs = store.registry.create(plan).epochs
     store.submit(plan.digest, 0, fresh(), bodies[0])
@@ -234,7 +194,8 @@ def test_a_question_that_waited_for_a_deleted_epoch(store, plan, bodies, fresh, 
     found = [epochs[0]]
     store.delete(plan.digest)
     monkeypatch.setattr(store.registry, "sealed", lambda *_: found)  # looked up before
-    assert refused(store.sketches.reader, plan.digest, 0, 0.95) == "NO_REPORTS"
+    monkeypatch.setattr(store.registry, "epoch", lambda *_: found[0])
+    assert refused(store.sketches.file, plan.digest, 0) == "NO_REPORTS"
     assert refused(store.sketches.sketch, plan.digest, 0) == "NO_REPORTS"
 
 
@@ -393,7 +354,7 @@ def test_a_restored_folder_has_other_versions(open_store, tmp_path, plan, bodies
         opened = open_store(folder)
         opened.submit(plan.digest, 0, fresh(), body)
         opened.seal()
-        versions.add(opened.sketches.reader(plan.digest, 0)[1])
+        versions.add(opened.sketches.mark(opened.registry.epoch(plan.digest, 0)))
     assert len(versions) == 2
 
 
