@@ -24,6 +24,7 @@ from pyarrow import parquet
 from faintly import Plan, aggregate, make_plan
 from faintly.client.transport import Connection
 from faintly.collector.problems import Problem
+from faintly.collector.storage.status import segments_of, status_of
 from faintly.collector.storage.store import Limits, Store
 from faintly.core import ReportBatch
 from faintly.errors import FolderInUse, SendFailed
@@ -156,7 +157,7 @@ def differences(folder: Path, acknowledged: list[ReportBatch]) -> set[str]:
 
 def records(store: Store, plan: Plan) -> list[bytes]:
     """Return the sealed records of a collection, read as another program would."""
-    files = [store.folder / each.file for each in store.segments(plan.digest)]
+    files = [store.folder / each.file for each in segments_of(store, plan.digest)]
     tables = [parquet.read_table(file, partitioning=None) for file in files]
     return [record for table in tables for record in table.column("record").to_pylist()]
 
@@ -266,7 +267,7 @@ def died(tmp_path):
 
 def pending(folder: Path) -> int:
     with Store.open(folder, Limits(seal_s=3600)) as store:
-        return store.status(KEPT.digest).pending
+        return status_of(store.registry.collection(KEPT.digest)).pending
 
 
 @pytest.mark.parametrize(
@@ -287,10 +288,10 @@ def test_a_torn_commit_was_never_there(died):
     # The last commit reached the disk in part: it had not been acknowledged then.
     os.truncate(log, sizes[1] + (sizes[2] - sizes[1]) // 2)
     with Store.open(folder, Limits(seal_s=3600)) as store:
-        assert store.status(KEPT.digest).pending == 100
+        assert status_of(store.registry.collection(KEPT.digest)).pending == 100
         assert store.submit(KEPT.digest, 0, bytes([1]) * 16, bodies[1]) == "replayed"
         assert store.submit(KEPT.digest, 0, bytes([2]) * 16, bodies[2]) == "counted"
-        assert store.status(KEPT.digest).pending == 150
+        assert status_of(store.registry.collection(KEPT.digest)).pending == 150
 
 
 def test_a_damaged_page_in_the_middle_loses_what_follows_and_says_nothing_false(died):
@@ -301,7 +302,7 @@ def test_a_damaged_page_in_the_middle_loses_what_follows_and_says_nothing_false(
     data[sizes[1] + 200] ^= 1
     log.write_bytes(data)
     with Store.open(folder, Limits(seal_s=3600)) as store:
-        assert store.status(KEPT.digest).pending == 100
+        assert status_of(store.registry.collection(KEPT.digest)).pending == 100
         assert store.submit(KEPT.digest, 0, bytes([2]) * 16, bodies[2]) == "counted"
 
 
@@ -330,7 +331,10 @@ def test_a_clock_that_jumps_neither_loses_nor_counts_twice(tmp_path, monkeypatch
         assert submit(0, 20_000) == "replayed"
         assert submit(3, 20_000) == "counted"
         store.seal()
-        found = {row.epoch: row.reports for row in store.status(KEPT.digest).epochs}
+        found = {
+            row.epoch: row.reports
+            for row in status_of(store.registry.collection(KEPT.digest)).epochs
+        }
     assert found == {19_995: 10, 20_000: 20, 20_005: 10}
 
 

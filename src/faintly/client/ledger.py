@@ -16,7 +16,7 @@ from faintly.client import journal
 from faintly.client.disk import Disk
 from faintly.client.journal import Charged, Journal, Kept, Last, Record, Total
 from faintly.core import Unit, parse_unit
-from faintly.core.epochs import MAX_EPOCH
+from faintly.core.epochs import check_epoch
 from faintly.core.spending import Charge, Limit, Limits, Loss, Spending
 from faintly.errors import EpochPassed, InvalidInput, LedgerFailed
 
@@ -145,8 +145,7 @@ class Ledger:
         Raises:
             EpochPassed: the epoch lies before the last one and has no report that is kept.
         """
-        if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 <= epoch <= MAX_EPOCH:
-            raise InvalidInput("an epoch is an integer between 0 and 2^53 - 1")
+        check_epoch(epoch)
         with self._locked():
             yield Entry(self, digest, epoch)
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from faintly.collector.storage import segments
+from faintly.collector.storage.collection import Collection, Epoch
 from faintly.collector.storage.database import NAME, Database
 from faintly.collector.storage.disk import Stored, copying
-from faintly.collector.storage.registry import Collection, Epoch, Registry
+from faintly.collector.storage.registry import Registry
 from faintly.core import AnyArray
 from faintly.engine.files import atomic_write
 from faintly.errors import InvalidInput

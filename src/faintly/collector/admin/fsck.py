@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from faintly.collector.problems import Problem
-from faintly.collector.storage import segments, sketches
+from faintly.collector.storage import acknowledged, segments, sketches
+from faintly.collector.storage.collection import Epoch
 from faintly.collector.storage.database import NAME, RESTORE, Database
 from faintly.collector.storage.disk import Stored, file_problem, locked
 from faintly.collector.storage.recovery import (
@@ -24,7 +25,7 @@ from faintly.collector.storage.recovery import (
     newer_files,
     stray_files,
 )
-from faintly.collector.storage.registry import Epoch, Registry
+from faintly.collector.storage.registry import Registry
 from faintly.core import ReportBatch, Sketch
 from faintly.engine import Aggregator
 from faintly.engine.files import load_sketch
@@ -115,6 +116,10 @@ class _Check:
         for (line,) in self.database.rows("PRAGMA integrity_check"):
             if line != "ok":
                 self.report(NAME, line, RESTORE)
+        try:
+            acknowledged.check(self.folder, self.database)
+        except FolderDamaged as error:
+            self.report(NAME, error.what, error.advice)
         self.checked.collections = len(self.registry.collections)
         for epoch in self.registry.by_id.values():
             self.pending(epoch)

@@ -6,8 +6,9 @@ from fastapi import Path
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from faintly.collector.storage.registry import Retention
-from faintly.collector.storage.status import CollectionStatus, SegmentRow, State
+from faintly.collector.storage.collection import Retention, State
+from faintly.collector.storage.status import CollectionStatus, SegmentRow
+from faintly.collector.storage.tokens import MAX_ISSUED
 from faintly.core.epochs import MAX_EPOCH
 
 MAX_KEYS = 100_000  # per query
@@ -67,6 +68,11 @@ class NewCollection(Question):
     period_s: Period | None = Field(
         None, description="Epochs follow the clock, each this many seconds long."
     )
+    grace_s: Period | None = Field(
+        None,
+        description="With period_s: how long an epoch takes reports after its end. At least one "
+        "period, and one unless given.",
+    )
 
     @property
     def opened(self) -> list[int]:
@@ -87,7 +93,7 @@ class TokensWanted(Question):
     """Tokens to issue."""
 
     epoch: Epoch = 0
-    count: int = Field(strict=True, ge=1, le=10_000)
+    count: int = Field(strict=True, ge=1, le=MAX_ISSUED)
 
 
 class KeysAsked(Question):

@@ -30,7 +30,7 @@ MOST_SHOWN = 300  # characters of an error about a plan, which may quote it
 
 def status_reply(store: Store, digest: str) -> Response:
     """Return a reply with the status of a collection."""
-    return json_reply(asdict(store.status(bytes.fromhex(digest))))
+    return json_reply(asdict(status_of(store.registry.collection(bytes.fromhex(digest)))))
 
 
 def collection_routes(service: Service) -> APIRouter:
@@ -70,6 +70,7 @@ def collection_routes(service: Service) -> APIRouter:
             tokens=wanted.tokens,
             epochs=wanted.opened,
             period_s=wanted.period_s,
+            grace_s=wanted.grace_s,
         )
         return json_reply(asdict(status_of(made)), 200 if known else 201)
 

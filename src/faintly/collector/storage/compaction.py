@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from faintly.collector.storage import segments, sketches
+from faintly.collector.storage.collection import Epoch
 from faintly.collector.storage.database import Database
 from faintly.collector.storage.disk import Stored, discard
-from faintly.collector.storage.registry import Epoch
 from faintly.collector.storage.seal import most_reports
 from faintly.collector.storage.sketches import Sketches
 

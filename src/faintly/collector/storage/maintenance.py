@@ -9,19 +9,19 @@ from collections import deque
 from collections.abc import Callable, Set
 from typing import Any
 
+from faintly.collector.storage.collection import CLOSED, CLOSING, Epoch
 from faintly.collector.storage.compaction import Compactor
 from faintly.collector.storage.counters import Counters
 from faintly.collector.storage.credentials import Credentials
 from faintly.collector.storage.database import Database
 from faintly.collector.storage.limits import Limits
-from faintly.collector.storage.registry import CLOSED, CLOSING, Epoch, Registry, is_past
+from faintly.collector.storage.registry import Registry
 from faintly.collector.storage.seal import Sealer
 
 TICK_S = 0.25  # how often it checks for work
 RETRY_S = 1.0  # pause after a failure
 WAL_BYTES = 16 << 20  # size at which the write-ahead log is moved into the file
-PERIODS = 3  # an epoch is closed after it was past for this many periods,
-LEAST_S, MOST_S = 3600.0, 21_600.0  # but after one hour at the earliest and six at the latest
+SAVE_S = 60.0  # how often it stores for how long past epochs have been past
 
 
 class Maintenance:
@@ -56,7 +56,7 @@ class Maintenance:
         self._close, self._compactor = close, compactor
         # Those of an earlier process too: it may have stopped before it compacted them.
         self._uncompacted = deque(each for each in registry.by_id.values() if each.state == CLOSED)
-        self._past: dict[int, float] = {}  # since when, on the monotonic clock
+        self._saved = time.monotonic()
         self._stopping, self._wake = False, threading.Event()
         self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
 
@@ -141,15 +141,24 @@ class Maintenance:
     def ended(self, now: float) -> list[Epoch]:
         """Return the epochs to close, including those whose closing failed.
 
-        A closed epoch cannot be reopened, so a jump of the clock must not close a current one.
-        The clock has to call an epoch past for some periods without interruption, measured on
-        the monotonic clock: by then even an epoch that was current at the jump is over. Six
-        hours suffice for long periods; else a process restarted daily would never close one.
+        A closed epoch cannot be reopened, so a wrong clock must not close a current one. The
+        grace of an epoch is therefore time during which collectors ran and their clock called
+        it past without interruption. By then it is over, whatever the clock was before.
         """
         epochs = list(self._registry.by_id.values())
-        past = [epoch for epoch in epochs if is_past(epoch)]
-        self._past = {epoch.id: self._past.get(epoch.id, now) for epoch in past}
-        over = [epoch for epoch in past if now - self._past[epoch.id] >= _patience(epoch)]
+        late: dict[Epoch, float] = {}
+        for epoch in epochs:
+            if self._registry.clock.is_past(epoch):
+                epoch.past_since = now if epoch.past_since is None else epoch.past_since
+                late[epoch] = epoch.late_s + now - epoch.past_since
+            elif epoch.past_since is not None or epoch.late_s:
+                epoch.past_since, epoch.late_s = None, 0.0
+                late[epoch] = 0.0
+        if 0.0 in late.values() or (late and now - self._saved >= SAVE_S):
+            self._saved = now
+            rows = [(passed, epoch.id) for epoch, passed in late.items()]
+            self.attempt(self._registry.save_late, rows)
+        over = [each for each, passed in late.items() if passed >= (each.collection.grace_s or 0)]
         return [epoch for epoch in epochs if epoch.state == CLOSING] + over
 
     def _tidy(self) -> None:
@@ -160,7 +169,3 @@ class Maintenance:
             self._database.empty_log()
         elif size >= WAL_BYTES:
             self._database.checkpoint()
-
-
-def _patience(epoch: Epoch) -> float:
-    return max(LEAST_S, min(PERIODS * (epoch.collection.period_s or 0.0), MOST_S))

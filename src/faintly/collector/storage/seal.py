@@ -16,10 +16,11 @@ import numpy as np
 from faintly.collector import problems
 from faintly.collector.problems import Problem
 from faintly.collector.storage import segments, sketches
+from faintly.collector.storage.collection import Collection, Epoch
 from faintly.collector.storage.counters import Counters
 from faintly.collector.storage.database import Database
 from faintly.collector.storage.disk import discard
-from faintly.collector.storage.registry import Collection, Epoch, Registry
+from faintly.collector.storage.registry import Registry
 from faintly.collector.storage.sketches import Sketches
 from faintly.core import AnyArray
 from faintly.errors import FolderDamaged

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from faintly import kernels
+from faintly.collector.storage.collection import Collection, Epoch
 from faintly.collector.storage.disk import Stored, file_problem, write_file
-from faintly.collector.storage.registry import Collection, Epoch
 from faintly.core import AnyArray, ReportBatch
 from faintly.errors import FolderDamaged, Rejected
 from faintly.primitives.entropy import secure

@@ -12,6 +12,7 @@ from uvicorn.server import ServerState
 
 from faintly.collector.http import answers, middleware, protocol, routes_files
 from faintly.collector.problems import Problem
+from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits
 
 
@@ -271,7 +272,7 @@ def test_an_upgrade_costs_no_report(web, address, plan, body_of, upgrade, cut):
     assert got.count(b"HTTP/1.1 200") == 3, got
     assert got.count(b'{"status":"counted","reports":3}') == 2
     assert got.count(b'{"status":"alive"}') == 1
-    assert web.store.status(plan.digest).pending == 6
+    assert status_of(web.store.registry.collection(plan.digest)).pending == 6
 
 
 def test_many_upgrades_at_once_are_all_ignored(web):

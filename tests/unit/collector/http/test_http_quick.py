@@ -15,6 +15,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from faintly.collector.http import protocol
+from faintly.collector.storage.status import status_of
 
 NOBODY = "00" * 16
 
@@ -121,7 +122,7 @@ def both(ask, web, address, body, status, **options):
 @pytest.mark.parametrize("reports", [1, 50, 2000])
 def test_reports_are_counted(ask, web, address, plan, body_of, reports):
     assert b"counted" in both(ask, web, address, body_of(plan, reports), 200)
-    assert web.store.status(plan.digest).pending == 2 * reports
+    assert status_of(web.store.registry.collection(plan.digest)).pending == 2 * reports
 
 
 def test_a_replay_and_a_reused_id(ask, web, address, plan, body_of):
@@ -129,7 +130,7 @@ def test_a_replay_and_a_reused_id(ask, web, address, plan, body_of):
     assert web.send(plan, body_of(plan, 3), query[9:]).status_code == 200
     assert b"replayed" in both(ask, web, address, body_of(plan, 3), 200, query=query)
     assert b"REQUEST_REUSED" in both(ask, web, address, body_of(plan, 4), 409, query=query)
-    assert web.store.status(plan.digest).pending == 3
+    assert status_of(web.store.registry.collection(plan.digest)).pending == 3
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_bad_queries(ask, web, address, plan, body_of, query):
         assert answers[0][0].startswith("HTTP/1.1 400")
     else:
         both(ask, web, address, body_of(plan, 1), 400, query=query)
-    assert web.store.status(plan.digest).pending == 0
+    assert status_of(web.store.registry.collection(plan.digest)).pending == 0
 
 
 def test_an_unknown_epoch_and_collection(ask, web, address, plan, body_of):
@@ -187,7 +188,7 @@ def test_tokens(ask, web, plan, body_of):
     chunked, _ = ask(web, [request_of(address, body, headers=fresh[1], chunked=True)])
     assert plain == chunked
     assert b"TOKEN_USED" in both(ask, web, address, body, 409, headers=fresh[0])
-    assert web.store.status(plan.digest).pending == 2
+    assert status_of(web.store.registry.collection(plan.digest)).pending == 2
 
 
 def test_who_may_send(ask, web, address, plan, body_of):
@@ -285,7 +286,7 @@ def test_requests_in_a_row_are_answered_in_order(web, address, plan, body_of):
 
     answers = asyncio.run(talk())
     assert [answer[-2:] for answer in answers] == [b"%d}" % count for count in (1, 2, 3, 4)]
-    assert web.store.status(plan.digest).pending == 10
+    assert status_of(web.store.registry.collection(plan.digest)).pending == 10
 
 
 def test_a_body_that_comes_in_pieces(web, address, plan, body_of):
@@ -317,7 +318,7 @@ def test_who_hangs_up_is_counted_all_the_same(web, address, plan, body_of):
             await asyncio.sleep(0.001)
 
     asyncio.run(asyncio.wait_for(talk(), 10))
-    assert web.store.status(plan.digest).pending == 1
+    assert status_of(web.store.registry.collection(plan.digest)).pending == 1
 
 
 def test_a_server_that_stops_answers_first_and_hangs_up_then(web, address, plan, body_of):
@@ -415,7 +416,7 @@ def test_nothing_is_counted_after_an_answer_that_closes(make_web, plan, body_of)
             return answer
 
     assert asyncio.run(talk())[0].startswith("HTTP/1.1 413")
-    assert web.store.status(plan.digest).pending == 0
+    assert status_of(web.store.registry.collection(plan.digest)).pending == 0
 
 
 def test_an_old_client_is_hung_up_on(web, address, plan, body_of):
