@@ -119,7 +119,7 @@ def refuses(faintly) -> Callable[..., str]:
 def test_a_signal_seals_everything_and_ends_with_zero(start, plan, bodies, sign):
     server = start()
     assert server.ask("GET", "/healthz") == (200, {"status": "alive"})
-    assert server.ask("GET", "/readyz") == (200, {"status": "ready"})
+    assert server.ask("GET", "/readyz") == (200, {"status": "ready", "warnings": []})
     assert server.ask("POST", "/v1/collections", {"plan": plan.document()})[0] == 201
     address = f"/v1/collections/{plan.digest.hex()}"
     for body in bodies[:20]:

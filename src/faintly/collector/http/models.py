@@ -130,10 +130,17 @@ class Refusal(Answer):
     hint: str
 
 
-class Health(Answer):
-    """The process lives, or is ready to take reports."""
+class Alive(Answer):
+    """The process lives."""
 
-    status: Literal["alive", "ready"]
+    status: Literal["alive"]
+
+
+class Ready(Answer):
+    """Reports can be stored."""
+
+    status: Literal["ready"]
+    warnings: list[str] = Field(description="What an operator should put right.")
 
 
 class Collections(Answer):

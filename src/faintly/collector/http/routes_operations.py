@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from fastapi import APIRouter, Response
-from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from faintly.collector.http import models
 from faintly.collector.http.ingest import Ingest
@@ -27,7 +27,7 @@ def operation_routes(service: Service) -> APIRouter:
 
     @router.get(
         "/healthz",
-        response_model=models.Health,
+        response_model=models.Alive,
         responses=refusals(),
         summary="Does the process live?",
     )
@@ -36,13 +36,13 @@ def operation_routes(service: Service) -> APIRouter:
 
     @router.get(
         "/readyz",
-        response_model=models.Health,
+        response_model=models.Ready,
         responses=refusals(503),
         summary="Can reports be stored?",
     )
     def readyz() -> Response:
         check_ready(service.store, service.ingest)
-        return json_reply({"status": "ready"})
+        return json_reply({"status": "ready", "warnings": warnings(service.store)})
 
     @router.get(
         "/metrics",
@@ -89,6 +89,17 @@ def check_ready(store: Store, ingest: Ingest) -> None:
         raise Problem(CANNOT_STORE, "the data folder cannot be written to") from None
 
 
+def warnings(store: Store) -> list[str]:
+    """Return what an operator should put right although reports are stored."""
+    jump_s = store.registry.clock.jump_s
+    if not jump_s:
+        return []
+    told = (
+        f"the clock jumped by {jump_s:+,.0f} s since the start; epochs of both times take reports"
+    )
+    return [f"{told}. Check the clock, then restart the collector"]
+
+
 def store_metrics(store: Store, ingest: Ingest) -> Sequence[Metric]:
     """Return what the store counts."""
     counted = store.counters
@@ -116,9 +127,40 @@ def store_metrics(store: Store, ingest: Ingest) -> Sequence[Metric]:
         ),
         "faintly_waiting_requests": ("Requests that wait for a commit.", store.inbox.waiting),
         "faintly_collections": ("Collections.", len(store.registry.collections)),
+        "faintly_clock_jump_seconds": (
+            "By how much the clock jumped since the start.",
+            store.registry.clock.jump_s,
+        ),
     }
     words = "Seconds from a checked body to its commit."
     return [
         *families(counters, gauges),
+        *collection_metrics(store),
         histogram("faintly_commit_wait_seconds", words, ingest.waits),
     ]
+
+
+def collection_metrics(store: Store) -> Sequence[Metric]:
+    """Return what arrived for each collection."""
+    label = "collection"
+    requests = CounterMetricFamily(
+        "faintly_collection_requests", "Requests counted.", labels=[label]
+    )
+    reports = CounterMetricFamily("faintly_collection_reports", "Reports counted.", labels=[label])
+    refusals = CounterMetricFamily(
+        "faintly_collection_refusals", "Requests refused.", labels=[label, "reason"]
+    )
+    last = GaugeMetricFamily(
+        "faintly_collection_last_report_timestamp_seconds",
+        "The minute in which the last report was counted.",
+        labels=[label],
+    )
+    for digest, collection in sorted(store.registry.collections.copy().items()):
+        name, arrived = digest.hex(), collection.arrivals
+        requests.add_metric([name], arrived.requests)
+        reports.add_metric([name], arrived.reports)
+        for reason, count in sorted(arrived.refusals.copy().items()):
+            refusals.add_metric([name, reason], count)
+        if arrived.last_minute is not None:
+            last.add_metric([name], 60 * arrived.last_minute)
+    return requests, reports, refusals, last
