@@ -13,19 +13,20 @@ import threading
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faintly.collector import problems
 from faintly.collector.problems import Problem
 from faintly.collector.storage.acknowledged import Acknowledged
 from faintly.collector.storage.collection import Epoch
-from faintly.collector.storage.counters import Counters
-from faintly.collector.storage.database import NAME_BYTES, Database, split_names
-from faintly.collector.storage.registry import Registry
+from faintly.collector.storage.database import NAME_BYTES, split_names
 from faintly.wire import report_v1
+
+if TYPE_CHECKING:
+    from faintly.collector.storage.store import Store
 
 COUNTED, REPLAYED = "counted", "replayed"
 REUSED = "this request id came with another body before"
@@ -65,25 +66,14 @@ class Submission:
 class Inbox:
     """Stores submissions in the order of arrival."""
 
-    def __init__(
-        self,
-        database: Database,
-        registry: Registry,
-        counters: Counters,
-        acknowledged: Acknowledged,
-        committed: Callable[[Set[Epoch]], None],
-    ) -> None:
-        """Start the thread.
-
-        Args:
-            database: where reports are stored.
-            registry: keeps the number of pending reports.
-            counters: totals to add to.
-            acknowledged: counts the requests that are stored.
-            committed: called after each commit with the epochs that gained reports.
-        """
-        self._database, self._registry, self._acknowledged = database, registry, acknowledged
-        self._counters, self._committed = counters, committed
+    def __init__(self, store: "Store", acknowledged: Acknowledged) -> None:
+        """Start the thread of a store, whose other parts exist already."""
+        self._database, self._registry, self._counters = (
+            store.database,
+            store.registry,
+            store.counters,
+        )
+        self._acknowledged, self._committed = acknowledged, store.maintenance.committed
         self._waiting: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
         self._closed = False  # True once the thread has ended
         self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)

@@ -7,16 +7,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faintly.collector.storage.collection import CLOSED, CLOSING, Epoch
-from faintly.collector.storage.compaction import Compactor
-from faintly.collector.storage.counters import Counters
-from faintly.collector.storage.credentials import Credentials
-from faintly.collector.storage.database import Database
-from faintly.collector.storage.limits import Limits
-from faintly.collector.storage.registry import Registry
-from faintly.collector.storage.seal import Sealer
+
+if TYPE_CHECKING:
+    from faintly.collector.storage.store import Store
 
 TICK_S = 0.25  # how often it checks for work
 RETRY_S = 1.0  # pause after a failure
@@ -27,35 +23,13 @@ SAVE_S = 60.0  # how often it stores for how long past epochs have been past
 class Maintenance:
     """Runs from `start` to `stop`."""
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        registry: Registry,
-        sealer: Sealer,
-        credentials: Credentials,
-        counters: Counters,
-        limits: Limits,
-        close: Callable[[Epoch], object],
-        compactor: Compactor,
-    ) -> None:
-        """Prepare the thread.
-
-        Args:
-            database: whose write-ahead log to keep short.
-            registry: the epochs.
-            sealer: seals them.
-            credentials: what to reload.
-            counters: counts failures.
-            limits: when to seal.
-            close: closes an epoch for good if it is still past.
-            compactor: merges the segments of closed epochs.
-        """
-        self._database, self._registry, self._sealer = database, registry, sealer
-        self._credentials, self._counters, self._limits = credentials, counters, limits
-        self._close, self._compactor = close, compactor
+    def __init__(self, store: "Store") -> None:
+        """Prepare the thread of a store, whose other parts exist already."""
+        self._store, self._registry, self._limits = store, store.registry, store.limits
         # Those of an earlier process too: it may have stopped before it compacted them.
-        self._uncompacted = deque(each for each in registry.by_id.values() if each.state == CLOSED)
+        self._uncompacted = deque(
+            each for each in self._registry.by_id.values() if each.state == CLOSED
+        )
         self._saved = time.monotonic()
         self._stopping, self._wake = False, threading.Event()
         self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
@@ -83,8 +57,8 @@ class Maintenance:
         try:
             work(*arguments, **named)
         except Exception as error:
-            self._counters.failed_seals += 1
-            self._counters.failed("sealing failed", error)
+            self._store.counters.failed_seals += 1
+            self._store.counters.failed("sealing failed", error)
             return False
         return True
 
@@ -97,12 +71,12 @@ class Maintenance:
 
     def _work(self) -> bool:
         """Do everything that is due, and return whether all of it succeeded."""
-        well = self.attempt(self._credentials.reload)
+        well = self.attempt(self._store.credentials.reload)
         for epoch in self._due():
-            well &= self.attempt(self._sealer.seal, epoch)
-            well &= self.attempt(self._credentials.reload)  # a seal takes a while
+            well &= self.attempt(self._store.sealer.seal, epoch)
+            well &= self.attempt(self._store.credentials.reload)  # a seal takes a while
         for epoch in self.ended(time.monotonic()):
-            well &= self.attempt(self._close, epoch)
+            well &= self.attempt(self._store.close_past, epoch)
             if epoch.state == CLOSED:  # else it is tried again, or was reopened
                 self._uncompacted.append(epoch)
         well &= self.attempt(self._compact_next)
@@ -115,7 +89,7 @@ class Maintenance:
         """
         if self._uncompacted:
             epoch = self._uncompacted.popleft()
-            if self._compactor.compact_some(epoch):
+            if self._store.compactor.compact_some(epoch):
                 self._uncompacted.append(epoch)
 
     def _is_full(self, epoch: Epoch) -> bool:
@@ -163,9 +137,9 @@ class Maintenance:
 
     def _tidy(self) -> None:
         """Keep the write-ahead log short, and empty it when no report is pending."""
-        self._compactor.tidy()
-        size = self._database.wal_bytes()
+        self._store.compactor.tidy()
+        size = self._store.database.wal_bytes()
         if size and not self._registry.pending:
-            self._database.empty_log()
+            self._store.database.empty_log()
         elif size >= WAL_BYTES:
-            self._database.checkpoint()
+            self._store.database.checkpoint()

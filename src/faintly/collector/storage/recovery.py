@@ -65,21 +65,14 @@ class ManifestEntry:
 def named_files(folder: Path, database: Database, registry: Registry) -> dict[Path, ManifestEntry]:
     """Return the files that the manifest names, by path."""
     named = {}
-    for key, number, *stored in database.rows(
-        "SELECT epoch, number, bytes, checksum FROM segments"
-    ):
-        epoch = registry.by_id[key]
-        named[segments.path_of(folder, epoch, number)] = ManifestEntry(
-            epoch, Stored(*stored), needed=True
-        )
-    for key, number, *stored in database.rows(
-        "SELECT epoch, number, bytes, checksum FROM sketches"
-    ):
-        epoch = registry.by_id[key]
-        needed = epoch.collection.retention == "drop"
-        named[sketches.path_of(folder, epoch, number)] = ManifestEntry(
-            epoch, Stored(*stored), needed
-        )
+    for table, path_of in (("segments", segments.path_of), ("sketches", sketches.path_of)):
+        for key, number, *stored in database.rows(
+            f"SELECT epoch, number, bytes, checksum FROM {table}"
+        ):
+            epoch = registry.by_id[key]
+            needed = table == "segments" or epoch.collection.retention == "drop"
+            path = path_of(folder, epoch, number)
+            named[path] = ManifestEntry(epoch, Stored(*stored), needed)
     return named
 
 

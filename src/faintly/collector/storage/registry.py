@@ -134,17 +134,7 @@ class Registry:
         period_s: float | None = None,
         grace_s: float | None = None,
     ) -> Collection:
-        """Return a new collection, or the existing one of the same plan and settings.
-
-        Args:
-            plan: names the collection by its digest.
-            name: for people.
-            retention: keep raw reports, or drop them once they are counted.
-            tokens: whether each report needs a single-use token.
-            epochs: those open from the start.
-            period_s: makes epochs follow the clock, each of this length.
-            grace_s: how long such an epoch takes reports after its end; one period by default.
-        """
+        """Return a new collection, or the existing one of the same plan and settings."""
         mechanism = _check_plan(plan)
         grace_s = period_s if grace_s is None else grace_s
         _check_settings(plan, retention, period_s, grace_s)
@@ -198,45 +188,28 @@ class Registry:
     def _add(self, epoch: Epoch) -> None:
         self.by_id[epoch.id] = epoch.collection.epochs[epoch.number] = epoch
 
-    def accepting(self, collection: Collection, number: int) -> Epoch:
-        """Return the epoch of a submission, or raise `Problem`.
+    def accepting(self, collection: Collection, number: int, *, issuing: bool = False) -> Epoch:
+        """Return the epoch of a submission, or of tokens to issue, or raise `Problem`.
 
-        A closing epoch is returned too: a retry may still find its request id.
+        A report opens an epoch that the clock allows; where tokens are needed, issuing one does.
+        A closing epoch is returned to a submission: a retry may still find its request id.
         """
-        epoch = self._taking(collection, number)
-        if epoch is None and collection.tokens:
-            # Issuing a token opens its epoch, so this token was never issued.
-            raise Problem(problems.TOKEN_UNKNOWN, f"no token of epoch {number} was issued")
-        return epoch or self._open_by_clock(collection, number)
-
-    def issuing(self, collection: Collection, number: int) -> Epoch:
-        """Return the epoch to issue tokens for, or raise `Problem`.
-
-        Where epochs follow the clock, those that it allows are opened on demand.
-        """
-        epoch = self._taking(collection, number) or self._open_by_clock(collection, number)
-        if epoch.state == CLOSING:
+        epoch = collection.epochs.get(number)
+        if epoch is None and not collection.closed:
+            if not self.clock.opens(collection, number):
+                raise Problem(problems.UNKNOWN_EPOCH, f"epoch {number} does not take reports")
+            if collection.tokens and not issuing:
+                raise Problem(problems.TOKEN_UNKNOWN, f"no token of epoch {number} was issued")
+            epoch = self._open_by_clock(collection, number)
+        if epoch is None or epoch.state == CLOSED or (issuing and not epoch.takes):
             raise Problem(problems.CLOSED, f"epoch {number} is closed")
         return epoch
 
-    def _taking(self, collection: Collection, number: int) -> Epoch | None:
-        """Return an epoch that is not closed, or None if the clock allows to open it."""
-        epoch = collection.epochs.get(number)
-        if epoch is not None and epoch.state == CLOSED:
-            raise Problem(problems.CLOSED, f"epoch {number} is closed")
-        if epoch is not None:
-            return epoch
-        if collection.closed:
-            raise Problem(problems.CLOSED, "the collection is closed")
-        if not self.clock.opens(collection, number):
-            raise Problem(problems.UNKNOWN_EPOCH, f"epoch {number} does not take reports")
-        return None
-
-    def _open_by_clock(self, collection: Collection, number: int) -> Epoch:
+    def _open_by_clock(self, collection: Collection, number: int) -> Epoch | None:
         with self._lock:
             self._check_there(collection)
             if collection.closed:
-                raise Problem(problems.CLOSED, "the collection is closed")
+                return None
             return collection.epochs.get(number) or self._open(collection, number, TIMED)
 
     def close_epoch(self, epoch: Epoch, *, only_past: bool = False) -> bool:

@@ -78,8 +78,8 @@ class Sealer:
             raise
         self.reached("done")
         self._counters.seals += 1
-        self._counters.sealed += len(records)
-        self._counters.seal_s += time.perf_counter() - started
+        self._counters.sealed_reports += len(records)
+        self._counters.seal_seconds += time.perf_counter() - started
         return len(records)
 
     def _choose(self, epoch: Epoch, last: int) -> list[int]:

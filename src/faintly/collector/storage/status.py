@@ -4,6 +4,7 @@ The fields are those of the JSON; the HTTP models use these classes and their de
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, cast
 
 from faintly.collector.storage import segments
@@ -110,15 +111,12 @@ def segments_of(store: Store, digest: bytes) -> list[SegmentRow]:
     return [
         SegmentRow(
             epoch=epoch.number,
-            number=number,
-            file=segments.path_of(store.folder, epoch, number).relative_to(store.folder).as_posix(),
-            reports=reports,
-            bytes=size,
-            checksum=checksum.hex(),
+            number=row.number,
+            file=str(segments.path_of(Path(), epoch, row.number)),
+            reports=row.reports,
+            bytes=row.stored.size,
+            checksum=row.stored.checksum.hex(),
         )
         for epoch in list(store.registry.collection(digest).epochs.values())
-        for number, reports, size, checksum in store.database.rows(
-            "SELECT number, reports, bytes, checksum FROM segments WHERE epoch = ? ORDER BY number",
-            (epoch.id,),
-        )
+        for row in segments.rows(store.database, epoch)
     ]

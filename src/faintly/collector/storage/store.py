@@ -49,23 +49,8 @@ class Store:
         self.sealer = Sealer(folder, database, self.registry, self.sketches, self.counters)
         self.compactor = Compactor(folder, database, self.sketches)
         self._stopping = False
-        self.maintenance = Maintenance(
-            database=database,
-            registry=self.registry,
-            sealer=self.sealer,
-            credentials=self.credentials,
-            counters=self.counters,
-            limits=limits,
-            close=self._close_past,
-            compactor=self.compactor,
-        )
-        self.inbox = Inbox(
-            database,
-            self.registry,
-            self.counters,
-            Acknowledged(folder, database),
-            self.maintenance.committed,
-        )
+        self.maintenance = Maintenance(self)
+        self.inbox = Inbox(self, Acknowledged(folder, database))
         self.maintenance.start()
 
     @classmethod
@@ -128,8 +113,8 @@ class Store:
         # The epoch is closed even if it cannot be compacted, on a full disk for example.
         self.maintenance.attempt(self.compactor.compact, epoch)
 
-    def _close_past(self, epoch: Epoch) -> None:
-        """Close a past epoch; the maintenance thread compacts it file by file."""
+    def close_past(self, epoch: Epoch) -> None:
+        """Close an epoch if it is still past; the maintenance thread compacts it later."""
         if self.registry.close_epoch(epoch, only_past=True):
             self._seal_closed(epoch)
 
@@ -230,7 +215,7 @@ class Store:
             raise Problem(
                 problems.BAD_REQUEST, f"issue 1 to {token_store.MAX_ISSUED} tokens at a time"
             )
-        found = self.registry.issuing(collection, epoch)
+        found = self.registry.accepting(collection, epoch, issuing=True)
         return token_store.issue(self.database, found, count)
 
 

@@ -235,7 +235,7 @@ def test_an_epoch_that_was_opened_meanwhile_stays_open(store, plan, bodies, fres
     store.maintenance.ended(0.0)
     (epoch,) = store.maintenance.ended(1e6)
     store.registry.open_epoch(plan.digest, 1000)
-    store._close_past(epoch)
+    store.close_past(epoch)
     store.submit(plan.digest, 1000, fresh(), bodies[1])
     assert status_of(store.registry.collection(plan.digest)).pending == 20
 
