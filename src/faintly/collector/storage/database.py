@@ -168,11 +168,9 @@ class Database:
 
         `kept` is called only once rows of an epoch were seen: epochs may be opened meanwhile.
         """
-        last = -1
-        while (found := self.rows(f"SELECT min(epoch) FROM {table} WHERE epoch > ?", (last,)))[0][
-            0
-        ] is not None:
-            last = found[0][0]
+        last, query = -1, f"SELECT min(epoch) FROM {table} WHERE epoch > ?"
+        while (found := self.rows(query, (last,))[0][0]) is not None:
+            last = found
             if not kept(last):
                 self.purge_epoch(table, last)
 
