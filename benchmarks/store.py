@@ -55,7 +55,7 @@ def store_seconds(plan: Plan, bodies: list[bytes], count: int, window: int) -> t
             room.acquire()
         store.seal()
         seconds = time.perf_counter() - started
-        if refused or store.counters.sealed != store.counters.reports:
+        if refused or store.counters.sealed_reports != store.counters.reports:
             raise AssertionError("the store did not count everything")
         return seconds, count / store.counters.commits
 

@@ -262,6 +262,8 @@ def _journal() -> list[bytes]:
         journal.Kept(digest, 0, b"report"),
         journal.Total(charge, 2),
         journal.Last(digest, 7),
+        journal.Sending(digest, 0, b"request"),
+        journal.Sent(digest, 0),
     ]
     return [line[:-9] for line in journal.write(records).splitlines()[1:]]
 

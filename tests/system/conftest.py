@@ -119,6 +119,10 @@ class Collector:
         assert json.loads(self._forks.stdout.readline())["port"] == self.port
         return self
 
+    def has_ended(self) -> bool:
+        """Return whether the process has ended by itself."""
+        return not _lives(self.pid)
+
     def kill(self) -> None:
         self._end(signal.SIGKILL)
 
@@ -130,7 +134,8 @@ class Collector:
         pid, self.pid = self.pid, 0
         if not pid:
             return
-        os.kill(pid, how)
+        with suppress(ProcessLookupError):
+            os.kill(pid, how)
         give_up = time.monotonic() + 30
         while _lives(pid):
             assert time.monotonic() < give_up, "the collector does not end"

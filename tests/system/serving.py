@@ -1,8 +1,8 @@
 """A process that forks collectors, on request: everything is imported once, each is its own.
 
-Each line on standard input is a JSON list: the name of a mutant or "", then the arguments of
-`faintly`. Prints the process id of the fork, which then says the rest. The mutants break what the
-crash test must notice; they live here, so that the product has no switch for them.
+Each line on standard input is a JSON list: the name of a mutant, how to die or "", then the
+arguments of `faintly`. Prints the process id of the fork, which then says the rest. The mutants
+break what the crash test must notice; they live here, so that the product has no switch for them.
 """
 
 import ctypes
@@ -15,6 +15,7 @@ import threading
 
 import faintly.collector.http.serve  # noqa: F401  what takes long to import
 from faintly.cli import main
+from faintly.collector.storage.seal import Sealer
 from faintly.collector.storage.store import Store
 
 take = Store.take
@@ -37,6 +38,30 @@ def forgets_requests(*given, **named):
     call = SIGNATURE.bind(*given, **named)
     call.arguments["request"] = os.urandom(16)
     return take(*call.args, **call.kwargs)
+
+
+def die_sealing(step, seals):
+    """Kill this process after a step of a seal, once that step was reached so many times.
+
+    Seals count from the first request on, when the tests know that the process serves.
+    """
+    left, make, serving = int(seals), Sealer.__init__, threading.Event()
+
+    def take_and_serve(*given, **named):
+        serving.set()
+        return take(*given, **named)
+
+    def reached(now):
+        nonlocal left
+        left -= now == step and serving.is_set()
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def make_mortal(sealer, *given):
+        make(sealer, *given)
+        sealer.reached = reached
+
+    Sealer.__init__, Store.take = make_mortal, take_and_serve
 
 
 def end_with_parent():
@@ -63,7 +88,11 @@ def serve_on_request():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         sys.stdout.write(json.dumps({"pid": os.getpid()}) + "\n")
         sys.stdout.flush()
-        Store.take = MUTANTS[mutant]
+        name, *how = mutant.split(" ")
+        if name == "dies_sealing":
+            die_sealing(*how)
+        else:
+            Store.take = MUTANTS[name]
         sys.argv = ["faintly", *arguments]
         main()
         os._exit(0)

@@ -14,6 +14,8 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -22,16 +24,20 @@ import pytest
 from pyarrow import parquet
 
 from faintly import Plan, aggregate, make_plan
-from faintly.client.transport import Connection
+from faintly.client.transport import Connection, collection_path
 from faintly.collector.problems import Problem
+from faintly.collector.storage.seal import STEPS
+from faintly.collector.storage.status import segments_of, status_of
 from faintly.collector.storage.store import Limits, Store
 from faintly.core import ReportBatch
-from faintly.errors import FolderInUse, SendFailed
+from faintly.errors import FolderDamaged, FolderInUse, SendFailed
 from faintly.mechanisms import mechanism_of
-from faintly.wire.report_v1 import encode_batch, pack, unpack
+from faintly.wire.report_v1 import encode_batch, pack
+from faintly.wire.sketch_v1 import encode_sketch
 
 SENDERS = 5
-KILLS = 22
+ROUNDS = 12
+WAYS = ["server", "sealer"] * 3 + ["reader"]  # nine kills, and one of a reader if there is any
 SEALS = {"seal_s": 0.15, "seal_reports": 400}  # so that many kills fall into a seal
 
 
@@ -103,9 +109,88 @@ class Sender(threading.Thread):
             pass  # it was being killed
 
 
-def run_and_kill(collector, kills: int, mutant: str = "") -> list[ReportBatch]:
+def until(condition, what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.005)
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started and that live."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            state, parent, *_ = stat.read_text().rpartition(") ")[2].split()
+            if int(parent) == pid and state != "Z":
+                found.append(int(stat.parent.name))
+    return found
+
+
+class Killer:
+    """Kills a collector in three ways, after it has acknowledged something more."""
+
+    def __init__(self, collector, senders: list[Sender], mutant: str) -> None:
+        self.collector, self.senders, self.mutant = collector, senders, mutant
+        self.odds = random.Random(1)
+        self.killed: Counter[str] = Counter()
+        self.sealed = 0
+
+    def server(self) -> None:
+        """Kill the process wherever it is."""
+        self.progress()
+        self.collector.kill()
+        self.killed["server"] += 1
+        self.collector.start(self.mutant)
+
+    def sealer(self) -> None:
+        """Let the process kill itself after a step of a seal."""
+        step, seal = self.odds.choice(STEPS), self.odds.randint(1, 3)
+        self.collector.kill()
+        self.killed["server"] += 1
+        self.collector.start(f"dies_sealing {step} {seal}")
+        until(self.collector.has_ended, "nothing was sealed")
+        self.killed["sealer"] += 1
+        self.collector.start(self.mutant)
+
+    def reader(self) -> None:
+        """Kill a process that computed an answer, if there is one, and ask again."""
+        self._ask()
+        for pid in children(self.collector.pid)[:1]:
+            os.kill(pid, signal.SIGKILL)
+            self.killed["reader"] += 1
+        self._ask()
+
+    def _ask(self) -> None:
+        """Ask until there is an answer; what was sealed once must stay sealed."""
+        until(self._is_answered, "no question was answered")
+
+    def _is_answered(self) -> bool:
+        address = f"{collection_path(DROPPED.digest.hex())}/estimates"
+        try:
+            with Connection(self.collector.url, retries=0) as connection:
+                found = connection.ask("POST", address, {"keys": [1, 2, 3], "epoch": 0})
+        except SendFailed as refused:
+            if refused.code in {"NO_REPORTS", "READER_LOST"}:  # a reader died over the question
+                return False
+            raise
+        assert found["reports"] >= self.sealed
+        self.sealed = found["reports"]
+        return True
+
+    def progress(self, batches: int = 0) -> None:
+        """Wait until more batches are acknowledged: so many, or a few."""
+        more = self._acknowledged() + (batches or self.odds.randint(1, 12))
+        until(lambda: self._acknowledged() >= more, "no sender gets anywhere")
+
+    def _acknowledged(self) -> int:
+        return sum(len(sender.acknowledged) for sender in self.senders)
+
+
+def run_and_kill(
+    collector, ways: Sequence[str], mutant: str = ""
+) -> tuple[list[ReportBatch], Killer]:
     """Kill a collector again and again under its senders; return what was acknowledged."""
-    odds = random.Random(kills)
     with Store.open(collector.folder) as store:
         store.registry.create(KEPT)
         store.registry.create(DROPPED, retention="drop")
@@ -113,19 +198,18 @@ def run_and_kill(collector, kills: int, mutant: str = "") -> list[ReportBatch]:
     senders = [Sender(number, collector.url, collector.port) for number in range(SENDERS)]
     for sender in senders:
         sender.start()
-    for _ in range(kills):
-        time.sleep(odds.uniform(0.02, 0.35))
-        collector.kill()
-        collector.start(mutant)
-    time.sleep(0.2)
+    killer = Killer(collector, senders, mutant)
+    for way in ways:
+        getattr(killer, way)()
+    killer.progress(80)  # of a request in five the answer is lost: enough to meet some
     for sender in senders:
         sender.enough.set()
     for sender in senders:
-        sender.join(30)
+        sender.join(60)
         assert not sender.is_alive()
-        assert sender.failure is None, sender.failure
+        assert sender.failure is None, repr(sender.failure)
     collector.stop()
-    return [batch for sender in senders for batch in sender.acknowledged]
+    return [batch for sender in senders for batch in sender.acknowledged], killer
 
 
 def differences(folder: Path, acknowledged: list[ReportBatch]) -> set[str]:
@@ -133,30 +217,24 @@ def differences(folder: Path, acknowledged: list[ReportBatch]) -> set[str]:
     found: set[str] = set()
     with Store.open(folder, Limits(seal_s=3600)) as store:
         store.seal()
-        kept = [batch for batch in acknowledged if batch.plan_digest == KEPT.digest]
-        dropped = [batch for batch in acknowledged if batch.plan_digest == DROPPED.digest]
-        stored = records(store, KEPT)
-        have, want = Counter(stored), names(kept)
+        have = Counter(records(store, KEPT))
+        want = names([batch for batch in acknowledged if batch.plan_digest == KEPT.digest])
         found |= {"lost"} if want - have else set()
         found |= {"twice"} if any(times > 1 for times in have.values()) else set()
         found |= {"never acknowledged"} if set(have) - set(want) else set()
-        rows = np.frombuffer(b"".join(stored), np.uint8).reshape(-1, LAYOUT.record_bytes)
-        if store.sketches.sketch(KEPT.digest, 0) != aggregate(
-            KEPT, [unpack(rows, KEPT.digest, LAYOUT)]
-        ):
-            found.add("sketch is not a rebuild")
-        sketch = store.sketches.sketch(DROPPED.digest, 0)
-        expected = sum(map(len, dropped))
-        if sketch.count != expected:
-            found.add("lost" if sketch.count < expected else "twice")
-        elif sketch != aggregate(DROPPED, dropped):
-            found.add("dropped sketch differs")
+        for plan in (KEPT, DROPPED):
+            sent = [batch for batch in acknowledged if batch.plan_digest == plan.digest]
+            sketch, expected = store.sketches.sketch(plan.digest, 0), aggregate(plan, sent)
+            if sketch.count != expected.count:
+                found.add("lost" if sketch.count < expected.count else "twice")
+            elif encode_sketch(sketch) != encode_sketch(expected):
+                found.add("other bytes")
     return found
 
 
 def records(store: Store, plan: Plan) -> list[bytes]:
     """Return the sealed records of a collection, read as another program would."""
-    files = [store.folder / each.file for each in store.segments(plan.digest)]
+    files = [store.folder / each.file for each in segments_of(store, plan.digest)]
     tables = [parquet.read_table(file, partitioning=None) for file in files]
     return [record for table in tables for record in table.column("record").to_pylist()]
 
@@ -169,8 +247,8 @@ def names(batches: list[ReportBatch]) -> Counter[bytes]:
 @pytest.mark.long
 def test_kills_lose_nothing_and_count_nothing_twice(collector, faintly):
     served = collector(**SEALS)
-    acknowledged = run_and_kill(served, KILLS)
-    assert len(acknowledged) > KILLS, "the senders got somewhere between the kills"
+    acknowledged, killer = run_and_kill(served, WAYS * ROUNDS)
+    assert killer.killed["server"] + killer.killed["sealer"] > 100
     assert faintly("fsck", served.folder, "--json").json["findings"] == []
     assert differences(served.folder, acknowledged) == set()
 
@@ -181,7 +259,8 @@ def test_kills_lose_nothing_and_count_nothing_twice(collector, faintly):
 )
 def test_the_same_check_notices_a_broken_store(collector, mutant, seen):
     served = collector(**SEALS)
-    assert seen in differences(served.folder, run_and_kill(served, 5, mutant))
+    acknowledged, _ = run_and_kill(served, ["server"] * 6, mutant)
+    assert seen in differences(served.folder, acknowledged)
 
 
 def test_a_full_disk_refuses_and_keeps_what_it_has(collector, small_disk):
@@ -266,7 +345,7 @@ def died(tmp_path):
 
 def pending(folder: Path) -> int:
     with Store.open(folder, Limits(seal_s=3600)) as store:
-        return store.status(KEPT.digest).pending
+        return status_of(store.registry.collection(KEPT.digest)).pending
 
 
 @pytest.mark.parametrize(
@@ -286,22 +365,26 @@ def test_a_torn_commit_was_never_there(died):
     log = folder / "collector.sqlite-wal"
     # The last commit reached the disk in part: it had not been acknowledged then.
     os.truncate(log, sizes[1] + (sizes[2] - sizes[1]) // 2)
+    (folder / "collector.count").write_bytes(b"%020d\n" % 2)
     with Store.open(folder, Limits(seal_s=3600)) as store:
-        assert store.status(KEPT.digest).pending == 100
+        assert status_of(store.registry.collection(KEPT.digest)).pending == 100
         assert store.submit(KEPT.digest, 0, bytes([1]) * 16, bodies[1]) == "replayed"
         assert store.submit(KEPT.digest, 0, bytes([2]) * 16, bodies[2]) == "counted"
-        assert store.status(KEPT.digest).pending == 150
+        assert status_of(store.registry.collection(KEPT.digest)).pending == 150
 
 
-def test_a_damaged_page_in_the_middle_loses_what_follows_and_says_nothing_false(died):
-    """SQLite takes the log up to the first frame whose checksum is wrong; so do we."""
+def test_a_damaged_page_in_the_middle_is_noticed_and_loses_only_what_follows(died):
+    """SQLite takes the log up to the first frame whose checksum is wrong."""
     folder, bodies, sizes = died
     log = folder / "collector.sqlite-wal"
     data = bytearray(log.read_bytes())
     data[sizes[1] + 200] ^= 1
     log.write_bytes(data)
+    with pytest.raises(FolderDamaged, match=r"acknowledged requests are missing \(1\)"):
+        Store.open(folder)
+    (folder / "collector.count").unlink()  # as it advises who has no other copy of the log
     with Store.open(folder, Limits(seal_s=3600)) as store:
-        assert store.status(KEPT.digest).pending == 100
+        assert status_of(store.registry.collection(KEPT.digest)).pending == 100
         assert store.submit(KEPT.digest, 0, bytes([2]) * 16, bodies[2]) == "counted"
 
 
@@ -320,18 +403,22 @@ def test_a_clock_that_jumps_neither_loses_nor_counts_twice(tmp_path, monkeypatch
         store.registry.create(KEPT, period_s=day, epochs=())
         assert submit(0, 20_000) == "counted"
         assert submit(0, 20_000) == "replayed"
-        now[0] += 5 * day  # forward: the old epoch is over, the new one opens by itself
-        assert submit(1, 20_000) in {"CLOSED", "UNKNOWN_EPOCH"}
-        assert submit(1, 20_005) == "counted"
-        now[0] -= 10 * day  # back, before everything
-        assert submit(2, 20_005) in {"CLOSED", "UNKNOWN_EPOCH"}
-        assert submit(2, 19_995) == "counted"
-        now[0] += 5 * day  # where it began: a retry is still known
+        now[0] += 5 * day  # forward: epochs of either time take reports, whichever is true
         assert submit(0, 20_000) == "replayed"
-        assert submit(3, 20_000) == "counted"
+        assert submit(1, 20_005) == "counted"
+        assert submit(2, 20_003) == "counted"
+        assert submit(3, 20_007) == "UNKNOWN_EPOCH"
+        now[0] -= 10 * day  # back, before everything
+        assert submit(1, 20_005) == "replayed"
+        assert submit(3, 19_993) == "UNKNOWN_EPOCH"
+        store.maintenance.stop()
+        assert store.maintenance.ended(time.monotonic() + 100 * day) == []
         store.seal()
-        found = {row.epoch: row.reports for row in store.status(KEPT.digest).epochs}
-    assert found == {19_995: 10, 20_000: 20, 20_005: 10}
+        found = {
+            row.epoch: row.reports
+            for row in status_of(store.registry.collection(KEPT.digest)).epochs
+        }
+    assert found == {20_000: 10, 20_003: 10, 20_005: 10}
 
 
 def test_a_second_server_refuses_the_folder(collector, faintly):

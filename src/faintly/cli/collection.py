@@ -29,6 +29,12 @@ Period = Annotated[
     float | None,
     typer.Option(help="Seconds of an epoch, where epochs follow the clock.", show_default=False),
 ]
+Grace = Annotated[
+    float | None,
+    typer.Option(
+        help="Seconds that such an epoch takes reports after its end.", show_default="one period"
+    ),
+]
 
 
 @app.command()
@@ -40,6 +46,7 @@ def create(
     tokens: Annotated[bool, typer.Option("--tokens", help="Each report needs a token.")] = False,
     epoch: Epochs = None,
     period_s: Period = None,
+    grace_s: Grace = None,
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,
     as_json: Json = False,
@@ -57,6 +64,7 @@ def create(
         "tokens": tokens,
         "epochs": epoch or None,  # the server knows which, so that HTTP and this agree
         "period_s": period_s,
+        "grace_s": grace_s,
     }
     with connect(server, credential_file, ca_file, 0) as connection:
         made = connection.ask("POST", "/v1/collections", wanted)
@@ -177,8 +185,8 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         emit(found)
         return
-    names = ("digest", "name", "state", "retention", "tokens", "period_s", "mechanism", "guarantee")
-    for name in names:
+    settings = ("name", "state", "retention", "tokens", "period_s", "grace_s")
+    for name in ("digest", *settings, "mechanism", "guarantee"):
         if found[name] not in ("", None):
             say(f"{name:<16} {shown(found[name])}")
     rows = [

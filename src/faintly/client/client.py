@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from faintly.errors import InvalidInput
 from faintly.mechanisms import MechanismApi
 from faintly.primitives.entropy import secure
 from faintly.wire import report_v1
+
+if TYPE_CHECKING:  # making reports needs no network
+    from faintly.client.transport import Connection, Receipt
 
 Items = Mapping[Key, float] | Iterable[Key] | SparseVector
 
@@ -132,6 +136,46 @@ class Client:
             assert entry.report is not None
             record = np.frombuffer(entry.report, dtype=np.uint8)
         return report_v1.unpack(record.reshape(1, -1), self.plan.digest, self._layout)[0]
+
+    def deliver(
+        self,
+        connection: "Connection",
+        items: Items,
+        *,
+        epoch: int | None = None,
+        token: str | None = None,
+    ) -> "Receipt | None":
+        """Send the epoch's report, unless the collector has acknowledged it; needs a ledger.
+
+        The ledger keeps the report and its request id until the collector has it, so call this
+        again in the same epoch after any failure, a refusal included: a collector whose clock is
+        wrong refuses what it takes once the clock is right. It counts the report once.
+
+        Args:
+            connection: to the collector.
+            items: as for `report`.
+            epoch: as for `report`, and the collection's.
+            token: the single-use token, where the collection asks for one.
+
+        Returns:
+            The collector's receipt, or None if it acknowledged the report before.
+
+        Raises:
+            SendFailed: as for `Connection.send`; the report is kept.
+            FaintlyError: as for `report`.
+        """
+        if self._ledger is None:
+            raise TypeError("delivering needs a ledger, which keeps the report")
+        number, digest = self._epoch(epoch), self.plan.digest
+        body = self.encode(self.report(items, epoch=number))
+        with self._ledger.entry(digest, number) as entry:
+            if entry.sent:
+                return None
+            request = entry.request()
+        receipt = connection.send(digest, body, epoch=number, request=request, token=token)
+        with self._ledger.entry(digest, number) as entry:
+            entry.acknowledge()
+        return receipt
 
     def encode(self, report: Report) -> bytes:
         """Return a report as a batch of one, ready to send."""

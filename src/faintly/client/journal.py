@@ -6,8 +6,10 @@ charge   ["charge",digest,epoch,unit,epsilon,delta,items]   before any noise is 
 report   ["report",digest,epoch,bytes]                      before anything is sent
 total    ["total",unit,epsilon,delta,items,count]           charges that were added up
 last     ["last",digest,epoch]                              latest epoch charged for a plan
+send     ["send",digest,epoch,request]                      the id of all attempts to send a report
+sent     ["sent",digest,epoch]                              the collector acknowledged it
 
-Digests and bytes are hexadecimal, epsilon and delta plain decimals, items an integer or null.
+Digests, bytes and ids are hexadecimal, epsilon and delta plain decimals, items an integer or null.
 The first line is put in place whole, by a rename, and every further line is on the disk before
 the next one is begun. So only the end of a journal can be torn, and what is torn has no newline.
 Anything else that does not fit is damage, and damage is refused, never repaired.
@@ -29,6 +31,7 @@ from faintly.errors import FaintlyError, LedgerFailed
 
 FORMAT = "faintly-ledger"
 VERSION = 1
+REQUEST_BYTES = 16  # of the random id that names a request to a collector
 _DECIMAL = re.compile(r"[0-9]{1,400}(\.[0-9]{1,400})?")
 _HEX = re.compile(r"([0-9a-f]{2})*")
 
@@ -67,7 +70,24 @@ class Last:
     epoch: int
 
 
-Record = Charged | Kept | Total | Last
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """The request id under which a report is sent, however often."""
+
+    digest: bytes
+    epoch: int
+    request: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A report that the collector acknowledged."""
+
+    digest: bytes
+    epoch: int
+
+
+Record = Charged | Kept | Total | Last | Sending | Sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +200,10 @@ def _values(record: Record) -> list[Any]:
         return ["report", record.digest.hex(), record.epoch, record.report.hex()]
     if isinstance(record, Total):
         return ["total", *_charge_values(record.charge), record.count]
-    return ["last", record.digest.hex(), record.epoch]
+    if isinstance(record, Sending):
+        return ["send", record.digest.hex(), record.epoch, record.request.hex()]
+    name = "sent" if isinstance(record, Sent) else "last"
+    return [name, record.digest.hex(), record.epoch]
 
 
 def _charge_values(charge: Charge) -> list[Any]:
@@ -200,6 +223,10 @@ def _record(values: Any, number: int) -> Record:
                 return Total(_charge(unit, epsilon, delta, items), _integer(count, 1))
             case ["last", digest, epoch]:
                 return Last(_bytes(digest), _integer(epoch, 0))
+            case ["send", digest, epoch, request]:
+                return Sending(_bytes(digest), _integer(epoch, 0), _bytes(request))
+            case ["sent", digest, epoch]:
+                return Sent(_bytes(digest), _integer(epoch, 0))
     except (ValueError, FaintlyError):
         pass
     raise _damage(number)

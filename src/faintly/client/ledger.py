@@ -7,6 +7,7 @@ same bytes even if the vector has changed, because fresh noise would be paid for
 docs/explanation/ledger.md has the arguments.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -14,9 +15,19 @@ from pathlib import Path
 
 from faintly.client import journal
 from faintly.client.disk import Disk
-from faintly.client.journal import Charged, Journal, Kept, Last, Record, Total
+from faintly.client.journal import (
+    REQUEST_BYTES,
+    Charged,
+    Journal,
+    Kept,
+    Last,
+    Record,
+    Sending,
+    Sent,
+    Total,
+)
 from faintly.core import Unit, parse_unit
-from faintly.core.epochs import MAX_EPOCH
+from faintly.core.epochs import check_epoch
 from faintly.core.spending import Charge, Limit, Limits, Loss, Spending
 from faintly.errors import EpochPassed, InvalidInput, LedgerFailed
 
@@ -32,6 +43,8 @@ class Book:
     spending: Spending = field(default_factory=Spending)
     last: dict[bytes, int] = field(default_factory=dict)
     kept: dict[tuple[bytes, int], bytes] = field(default_factory=dict)
+    requests: dict[tuple[bytes, int], bytes] = field(default_factory=dict)
+    sent: set[tuple[bytes, int]] = field(default_factory=set)
 
     @classmethod
     def of(cls, records: tuple[Record, ...]) -> "Book":
@@ -54,6 +67,10 @@ class Book:
                 self.spending = self.spending.plus(charge, count)
             case Last(digest, epoch):
                 self._see(digest, epoch)
+            case Sending(digest, epoch, request):
+                self.requests[digest, epoch] = request
+            case Sent(digest, epoch):
+                self.sent.add((digest, epoch))
 
     def _see(self, digest: bytes, epoch: int) -> None:
         self.last[digest] = max(epoch, self.last.get(digest, 0))
@@ -65,7 +82,12 @@ class Book:
         kept: list[Record] = []
         for digest in self.last:
             epochs = sorted(epoch for plan, epoch in self.kept if plan == digest)
-            kept += [Kept(digest, e, self.kept[digest, e]) for e in epochs[-KEPT_EPOCHS:]]
+            for key in [(digest, epoch) for epoch in epochs[-KEPT_EPOCHS:]]:
+                kept.append(Kept(*key, self.kept[key]))
+                if key in self.requests:
+                    kept.append(Sending(*key, self.requests[key]))
+                if key in self.sent:
+                    kept.append(Sent(*key))
         return [*totals, *lasts, *kept]
 
 
@@ -88,11 +110,7 @@ class Entry:
     def charge(self, charge: Charge) -> None:
         """Pay for a report; returns once that is on the disk, or raises."""
         self._ledger.limits.admit(self._book.spending, charge)
-        self._journal = self._ledger._ready(self._book, self._journal)
-        self._append(Charged(*self._key, charge))
-        # The file's own name must last as well: its creator may have died too early.
-        self._ledger._sync_name()
-        self._ledger._mark(self._journal)
+        self._settle(Charged(*self._key, charge))
         self._paid = True
 
     def keep(self, report: bytes) -> None:
@@ -103,9 +121,33 @@ class Entry:
         self._paid = False
         self.report = report
 
+    @property
+    def sent(self) -> bool:
+        """Return whether the collector acknowledged the report."""
+        return self._key in self._book.sent
+
+    def request(self) -> bytes:
+        """Return the id to send the report under; it is drawn once, and kept before its use."""
+        if self._key not in self._book.requests:
+            self._settle(Sending(*self._key, os.urandom(REQUEST_BYTES)))
+        return self._book.requests[self._key]
+
+    def acknowledge(self) -> None:
+        """Remember that the collector has the report."""
+        self._settle(Sent(*self._key))
+
+    def _settle(self, record: Record) -> None:
+        """Append a record and mark it, to a journal that is rewritten first if needed."""
+        self._journal = self._ledger._ready(self._book, self._journal)
+        self._append(record)
+        # The file's own name must last as well: its creator may have died too early.
+        self._ledger._sync_name()
+        self._ledger._mark(self._journal)
+
     def _append(self, record: Record) -> None:
         assert self._journal is not None
         self._journal = self._ledger._append(self._journal, record)
+        self._book.add(record)
 
 
 class Ledger:
@@ -145,8 +187,7 @@ class Ledger:
         Raises:
             EpochPassed: the epoch lies before the last one and has no report that is kept.
         """
-        if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 <= epoch <= MAX_EPOCH:
-            raise InvalidInput("an epoch is an integer between 0 and 2^53 - 1")
+        check_epoch(epoch)
         with self._locked():
             yield Entry(self, digest, epoch)
 

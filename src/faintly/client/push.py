@@ -17,7 +17,8 @@ from typing import Any, BinaryIO
 
 from faintly import durable
 from faintly.client.disk import Disk
-from faintly.client.transport import REQUEST_BYTES, Connection
+from faintly.client.journal import REQUEST_BYTES
+from faintly.client.transport import Connection
 from faintly.errors import InvalidInput, Rejected, SendFailed
 from faintly.wire.report_v1 import resize_batches, scan_batches
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from faintly.client.journal import REQUEST_BYTES
 from faintly.client.policy import Policy, admit, read_plan
 from faintly.core import Plan
 from faintly.core.strict_json import no_repeats
 from faintly.errors import InvalidInput, PlanRefused, SendFailed
 
-REQUEST_BYTES = 16
 RETRIES = 8  # with the pauses below, a collector may be away for about a minute
 TIMEOUT_S = 30.0
 FIRST_PAUSE_S = 0.25

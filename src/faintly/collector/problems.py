@@ -67,7 +67,9 @@ NOT_FOUND = Kind("NOT_FOUND", 404, "See /docs for the addresses there are.")
 UNKNOWN_COLLECTION = Kind(
     "UNKNOWN_COLLECTION", 404, "Create it from its plan first, or correct the digest."
 )
-UNKNOWN_EPOCH = Kind("UNKNOWN_EPOCH", 404, "Open the epoch first, or correct its number.")
+UNKNOWN_EPOCH = Kind(
+    "UNKNOWN_EPOCH", 404, "Open the epoch first, correct its number, or check both clocks."
+)
 METHOD_NOT_ALLOWED = Kind(
     "METHOD_NOT_ALLOWED", 405, "Use a method of this address; Allow has them."
 )
@@ -76,7 +78,7 @@ REQUEST_REUSED = Kind(
     "REQUEST_REUSED", 409, "A request id belongs to one body; draw 16 fresh random bytes."
 )
 CONFLICT = Kind("CONFLICT", 409, "Look at the collection's status first.")
-CLOSED = Kind("CLOSED", 410, "The collection or epoch no longer takes reports; discard this one.")
+CLOSED = Kind("CLOSED", 410, "Keep the report until your own clock says that its epoch has passed.")
 TOO_LARGE = Kind("TOO_LARGE", 413, "Send smaller batches.")
 INVALID = Kind("INVALID", 422, "The message names the field and its rule; /docs has them all.")
 BAD_PLAN = Kind("BAD_PLAN", 422, "Make the plan with faintly plan; the message names the rule.")

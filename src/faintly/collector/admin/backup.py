@@ -16,32 +16,10 @@ from typing import BinaryIO
 from faintly import durable
 from faintly.collector.admin import fsck
 from faintly.collector.problems import Problem
-from faintly.collector.storage import segments, sketches
-from faintly.collector.storage.database import (
-    BUSY_S,
-    NAME,
-    Database,
-    connect,
-    damaged,
-    is_disk_error,
-    is_frozen,
-    open_error,
-)
-from faintly.collector.storage.disk import (
-    PART,
-    HashingWriter,
-    Stored,
-    copying,
-    make_folder,
-    write_file,
-)
-from faintly.collector.storage.recovery import (
-    ManifestEntry,
-    delete_empty,
-    forget_sketch,
-    named_files,
-    stray_files,
-)
+from faintly.collector.storage import database as db
+from faintly.collector.storage import disk, recovery, segments, sketches
+from faintly.collector.storage.database import NAME, is_frozen
+from faintly.collector.storage.disk import PART
 from faintly.collector.storage.registry import Registry
 from faintly.errors import FolderDamaged, InvalidInput
 
@@ -57,10 +35,10 @@ def backup(folder: Path, target: Path) -> int:
         raise _not_empty(target)
     made = [path for path in (target, *target.parents) if not path.exists()]
     try:
-        make_folder(target)
+        disk.make_folder(target)
         _claim(target)
         try:
-            with copying(folder):
+            with disk.copying(folder):
                 return _copy(folder, target)
         except BaseException as error:
             _remove(target)
@@ -136,11 +114,14 @@ def _copy_database(folder: Path, target: Path) -> Path:
     os.truncate(path, 0)  # an earlier attempt may have filled it
     frozen = is_frozen(origin)
     before = _state(origin)
-    with closing(connect(origin, timeout=BUSY_S)) as source, closing(connect(path)) as copy:
+    with (
+        closing(db.connect(origin, timeout=db.BUSY_S)) as source,
+        closing(db.connect(path)) as copy,
+    ):
         try:
             source.execute("PRAGMA schema_version").fetchall()
         except sqlite3.DatabaseError as error:
-            raise open_error(origin, error) from None
+            raise db.open_error(origin, error) from None
         failed: sqlite3.DatabaseError | None = None
         try:
             source.backup(copy)
@@ -151,10 +132,10 @@ def _copy_database(folder: Path, target: Path) -> Path:
     if frozen and (_state(origin) != before or not is_frozen(origin)):
         raise InvalidInput(f"a collector began to use {folder} while it was copied; copy it again")
     # The source was readable before, so an error of the disk concerns the copy.
-    if failed is not None and is_disk_error(failed):
+    if failed is not None and db.is_disk_error(failed):
         raise _not_written(target, failed)
     if failed is not None:
-        raise damaged(origin, failed)
+        raise db.damaged(origin, failed)
     return path
 
 
@@ -170,22 +151,22 @@ def _copy_files(folder: Path, target: Path, copied: Path) -> int:
     collection. A missing or damaged sketch that can be rebuilt is left out, in the copied
     database as well.
     """
-    with Database(target, copied.name) as database:
-        named = named_files(target, database, Registry(database))
+    with db.Database(target, copied.name) as database:
+        named = recovery.named_files(target, database, Registry(database))
         copies = set()
         for path, file in named.items():
             source = folder / path.relative_to(target)
             if _copy_whole(source, path, file):
                 copies.add(path)
             else:
-                forget_sketch(database, file.epoch, path)
-    for path in stray_files(target, copies):
+                recovery.forget_sketch(database, file.epoch, path)
+    for path in recovery.stray_files(target, copies):
         path.unlink()
-    delete_empty(target)
+    recovery.delete_empty(target)
     return sum(named[path].stored.size for path in copies)
 
 
-def _copy_whole(path: Path, target: Path, file: ManifestEntry) -> bool:
+def _copy_whole(path: Path, target: Path, file: recovery.ManifestEntry) -> bool:
     """Copy a file, and return whether it matches the manifest; a needed one must."""
     try:
         whole = _copy_file(path, target) == file.stored
@@ -198,14 +179,14 @@ def _copy_whole(path: Path, target: Path, file: ManifestEntry) -> bool:
     return whole
 
 
-def _copy_file(path: Path, target: Path) -> Stored:
+def _copy_file(path: Path, target: Path) -> disk.Stored:
     with path.open("rb") as stream:
 
-        def copy(out: HashingWriter) -> None:
+        def copy(out: disk.HashingWriter) -> None:
             while piece := _read(stream, path):
                 out.write(piece)
 
-        return write_file(target, copy)
+        return disk.write_file(target, copy)
 
 
 def _read(stream: BinaryIO, path: Path) -> bytes:

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from faintly.collector.storage import segments
+from faintly.collector.storage.collection import Collection, Epoch
 from faintly.collector.storage.database import NAME, Database
-from faintly.collector.storage.disk import Stored, copying
-from faintly.collector.storage.registry import Collection, Epoch, Registry
+from faintly.collector.storage.disk import copying
+from faintly.collector.storage.registry import Registry
 from faintly.core import AnyArray
 from faintly.engine.files import atomic_write
 from faintly.errors import InvalidInput
@@ -75,9 +76,6 @@ def _records(
     if not any(each.sealed for each in chosen):
         raise InvalidInput("there are no sealed reports to export")
     for each in chosen:
-        for number, *stored in database.rows(
-            "SELECT number, bytes, checksum FROM segments WHERE epoch = ? ORDER BY number",
-            (each.id,),
-        ):
-            path = segments.path_of(folder, each, number)
-            yield each, segments.read(path, each, Stored(*stored))
+        for row in segments.rows(database, each):
+            path = segments.path_of(folder, each, row.number)
+            yield each, segments.read(path, each, row.stored)

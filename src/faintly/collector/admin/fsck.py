@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from faintly.collector.problems import Problem
-from faintly.collector.storage import segments, sketches
+from faintly.collector.storage import acknowledged, segments, sketches
+from faintly.collector.storage.collection import Epoch
 from faintly.collector.storage.database import NAME, RESTORE, Database
 from faintly.collector.storage.disk import Stored, file_problem, locked
 from faintly.collector.storage.recovery import (
@@ -24,7 +25,7 @@ from faintly.collector.storage.recovery import (
     newer_files,
     stray_files,
 )
-from faintly.collector.storage.registry import Epoch, Registry
+from faintly.collector.storage.registry import Registry
 from faintly.core import ReportBatch, Sketch
 from faintly.engine import Aggregator
 from faintly.engine.files import load_sketch
@@ -115,6 +116,10 @@ class _Check:
         for (line,) in self.database.rows("PRAGMA integrity_check"):
             if line != "ok":
                 self.report(NAME, line, RESTORE)
+        try:
+            acknowledged.check(self.folder, self.database)
+        except FolderDamaged as error:
+            self.report(NAME, error.what, error.advice)
         self.checked.collections = len(self.registry.collections)
         for epoch in self.registry.by_id.values():
             self.pending(epoch)
@@ -164,13 +169,10 @@ class _Check:
         found = self.sketch_row(epoch)
         upto = found[0] if found else 0
         rebuilt, whole = Aggregator(epoch.collection.plan, _spool(self.folder)), True
-        for number, reports, size, checksum in self.database.rows(
-            "SELECT number, reports, bytes, checksum FROM segments WHERE epoch = ? ORDER BY number",
-            (epoch.id,),
-        ):
-            batch = self.segment(epoch, number, reports, Stored(size, checksum))
+        for row in segments.rows(self.database, epoch):
+            batch = self.segment(epoch, row)
             whole = whole and batch is not None
-            if batch is not None and number <= upto:
+            if batch is not None and row.number <= upto:
                 rebuilt.add(batch)
         if found is None:
             return
@@ -212,20 +214,18 @@ class _Check:
                 problem = "the sketch is not that of its segments"
         return problem
 
-    def segment(
-        self, epoch: Epoch, number: int, reports: int, stored: Stored
-    ) -> ReportBatch | None:
+    def segment(self, epoch: Epoch, row: segments.Row) -> ReportBatch | None:
         """Return the reports of a segment, or None if it is damaged."""
-        path = segments.path_of(self.folder, epoch, number)
+        path = segments.path_of(self.folder, epoch, row.number)
         self.named.add(path)
         self.checked.segments += 1
-        self.checked.sealed += reports
+        self.checked.sealed += row.reports
         try:
-            batch = segments.decode(segments.read(path, epoch, stored), epoch.collection)
+            batch = segments.decode(segments.read(path, epoch, row.stored), epoch.collection)
         except FolderDamaged as error:
             self.report(path, error.what, RESTORE)
             return None
-        if len(batch) == reports:
+        if len(batch) == row.reports:
             return batch
-        self.report(path, f"it has {len(batch)} reports instead of {reports}", RESTORE)
+        self.report(path, f"it has {len(batch)} reports instead of {row.reports}", RESTORE)
         return None

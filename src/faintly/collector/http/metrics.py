@@ -1,4 +1,4 @@
-"""Metrics for Prometheus. No label names an address, a key, a collection or a person.
+"""Metrics for Prometheus. No label names an address, a key or a person.
 
 The hot path counts in plain integers, which become metrics on request.
 """

@@ -4,8 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from faintly.collector.storage.registry import Retention
-from faintly.collector.storage.status import CollectionStatus, SegmentRow, State
+from faintly.collector.storage.collection import Retention, State
+from faintly.collector.storage.status import CollectionStatus, SegmentRow
+from faintly.collector.storage.tokens import MAX_ISSUED
 from faintly.core.epochs import MAX_EPOCH
 
 MAX_KEYS = 100_000  # per query
@@ -57,6 +58,11 @@ class NewCollection(Question):
     period_s: Period | None = Field(
         None, description="Epochs follow the clock, each this many seconds long."
     )
+    grace_s: Period | None = Field(
+        None,
+        description="With period_s: how long an epoch takes reports after its end. At least one "
+        "period, and one unless given.",
+    )
 
     @property
     def opened(self) -> list[int]:
@@ -77,7 +83,7 @@ class TokensWanted(Question):
     """Tokens to issue."""
 
     epoch: Epoch = 0
-    count: int = Field(strict=True, ge=1, le=10_000)
+    count: int = Field(strict=True, ge=1, le=MAX_ISSUED)
 
 
 class KeysAsked(Question):
@@ -119,10 +125,17 @@ class Refusal(Answer):
     hint: str
 
 
-class Health(Answer):
-    """The process lives, or is ready to take reports."""
+class Alive(Answer):
+    """The process lives."""
 
-    status: Literal["alive", "ready"]
+    status: Literal["alive"]
+
+
+class Ready(Answer):
+    """Reports can be stored."""
+
+    status: Literal["ready"]
+    warnings: list[str] = Field(description="What an operator should put right.")
 
 
 class Collections(Answer):

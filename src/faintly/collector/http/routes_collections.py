@@ -73,7 +73,7 @@ EpochPath = Annotated[int, BeforeValidator(_only_digits), Path(alias="epoch", ge
 
 
 def _status(store: Store, digest: str) -> Response:
-    return json_reply(asdict(store.status(bytes.fromhex(digest))))
+    return json_reply(asdict(status_of(store.registry.collection(bytes.fromhex(digest)))))
 
 
 def collection_routes(service: Service) -> APIRouter:
@@ -122,6 +122,7 @@ def collection_routes(service: Service) -> APIRouter:
             tokens=wanted.tokens,
             epochs=wanted.opened,
             period_s=wanted.period_s,
+            grace_s=wanted.grace_s,
         )
         return json_reply(asdict(status_of(made)), 200 if known else 201)
 

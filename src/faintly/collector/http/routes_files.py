@@ -25,6 +25,7 @@ from faintly.collector.http.routes import (
     require,
 )
 from faintly.collector.problems import BUSY, Problem, no_room
+from faintly.collector.storage.status import segments_of
 from faintly.core import Sketch
 from faintly.wire.sketch_v1 import write_sketch
 
@@ -70,7 +71,7 @@ def file_routes(service: Service) -> APIRouter:
         summary="List the sealed files",
     )
     def list_segments(digest: Digest) -> Response:
-        rows = store.segments(bytes.fromhex(digest))
+        rows = segments_of(store, bytes.fromhex(digest))
         return json_reply({"segments": [asdict(each) for each in rows]})
 
     @router.get(

@@ -4,9 +4,10 @@ import os
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import fields
 
 from fastapi import APIRouter, Response
-from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from faintly.collector.http import models
 from faintly.collector.http.ingest import Ingest
@@ -27,7 +28,7 @@ def operation_routes(service: Service) -> APIRouter:
 
     @router.get(
         "/healthz",
-        response_model=models.Health,
+        response_model=models.Alive,
         responses=refusals(),
         summary="Does the process live?",
     )
@@ -36,13 +37,13 @@ def operation_routes(service: Service) -> APIRouter:
 
     @router.get(
         "/readyz",
-        response_model=models.Health,
+        response_model=models.Ready,
         responses=refusals(503),
         summary="Can reports be stored?",
     )
     def readyz() -> Response:
         check_ready(service.store, service.ingest)
-        return json_reply({"status": "ready"})
+        return json_reply({"status": "ready", "warnings": warnings(service.store)})
 
     @router.get(
         "/metrics",
@@ -89,36 +90,54 @@ def check_ready(store: Store, ingest: Ingest) -> None:
         raise Problem(CANNOT_STORE, "the data folder cannot be written to") from None
 
 
+def warnings(store: Store) -> list[str]:
+    """Return what an operator should put right although reports are stored."""
+    jump_s = store.registry.clock.jump_s
+    if not jump_s:
+        return []
+    what = f"the clock jumped by {jump_s:+,.0f} s since the start"
+    return [f"{what}; epochs of both times take reports. Put it right, then restart the collector"]
+
+
 def store_metrics(store: Store, ingest: Ingest) -> Sequence[Metric]:
     """Return what the store counts."""
-    counted = store.counters
+    registry, pending = store.registry, "that wait to be sealed."
     counters = {
-        "faintly_commits": ("Transactions that stored reports.", counted.commits),
-        "faintly_submissions": ("Requests counted.", counted.submissions),
-        "faintly_reports": ("Reports counted.", counted.reports),
-        "faintly_replays": ("Requests that had been counted before.", counted.replays),
-        "faintly_refused": ("Requests refused at their commit.", counted.refused),
-        "faintly_failed_commits": ("Transactions that failed.", counted.failed_commits),
-        "faintly_seals": ("Seals.", counted.seals),
-        "faintly_sealed_reports": ("Reports sealed.", counted.sealed),
-        "faintly_seal_seconds": ("Seconds spent sealing.", counted.seal_s),
-        "faintly_failed_seals": ("Seals that failed.", counted.failed_seals),
+        f"faintly_{each.name}": (each.metadata["description"], getattr(store.counters, each.name))
+        for each in fields(store.counters)
+        if each.metadata
     }
-    gauges = {
-        "faintly_inbox_bytes": (
-            "Bytes of reports that wait to be sealed.",
-            store.registry.pending_bytes,
-        ),
-        "faintly_inbox_reports": ("Reports that wait to be sealed.", store.registry.pending),
-        "faintly_log_bytes": (
-            "Bytes of the database's write-ahead log.",
-            store.database.wal_bytes(),
-        ),
+    gauges: dict[str, tuple[str, float]] = {
+        "faintly_inbox_bytes": (f"Bytes of reports {pending}", registry.pending_bytes),
+        "faintly_inbox_reports": (f"Reports {pending}", registry.pending),
+        "faintly_log_bytes": ("Bytes of the write-ahead log.", store.database.wal_bytes()),
         "faintly_waiting_requests": ("Requests that wait for a commit.", store.inbox.waiting),
-        "faintly_collections": ("Collections.", len(store.registry.collections)),
+        "faintly_collections": ("Collections.", len(registry.collections)),
+        "faintly_clock_jump_seconds": ("How far the clock jumped.", registry.clock.jump_s),
     }
     words = "Seconds from a checked body to its commit."
     return [
         *families(counters, gauges),
+        *collection_metrics(store),
         histogram("faintly_commit_wait_seconds", words, ingest.waits),
     ]
+
+
+def collection_metrics(store: Store) -> Sequence[Metric]:
+    """Return what arrived for each collection."""
+    prefix, labels = "faintly_collection", ["collection"]
+    requests = CounterMetricFamily(f"{prefix}_requests", "Requests counted.", labels=labels)
+    reports = CounterMetricFamily(f"{prefix}_reports", "Reports counted.", labels=labels)
+    reasons = [*labels, "reason"]
+    refusals = CounterMetricFamily(f"{prefix}_refusals", "Requests refused.", labels=reasons)
+    words = "The minute of the last report."
+    last = GaugeMetricFamily(f"{prefix}_last_report_timestamp_seconds", words, labels=labels)
+    for digest, collection in sorted(store.registry.collections.copy().items()):
+        name, arrived = digest.hex(), collection.arrivals
+        requests.add_metric([name], arrived.requests)
+        reports.add_metric([name], arrived.reports)
+        for reason, count in sorted(arrived.refusals.copy().items()):
+            refusals.add_metric([name, reason], count)
+        if arrived.last_minute is not None:
+            last.add_metric([name], 60 * arrived.last_minute)
+    return requests, reports, refusals, last

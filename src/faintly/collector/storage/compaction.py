@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from faintly.collector.storage import segments, sketches
+from faintly.collector.storage.collection import Epoch
 from faintly.collector.storage.database import Database
 from faintly.collector.storage.disk import Stored, discard
-from faintly.collector.storage.registry import Epoch
 from faintly.collector.storage.seal import most_reports
 from faintly.collector.storage.sketches import Sketches
 
@@ -70,16 +70,14 @@ class Compactor:
         most = most_reports(epoch.collection)
         runs: list[dict[int, Stored]] = [{}]
         total = 0
-        for number, reports, *stored in self._database.rows(
-            "SELECT number, reports, bytes, checksum FROM segments "
-            "WHERE epoch = ? AND reports <= ? ORDER BY number",
-            (epoch.id, most // 2),
-        ):
-            if total + reports > most:
+        for row in segments.rows(self._database, epoch):
+            if row.reports > most // 2:
+                continue
+            if total + row.reports > most:
                 runs.append({})
                 total = 0
-            runs[-1][number] = Stored(*stored)
-            total += reports
+            runs[-1][row.number] = row.stored
+            total += row.reports
         return [run for run in runs if len(run) > 1]
 
     def _replace(self, epoch: Epoch, run: dict[int, Stored]) -> None:

@@ -18,7 +18,7 @@ from faintly.collector.problems import Problem
 from faintly.errors import FaintlyError, FolderDamaged, InvalidInput
 
 NAME = "collector.sqlite"
-VERSION = 2
+VERSION = 3
 BUSY_S = 10.0  # how long to wait for another process, such as one adding a credential
 DISK_CODES = {  # SQLite errors that come from the disk or from another process, not from the file
     sqlite3.SQLITE_BUSY,
@@ -41,10 +41,10 @@ SCHEMA = f"""
 CREATE TABLE collections (
     id INTEGER PRIMARY KEY AUTOINCREMENT, digest BLOB NOT NULL UNIQUE, plan BLOB NOT NULL,
     name TEXT NOT NULL, retention TEXT NOT NULL, tokens INTEGER NOT NULL, period_s REAL,
-    closed INTEGER NOT NULL);
+    grace_s REAL, closed INTEGER NOT NULL);
 CREATE TABLE epochs (
     id INTEGER PRIMARY KEY AUTOINCREMENT, collection INTEGER NOT NULL, number INTEGER NOT NULL,
-    state TEXT NOT NULL, UNIQUE (collection, number));
+    state TEXT NOT NULL, late_s REAL NOT NULL DEFAULT 0, UNIQUE (collection, number));
 CREATE TABLE inbox (
     id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, reports INTEGER NOT NULL,
     checksum INTEGER NOT NULL, records BLOB NOT NULL);
@@ -63,6 +63,8 @@ CREATE TABLE sketches (
     bytes INTEGER NOT NULL, checksum BLOB NOT NULL);
 CREATE TABLE credentials (
     label TEXT PRIMARY KEY, role TEXT NOT NULL, hash BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE acknowledged (requests INTEGER NOT NULL);
+INSERT INTO acknowledged VALUES (0);
 PRAGMA user_version = {VERSION};
 """
 
@@ -166,11 +168,9 @@ class Database:
 
         `kept` is called only once rows of an epoch were seen: epochs may be opened meanwhile.
         """
-        last = -1
-        while (found := self.rows(f"SELECT min(epoch) FROM {table} WHERE epoch > ?", (last,)))[0][
-            0
-        ] is not None:
-            last = found[0][0]
+        last, query = -1, f"SELECT min(epoch) FROM {table} WHERE epoch > ?"
+        while (found := self.rows(query, (last,))[0][0]) is not None:
+            last = found
             if not kept(last):
                 self.purge_epoch(table, last)
 

@@ -16,7 +16,6 @@ from faintly.errors import FolderInUse
 
 LOCK = "collector.lock"
 PART = ".part"  # suffix of a file that is not complete
-PIECE = 1 << 20  # bytes read at a time
 CHECKSUM_BYTES = 16
 # The modification time of every file, in the year 2000: a lone report is sealed within seconds,
 # and the real time would reveal when it arrived.
@@ -78,12 +77,9 @@ def write_file(path: Path, write: Callable[[HashingWriter], object]) -> Stored:
 
 def measure(path: Path) -> Stored:
     """Return the present size and checksum of a file."""
-    digest, size = hashlib.blake2b(digest_size=CHECKSUM_BYTES), 0
     with path.open("rb") as stream:
-        while piece := stream.read(PIECE):
-            digest.update(piece)
-            size += len(piece)
-    return Stored(size, digest.digest())
+        found = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=CHECKSUM_BYTES))
+        return Stored(stream.tell(), found.digest())
 
 
 def file_problem(path: Path, stored: Stored) -> str | None:

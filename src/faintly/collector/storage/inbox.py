@@ -10,19 +10,23 @@ import hashlib
 import queue
 import sqlite3
 import threading
+import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faintly.collector import problems
 from faintly.collector.problems import Problem
-from faintly.collector.storage.counters import Counters
-from faintly.collector.storage.database import NAME_BYTES, Database, split_names
-from faintly.collector.storage.registry import TAKING, Epoch, Registry
+from faintly.collector.storage.acknowledged import Acknowledged
+from faintly.collector.storage.collection import Epoch
+from faintly.collector.storage.database import NAME_BYTES, split_names
 from faintly.wire import report_v1
+
+if TYPE_CHECKING:
+    from faintly.collector.storage.store import Store
 
 COUNTED, REPLAYED = "counted", "replayed"
 REUSED = "this request id came with another body before"
@@ -62,23 +66,14 @@ class Submission:
 class Inbox:
     """Stores submissions in the order of arrival."""
 
-    def __init__(
-        self,
-        database: Database,
-        registry: Registry,
-        counters: Counters,
-        committed: Callable[[Set[Epoch]], None],
-    ) -> None:
-        """Start the thread.
-
-        Args:
-            database: where reports are stored.
-            registry: keeps the number of pending reports.
-            counters: totals to add to.
-            committed: called after each commit with the epochs that gained reports.
-        """
-        self._database, self._registry = database, registry
-        self._counters, self._committed = counters, committed
+    def __init__(self, store: "Store", acknowledged: Acknowledged) -> None:
+        """Start the thread of a store, whose other parts exist already."""
+        self._database, self._registry, self._counters = (
+            store.database,
+            store.registry,
+            store.counters,
+        )
+        self._acknowledged, self._committed = acknowledged, store.maintenance.committed
         self._waiting: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
         self._closed = False  # True once the thread has ended
         self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
@@ -101,6 +96,7 @@ class Inbox:
         self._thread.join()
         self._closed = True
         self._refuse()
+        self._acknowledged.close()
 
     def _refuse(self) -> None:
         late = []
@@ -162,20 +158,39 @@ class Inbox:
                     for each, outcome in zip(group, outcomes, strict=True)
                     if outcome is COUNTED
                 ]
+                total = self._acknowledged.requests + len(counted)
                 if counted:
                     _insert(connection, counted)
+                    connection.execute("UPDATE acknowledged SET requests = ?", (total,))
             self._registry.add_pending((each.epoch, each.reports) for each in counted)
-        self._count(counted, outcomes)
+        self._acknowledged.write(total)
+        self._count(counted, group, outcomes)
         self._committed({each.epoch for each in counted})
         return outcomes
 
-    def _count(self, counted: Sequence[Submission], outcomes: Sequence[Outcome]) -> None:
+    def _count(
+        self,
+        counted: Sequence[Submission],
+        group: Sequence[Submission],
+        outcomes: Sequence[Outcome],
+    ) -> None:
+        minute = int(time.time() // 60)  # a closer time would be about a person
+        for each in counted:
+            arrivals = each.epoch.collection.arrivals
+            arrivals.requests += 1
+            arrivals.reports += each.reports
+            arrivals.last_minute = minute
+        refused = 0
+        for each, outcome in zip(group, outcomes, strict=True):
+            if isinstance(outcome, Problem):
+                refused += 1
+                each.epoch.collection.arrivals.refuse(outcome.kind.code)
         counters = self._counters
         counters.commits += 1
         counters.submissions += len(counted)
         counters.reports += sum(each.reports for each in counted)
-        counters.replays += sum(outcome is REPLAYED for outcome in outcomes)
-        counters.refused += sum(isinstance(outcome, Problem) for outcome in outcomes)
+        counters.replays += len(group) - len(counted) - refused
+        counters.refused += refused
 
 
 def _decide(connection: sqlite3.Connection, group: Sequence[Submission]) -> list[Outcome]:
@@ -197,7 +212,7 @@ def _decide(connection: sqlite3.Connection, group: Sequence[Submission]) -> list
         if before is not None:
             same = before == each.hash
             outcome = REPLAYED if same else Problem(problems.REQUEST_REUSED, REUSED)
-        elif each.epoch.state not in TAKING:
+        elif not each.epoch.takes:
             outcome = Problem(problems.CLOSED, f"epoch {each.epoch.number} is closed")
         else:
             outcome = COUNTED if each.token is None else _spend(used, each.epoch.id, each.token)

@@ -7,56 +7,30 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from faintly.collector.storage.compaction import Compactor
-from faintly.collector.storage.counters import Counters
-from faintly.collector.storage.credentials import Credentials
-from faintly.collector.storage.database import Database
-from faintly.collector.storage.limits import Limits
-from faintly.collector.storage.registry import CLOSED, CLOSING, Epoch, Registry, is_past
-from faintly.collector.storage.seal import Sealer
+from faintly.collector.storage.collection import CLOSED, CLOSING, Epoch
+
+if TYPE_CHECKING:
+    from faintly.collector.storage.store import Store
 
 TICK_S = 0.25  # how often it checks for work
 RETRY_S = 1.0  # pause after a failure
 WAL_BYTES = 16 << 20  # size at which the write-ahead log is moved into the file
-PERIODS = 3  # an epoch is closed after it was past for this many periods,
-LEAST_S, MOST_S = 3600.0, 21_600.0  # but after one hour at the earliest and six at the latest
+SAVE_S = 60.0  # how often it stores for how long past epochs have been past
 
 
 class Maintenance:
     """Runs from `start` to `stop`."""
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        registry: Registry,
-        sealer: Sealer,
-        credentials: Credentials,
-        counters: Counters,
-        limits: Limits,
-        close: Callable[[Epoch], object],
-        compactor: Compactor,
-    ) -> None:
-        """Prepare the thread.
-
-        Args:
-            database: whose write-ahead log to keep short.
-            registry: the epochs.
-            sealer: seals them.
-            credentials: what to reload.
-            counters: counts failures.
-            limits: when to seal.
-            close: closes an epoch for good if it is still past.
-            compactor: merges the segments of closed epochs.
-        """
-        self._database, self._registry, self._sealer = database, registry, sealer
-        self._credentials, self._counters, self._limits = credentials, counters, limits
-        self._close, self._compactor = close, compactor
+    def __init__(self, store: "Store") -> None:
+        """Prepare the thread of a store, whose other parts exist already."""
+        self._store, self._registry, self._limits = store, store.registry, store.limits
         # Those of an earlier process too: it may have stopped before it compacted them.
-        self._uncompacted = deque(each for each in registry.by_id.values() if each.state == CLOSED)
-        self._past: dict[int, float] = {}  # since when, on the monotonic clock
+        self._uncompacted = deque(
+            each for each in self._registry.by_id.values() if each.state == CLOSED
+        )
+        self._saved = time.monotonic()
         self._stopping, self._wake = False, threading.Event()
         self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
 
@@ -83,8 +57,8 @@ class Maintenance:
         try:
             work(*arguments, **named)
         except Exception as error:
-            self._counters.failed_seals += 1
-            self._counters.failed("sealing failed", error)
+            self._store.counters.failed_seals += 1
+            self._store.counters.failed("sealing failed", error)
             return False
         return True
 
@@ -97,12 +71,12 @@ class Maintenance:
 
     def _work(self) -> bool:
         """Do everything that is due, and return whether all of it succeeded."""
-        well = self.attempt(self._credentials.reload)
+        well = self.attempt(self._store.credentials.reload)
         for epoch in self._due():
-            well &= self.attempt(self._sealer.seal, epoch)
-            well &= self.attempt(self._credentials.reload)  # a seal takes a while
+            well &= self.attempt(self._store.sealer.seal, epoch)
+            well &= self.attempt(self._store.credentials.reload)  # a seal takes a while
         for epoch in self.ended(time.monotonic()):
-            well &= self.attempt(self._close, epoch)
+            well &= self.attempt(self._store.close_past, epoch)
             if epoch.state == CLOSED:  # else it is tried again, or was reopened
                 self._uncompacted.append(epoch)
         well &= self.attempt(self._compact_next)
@@ -115,7 +89,7 @@ class Maintenance:
         """
         if self._uncompacted:
             epoch = self._uncompacted.popleft()
-            if self._compactor.compact_some(epoch):
+            if self._store.compactor.compact_some(epoch):
                 self._uncompacted.append(epoch)
 
     def _is_full(self, epoch: Epoch) -> bool:
@@ -141,26 +115,31 @@ class Maintenance:
     def ended(self, now: float) -> list[Epoch]:
         """Return the epochs to close, including those whose closing failed.
 
-        A closed epoch cannot be reopened, so a jump of the clock must not close a current one.
-        The clock has to call an epoch past for some periods without interruption, measured on
-        the monotonic clock: by then even an epoch that was current at the jump is over. Six
-        hours suffice for long periods; else a process restarted daily would never close one.
+        A closed epoch cannot be reopened, so a wrong clock must not close a current one. The
+        grace of an epoch is therefore time during which collectors ran and their clock called
+        it past without interruption. By then it is over, whatever the clock was before.
         """
         epochs = list(self._registry.by_id.values())
-        past = [epoch for epoch in epochs if is_past(epoch)]
-        self._past = {epoch.id: self._past.get(epoch.id, now) for epoch in past}
-        over = [epoch for epoch in past if now - self._past[epoch.id] >= _patience(epoch)]
+        late: dict[Epoch, float] = {}
+        for epoch in epochs:
+            if self._registry.clock.is_past(epoch):
+                epoch.past_since = now if epoch.past_since is None else epoch.past_since
+                late[epoch] = epoch.late_s + now - epoch.past_since
+            elif epoch.past_since is not None or epoch.late_s:
+                epoch.past_since, epoch.late_s = None, 0.0
+                late[epoch] = 0.0
+        if 0.0 in late.values() or (late and now - self._saved >= SAVE_S):
+            self._saved = now
+            rows = [(passed, epoch.id) for epoch, passed in late.items()]
+            self.attempt(self._registry.save_late, rows)
+        over = [each for each, passed in late.items() if passed >= (each.collection.grace_s or 0)]
         return [epoch for epoch in epochs if epoch.state == CLOSING] + over
 
     def _tidy(self) -> None:
         """Keep the write-ahead log short, and empty it when no report is pending."""
-        self._compactor.tidy()
-        size = self._database.wal_bytes()
+        self._store.compactor.tidy()
+        size = self._store.database.wal_bytes()
         if size and not self._registry.pending:
-            self._database.empty_log()
+            self._store.database.empty_log()
         elif size >= WAL_BYTES:
-            self._database.checkpoint()
-
-
-def _patience(epoch: Epoch) -> float:
-    return max(LEAST_S, min(PERIODS * (epoch.collection.period_s or 0.0), MOST_S))
+            self._store.database.checkpoint()

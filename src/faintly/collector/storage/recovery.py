@@ -12,10 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from faintly.collector.storage import segments, sketches
+from faintly.collector.storage import acknowledged, segments, sketches
+from faintly.collector.storage.collection import CLOSED, Collection, Epoch
 from faintly.collector.storage.database import Database
 from faintly.collector.storage.disk import Stored, discard
-from faintly.collector.storage.registry import CLOSED, Collection, Epoch, Registry
+from faintly.collector.storage.registry import Registry
 from faintly.errors import FolderDamaged
 
 FILE = re.compile(r"(\d+)-(\d+)\.(parquet|fns)")  # epoch and number,
@@ -44,6 +45,7 @@ def recover(folder: Path, database: Database, registry: Registry) -> None:
     newer = newer_files(stray, database, registry)
     if newer:
         raise FolderDamaged(f"{newer[0]}: {NEWER}; {PUT_BACK}", NEWER, PUT_BACK)
+    acknowledged.check(folder, database)
     # Last: somebody who investigates damage may need the unnamed files.
     for path in stray:
         discard(folder, path)
@@ -63,21 +65,14 @@ class ManifestEntry:
 def named_files(folder: Path, database: Database, registry: Registry) -> dict[Path, ManifestEntry]:
     """Return the files that the manifest names, by path."""
     named = {}
-    for key, number, *stored in database.rows(
-        "SELECT epoch, number, bytes, checksum FROM segments"
-    ):
-        epoch = registry.by_id[key]
-        named[segments.path_of(folder, epoch, number)] = ManifestEntry(
-            epoch, Stored(*stored), needed=True
-        )
-    for key, number, *stored in database.rows(
-        "SELECT epoch, number, bytes, checksum FROM sketches"
-    ):
-        epoch = registry.by_id[key]
-        needed = epoch.collection.retention == "drop"
-        named[sketches.path_of(folder, epoch, number)] = ManifestEntry(
-            epoch, Stored(*stored), needed
-        )
+    for table, path_of in (("segments", segments.path_of), ("sketches", sketches.path_of)):
+        for key, number, *stored in database.rows(
+            f"SELECT epoch, number, bytes, checksum FROM {table}"
+        ):
+            epoch = registry.by_id[key]
+            needed = table == "segments" or epoch.collection.retention == "drop"
+            path = path_of(folder, epoch, number)
+            named[path] = ManifestEntry(epoch, Stored(*stored), needed)
     return named
 
 

@@ -7,91 +7,26 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
 
 from faintly.collector import problems
 from faintly.collector.problems import Problem
+from faintly.collector.storage.clock import Clock
+from faintly.collector.storage.collection import (
+    CLOSED,
+    CLOSING,
+    OPEN,
+    RETENTIONS,
+    TIMED,
+    Collection,
+    Epoch,
+    Retention,
+)
 from faintly.collector.storage.database import Database
 from faintly.core import Plan
-from faintly.core.epochs import MAX_EPOCH
+from faintly.core.epochs import check_epoch
 from faintly.errors import FaintlyError, FolderDamaged
 from faintly.mechanisms import Mechanism, mechanism_of
 from faintly.wire import report_v1
-
-OPEN: Final = "open"
-CLOSED: Final = "closed"
-TIMED: Final = "timed"  # opened by the clock, which also closes it
-CLOSING: Final = "closing"  # closed in the database; its request ids are not deleted yet
-TAKING = {OPEN, TIMED}
-Retention = Literal["keep", "drop"]
-RETENTIONS = get_args(Retention)
-NEAR = 1  # epochs before and after the current one that also accept reports: clocks differ
-
-
-@dataclass(slots=True, eq=False)
-class Epoch:
-    """One epoch of a collection; its counts are those of the database."""
-
-    id: int
-    collection: "Collection"
-    number: int
-    state: str
-    pending: int = 0  # reports in the inbox
-    since: float = 0.0  # when the oldest of them arrived, on the monotonic clock
-    sealed: int = 0  # reports counted in the sketch
-    last: int = 0  # number of the last segment or sketch
-    segments: int = 0
-    bytes: int = 0  # of its sealed files
-    lock: threading.RLock = field(default_factory=threading.RLock)  # held while it is sealed
-
-    @property
-    def pending_bytes(self) -> int:
-        """Return the bytes of the reports in the inbox."""
-        return self.pending * self.collection.record_bytes
-
-    def stem(self, number: int) -> str:
-        """Return the name of a file of this epoch, without its suffix."""
-        return f"{self.number}-{number}"
-
-
-@dataclass(slots=True, eq=False)
-class Collection:
-    """One plan, and how its reports are kept."""
-
-    id: int
-    plan: Plan
-    name: str
-    retention: Retention  # keep: raw reports stay in segments; drop: only the sketch stays
-    tokens: bool
-    period_s: float | None
-    closed: bool
-    mechanism: Mechanism = field(repr=False)
-    epochs: dict[int, Epoch] = field(default_factory=dict, repr=False)
-    counter: report_v1.BatchCounter = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self.counter = report_v1.BatchCounter(self.digest, self.mechanism.layout)
-
-    @property
-    def digest(self) -> bytes:
-        """Return the 16 bytes that name the plan."""
-        return self.plan.digest
-
-    @property
-    def folder(self) -> str:
-        """Return the name of the folder of its files; names are never reused."""
-        return f"{self.digest.hex()}-{self.id}"
-
-    @property
-    def record_bytes(self) -> int:
-        """Return the bytes of one report."""
-        return self.mechanism.layout.record_bytes
-
-    @property
-    def settings(self) -> tuple[str, str, bool, float | None]:
-        """Return the settings it was created with, besides the plan."""
-        return self.name, self.retention, self.tokens, self.period_s
 
 
 class Registry:
@@ -99,23 +34,26 @@ class Registry:
 
     def __init__(self, database: Database) -> None:
         """Read everything from the database."""
-        self._database = database
+        self._database, self.clock = database, Clock()
         self._lock = threading.Lock()  # one change at a time
         self.collections: dict[bytes, Collection] = {}
         by_id: dict[int, Collection] = {}
-        rows = "SELECT id, digest, plan, name, retention, tokens, period_s, closed FROM collections"
-        for key, digest, text, name, retention, tokens, period_s, closed in database.rows(rows):
+        for key, digest, text, name, retention, tokens, period_s, grace_s, closed in database.rows(
+            "SELECT id, digest, plan, name, retention, tokens, period_s, grace_s, closed "
+            "FROM collections"
+        ):
             plan, mechanism = _read_plan(digest, text)
             by_id[key] = self.collections[digest] = Collection(
-                key, plan, name, retention, bool(tokens), period_s, bool(closed), mechanism
+                key, plan, name, retention, bool(tokens), period_s, grace_s, bool(closed), mechanism
             )
         self.by_id: dict[int, Epoch] = {}
         self.pending = self.pending_bytes = 0  # of all epochs
         try:
-            for key, owner, number, state in database.rows(
-                "SELECT id, collection, number, state FROM epochs ORDER BY collection, number"
+            for key, owner, *rest in database.rows(
+                "SELECT id, collection, number, state, late_s FROM epochs "
+                "ORDER BY collection, number"
             ):
-                self._add(Epoch(key, by_id[owner], number, state))
+                self._add(Epoch(key, by_id[owner], *rest))
             self._count()
         except KeyError:
             raise FolderDamaged(f"{database.path} refers to rows that it does not have") from None
@@ -176,6 +114,11 @@ class Registry:
             raise Problem(problems.NO_REPORTS, "no reports were sealed yet")
         return found
 
+    def save_late(self, late: Iterable[tuple[float, int]]) -> None:
+        """Store for how long past epochs, by their ids, have been past."""
+        with self._database.transaction() as connection:
+            connection.executemany("UPDATE epochs SET late_s = ? WHERE id = ?", late)
+
     def latest(self, digest: bytes) -> int:
         """Return the latest epoch that has sealed reports."""
         return self.sealed(digest)[-1].number
@@ -189,22 +132,14 @@ class Registry:
         tokens: bool = False,
         epochs: Sequence[int] = (0,),
         period_s: float | None = None,
+        grace_s: float | None = None,
     ) -> Collection:
         """Return a new collection, or the existing one of the same plan and settings."""
         mechanism = _check_plan(plan)
-        if retention not in RETENTIONS:
-            raise Problem(problems.BAD_REQUEST, "retention must be keep or drop")
-        if retention == "drop" and plan.decode == "direct":
-            raise Problem(
-                problems.BAD_REQUEST,
-                "direct decoding needs the raw reports; use retention keep",
-            )
-        if period_s is not None and not 1 <= period_s < 2**40:
-            raise Problem(problems.BAD_REQUEST, "period_s must be at least one second")
-        epochs = sorted(set(epochs))
-        for number in epochs:
-            _check_epoch(number)
-        wanted = name, retention, tokens, period_s
+        grace_s = period_s if grace_s is None else grace_s
+        _check_settings(plan, retention, period_s, grace_s)
+        epochs = sorted(map(check_epoch, set(epochs)))
+        wanted = name, retention, tokens, period_s, grace_s
         with self._lock:
             before = self.collections.get(plan.digest)
             if before is not None:
@@ -217,8 +152,8 @@ class Registry:
             with self._database.transaction() as connection:
                 made.id = connection.execute(
                     "INSERT INTO collections "
-                    "(digest, plan, name, retention, tokens, period_s, closed) "
-                    "VALUES (?, ?, ?, ?, ?, ?, 0) RETURNING id",
+                    "(digest, plan, name, retention, tokens, period_s, grace_s, closed) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, 0) RETURNING id",
                     (plan.digest, plan.canonical, *wanted),
                 ).fetchone()[0]
                 opened = [_insert(connection, made, number, OPEN) for number in epochs]
@@ -229,7 +164,7 @@ class Registry:
 
     def open_epoch(self, digest: bytes, number: int) -> None:
         """Open an epoch; a closed one cannot be reopened."""
-        _check_epoch(number)
+        check_epoch(number)
         with self._lock:
             collection = self.collection(digest)
             if collection.closed:
@@ -253,49 +188,28 @@ class Registry:
     def _add(self, epoch: Epoch) -> None:
         self.by_id[epoch.id] = epoch.collection.epochs[epoch.number] = epoch
 
-    def accepting(self, collection: Collection, number: int) -> Epoch:
-        """Return the epoch of a submission, or raise `Problem`.
+    def accepting(self, collection: Collection, number: int, *, issuing: bool = False) -> Epoch:
+        """Return the epoch of a submission, or of tokens to issue, or raise `Problem`.
 
-        A closing epoch is returned too: a retry may still find its request id.
+        A report opens an epoch that the clock allows; where tokens are needed, issuing one does.
+        A closing epoch is returned to a submission: a retry may still find its request id.
         """
-        epoch = self._taking(collection, number)
-        if epoch is None and collection.tokens:
-            # Issuing a token opens its epoch, so this token was never issued.
-            raise Problem(problems.TOKEN_UNKNOWN, f"no token of epoch {number} was issued")
-        return epoch or self._open_by_clock(collection, number)
-
-    def issuing(self, collection: Collection, number: int) -> Epoch:
-        """Return the epoch to issue tokens for, or raise `Problem`.
-
-        Where epochs follow the clock, the current one and its neighbours are opened on demand.
-        """
-        epoch = self._taking(collection, number) or self._open_by_clock(collection, number)
-        if epoch.state == CLOSING:
+        epoch = collection.epochs.get(number)
+        if epoch is None and not collection.closed:
+            if not self.clock.opens(collection, number):
+                raise Problem(problems.UNKNOWN_EPOCH, f"epoch {number} does not take reports")
+            if collection.tokens and not issuing:
+                raise Problem(problems.TOKEN_UNKNOWN, f"no token of epoch {number} was issued")
+            epoch = self._open_by_clock(collection, number)
+        if epoch is None or epoch.state == CLOSED or (issuing and not epoch.takes):
             raise Problem(problems.CLOSED, f"epoch {number} is closed")
         return epoch
 
-    def _taking(self, collection: Collection, number: int) -> Epoch | None:
-        """Return an epoch that accepts reports, or None if the clock allows to open it."""
-        epoch = collection.epochs.get(number)
-        if epoch is not None and epoch.state in {OPEN, CLOSING}:
-            return epoch
-        if epoch is not None and epoch.state == CLOSED:
-            raise Problem(problems.CLOSED, f"epoch {number} is closed")
-        if collection.closed:
-            raise Problem(problems.CLOSED, "the collection is closed")
-        if collection.period_s is not None:
-            now = _present(collection)
-            if abs(number - now) <= NEAR and number >= 0:
-                return epoch
-            if epoch is not None and number < now:
-                raise Problem(problems.CLOSED, f"epoch {number} is over")
-        raise Problem(problems.UNKNOWN_EPOCH, f"epoch {number} does not take reports")
-
-    def _open_by_clock(self, collection: Collection, number: int) -> Epoch:
+    def _open_by_clock(self, collection: Collection, number: int) -> Epoch | None:
         with self._lock:
             self._check_there(collection)
             if collection.closed:
-                raise Problem(problems.CLOSED, "the collection is closed")
+                return None
             return collection.epochs.get(number) or self._open(collection, number, TIMED)
 
     def close_epoch(self, epoch: Epoch, *, only_past: bool = False) -> bool:
@@ -305,9 +219,9 @@ class Registry:
         somebody opened it or changed the clock meanwhile.
         """
         with self._lock:
-            if only_past and epoch.state in TAKING and not is_past(epoch):
+            if epoch.takes and only_past and not self.clock.is_past(epoch):
                 return False
-            if epoch.state in TAKING:
+            if epoch.takes:
                 self._set_state(epoch, CLOSED, CLOSING)
             return True
 
@@ -325,12 +239,11 @@ class Registry:
                 key = (collection.id,)
                 connection.execute("UPDATE collections SET closed = 1 WHERE id = ?", key)
                 connection.execute(
-                    f"UPDATE epochs SET state = '{CLOSED}' WHERE collection = ?",
-                    key,
+                    f"UPDATE epochs SET state = '{CLOSED}' WHERE collection = ?", key
                 )
             collection.closed = True
             for epoch in collection.epochs.values():
-                if epoch.state in TAKING:
+                if epoch.takes:
                     epoch.state = CLOSING
 
     def forget(self, collection: Collection, held: Sequence[Epoch]) -> bool:
@@ -346,10 +259,7 @@ class Registry:
             with self._database.transaction() as connection:
                 for epoch in epochs:
                     for table in ("inbox", "segments", "sketches"):
-                        connection.execute(
-                            f"DELETE FROM {table} WHERE epoch = ?",
-                            (epoch.id,),
-                        )
+                        connection.execute(f"DELETE FROM {table} WHERE epoch = ?", (epoch.id,))
                 connection.execute("DELETE FROM epochs WHERE collection = ?", (collection.id,))
                 connection.execute("DELETE FROM collections WHERE id = ?", (collection.id,))
             self.add_pending((epoch, -epoch.pending) for epoch in epochs)
@@ -363,24 +273,6 @@ class Registry:
         """Raise `Problem` if the collection was deleted, or recreated, while the caller waited."""
         if self.collections.get(collection.digest) is not collection:
             raise Problem(problems.UNKNOWN_COLLECTION, "the collection was deleted")
-
-
-def takes(epoch: Epoch) -> bool:
-    """Return whether an epoch accepts reports now."""
-    if epoch.state == TIMED:
-        return abs(epoch.number - _present(epoch.collection)) <= NEAR
-    return epoch.state == OPEN
-
-
-def is_past(epoch: Epoch) -> bool:
-    """Return whether the clock opened an epoch and has since moved well past it."""
-    return epoch.state == TIMED and epoch.number < _present(epoch.collection) - 2 * NEAR
-
-
-def _present(collection: Collection) -> int:
-    """Return the current epoch of a collection whose epochs follow the clock."""
-    assert collection.period_s is not None
-    return int(time.time() // collection.period_s)
 
 
 def _insert(
@@ -403,9 +295,20 @@ def _check_plan(plan: Plan) -> Mechanism:
     return mechanism
 
 
-def _check_epoch(number: int) -> None:
-    if not 0 <= number <= MAX_EPOCH:
-        raise Problem(problems.BAD_REQUEST, "an epoch is an integer from 0 to 2^53 - 1")
+def _check_settings(
+    plan: Plan, retention: str, period_s: float | None, grace_s: float | None
+) -> None:
+    wrong = None
+    if retention not in RETENTIONS:
+        wrong = "retention must be keep or drop"
+    elif retention == "drop" and plan.decode == "direct":
+        wrong = "direct decoding needs the raw reports; use retention keep"
+    elif period_s is not None and not 1 <= period_s < 2**40:
+        wrong = "period_s must be at least one second"
+    elif grace_s is not None and (period_s is None or not period_s <= grace_s < 2**40):
+        wrong = "grace_s must be at least period_s, which it needs"
+    if wrong is not None:
+        raise Problem(problems.BAD_REQUEST, wrong)
 
 
 def _read_plan(digest: bytes, text: bytes) -> tuple[Plan, Mechanism]:

@@ -16,10 +16,11 @@ import numpy as np
 from faintly.collector import problems
 from faintly.collector.problems import Problem
 from faintly.collector.storage import segments, sketches
+from faintly.collector.storage.collection import Collection, Epoch
 from faintly.collector.storage.counters import Counters
 from faintly.collector.storage.database import Database
 from faintly.collector.storage.disk import discard
-from faintly.collector.storage.registry import Collection, Epoch, Registry
+from faintly.collector.storage.registry import Registry
 from faintly.collector.storage.sketches import Sketches
 from faintly.core import AnyArray
 from faintly.errors import FolderDamaged
@@ -77,8 +78,8 @@ class Sealer:
             raise
         self.reached("done")
         self._counters.seals += 1
-        self._counters.sealed += len(records)
-        self._counters.seal_s += time.perf_counter() - started
+        self._counters.sealed_reports += len(records)
+        self._counters.seal_seconds += time.perf_counter() - started
         return len(records)
 
     def _choose(self, epoch: Epoch, last: int) -> list[int]:

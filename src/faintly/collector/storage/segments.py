@@ -5,13 +5,14 @@ Records are random bytes, so compression is off.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from faintly import kernels
+from faintly.collector.storage.collection import Collection, Epoch
+from faintly.collector.storage.database import Database
 from faintly.collector.storage.disk import Stored, file_problem, write_file
-from faintly.collector.storage.registry import Collection, Epoch
 from faintly.core import AnyArray, ReportBatch
 from faintly.errors import FolderDamaged, Rejected
 from faintly.primitives.entropy import secure
@@ -27,6 +28,26 @@ FORMAT = b"1"
 def path_of(folder: Path, epoch: Epoch, number: int) -> Path:
     """Return the path of a segment."""
     return folder / FOLDER / epoch.collection.folder / (epoch.stem(number) + SUFFIX)
+
+
+class Row(NamedTuple):
+    """A segment as the manifest names it."""
+
+    number: int
+    reports: int
+    stored: Stored
+
+
+def rows(database: Database, epoch: Epoch, after: int = 0) -> list[Row]:
+    """Return the segments of an epoch with numbers beyond `after`, in order."""
+    return [
+        Row(number, reports, Stored(*stored))
+        for number, reports, *stored in database.rows(
+            "SELECT number, reports, bytes, checksum FROM segments "
+            "WHERE epoch = ? AND number > ? ORDER BY number",
+            (epoch.id, after),
+        )
+    ]
 
 
 def shuffle(records: AnyArray) -> AnyArray:

@@ -14,9 +14,10 @@ from typing import NamedTuple
 from faintly.collector import problems
 from faintly.collector.problems import Problem
 from faintly.collector.storage import segments
+from faintly.collector.storage.collection import Collection, Epoch
 from faintly.collector.storage.database import Database
 from faintly.collector.storage.disk import Stored, discard, write_file
-from faintly.collector.storage.registry import Collection, Epoch, Registry
+from faintly.collector.storage.registry import Registry
 from faintly.core import Sketch
 from faintly.engine import Aggregator
 from faintly.engine.files import load_sketch

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Literal, cast
 
 from faintly.collector.storage import segments
-from faintly.collector.storage.database import Database
-from faintly.collector.storage.registry import CLOSED, OPEN, Collection, Epoch, Retention, takes
+from faintly.collector.storage.collection import CLOSED, OPEN, Collection, Epoch, Retention, State
+from faintly.collector.storage.store import Store
 
-State = Literal["open", "closed"]
 UniverseKind = Literal["indexed", "named", "open"]
 
 
@@ -53,6 +52,9 @@ class CollectionStatus:
     retention: Retention
     tokens: bool
     period_s: float | None
+    grace_s: float | None = field(
+        metadata={"description": "How long an epoch takes reports after the clock has ended it."}
+    )
     mechanism: str
     universe: UniverseKind
     protects: str
@@ -80,6 +82,7 @@ def status_of(collection: Collection) -> CollectionStatus:
         retention=collection.retention,
         tokens=collection.tokens,
         period_s=collection.period_s,
+        grace_s=collection.grace_s,
         mechanism=plan.mechanism,
         universe=cast(UniverseKind, plan.universe.kind),
         protects=str(plan.unit),
@@ -95,7 +98,7 @@ def status_of(collection: Collection) -> CollectionStatus:
 def _epoch_status(epoch: Epoch) -> EpochStatus:
     return EpochStatus(
         epoch=epoch.number,
-        state=OPEN if takes(epoch) else CLOSED,
+        state=OPEN if epoch.takes else CLOSED,
         reports=epoch.sealed,
         pending=epoch.pending,
         segments=epoch.segments,
@@ -103,20 +106,17 @@ def _epoch_status(epoch: Epoch) -> EpochStatus:
     )
 
 
-def segments_of(folder: Path, database: Database, collection: Collection) -> list[SegmentRow]:
+def segments_of(store: Store, digest: bytes) -> list[SegmentRow]:
     """Return the sealed files of a collection."""
     return [
         SegmentRow(
             epoch=epoch.number,
-            number=number,
-            file=segments.path_of(folder, epoch, number).relative_to(folder).as_posix(),
-            reports=reports,
-            bytes=size,
-            checksum=checksum.hex(),
+            number=row.number,
+            file=str(segments.path_of(Path(), epoch, row.number)),
+            reports=row.reports,
+            bytes=row.stored.size,
+            checksum=row.stored.checksum.hex(),
         )
-        for epoch in list(collection.epochs.values())
-        for number, reports, size, checksum in database.rows(
-            "SELECT number, reports, bytes, checksum FROM segments WHERE epoch = ? ORDER BY number",
-            (epoch.id,),
-        )
+        for epoch in list(store.registry.collection(digest).epochs.values())
+        for row in segments.rows(store.database, epoch)
     ]

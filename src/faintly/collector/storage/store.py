@@ -16,6 +16,8 @@ from faintly.collector import problems
 from faintly.collector.problems import Problem
 from faintly.collector.storage import recovery
 from faintly.collector.storage import tokens as token_store
+from faintly.collector.storage.acknowledged import Acknowledged
+from faintly.collector.storage.collection import CLOSED, Collection, Epoch
 from faintly.collector.storage.compaction import Compactor
 from faintly.collector.storage.counters import Counters
 from faintly.collector.storage.credentials import Credentials
@@ -24,10 +26,9 @@ from faintly.collector.storage.disk import lock_folder, make_folder
 from faintly.collector.storage.inbox import Answer, Inbox, Outcome, Submission
 from faintly.collector.storage.limits import Limits
 from faintly.collector.storage.maintenance import Maintenance
-from faintly.collector.storage.registry import CLOSED, Collection, Epoch, Registry
+from faintly.collector.storage.registry import Registry
 from faintly.collector.storage.seal import Sealer
 from faintly.collector.storage.sketches import Sketches
-from faintly.collector.storage.status import CollectionStatus, SegmentRow, segments_of, status_of
 from faintly.errors import Rejected
 
 
@@ -48,17 +49,8 @@ class Store:
         self.sealer = Sealer(folder, database, self.registry, self.sketches, self.counters)
         self.compactor = Compactor(folder, database, self.sketches)
         self._stopping = False
-        self.maintenance = Maintenance(
-            database=database,
-            registry=self.registry,
-            sealer=self.sealer,
-            credentials=self.credentials,
-            counters=self.counters,
-            limits=limits,
-            close=self._close_past,
-            compactor=self.compactor,
-        )
-        self.inbox = Inbox(database, self.registry, self.counters, self.maintenance.committed)
+        self.maintenance = Maintenance(self)
+        self.inbox = Inbox(self, Acknowledged(folder, database))
         self.maintenance.start()
 
     @classmethod
@@ -121,8 +113,8 @@ class Store:
         # The epoch is closed even if it cannot be compacted, on a full disk for example.
         self.maintenance.attempt(self.compactor.compact, epoch)
 
-    def _close_past(self, epoch: Epoch) -> None:
-        """Close a past epoch; the maintenance thread compacts it file by file."""
+    def close_past(self, epoch: Epoch) -> None:
+        """Close an epoch if it is still past; the maintenance thread compacts it later."""
         if self.registry.close_epoch(epoch, only_past=True):
             self._seal_closed(epoch)
 
@@ -163,19 +155,18 @@ class Store:
         commit and this `answer`.
         An outcome is "counted", "replayed", or a `Problem`.
         """
-        self._check_room(body)
-        if len(request) != NAME_BYTES:
-            raise Problem(problems.NO_REQUEST_ID, f"a request id has {NAME_BYTES} bytes")
         collection = self.registry.collection(digest)
         try:
-            reports = collection.counter.count(body)
-        except Rejected as error:
-            raise Problem(problems.BAD_REPORTS, str(error)) from None
-        if not reports:
-            raise Problem(problems.BAD_REPORTS, "the batch is empty")
-        hashed = self._check_token(collection, reports, token)
-        # Last, since it may open an epoch, and a refused submission must leave nothing behind.
-        found = self.registry.accepting(collection, epoch)
+            self._check_room(body)
+            if len(request) != NAME_BYTES:
+                raise Problem(problems.NO_REQUEST_ID, f"a request id has {NAME_BYTES} bytes")
+            reports = _count_reports(collection, body)
+            hashed = _check_token(collection, reports, token)
+            # Last, since it may open an epoch, and a refused submission must leave nothing behind.
+            found = self.registry.accepting(collection, epoch)
+        except Problem as problem:
+            collection.arrivals.refuse(problem.kind.code)
+            raise
         self.inbox.submit(Submission(found, request, body, reports, hashed, waiter, answer))
         return reports
 
@@ -196,17 +187,6 @@ class Store:
         if self.registry.pending_bytes >= self.limits.inbox_bytes:
             raise Problem(problems.BUSY, "too many reports wait to be sealed")
 
-    def _check_token(
-        self, collection: Collection, reports: int, token: bytes | None
-    ) -> bytes | None:
-        if not collection.tokens:
-            return None
-        if token is None:
-            raise Problem(problems.TOKEN_MISSING, "this collection requires a token")
-        if reports != 1:
-            raise Problem(problems.BAD_REPORTS, "a token stands for one report; send one at a time")
-        return token_store.hash_of(token)
-
     def submit(
         self, digest: bytes, epoch: int, request: bytes, body: bytes, token: bytes | None = None
     ) -> str:
@@ -226,14 +206,6 @@ class Store:
             epochs = list(self.registry.collection(digest).epochs.values())
         return sum(self.sealer.seal(epoch) for epoch in epochs)
 
-    def segments(self, digest: bytes) -> list[SegmentRow]:
-        """Return the sealed files of a collection."""
-        return segments_of(self.folder, self.database, self.registry.collection(digest))
-
-    def status(self, digest: bytes) -> CollectionStatus:
-        """Return what is stored of a collection."""
-        return status_of(self.registry.collection(digest))
-
     def issue_tokens(self, digest: bytes, epoch: int, count: int) -> list[str]:
         """Return new single-use tokens of an epoch."""
         collection = self.registry.collection(digest)
@@ -243,8 +215,29 @@ class Store:
             raise Problem(
                 problems.BAD_REQUEST, f"issue 1 to {token_store.MAX_ISSUED} tokens at a time"
             )
-        found = self.registry.issuing(collection, epoch)
+        found = self.registry.accepting(collection, epoch, issuing=True)
         return token_store.issue(self.database, found, count)
+
+
+def _count_reports(collection: Collection, body: bytes) -> int:
+    try:
+        reports = collection.counter.count(body)
+    except Rejected as error:
+        raise Problem(problems.BAD_REPORTS, str(error)) from None
+    if not reports:
+        raise Problem(problems.BAD_REPORTS, "the batch is empty")
+    return reports
+
+
+def _check_token(collection: Collection, reports: int, token: bytes | None) -> bytes | None:
+    """Return the hash of a token, where the collection needs one."""
+    if not collection.tokens:
+        return None
+    if token is None:
+        raise Problem(problems.TOKEN_MISSING, "this collection requires a token")
+    if reports != 1:
+        raise Problem(problems.BAD_REPORTS, "a token stands for one report; send one at a time")
+    return token_store.hash_of(token)
 
 
 def _resolve(pairs: Sequence[tuple[object, Outcome]]) -> None:

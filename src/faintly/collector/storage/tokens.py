@@ -6,11 +6,11 @@ Only a hash and whether it was used are stored; nothing links a token to its rep
 import hashlib
 import secrets
 
+from faintly.collector.storage.collection import Epoch
 from faintly.collector.storage.database import NAME_BYTES, Database, split_names
-from faintly.collector.storage.registry import Epoch
 
 TOKEN_BYTES = 16
-MAX_ISSUED = 100_000  # tokens per call
+MAX_ISSUED = 10_000  # tokens per call
 ADD = (
     f"{split_names(NAME_BYTES)} INSERT INTO tokens "
     f"SELECT ?1, substr(?2, i, {NAME_BYTES}), 0 FROM at"

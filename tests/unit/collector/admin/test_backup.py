@@ -20,6 +20,7 @@ from faintly.collector.admin import backup, fsck
 from faintly.collector.admin.export import export_parquet, export_reports
 from faintly.collector.problems import Problem
 from faintly.collector.storage import disk
+from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Store
 from faintly.engine import aggregate
 from faintly.engine.files import read_reports
@@ -78,7 +79,7 @@ def test_backups_while_reports_come_and_are_sealed(
             backup.backup(store.folder, copy)
             assert fsck.check(copy).findings == []
             with Store.open(copy) as again:
-                status = again.status(plan.digest)
+                status = status_of(again.registry.collection(plan.digest))
                 again.seal()
                 total = status.reports + status.pending
                 expected = aggregate(plan, [batches[0]] * (total // 10))

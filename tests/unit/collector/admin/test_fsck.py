@@ -198,7 +198,7 @@ RESTORE = "(restore a backup into a new folder)"
         ),
         (
             spoil_version,
-            "has version 99, and this program knows 2 (use the program that wrote it)",
+            "has version 99, and this program knows 3 (use the program that wrote it)",
         ),
         (
             lambda folder: change(min(folder.glob("segments/*/*"))),

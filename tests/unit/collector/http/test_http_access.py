@@ -9,6 +9,7 @@ from faintly.collector.http import access as access_module
 from faintly.collector.http.access import Access, Pages
 from faintly.collector.http.middleware import is_hot
 from faintly.collector.problems import Problem
+from faintly.collector.storage.status import status_of
 
 ROLES = ("submit", "read", "admin")
 PAGE = "https://shop.example"
@@ -239,8 +240,8 @@ def test_other_pages_may_not(make_web, plan, body_of, refused):
     )
     read = web("GET", "/v1/collections", headers=evil)
     assert "access-control-allow-origin" not in read.headers
-    assert web.store.status(plan.digest).state == "open"
-    assert web.store.status(plan.digest).pending == 0
+    assert status_of(web.store.registry.collection(plan.digest)).state == "open"
+    assert status_of(web.store.registry.collection(plan.digest)).pending == 0
 
 
 def test_a_page_of_the_same_address_may_call():

@@ -12,6 +12,7 @@ from uvicorn.server import ServerState
 
 from faintly.collector.http import protocol
 from faintly.collector.http.serve import OWN_FILES, allow_files
+from faintly.collector.storage.status import status_of
 
 NOBODY = "00" * 16
 NOWHERE = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -122,7 +123,7 @@ def test_requests_in_a_row_are_answered_in_order(web, address, plan, body_of, ch
 
     answers = asyncio.run(talk())
     assert [answer[-2:] for answer in answers] == [b"%d}" % count for count in (1, 2, 3, 4)]
-    assert web.store.status(plan.digest).pending == 10
+    assert status_of(web.store.registry.collection(plan.digest)).pending == 10
 
 
 def test_a_request_in_small_pieces(web, address, plan, body_of):
@@ -247,7 +248,7 @@ def test_who_hangs_up_is_counted_all_the_same(web, address, plan, body_of):
             await asyncio.sleep(0.001)
 
     asyncio.run(asyncio.wait_for(talk(), 20))
-    assert web.store.status(plan.digest).pending == 1
+    assert status_of(web.store.registry.collection(plan.digest)).pending == 1
 
 
 @pytest.mark.parametrize("half", [False, True])

@@ -6,6 +6,7 @@ import os
 import pytest
 
 from faintly.collector.http import routes_collections
+from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits
 
 ID = "0123456789abcdef" * 2
@@ -17,7 +18,7 @@ def address(web, plan):
 
 
 def pending(web, plan) -> int:
-    return web.store.status(plan.digest).pending
+    return status_of(web.store.registry.collection(plan.digest)).pending
 
 
 @pytest.mark.parametrize("reports", [1, 2, 700])

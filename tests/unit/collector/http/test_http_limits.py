@@ -12,6 +12,7 @@ from uvicorn.server import ServerState
 
 from faintly.collector.http import access, answers, middleware, protocol, routes_files, source
 from faintly.collector.problems import Problem
+from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits
 
 
@@ -269,7 +270,7 @@ def test_an_upgrade_costs_no_report(web, address, plan, body_of, upgrade, cut):
         got = asyncio.run(answered_to(web.collector, [whole[:cut], whole[cut:]]))
         assert got.count(b"HTTP/1.1 ") == 1
         assert got.endswith(b'{"status":"counted","reports":3}')
-    assert web.store.status(plan.digest).pending == 6
+    assert status_of(web.store.registry.collection(plan.digest)).pending == 6
 
 
 @pytest.mark.parametrize("first", ["a body", "a request"])
@@ -282,7 +283,7 @@ def test_an_upgrade_behind_something_else_is_refused(web, address, plan, body_of
     got = asyncio.run(answered_to(web.collector, pieces))
     assert got.startswith(b"HTTP/1.1 400")
     assert got.count(b"HTTP/1.1 ") == 1
-    assert web.store.status(plan.digest).pending == 0
+    assert status_of(web.store.registry.collection(plan.digest)).pending == 0
 
 
 def test_many_upgrades_at_once_are_all_ignored(web):

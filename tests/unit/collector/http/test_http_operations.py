@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,47 @@ def metrics(web) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
             labels = tuple(sorted(sample.labels.items()))
             found.setdefault(sample.name, {})[labels] = sample.value
     return found
+
+
+def test_metrics_tell_what_arrived_for_each_collection(web, plan, open_plan, body_of, refused):
+    web.create(plan)
+    web.create(open_plan)
+    name, other = plan.digest.hex(), open_plan.digest.hex()
+    before = metrics(web)
+    assert before["faintly_collection_reports_total"] == {
+        (("collection", each),): 0.0 for each in (name, other)
+    }
+    assert "faintly_collection_last_report_timestamp_seconds" not in before
+    start = time.time()
+    assert web.send(plan, body_of(plan, 3), "ab" * 16).status_code == 200
+    assert web.send(plan, body_of(plan, 3), "ab" * 16).json()["status"] == "replayed"
+    for _ in range(2):
+        refused(web.send(plan, b"nonsense"), 400, "BAD_REPORTS")
+    refused(web.send(plan, body_of(plan, 3), params={"epoch": 7}), 404, "UNKNOWN_EPOCH")
+    refused(web.send(plan, body_of(plan, 2), "ab" * 16), 409, "REQUEST_REUSED")
+    after = metrics(web)
+    mine = ("collection", name)
+    assert after["faintly_collection_requests_total"][(mine,)] == 1
+    assert after["faintly_collection_reports_total"][(mine,)] == 3
+    assert after["faintly_collection_reports_total"][(("collection", other),)] == 0
+    assert after["faintly_collection_refusals_total"] == {
+        (mine, ("reason", "BAD_REPORTS")): 2.0,
+        (mine, ("reason", "REQUEST_REUSED")): 1.0,
+        (mine, ("reason", "UNKNOWN_EPOCH")): 1.0,
+    }
+    (last,) = after["faintly_collection_last_report_timestamp_seconds"].values()
+    assert last % 60 == 0  # no closer: it would be about a person
+    assert start - 60 < last <= time.time()
+
+
+def test_a_jump_of_the_clock_is_told(web, monkeypatch):
+    assert web("GET", "/readyz").json() == {"status": "ready", "warnings": []}
+    monkeypatch.setattr(web.store.registry.clock, "times", lambda: (86_500.0, 100.0))
+    found = web("GET", "/readyz")
+    assert found.status_code == 200  # reports are stored, and none is lost
+    (warning,) = found.json()["warnings"]
+    assert "the clock jumped by +86,400 s" in warning
+    assert metrics(web)["faintly_clock_jump_seconds"] == {(): 86_400.0}
 
 
 def test_metrics_count_what_happened(web, plan, body_of):
@@ -49,7 +91,6 @@ def test_metrics_count_what_happened(web, plan, body_of):
     assert counted[(("method", "POST"), route, ("status", "400"))] == 1
     assert counted[(("method", "GET"), ("route", "unmatched"), ("status", "404"))] == 1
     page = web("GET", "/metrics").text
-    assert plan.digest.hex() not in page
     assert "secret-address" not in page
 
 

@@ -17,6 +17,7 @@ import pyarrow.parquet  # noqa: F401  # children would import it again and again
 from benchmarks import samples
 from faintly.collector.admin import fsck
 from faintly.collector.storage.database import Database
+from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits, Store
 from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of
@@ -90,7 +91,7 @@ def verify(folder: Path, sent: int, acknowledged: int) -> None:
     """Look that everything acknowledged is there once, and that senders may go on."""
     assert fsck_is_harmless(folder)
     store = Store.open(folder, QUIET)
-    status = store.status(PLAN.digest)
+    status = status_of(store.registry.collection(PLAN.digest))
     total = status.reports + status.pending
     assert 10 * acknowledged <= total <= 10 * sent, (total, acknowledged, sent)
     for number in range(acknowledged):
@@ -98,7 +99,7 @@ def verify(folder: Path, sent: int, acknowledged: int) -> None:
     for number in range(acknowledged, len(BODIES)):
         store.submit(PLAN.digest, 0, REQUESTS[number], BODIES[number])
     store.seal()
-    assert store.status(PLAN.digest).reports == 40
+    assert status_of(store.registry.collection(PLAN.digest)).reports == 40
     assert store.sketches.sketch(PLAN.digest, 0) == SKETCH
     store.close()
     assert fsck.check(folder).findings == []

@@ -7,6 +7,7 @@ from faintly.collector.admin import export, fsck
 from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.collector.storage import compaction, seal, segments
 from faintly.collector.storage.disk import copying
+from faintly.collector.storage.status import segments_of, status_of
 from faintly.engine import aggregate
 from faintly.engine.files import read_reports
 
@@ -26,7 +27,7 @@ def filled(open_store, plan, batches, body_of, fresh):
         store.seal()
     store.close()
     store = open_store()
-    assert store.status(plan.digest).segments == 4
+    assert status_of(store.registry.collection(plan.digest)).segments == 4
     assert len(list(store.folder.glob("sketches/*/*"))) == 1
     return store
 
@@ -38,25 +39,25 @@ def rows(path):
 def test_closing_an_epoch_merges_its_segments(filled, open_store, plan, batches):
     store = filled
     before = [row for path in sorted(store.folder.glob("segments/*/*")) for row in rows(path)]
-    size = store.status(plan.digest).bytes
+    size = status_of(store.registry.collection(plan.digest)).bytes
     store.close_epoch(plan.digest, 0)
-    (segment,) = store.segments(plan.digest)
+    (segment,) = segments_of(store, plan.digest)
     assert (segment.number, segment.reports) == (5, 40)
     (file,) = store.folder.glob("segments/*/*")
     assert sorted(rows(file)) == sorted(before)
     assert rows(file) != before  # by chance once in 40! runs, but for equal reports
-    status = store.status(plan.digest)
+    status = status_of(store.registry.collection(plan.digest))
     assert (status.segments, status.reports, status.bytes) == (1, 40, file.stat().st_size)
     assert status.bytes < size
     assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
     assert [path.name for path in store.folder.glob("sketches/*/*")] == ["0-5.fns"]
     store.close_epoch(plan.digest, 0)  # again, which finds nothing to do
-    assert [each.number for each in store.segments(plan.digest)] == [5]
+    assert [each.number for each in segments_of(store, plan.digest)] == [5]
     store.close()
     assert fsck.check(store.folder).findings == []
     again = open_store()
     assert again.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
-    assert again.status(plan.digest) == status
+    assert status_of(again.registry.collection(plan.digest)) == status
 
 
 @pytest.mark.parametrize("asked", [False, True])
@@ -77,7 +78,7 @@ def test_a_merge_that_fails_at_any_point_loses_nothing(
     store.close_epoch(plan.digest, 0)
     assert store.counters.failed_seals == 1
     assert store.database.rows("SELECT id FROM requests") == []
-    assert store.status(plan.digest).reports == 40
+    assert status_of(store.registry.collection(plan.digest)).reports == 40
     assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
     store.close()
     findings = fsck.check(store.folder).findings
@@ -85,7 +86,7 @@ def test_a_merge_that_fails_at_any_point_loses_nothing(
     again = open_store()
     assert again.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
     again.close_epoch(plan.digest, 0)  # by hand, a second time
-    assert again.status(plan.digest).segments == 1
+    assert status_of(again.registry.collection(plan.digest)).segments == 1
     assert again.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
     again.close()
     assert fsck.check(store.folder).findings == []
@@ -99,7 +100,7 @@ def test_large_segments_stay_as_they_are(store, plan, batches_of, body_of, fresh
         store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
         store.seal()
     store.close_epoch(plan.digest, 0)
-    found = [(each.number, each.reports) for each in store.segments(plan.digest)]
+    found = [(each.number, each.reports) for each in segments_of(store, plan.digest)]
     assert found == [(2, 13), (5, 1), (6, 25)]
     assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
 
@@ -110,7 +111,7 @@ def test_an_export_reads_what_is_merged_meanwhile(filled, tmp_path, plan, batche
     def slow(*arguments):
         monkeypatch.setattr(segments, "read", read)
         store.close_epoch(plan.digest, 0)
-        assert store.status(plan.digest).segments == 1
+        assert status_of(store.registry.collection(plan.digest)).segments == 1
         return read(*arguments)
 
     monkeypatch.setattr(segments, "read", slow)

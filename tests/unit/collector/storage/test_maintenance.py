@@ -1,4 +1,4 @@
-"""Epochs that follow the clock are closed when they are over, and by no clock that jumps."""
+"""Epochs that follow the clock are closed when their grace is over, and by no clock that jumps."""
 
 import time
 
@@ -6,6 +6,9 @@ import pytest
 
 from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.collector.storage import maintenance, seal, segments
+from faintly.collector.storage.clock import Clock
+from faintly.collector.storage.registry import Registry
+from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits
 from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of
@@ -14,13 +17,29 @@ PERIOD = 1800.0
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    """Return a list of the epoch that the clock says it is."""
-    now = [1000]
-    monkeypatch.setattr(
-        "faintly.collector.storage.registry.time.time", lambda: (now[0] + 0.5) * PERIOD
-    )
+def clock(open_store, monkeypatch):
+    """Return a list of the epochs that the clock and its steady neighbour say it is."""
+    now = [1000, 1000]
+    monkeypatch.setattr(Clock, "times", lambda _: tuple((each + 0.5) * PERIOD for each in now))
     return now
+
+
+@pytest.fixture
+def no_grace(monkeypatch):
+    """Let collections state no grace, so that nobody waits for it."""
+    create = Registry.create
+
+    def create_one(*arguments, **named):
+        made = create(*arguments, **named)
+        made.grace_s = 0.0
+        return made
+
+    monkeypatch.setattr(Registry, "create", create_one)
+
+
+def at(clock, epoch):
+    """Let both clocks say that it is this epoch."""
+    clock[:] = [epoch, epoch]
 
 
 def code_of(call, *arguments):
@@ -31,7 +50,9 @@ def code_of(call, *arguments):
 
 
 def states(store, plan):
-    return {each.epoch: each.state for each in store.status(plan.digest).epochs}
+    return {
+        each.epoch: each.state for each in status_of(store.registry.collection(plan.digest)).epochs
+    }
 
 
 def wait_for(condition):
@@ -41,67 +62,128 @@ def wait_for(condition):
         time.sleep(0.01)
 
 
-def test_an_epoch_is_open_while_it_takes_reports(store, plan, bodies, fresh, clock):
-    store.registry.create(plan, period_s=PERIOD, epochs=(5,))
+@pytest.mark.parametrize(
+    ("clocks", "opens"),
+    [
+        ((1000, 1000), {998: False, 999: True, 1000: True, 1001: True, 1002: False}),
+        ((1024, 1000), {998: False, 999: True, 1002: True, 1024: True, 1025: True, 1026: False}),
+        ((976, 1000), {974: False, 975: True, 976: True, 1000: True, 1001: True, 1002: False}),
+    ],
+    ids=["steady", "ahead", "behind"],
+)
+def test_epochs_of_both_times_open_after_a_jump(store, plan, bodies, fresh, clock, clocks, opens):
+    """The true epoch takes reports, whichever of the clocks is right."""
+    store.maintenance.stop()
+    store.registry.create(plan, period_s=PERIOD, epochs=())
+    clock[:] = clocks
+    for epoch, opened in opens.items():
+        taken = code_of(store.submit, plan.digest, epoch, fresh(), bodies[0])
+        assert taken == ("counted" if opened else "UNKNOWN_EPOCH"), epoch
+
+
+def test_a_clock_that_jumps_while_the_collector_runs_ends_no_epoch(
+    store, plan, bodies, fresh, clock
+):
+    store.maintenance.stop()
+    store.registry.create(plan, period_s=PERIOD, epochs=())
     store.submit(plan.digest, 1000, fresh(), bodies[0])
-    for now, state in ((999, "open"), (1001, "open"), (1002, "closed"), (998, "closed")):
-        clock[0] = now
-        assert states(store, plan) == {5: "open", 1000: state}
-        taken = code_of(store.submit, plan.digest, 1000, fresh(), bodies[1])
-        assert (taken == "counted") == (state == "open")
+    for wrong in (1024, 976):
+        clock[0] = wrong
+        assert store.maintenance.ended(1e9) == []
+        assert store.maintenance.ended(2e9) == []
+    assert store.submit(plan.digest, 1000, fresh(), bodies[1]) == "counted"
+
+
+@pytest.mark.parametrize("periods", [1, 5])
+def test_an_epoch_stays_open_for_its_grace(store, plan, bodies, fresh, clock, periods):
+    store.maintenance.stop()  # this test looks at the clocks in its place
+    grace = periods * PERIOD
+    store.registry.create(plan, period_s=PERIOD, grace_s=grace, epochs=(5,))
+    store.submit(plan.digest, 1000, fresh(), bodies[0])
+    ended = store.maintenance.ended
+    assert ended(0.0) == ended(1e9) == []  # it is current
+    at(clock, 2000)
+    assert ended(1e9) == ended(1e9 + grace - 1) == []
+    assert store.submit(plan.digest, 1000, fresh(), bodies[1]) == "counted"
+    at(clock, 1000)  # the clock was wrong; had it been for longer, it would have to be again
+    assert ended(1e9 + grace - 0.5) == []
+    at(clock, 2000)
+    assert ended(1e9 + grace) == ended(1e9 + 2 * grace - 1) == []
+    assert [epoch.number for epoch in ended(1e9 + 2 * grace)] == [1000]
+
+
+def test_a_late_epoch_opens_within_its_grace_only(store, plan, bodies, fresh, clock):
+    store.maintenance.stop()
+    store.registry.create(plan, period_s=PERIOD, grace_s=3 * PERIOD, epochs=())
+    for epoch, expected in ((996, "UNKNOWN_EPOCH"), (997, "counted"), (999, "counted")):
+        assert code_of(store.submit, plan.digest, epoch, fresh(), bodies[0]) == expected
+
+
+def test_restarts_do_not_make_the_grace_longer(open_store, plan, bodies, fresh, clock):
+    """Else a collector that is restarted daily would never close an epoch of a day."""
+    store = open_store()
+    store.maintenance.stop()
+    store.registry.create(plan, period_s=PERIOD, epochs=())
+    store.submit(plan.digest, 1000, fresh(), bodies[0])
+    at(clock, 2000)
+    start = time.monotonic()
+    assert store.maintenance.ended(start) == []
+    assert store.maintenance.ended(start + PERIOD - 100) == []
+    store.close()
+    again = open_store()
+    again.maintenance.stop()
+    (epoch,) = again.registry.by_id.values()
+    epoch.past_since = None  # the thread may have looked already
+    assert again.maintenance.ended(start) == []
+    assert again.maintenance.ended(start + 99) == []
+    assert [epoch.number for epoch in again.maintenance.ended(start + 100)] == [1000]
+    at(clock, 1000)  # a clock that was wrong is forgotten, on the disk as well
+    assert again.maintenance.ended(start + 101) == []
+    assert again.database.rows("SELECT late_s FROM epochs") == [(0.0,)]
 
 
 @pytest.mark.parametrize(
-    ("period_s", "patience_s"), [(1.0, 3600.0), (1800.0, 5400.0), (1e6, 21_600.0)]
+    ("period_s", "grace_s"), [(None, 60.0), (60.0, 59.0), (60.0, float("nan")), (60.0, 2.0**41)]
 )
-def test_an_epoch_ends_only_when_the_clock_has_long_said_so(
-    store, plan, bodies, fresh, clock, monkeypatch, period_s, patience_s
-):
-    monkeypatch.setattr(
-        "faintly.collector.storage.registry.time.time", lambda: (clock[0] + 0.5) * period_s
-    )
-    store.maintenance.stop()  # this test looks at the clocks in its place
-    store.registry.create(plan, period_s=period_s, epochs=(5,))
-    store.submit(plan.digest, 1000, fresh(), bodies[0])
-    ended = store.maintenance.ended
-    clock[0] = 1002
-    assert ended(0.0) == ended(1e9) == []  # over, and not yet past
-    clock[0] = 2000
-    assert ended(1e9) == ended(1e9 + patience_s - 1) == []
-    clock[0] = 1000  # the clock was wrong; had it been for longer, it would have to be again
-    assert ended(1e9 + patience_s - 0.5) == []
-    assert store.submit(plan.digest, 1000, fresh(), bodies[1]) == "counted"
-    clock[0] = 2000
-    assert ended(1e9 + patience_s) == ended(1e9 + 2 * patience_s - 1) == []
-    assert [epoch.number for epoch in ended(1e9 + 2 * patience_s)] == [1000]
+def test_a_grace_is_at_least_one_period(store, plan, period_s, grace_s):
+    with pytest.raises(Problem, match="grace_s must be at least period_s"):
+        store.registry.create(plan, period_s=period_s, grace_s=grace_s)
+
+
+def test_a_jump_is_told_and_a_small_correction_is_not(monkeypatch):
+    now = [1e9]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: 5.0)
+    clock = Clock()
+    for jump, told in ((0.0, 0.0), (9.0, 0.0), (-9.0, 0.0), (86_400.0, 86_400.0), (-60.0, -60.0)):
+        now[0] = 1e9 + jump
+        assert clock.jump_s == told
 
 
 def test_a_past_epoch_is_sealed_and_forgets_its_request_ids(
-    open_store, plan, batches, bodies, fresh, clock, monkeypatch
+    open_store, plan, batches, bodies, fresh, clock, no_grace
 ):
-    monkeypatch.setattr(maintenance, "LEAST_S", 0.0)
-    monkeypatch.setattr(maintenance, "PERIODS", 0)
     store, old, new, kept = open_store(), fresh(), fresh(), fresh()
     store.registry.create(plan, period_s=PERIOD, epochs=(5,))
     store.submit(plan.digest, 1000, old, bodies[0])
     store.submit(plan.digest, 5, kept, bodies[1])  # opened by hand: the clock has no say
-    clock[0] = 1003
+    at(clock, 1003)
     store.submit(plan.digest, 1003, new, bodies[2])
     wait_for(lambda: len(store.database.rows("SELECT id FROM requests")) == 2)
     assert states(store, plan) == {5: "open", 1000: "closed", 1003: "open"}
     assert store.sketches.sketch(plan.digest, 1000) == aggregate(plan, batches[:1])
     assert store.submit(plan.digest, 5, kept, bodies[1]) == "replayed"
     assert store.submit(plan.digest, 1003, new, bodies[2]) == "replayed"
-    clock[0] = 1000  # it is too late for the clock to say otherwise: the ids are gone
+    at(clock, 1000)  # it is too late for the clock to say otherwise: the ids are gone
     assert code_of(store.submit, plan.digest, 1000, old, bodies[0]) == "CLOSED"
     store.close()
     again = open_store()
     assert code_of(again.submit, plan.digest, 1000, old, bodies[0]) == "CLOSED"
 
 
-def test_a_closing_that_failed_is_tried_again(store, plan, bodies, fresh, clock, monkeypatch):
-    monkeypatch.setattr(maintenance, "LEAST_S", 0.0)
-    monkeypatch.setattr(maintenance, "PERIODS", 0)
+def test_a_closing_that_failed_is_tried_again(
+    clock, no_grace, store, plan, bodies, fresh, monkeypatch
+):
     monkeypatch.setattr(maintenance, "RETRY_S", 0.01)
     failures, write = [], segments.write
 
@@ -114,18 +196,16 @@ def test_a_closing_that_failed_is_tried_again(store, plan, bodies, fresh, clock,
     monkeypatch.setattr(segments, "write", failing)
     store.registry.create(plan, period_s=PERIOD, epochs=())
     store.submit(plan.digest, 1000, fresh(), bodies[0])
-    clock[0] = 1003
+    at(clock, 1003)
     wait_for(lambda: not store.database.rows("SELECT id FROM requests"))
     assert len(failures) == 2
-    assert store.status(plan.digest).reports == 10
+    assert status_of(store.registry.collection(plan.digest)).reports == 10
 
 
 def test_an_epoch_is_queued_for_merging_once_and_when_it_is_closed(
-    store, plan, bodies, fresh, clock, monkeypatch
+    store, plan, bodies, fresh, clock, no_grace, monkeypatch
 ):
     """Queued with each try, a full disk would have filled memory as well."""
-    monkeypatch.setattr(maintenance, "LEAST_S", 0.0)
-    monkeypatch.setattr(maintenance, "PERIODS", 0)
     store.maintenance.stop()
     queued, write = store.maintenance._uncompacted, segments.write
 
@@ -136,7 +216,7 @@ def test_an_epoch_is_queued_for_merging_once_and_when_it_is_closed(
     monkeypatch.setattr(segments, "write", failing)
     store.registry.create(plan, period_s=PERIOD, epochs=())
     store.submit(plan.digest, 1000, fresh(), bodies[0])
-    clock[0] = 1003
+    at(clock, 1003)
     for _ in range(3):
         assert not store.maintenance._work()
         assert not queued
@@ -151,13 +231,13 @@ def test_an_epoch_that_was_opened_meanwhile_stays_open(store, plan, bodies, fres
     store.maintenance.stop()
     store.registry.create(plan, period_s=PERIOD, epochs=(5,))
     store.submit(plan.digest, 1000, fresh(), bodies[0])
-    clock[0] = 2000
+    at(clock, 2000)
     store.maintenance.ended(0.0)
     (epoch,) = store.maintenance.ended(1e6)
     store.registry.open_epoch(plan.digest, 1000)
-    store._close_past(epoch)
+    store.close_past(epoch)
     store.submit(plan.digest, 1000, fresh(), bodies[1])
-    assert store.status(plan.digest).pending == 20
+    assert status_of(store.registry.collection(plan.digest)).pending == 20
 
 
 def test_an_inbox_that_many_epochs_fill_is_sealed_at_once(
@@ -175,7 +255,10 @@ def test_an_inbox_that_many_epochs_fill_is_sealed_at_once(
     assert store.registry.pending == 3 * size  # less than half of it
     store.submit(plan.digest, 1, fresh(), body_of(plan, sent[3]))
     wait_for(lambda: store.registry.pending < 4 * size)
-    sealed = {each.epoch: each.reports for each in store.status(plan.digest).epochs}
+    sealed = {
+        each.epoch: each.reports
+        for each in status_of(store.registry.collection(plan.digest)).epochs
+    }
     assert sealed == {0: 0, 1: 2 * size, 2: 0}  # the one that had most
     time.sleep(2 * maintenance.TICK_S)
     assert store.registry.pending == 2 * size
@@ -197,7 +280,7 @@ def test_epochs_are_compacted_one_file_at_a_time(
     counts = []
     for _ in range(4):
         store.maintenance._compact_next()
-        counts.append(store.status(plan.digest).segments)
+        counts.append(status_of(store.registry.collection(plan.digest)).segments)
     assert counts == [5, 2, 2, 2]
     assert not store.maintenance._uncompacted
 
@@ -212,7 +295,7 @@ def test_a_start_merges_what_the_last_process_left(
         store.seal()
     monkeypatch.setattr(store.compactor, "compact", lambda _: None)  # it dies before
     store.close_epoch(plan.digest, 0)
-    assert store.status(plan.digest).segments == 4
+    assert status_of(store.registry.collection(plan.digest)).segments == 4
     store.close()
     again = open_store()
-    wait_for(lambda: again.status(plan.digest).segments == 1)
+    wait_for(lambda: status_of(again.registry.collection(plan.digest)).segments == 1)

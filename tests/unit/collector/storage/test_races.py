@@ -15,6 +15,7 @@ from faintly.collector.storage import inbox as inboxes
 from faintly.collector.storage import maintenance, recovery, segments
 from faintly.collector.storage.credentials import Credentials
 from faintly.collector.storage.database import Database
+from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits, Store
 from faintly.engine import aggregate
 from faintly.errors import FolderDamaged
@@ -73,7 +74,7 @@ def test_an_epoch_that_cannot_be_sealed_keeps_no_other_waiting(
         secret = Credentials(database).add("read", "page")
     wait_for(lambda: store.credentials.role_of(secret) == "read")
     store.submit(plan.digest, 1, fresh(), bodies[1])
-    wait_for(lambda: store.status(plan.digest).reports == 10)
+    wait_for(lambda: status_of(store.registry.collection(plan.digest)).reports == 10)
     store.close()
     monkeypatch.setattr(segments, "write", write)
     store = open_store()
@@ -100,8 +101,8 @@ def test_a_collection_is_closed_even_if_it_cannot_be_sealed(
     store.close()
     store = open_store()
     assert refused(store.submit, plan.digest, 1, fresh(), bodies[2]) == "CLOSED"
-    assert store.seal() + store.status(plan.digest).reports >= 20
-    assert store.status(plan.digest).reports == 20
+    assert store.seal() + status_of(store.registry.collection(plan.digest)).reports >= 20
+    assert status_of(store.registry.collection(plan.digest)).reports == 20
 
 
 def test_what_waited_for_a_deleted_collection_leaves_nothing(open_store, plan, bodies, fresh):
@@ -227,7 +228,7 @@ def test_many_that_come_while_the_store_closes_are_answered(open_store, plan, bo
     assert codes <= {"STOPPING", "BUSY"}
     assert len(answered) == sent
     counted = sum(outcome == inboxes.COUNTED for _, outcome in answered)
-    assert open_store().status(plan.digest).reports == 10 * counted
+    assert status_of(open_store().registry.collection(plan.digest)).reports == 10 * counted
 
 
 def test_a_missing_database_does_not_cost_the_sealed_files(open_store, plan, bodies, fresh):
@@ -243,7 +244,7 @@ def test_a_missing_database_does_not_cost_the_sealed_files(open_store, plan, bod
             open_store()
     assert len(list(store.folder.glob("segments/*/*"))) == 1
     database.write_bytes(kept)
-    assert open_store().status(plan.digest).reports == 10
+    assert status_of(open_store().registry.collection(plan.digest)).reports == 10
 
 
 def test_damage_stops_a_start_before_anything_is_deleted(open_store, plan, bodies, fresh):
@@ -298,7 +299,10 @@ def test_control_calls_on_a_full_disk_raise_problems(store, plan, other_plan, bo
     store.registry.create(plan, tokens=True, period_s=3600.0)
     store.issue_tokens(plan.digest, 0, 1000)
     full(store.database)
-    assert refused(store.issue_tokens, plan.digest, 0, 100_000) == "CANNOT_STORE"
+
+    def issue():
+        for _ in range(10):
+            store.issue_tokens(plan.digest, 0, 10_000)
 
     def fill():
         for number in range(1, 10_000):
@@ -308,9 +312,10 @@ def test_control_calls_on_a_full_disk_raise_problems(store, plan, other_plan, bo
         for number in range(1, 10_000):
             store.credentials.add("read", f"{number:0100}")
 
+    assert refused(issue) == "CANNOT_STORE"
     assert refused(fill) == "CANNOT_STORE"
     assert refused(label) == "CANNOT_STORE"
-    assert store.status(plan.digest).pending == 0
+    assert status_of(store.registry.collection(plan.digest)).pending == 0
 
 
 def test_a_seal_on_a_full_disk_is_a_problem(store, plan, bodies, fresh, monkeypatch):
@@ -341,7 +346,7 @@ def test_a_file_that_cannot_be_deleted_does_not_undo_a_seal(
     with monkeypatch.context() as patched:
         patched.setattr(fcntl, "flock", fail)
         assert store.seal() == 10
-    assert store.status(plan.digest).reports == 30
+    assert status_of(store.registry.collection(plan.digest)).reports == 30
 
 
 def test_a_restored_folder_has_other_versions(open_store, tmp_path, plan, bodies, fresh):

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from faintly.collector.admin import fsck
-from faintly.collector.storage import recovery
+from faintly.collector.storage import acknowledged, recovery
+from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Store
 from faintly.engine import aggregate
 from faintly.errors import FolderDamaged
@@ -98,7 +99,7 @@ def killed(tmp_path, plan, batches, body_of):
 
 def test_what_was_acknowledged_survives_a_kill(killed, open_store, plan, batches, body_of):
     store = open_store()
-    assert store.status(plan.digest).pending == 50
+    assert status_of(store.registry.collection(plan.digest)).pending == 50
     body = body_of(plan, batches[0])
     assert store.submit(plan.digest, 0, bytes(16), body) == "replayed"
     store.seal()
@@ -112,14 +113,58 @@ def test_a_torn_log_loses_only_its_end(killed, open_store, plan, batches, body_o
     os.truncate(log, log.stat().st_size - cut)
     with log.open("ab") as stream:
         stream.write(b"\xa5" * 50)
+    with pytest.raises(FolderDamaged, match="acknowledged requests are missing"):
+        open_store()
+    (killed / acknowledged.NAME).unlink()
     store = open_store()
-    pending = store.status(plan.digest).pending
+    pending = status_of(store.registry.collection(plan.digest)).pending
     assert pending in {0, 10, 20, 30, 40}
     body = body_of(plan, batches[0])
     answers = [store.submit(plan.digest, 0, bytes([number]) * 16, body) for number in range(5)]
     assert answers == ["replayed"] * (pending // 10) + ["counted"] * (5 - pending // 10)
     store.seal()
     assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches[:1] * 5)
+    store.close()
+    assert fsck.check(killed).findings == []
+
+
+def damage(log):
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, damage])
+def test_a_log_that_is_lost_after_a_kill_is_noticed(killed, open_store, plan, spoil):
+    log = killed / "collector.sqlite-wal"
+    whole = log.read_bytes()
+    spoil(log)
+    (finding,) = fsck.check(killed).findings
+    assert finding.where == "collector.sqlite"
+    assert finding.what.startswith("acknowledged requests are missing (")
+    assert "collector.sqlite-wal back" in finding.advice
+    assert not finding.harmless
+    with pytest.raises(FolderDamaged, match=r"delete collector\.count"):
+        open_store()
+    log.write_bytes(whole)
+    assert fsck.check(killed).findings == []
+    assert status_of(open_store().registry.collection(plan.digest)).pending == 50
+
+
+def test_the_count_of_requests_lags_behind_the_database_but_never_leads(
+    killed, open_store, plan, batches, body_of
+):
+    count = killed / acknowledged.NAME
+    assert int(count.read_bytes()) == 5
+    count.write_bytes(b"%020d\n" % 3)  # as after a power failure
+    store = open_store()
+    assert int(count.read_bytes()) == 5
+    body = body_of(plan, batches[0])
+    assert store.submit(plan.digest, 0, bytes(16), body) == "replayed"
+    assert int(count.read_bytes()) == 5
+    store.submit(plan.digest, 0, b"another request.", body)
+    assert int(count.read_bytes()) == 6
+    store.delete(plan.digest)
     store.close()
     assert fsck.check(killed).findings == []
 
@@ -176,7 +221,7 @@ def test_files_that_the_database_cannot_know_yet_stop_the_start(
         assert not any(found.harmless for found in newer)
     assert [path for path in files if path.suffix == ".parquet" and not path.exists()] == []
     database.write_bytes(new)
-    assert open_store().status(owner.digest).reports >= 20
+    assert status_of(open_store().registry.collection(owner.digest)).reports >= 20
 
 
 def test_a_missing_or_short_segment_stops_the_start(filled, open_store):
@@ -260,7 +305,7 @@ def test_changed_pending_reports_are_not_sealed(store, plan, batches, body_of, f
         connection.execute("UPDATE inbox SET records = zeroblob(length(records))")
     with pytest.raises(FolderDamaged, match="changed on the disk"):
         store.seal()
-    assert store.status(plan.digest).pending == 10
+    assert status_of(store.registry.collection(plan.digest)).pending == 10
 
 
 FULL = """
@@ -268,6 +313,7 @@ import os, resource, signal, sys
 from pathlib import Path
 from faintly.collector.admin import fsck
 from faintly.collector.problems import Problem
+from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits, Store
 from faintly.core import Plan
 from faintly.engine import aggregate, decode
@@ -297,12 +343,12 @@ for number in range(400):
             break
 assert counted and len(refused) == 5, (len(counted), len(refused))
 reports = len(decode(plan, body))
-assert store.status(plan.digest).pending == reports * len(counted)
+assert status_of(store.registry.collection(plan.digest)).pending == reports * len(counted)
 try:
     store.seal()
 except Exception as error:
     print("seal failed:", type(error).__name__)
-status = store.status(plan.digest)
+status = status_of(store.registry.collection(plan.digest))
 assert status.pending + status.reports == reports * len(counted), status
 make_room()
 for request in refused:
@@ -387,7 +433,7 @@ def test_the_sealer_tries_again(open_store, plan, batches, body_of, fresh, monke
     store.registry.create(plan)
     store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
     deadline = time.monotonic() + 10
-    while store.status(plan.digest).reports < 10:
+    while status_of(store.registry.collection(plan.digest)).reports < 10:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert store.counters.failed_seals == 2

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from faintly.collector.storage import seal, segments, sketches
+from faintly.collector.storage.status import segments_of, status_of
 from faintly.engine import aggregate
 from faintly.wire import report_v1
 
@@ -40,13 +41,16 @@ def test_a_seal_that_fails_at_any_point_counts_once(
         patched.setattr(store.sealer, "reached", reached)
         with pytest.raises(Crash):
             store.seal()
-    status = store.status(plan.digest)
+    status = status_of(store.registry.collection(plan.digest))
     assert status.reports + status.pending == 30
     assert store.registry.pending == status.pending
     store.submit(plan.digest, 0, fresh(), body_of(plan, batches[3]))
     store.seal()
     assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
-    assert (store.status(plan.digest).reports, store.registry.pending_bytes) == (40, 0)
+    assert (
+        status_of(store.registry.collection(plan.digest)).reports,
+        store.registry.pending_bytes,
+    ) == (40, 0)
 
 
 def test_a_failed_commit_of_a_seal_leaves_the_counts(store, plan, batches, body_of, fresh):
@@ -58,7 +62,7 @@ def test_a_failed_commit_of_a_seal_leaves_the_counts(store, plan, batches, body_
         )
     with pytest.raises(sqlite3.IntegrityError, match=r"^no$"):
         store.seal()
-    status = store.status(plan.digest)
+    status = status_of(store.registry.collection(plan.digest))
     assert (status.reports, status.pending) == (0, 10)
     with store.database.transaction() as connection:
         connection.execute("DROP TRIGGER refuse")
@@ -71,7 +75,7 @@ def test_a_segment_holds_the_reports_and_nothing_else(store, plan, batches, body
     for batch in batches:
         store.submit(plan.digest, 4, fresh(), body_of(plan, batch))
     store.seal()
-    (segment,) = store.segments(plan.digest)
+    (segment,) = segments_of(store, plan.digest)
     path = store.folder / segment.file
     assert (segment.epoch, segment.number, segment.reports) == (4, 1, 40)
     assert segment.bytes == path.stat().st_size
@@ -130,7 +134,7 @@ def test_much_that_is_pending_makes_several_segments(
     for batch in batches:
         store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
     assert store.seal() == 40
-    assert [segment.reports for segment in store.segments(plan.digest)] == [10] * 4
+    assert [segment.reports for segment in segments_of(store, plan.digest)] == [10] * 4
     assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
 
 

@@ -1,0 +1,110 @@
+"""Collections and their epochs, as a running collector holds them in memory."""
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final, Literal, get_args
+
+from faintly.core import Plan
+from faintly.mechanisms import Mechanism
+from faintly.wire import report_v1
+
+OPEN: Final = "open"
+CLOSED: Final = "closed"
+TIMED: Final = "timed"  # opened by the clock, which also closes it
+CLOSING: Final = "closing"  # closed in the database; its request ids are not deleted yet
+State = Literal["open", "closed"]  # what others are told
+Retention = Literal["keep", "drop"]
+RETENTIONS = get_args(Retention)
+
+
+@dataclass(slots=True, eq=False)
+class Epoch:
+    """One epoch of a collection; its counts are those of the database."""
+
+    id: int
+    collection: "Collection"
+    number: int
+    state: str
+    late_s: float = 0.0  # how long earlier processes ran after the clock had ended it
+    past_since: float | None = None  # when this process noticed its end, on the monotonic clock
+    pending: int = 0  # reports in the inbox
+    since: float = 0.0  # when the oldest of them arrived, on the monotonic clock
+    sealed: int = 0  # reports counted in the sketch
+    last: int = 0  # number of the last segment or sketch
+    segments: int = 0
+    bytes: int = 0  # of its sealed files
+    lock: threading.RLock = field(default_factory=threading.RLock)  # held while it is sealed
+
+    @property
+    def takes(self) -> bool:
+        """Return whether it takes reports."""
+        return self.state in {OPEN, TIMED}
+
+    @property
+    def pending_bytes(self) -> int:
+        """Return the bytes of the reports in the inbox."""
+        return self.pending * self.collection.record_bytes
+
+    def stem(self, number: int) -> str:
+        """Return the name of a file of this epoch, without its suffix."""
+        return f"{self.number}-{number}"
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """What arrived for a collection since the process started."""
+
+    requests: int = 0  # counted; each has one report or more
+    reports: int = 0
+    last_minute: int | None = None  # when the last report arrived, in minutes since 1970
+    refusals: Counter[str] = field(default_factory=Counter)  # by code
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def refuse(self, code: str) -> None:
+        """Count a refused request; any thread may call."""
+        with self._lock:
+            self.refusals[code] += 1
+
+
+@dataclass(slots=True, eq=False)
+class Collection:
+    """One plan, and how its reports are kept."""
+
+    id: int
+    plan: Plan
+    name: str
+    retention: Retention  # keep: raw reports stay in segments; drop: only the sketch stays
+    tokens: bool
+    period_s: float | None
+    grace_s: float | None  # how long an epoch takes reports after the clock has ended it
+    closed: bool
+    mechanism: Mechanism = field(repr=False)
+    epochs: dict[int, Epoch] = field(default_factory=dict, repr=False)
+    arrivals: Arrivals = field(default_factory=Arrivals, repr=False)
+    counter: report_v1.BatchCounter = field(init=False, repr=False)
+    # Held while the sketches of all epochs are merged.
+    merging: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def __post_init__(self) -> None:
+        self.counter = report_v1.BatchCounter(self.digest, self.mechanism.layout)
+
+    @property
+    def digest(self) -> bytes:
+        """Return the 16 bytes that name the plan."""
+        return self.plan.digest
+
+    @property
+    def folder(self) -> str:
+        """Return the name of the folder of its files; names are never reused."""
+        return f"{self.digest.hex()}-{self.id}"
+
+    @property
+    def record_bytes(self) -> int:
+        """Return the bytes of one report."""
+        return self.mechanism.layout.record_bytes
+
+    @property
+    def settings(self) -> tuple[str, str, bool, float | None, float | None]:
+        """Return the settings it was created with, besides the plan."""
+        return self.name, self.retention, self.tokens, self.period_s, self.grace_s
