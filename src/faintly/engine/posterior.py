@@ -1,0 +1,423 @@
+"""What the crowd of keys says about each: means shrunk by a prior that all keys together show.
+
+A prior of the true means μ is fitted to the estimates x of many keys: weights w of cells between
+edges, each flat, and of a point at 0, which maximise Σ_keys log Σ_cells w·L (the nonparametric
+maximum likelihood of Kiefer and Wolfowitz 1956). L is the mean of e^(-r²/2) over a cell, where r
+is (μ - x)/s for normal noise and the signed root of the deviance where the exact law of a reading
+is known. EM finds it, on estimates that are binned at an eighth of their standard error:
+
+    w ← w ⊙ Lᵀ(h/(Lw)) / Σh,   then S·w: each cell shares with its neighbours
+
+which keeps few keys from making spikes (EMS, Silverman et al. 1990). With few keys S·w is instead
+the normal law with the same moments. The point is left alone.
+
+Keys that differ from 0 by little could as well be 0. So there are two fits, with the point and
+without: the mean is that of the sharper one, an interval holds those of both. And all keys could
+be noise: before the fit counts, the data must be e^DOUBT times as likely under it as under μ = 0;
+the mean is its own times w / (w + e^DOUBT), where w is that ratio.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+import numpy as np
+
+from faintly.core import AnyArray, Estimates, FloatArray, IntArray, ReadingLaw
+from faintly.core.estimate import Posterior
+from faintly.errors import InvalidInput
+
+FEWEST = 50  # keys of a population; with fewer, intervals of 95 % would cover less than 92 %
+FEW = 150  # keys below which the prior is one normal law and a point: cells then cover too little
+CHOSEN = 500  # keys asked of an open universe from which they are a population of their own
+STEP = 0.2  # standard errors: width of cells near 0, which no data could tell apart
+GROWTH = 0.1  # of a mean: width of the cells further out
+BINS = 8  # of estimates to a standard error
+LINEAR = 6.0  # standard errors up to which bins are even; then they grow with the estimate
+CLASS = 0.02  # relative width of the classes of standard errors
+SHARED = 0.25  # of a cell's weight, with each of its neighbours at every step
+DOUBT = 5.0  # chance alone makes a fit e^5 times as likely in less than one of a hundred crowds
+MOST_STEPS = 1500  # of EM
+CHECKED = 50  # steps between looks at the likelihood
+SETTLED = 0.002  # its change in that time, as a logarithm
+OUTSIDE = 8.0  # standard errors beyond the last edge; further out is the same
+TINY = 1e-300
+
+_erfc = np.frompyfunc(math.erfc, 1, 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Noisy:
+    """Estimates of means, and the law of their noise."""
+
+    mean: FloatArray
+    # Standard error of each. By an exact law: what it would be at a key that nobody holds, so
+    # that only what the law does not know of tells keys apart.
+    spread: FloatArray
+    law: ReadingLaw | None = None
+    unit: float = 1.0  # mean = unit·total, where a law is known
+    reports: int = 1
+
+    @classmethod
+    def of(cls, found: Estimates) -> "Noisy":
+        """Return the estimates with the law of their readings, where that is known."""
+        read = found.readings
+        if read is None:
+            return cls(found.mean, found.stderr)
+        unit = read.scale / found.reports
+        own = read.law.deviations(read.totals, found.reports) * unit
+        null = read.law.deviation * read.scale / math.sqrt(found.reports)
+        spread = null * np.maximum(1.0, found.stderr / own)
+        return cls(found.mean, spread, read.law, unit, found.reports)
+
+    def take(self, chosen: AnyArray) -> "Noisy":
+        """Return the chosen ones."""
+        return replace(self, mean=self.mean[chosen], spread=self.spread[chosen])
+
+    def roots(self, edges: FloatArray) -> FloatArray:
+        """Return r of every estimate (rows) at every possible mean."""
+        if self.law is None:
+            return np.asarray((edges - self.mean[:, None]) / self.spread[:, None])
+        found = self.law.roots(self.mean / self.unit, edges / self.unit, self.reports)
+        null = self.law.deviation * self.unit * math.sqrt(self.reports)
+        return np.asarray(found * (null / self.spread)[:, None])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prior:
+    """How the true means of a population lie: two fits that its estimates cannot tell apart."""
+
+    edges: FloatArray  # of the cells
+    pointed: FloatArray  # weights: of the point at 0, then of the cells
+    flat: FloatArray  # the same, without the point
+    believed: float  # the chance that there is anything but noise
+    population: str  # whose means these are, in words
+    keys: int
+    notes: tuple[str, ...] = ()
+
+    def posterior(self, noisy: Noisy, level: float, above: float | None = None) -> Posterior:
+        """Return what the prior makes of estimates; an answer does not depend on the others.
+
+        Args:
+            noisy: the estimates.
+            level: of the intervals.
+            above: also the chance that a mean is larger than this.
+        """
+        lattice = _Lattice(noisy)
+        answered = _Answered(self, lattice.nodes)
+        tail = (1 - level) / 2
+        columns = [answered.mean, answered.stddev, *answered.ends(tail)]
+        columns += [] if above is None else [answered.above(above)]
+        mean, stddev, low, high, *more = map(lattice.read, columns)
+        return Posterior(
+            mean=mean,
+            stddev=stddev,
+            # The mean leans on the sharper fit, and on the doubt that there is anything at all.
+            low=np.minimum(low, mean),
+            high=np.maximum(high, mean),
+            population=self.population,
+            keys=self.keys,
+            notes=self.notes,
+            threshold=above,
+            above=more[0] if more else None,
+        )
+
+
+def fit(
+    noisy: Noisy, population: str, *, nonnegative: bool = False, mirrored: bool = False
+) -> Prior:
+    """Return the prior of the true means of a population.
+
+    Args:
+        noisy: estimates of all its keys.
+        population: whose they are, in words for people.
+        nonnegative: no true mean is negative.
+        mirrored: the signs of the estimates are arbitrary, those of the means are not.
+    """
+    keys = len(noisy.mean)
+    if keys < FEWEST:
+        raise InvalidInput(
+            f"a posterior needs a population of at least {FEWEST} keys, got {keys}; "
+            f"use the unbiased estimates"
+        )
+    crowd = _Crowd.of(noisy)
+    if mirrored:
+        crowd = crowd.mirrored()
+    edges = _edges(crowd.noisy, nonnegative and not mirrored)
+    shape = _smooth if keys >= FEW else _normal_shape(edges)
+    likely = _likelihoods(crowd.noisy.roots(edges))
+    at_zero = crowd.noisy.roots(np.zeros(1))
+    whole = np.concatenate([np.exp(-(at_zero**2) / 2), likely], axis=1)
+    pointed = _maximise(whole, crowd.count, np.array([0.5]), shape)
+    flat = _maximise(likely, crowd.count, np.zeros(0), shape)
+    gained = crowd.count @ (np.log(np.maximum(whole @ pointed, TINY)) + at_zero[:, 0] ** 2 / 2)
+    notes = () if keys >= FEW else (_told(keys),)
+    prior = Prior(
+        edges,
+        pointed,
+        np.concatenate([[0.0], flat]),
+        1 / (1 + math.exp(min(DOUBT - gained, 700.0))),
+        population,
+        keys,
+        notes,
+    )
+    return _folded(prior) if mirrored and nonnegative else prior
+
+
+def _told(keys: int) -> str:
+    return f"{keys} keys are few: their prior is one normal law, and a point at 0"
+
+
+def _folded(prior: Prior) -> Prior:
+    """Return a symmetric prior as one of sizes."""
+    middle = len(prior.edges) // 2
+
+    def fold(weights: FloatArray) -> FloatArray:
+        cells = weights[1:]
+        return np.concatenate([weights[:1], cells[middle:] + cells[:middle][::-1]])
+
+    edges = prior.edges[middle:]
+    return replace(prior, edges=edges, pointed=fold(prior.pointed), flat=fold(prior.flat))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Crowd:
+    """Estimates that are nearly the same, counted."""
+
+    noisy: Noisy
+    count: FloatArray
+
+    @classmethod
+    def of(cls, noisy: Noisy) -> "_Crowd":
+        kinds, spread = _classes(noisy.spread)
+        places = np.rint(BINS * _stretched(noisy.mean / spread)).astype(np.int64)
+        codes = _codes(kinds, places)
+        count = np.bincount(codes)
+        some = np.flatnonzero(count)
+
+        def mean(values: FloatArray) -> FloatArray:
+            return np.asarray(np.bincount(codes, weights=values)[some] / count[some])
+
+        together = replace(noisy, mean=mean(noisy.mean), spread=mean(noisy.spread))
+        return cls(together, count[some].astype(np.float64))
+
+    def mirrored(self) -> "_Crowd":
+        """Return the crowd, half of it with the other sign."""
+        mean, spread = self.noisy.mean, self.noisy.spread
+        both = replace(
+            self.noisy,
+            mean=np.concatenate([mean, -mean]),
+            spread=np.concatenate([spread, spread]),
+        )
+        return _Crowd(both, np.concatenate([self.count, self.count]) / 2)
+
+
+class _Lattice:
+    """A few nodes among many estimates, from which what holds of each is interpolated."""
+
+    def __init__(self, noisy: Noisy) -> None:
+        kinds, spread = _classes(noisy.spread)
+        low = np.floor(BINS * _stretched(noisy.mean / spread))
+        codes = _codes(kinds, low.astype(np.int64))
+        nodes = np.unique(np.concatenate([codes, codes + 1]))
+        self._low = np.searchsorted(nodes, codes)
+        # Any estimate of a node shows its place; a node that has none follows its neighbour.
+        first = np.full(len(nodes), -1)
+        first[self._low] = np.arange(len(codes))
+        upper = first < 0
+        first[upper] = first[np.flatnonzero(upper) - 1]
+        shown = _unstretched((low[first] + upper) / BINS) * spread[first]
+        self.nodes = replace(noisy, mean=shown, spread=spread[first])
+        below, beyond = shown[self._low], shown[self._low + 1]
+        self._share = (noisy.mean - below) / (beyond - below)
+
+    def read(self, values: FloatArray) -> FloatArray:
+        """Return the values of the nodes at every estimate, in between by a straight line."""
+        low = values[self._low]
+        return np.asarray(low + self._share * (values[self._low + 1] - low))
+
+
+class _Answered:
+    """What a prior says at each node."""
+
+    def __init__(self, prior: Prior, nodes: Noisy) -> None:
+        far = OUTSIDE * nodes.spread
+        inside = nodes.mean.clip(prior.edges[0] - far, prior.edges[-1] + far)
+        self._prior = prior
+        self._nodes = replace(nodes, mean=inside)
+        self._roots = self._nodes.roots(prior.edges)
+        likely = _likelihoods(self._roots)
+        at_zero = np.exp(-(self._nodes.roots(np.zeros(1)) ** 2) / 2)
+        whole = np.concatenate([at_zero, likely], axis=1)
+        self._pointed, self._flat = (_rows(whole * w) for w in (prior.pointed, prior.flat))
+        centre, square = self._moments()
+        point, cells = self._pointed[:, 0], self._pointed[:, 1:]
+        self.mean = prior.believed * (cells * centre).sum(axis=1)
+        away = (centre - self.mean[:, None]) ** 2
+        self.stddev = np.sqrt((cells * (square + away)).sum(axis=1) + point * self.mean**2)
+
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of μ within each cell, where r has a normal law cut short."""
+        edges, roots = self._prior.edges, self._roots
+        density = np.exp(-(roots**2) / 2) / math.sqrt(2 * math.pi)
+        mass = np.maximum(_masses(roots), TINY)
+        first = -np.diff(density, axis=1) / mass
+        second = 1 - np.diff(roots * density, axis=1) / mass
+        width, slope = np.diff(edges), np.diff(edges) / np.diff(roots, axis=1)
+        centre = edges[:-1] + (first - roots[:, :-1]) * slope
+        # Where a cell lies far in a tail, differences of tiny numbers say nothing.
+        centre = centre.clip(edges[:-1], edges[1:])
+        square = ((second - first**2) * slope**2).clip(0.0, width**2 / 12)
+        return centre, square
+
+    def ends(self, tail: float) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of the intervals that hold those of both fits."""
+        low = [self._quantile(weights, tail) for weights in (self._pointed, self._flat)]
+        high = [self._quantile(weights, 1 - tail) for weights in (self._pointed, self._flat)]
+        return np.minimum(*low), np.maximum(*high)
+
+    def _quantile(self, weights: FloatArray, share: float) -> FloatArray:
+        """Return the mean below which this share of each row lies."""
+        edges, zero = self._prior.edges, int(np.searchsorted(self._prior.edges, 0.0))
+        # The point is a cell of no width, between those beside it.
+        bounds = np.insert(edges, zero, 0.0)
+        roots = np.insert(self._roots, zero, self._roots[:, zero], axis=1)
+        parts = np.insert(weights[:, 1:], zero, weights[:, 0], axis=1)
+        reached = np.cumsum(parts, axis=1)
+        cell = np.minimum((reached < share).sum(axis=1), parts.shape[1] - 1)
+        rows = np.arange(len(parts))
+        inside = 1 - (reached[rows, cell] - share) / np.maximum(parts[rows, cell], TINY)
+        return _within(bounds, roots, cell, inside.clip(0.0, 1.0))
+
+    def above(self, threshold: float) -> FloatArray:
+        """Return the chance that the mean is larger than a threshold."""
+        edges, weights = self._prior.edges, self._pointed
+        share = np.zeros((len(weights), len(edges) - 1))
+        share[:, edges[:-1] >= threshold] = 1.0
+        cut = np.flatnonzero((edges[:-1] < threshold) & (threshold < edges[1:]))
+        for cell in cut.tolist():  # one, or none
+            at = self._nodes.roots(np.array([threshold]))
+            part = np.concatenate([at, self._roots[:, cell + 1 : cell + 2]], axis=1)
+            whole = np.maximum(_masses(self._roots[:, cell : cell + 2]), TINY)
+            share[:, cell] = (_masses(part) / whole)[:, 0].clip(0.0, 1.0)
+        found = (weights[:, 1:] * share).sum(axis=1) + weights[:, 0] * (threshold < 0)
+        believed = self._prior.believed
+        return np.asarray(believed * found + (1 - believed) * (threshold < 0))
+
+
+def _within(
+    bounds: FloatArray, roots: FloatArray, cell: IntArray, inside: FloatArray
+) -> FloatArray:
+    """Return where in its cell each share of a normal law that is cut short is reached."""
+    rows, normal = np.arange(len(cell)), NormalDist()
+    ends = roots[rows, cell], roots[rows, cell + 1]
+    low, high = (1 - _erfc(end / math.sqrt(2)).astype(np.float64) / 2 for end in ends)
+    wanted = (low + inside * (high - low)).clip(1e-15, 1 - 1e-15)
+    at = np.array([normal.inv_cdf(one) for one in wanted.tolist()]).clip(*ends)
+    width = np.maximum(ends[1] - ends[0], TINY)
+    across = bounds[cell + 1] - bounds[cell]
+    return np.asarray(bounds[cell] + (at - ends[0]) / width * across)
+
+
+def _edges(crowd: Noisy, nonnegative: bool) -> FloatArray:
+    """Return the edges of cells from the least estimate to the largest, within [-1, 1]."""
+    small = float(np.quantile(crowd.spread, 0.05))
+
+    def side(far: float) -> list[float]:
+        found = [0.0]
+        while found[-1] < max(far, 4 * STEP * small) and found[-1] < 1:
+            found.append(min(1.0, found[-1] + max(STEP * small, GROWTH * found[-1])))
+        return found
+
+    right, left = side(float(crowd.mean.max())), side(float(-crowd.mean.min()))
+    below = [] if nonnegative else [-edge for edge in left[:0:-1]]
+    return np.array(below + right)
+
+
+def _masses(roots: FloatArray) -> FloatArray:
+    """Return the mass of the normal law between neighbouring roots, precise in both tails."""
+    tails = _erfc(np.abs(roots) / math.sqrt(2)).astype(np.float64) / 2
+    low, high = roots[:, :-1], roots[:, 1:]
+    one, two = tails[:, :-1], tails[:, 1:]
+    return np.where(low >= 0, one - two, np.where(high <= 0, two - one, 1 - one - two)).clip(0.0)
+
+
+def _likelihoods(roots: FloatArray) -> FloatArray:
+    """Return L: the mean of e^(-r²/2) over each cell."""
+    return np.asarray(math.sqrt(2 * math.pi) * _masses(roots) / np.diff(roots, axis=1))
+
+
+def _rows(weights: FloatArray) -> FloatArray:
+    """Return rows that sum to 1."""
+    return np.asarray(weights / np.maximum(weights.sum(axis=1, keepdims=True), TINY))
+
+
+def _maximise(
+    likely: FloatArray,
+    count: FloatArray,
+    points: FloatArray,
+    shape: Callable[[FloatArray], FloatArray],
+) -> FloatArray:
+    """Return the weights that EM finds, of which those of points keep out of the shape."""
+    some, cells = len(points), likely.shape[1] - len(points)
+    weights = np.concatenate([points, np.full(cells, (1 - points.sum()) / cells)])
+    across, total, before = likely.T.copy(), count.sum(), -math.inf
+    for step in range(1, MOST_STEPS + 1):
+        seen = np.maximum(likely @ weights, TINY)
+        weights = weights * (across @ (count / seen)) / total
+        weights[some:] = shape(weights[some:])
+        if step % CHECKED == 0:
+            now = float(count @ np.log(seen))
+            if abs(now - before) < SETTLED:
+                break
+            before = now
+    return weights / weights.sum()
+
+
+def _smooth(cells: FloatArray) -> FloatArray:
+    """Return the weights after each cell shared with its neighbours."""
+    shared = np.pad(SHARED * cells, 1, mode="edge")
+    return np.asarray((1 - 2 * SHARED) * cells + shared[:-2] + shared[2:])
+
+
+def _normal_shape(edges: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Return what gives cells the normal law with the moments that they have."""
+    middle, width = (edges[:-1] + edges[1:]) / 2, np.diff(edges)
+
+    def shape(cells: FloatArray) -> FloatArray:
+        mass = max(float(cells.sum()), TINY)
+        mean = float(cells @ middle) / mass
+        square = float(cells @ ((middle - mean) ** 2 + width**2 / 12)) / mass
+        law = width * np.exp(-((middle - mean) ** 2) / (2 * square)) + TINY
+        return np.asarray(law * (mass / law.sum()))
+
+    return shape
+
+
+def _classes(spread: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return the class of each standard error, and the one that stands for it."""
+    kinds = np.rint(np.log(spread) / CLASS).astype(np.int64)
+    return kinds, np.exp(kinds * CLASS)
+
+
+def _codes(kinds: IntArray, places: IntArray) -> IntArray:
+    """Return one number for each kind and place; the next place has the next number."""
+    if not len(kinds):
+        return kinds
+    room = int(places.max() - places.min()) + 2
+    return (kinds - kinds.min()) * room + places - places.min()
+
+
+def _stretched(scores: FloatArray) -> FloatArray:
+    """Return scores whose large values lie closer together."""
+    size = np.abs(scores)
+    far = LINEAR * (1 + np.log(np.maximum(size, LINEAR) / LINEAR))
+    return np.asarray(np.sign(scores) * np.where(size <= LINEAR, size, far))
+
+
+def _unstretched(places: FloatArray) -> FloatArray:
+    """Return the scores that lie at these places."""
+    size = np.abs(places)
+    far = LINEAR * np.exp(np.maximum(size, LINEAR) / LINEAR - 1)
+    return np.asarray(np.sign(places) * np.where(size <= LINEAR, size, far))
