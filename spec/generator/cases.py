@@ -118,6 +118,7 @@ PLANS: dict[str, tuple[str, Document]] = {
         "any text, kept in full by direct decoding",
         _OPEN | {"decode": "direct"},
     ),
+    "event-set": ("what people hold, where it is not signed values", {"values": "set"}),
     "event-coarse": (
         "a single threshold: noise without digits",
         {
@@ -236,6 +237,8 @@ INVALID_PLANS: list[tuple[str, Document]] = [
     ("table decoding without the linear family", _with("hashing", PRF)),
     ("an unknown way to decode", _with("decode", "guess")),
     ("a short salt", _with("salt", "00")),
+    ("an unknown kind of values", _with("values", "words")),
+    ("signed values, which are left out", _with("values", "signed")),
     ("a salt in capitals", _with("salt", SALT.upper())),
     ("a row that does not protect the unit", _with("parameters.row", "user")),
     ("an unknown row", _with("parameters.row", "column")),

@@ -49,6 +49,15 @@ Sample = Annotated[
     Path | None,
     typer.Option(help="A pilot, as encode reads it: compare sparsities on it, and take the best."),
 ]
+Values = Annotated[
+    choices.Values, typer.Option(help="What people hold: values in [-1, 1], in [0, 1], or sets.")
+]
+Share = Annotated[
+    float,
+    typer.Option(
+        help="Largest share of the clients that hold a key of interest; 1 is the worst case."
+    ),
+]
 Clients = Annotated[int | None, typer.Option(help="Expected number of clients [or solved for].")]
 TargetError = Annotated[
     float | None,

@@ -17,6 +17,7 @@ Rank = Literal["worst", "typical"]
 Retention = Literal["keep", "drop"]
 Role = Literal["submit", "read", "admin"]
 Row = Literal["event", "l1", "squeeze", "user"]
+Values = Literal["signed", "nonnegative", "set"]
 
 
 def one_of(names: Callable[[], Iterable[str]]) -> dict[str, Any]:

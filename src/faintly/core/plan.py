@@ -30,6 +30,7 @@ MAX_BITS = 31  # codes stay below 2^31, so that 32-bit arithmetic is exact in ev
 MAX_MAPS = 4096
 FAMILIES = ("linear", "prf", "blake2s")
 DECODES = ("table", "direct")
+VALUES = ("signed", "nonnegative", "set")  # what people hold, the widest first
 SEED_BYTES = {"linear": 5, "prf": 5, "blake2s": 8}  # blake2s: delta is a probability over seeds
 OPEN_MAPS = 4  # fewer maps could not outvote a collision with a heavy key
 
@@ -77,11 +78,13 @@ class Plan:
     decode: str
     salt: bytes = field(repr=False)
     failure: float = 0.05
+    values: str = "signed"
     parsed: bool = field(default=False, compare=False, repr=False)  # read, not made here
 
     def __post_init__(self) -> None:
         check_budget(self.budget)
         check_sizes(self.unit, self.sparsity, self.clients, self.failure, self.decode)
+        check_values(self.values)
         if self.decode == "table" and self.hashing.family != "linear":
             raise InvalidPlan("table decoding needs the linear family; use --decode direct")
         if len(self.salt) != SALT_BYTES:
@@ -122,6 +125,8 @@ class Plan:
             universe["size"] = self.universe.size
         if self.universe.names is not None:
             universe["names"] = list(self.universe.names)
+        # Left out where they are signed, as in plans that are older than the field.
+        values = {} if self.values == VALUES[0] else {"values": self.values}
         return {
             "format": FORMAT,
             "protect": str(self.unit),
@@ -140,6 +145,7 @@ class Plan:
             },
             "decode": self.decode,
             "salt": self.salt.hex(),
+            **values,
         }
 
     def to_json(self) -> str:
@@ -210,6 +216,12 @@ def check_sizes(unit: Unit, sparsity: int, clients: int, failure: float, decode:
         raise InvalidPlan(f"decode must be table or direct, got {decode!r}")
 
 
+def check_values(values: str) -> None:
+    """Refuse a word for what people hold that no plan has."""
+    if values not in VALUES:
+        raise InvalidPlan(f"values must be one of {', '.join(VALUES)}, got {values!r}")
+
+
 def _no_floats(text: str) -> Any:
     raise ValueError(f"numbers with a fraction must be decimal strings, got {text[:20]}")
 
@@ -267,6 +279,7 @@ def _fields(reader: _Reader) -> dict[str, Any]:
         ),
         "decode": reader.take("decode", str),
         "salt": _salt(reader.take("salt", str)),
+        "values": _values(reader),
     }
     hashing.done()
     reader.done()
@@ -299,6 +312,15 @@ def _unit(text: str) -> Unit:
     if str(unit) != text:
         raise InvalidPlan(f"plan field 'protect' must be written {str(unit)!r}")
     return unit
+
+
+def _values(reader: _Reader) -> str:
+    if "values" not in reader.left:
+        return VALUES[0]
+    values: str = reader.take("values", str)
+    if values == VALUES[0]:
+        raise InvalidPlan(f"plan field 'values' must be left out where it is {VALUES[0]!r}")
+    return values
 
 
 def _salt(text: str) -> bytes:

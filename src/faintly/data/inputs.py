@@ -14,7 +14,7 @@ import numpy as np
 
 from faintly.core import AnyArray, Key, Plan, VectorBatch
 from faintly.data.columns import Source, number_labels, number_values
-from faintly.data.records import Records, to_vectors
+from faintly.data.records import Records, check_taken, to_vectors
 from faintly.data.tables import records_from_arrow, records_from_columns, records_from_frame
 from faintly.errors import InvalidData
 
@@ -30,8 +30,8 @@ def vectors_from(data: Any, plan: Plan, *, strict: bool = True) -> VectorBatch:
     Args:
         data: any of the shapes at the top of this module, `Records`, or a `VectorBatch`.
         plan: tells how a key becomes an id.
-        strict: refuse keys that the plan does not have, values outside [-1, 1] and repeated
-            items. False projects them as a client does: left out, clipped, added up.
+        strict: refuse keys that the plan does not have, values that it does not take and
+            repeated items. False projects them as a client does: left out, clipped, added up.
 
     Raises:
         InvalidData: the data break a rule; the message names the row or client, from 1.
@@ -41,6 +41,7 @@ def vectors_from(data: Any, plan: Plan, *, strict: bool = True) -> VectorBatch:
     if isinstance(data, VectorBatch):
         if strict:
             plan.ids(data.indices, private=True)  # refuses indices outside this plan's universe
+            check_taken(data.values, plan, Source("client", numbers=data.owners + 1))
             return data
         everything = (data.owners, np.arange(len(data.indices)), data.indices, data.values)
         data = Records(*everything, len(data), Source(strict=False))

@@ -20,10 +20,15 @@ from faintly.core import (
     Universe,
     VectorBatch,
 )
-from faintly.core.projection import project_rows
+from faintly.core.projection import DOMAINS, project_rows
 from faintly.data.columns import Source, check_values
 from faintly.errors import InvalidData, InvalidVector
 
+OUTSIDE = {
+    "nonnegative": "value is negative, and the plan takes values in [0, 1]; correct it, or plan "
+    "for signed values",
+    "set": "value is not 1, and the plan takes sets; leave the values out, or plan for other ones",
+}
 MAX_INDEX_DIGITS = 10  # an indexed universe holds at most 2^31 keys
 
 
@@ -96,11 +101,12 @@ def to_vectors(records: Records, plan: Plan) -> VectorBatch:
     Text such as "17" is an index where the universe is indexed, and text elsewhere.
 
     Raises:
-        InvalidData: a key is outside the plan's universe, or a client holds an item twice, and
-            the records were read strictly.
+        InvalidData: a key is outside the plan's universe, a value is none of those that the plan
+            takes, or a client holds an item twice, and the records were read strictly.
     """
     if not records.source.strict:
-        return projected(records, plan)[0]
+        return projected(records, plan, plan.values)[0]
+    check_taken(records.values, plan, records.source)
     return vectors_in(records, plan.universe, plan.salt)
 
 
@@ -117,6 +123,12 @@ def projected(records: Records, plan: Plan, domain: str = "signed") -> tuple[Vec
         sparsity=plan.sparsity,
         domain=domain,
     )
+
+
+def check_taken(values: FloatArray, plan: Plan, source: Source) -> None:
+    """Refuse values that a client of this plan would have to change."""
+    if plan.values in OUTSIDE:
+        source.check(DOMAINS[plan.values](values) != values, OUTSIDE[plan.values])
 
 
 def vectors_in(records: Records, universe: Universe, salt: bytes = b"") -> VectorBatch:

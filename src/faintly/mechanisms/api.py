@@ -30,10 +30,12 @@ from faintly.core import (
     VectorBatch,
     WordArray,
 )
-from faintly.core.plan import check_budget, check_sizes
-from faintly.errors import InvalidVector, TooManyItems
+from faintly.core.plan import VALUES, check_budget, check_sizes, check_values
+from faintly.errors import InvalidPlan, InvalidVector, TooManyItems
 from faintly.primitives.entropy import Rng
 
+SHARE = 0.05  # of the clients: few keys of real data are held by more
+WITNESSES = (-1.0, 0.5, 1.0)  # a value of each domain that the next one does not have
 TABLE_MEMORY = 2**28  # bytes: 256 MiB of tables are no burden to a small server
 
 
@@ -52,11 +54,21 @@ class Request:
     maps: int | None = None
     bits: int | None = None
     memory: int = TABLE_MEMORY  # bytes that the tables may take
+    values: str = VALUES[0]
+    share: float = SHARE  # largest share of the clients that hold a key of interest
     options: Mapping[str, Any] = field(default_factory=dict)  # the mechanism's own knobs
 
     def __post_init__(self) -> None:
         check_budget(self.budget)
         check_sizes(self.unit, self.sparsity, self.clients, self.failure, self.decode)
+        check_values(self.values)
+        check_share(self.share)
+
+
+def check_share(share: float) -> None:
+    """Refuse what is no share of the clients."""
+    if not 0 < share <= 1:
+        raise InvalidPlan(f"share must be above 0 and at most 1, got {share:g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,16 +127,17 @@ class MechanismApi(ABC):
     def domain(self) -> str:
         """Return which values are taken: signed, nonnegative or set; see `core.projection`.
 
-        Whatever a client holds is projected onto it, so `check_vector` must refuse no value of
-        the domain that it shows here.
+        It is the widest within the plan's own values that `check_vector` takes. Whatever a client
+        holds is projected onto it, so `check_vector` must refuse no value of that domain.
         """
-        for domain, value in (("signed", -1.0), ("nonnegative", 0.5)):
+        first = VALUES.index(self.plan.values)
+        for domain, value in zip(VALUES[first:], WITNESSES[first:], strict=True):
             try:
                 self.check_vector(SparseVector([0], [value]))
             except InvalidVector:
                 continue
             return domain
-        return "set"
+        return VALUES[-1]
 
     @abstractmethod
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:

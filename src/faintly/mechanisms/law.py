@@ -31,6 +31,7 @@ class Laws(MechanismApi):
             "clients": 4,  # few clients and a large failure keep what a report can say small
             "failure": 0.5,
             "universe": Universe.indexed(8),
+            "values": plan.values,
             "decode": plan.decode,
             "family": plan.hashing.family,
         }

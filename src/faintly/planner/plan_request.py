@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from faintly.core import Budget, Unit, Universe, parse_unit
-from faintly.core.plan import DECODES, check_between, check_sizes
+from faintly.core.plan import DECODES, VALUES, check_between, check_sizes, check_values
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import Request, mechanism_names
-from faintly.mechanisms.api import TABLE_MEMORY
+from faintly.mechanisms.api import SHARE, TABLE_MEMORY, check_share
 from faintly.planner.bounds import lower_bound
 from faintly.planner.error_model import keys_of
 
@@ -25,6 +25,8 @@ class PlanRequest:
     clients: int
     universe: Universe
     failure: float = 0.05
+    values: str = VALUES[0]
+    share: float = SHARE  # largest share of the clients that hold a key of interest
     mechanism: str | None = None
     options: Mapping[str, Any] | None = None  # None: every variant of the mechanism
     decode: str | None = None
@@ -41,6 +43,8 @@ class PlanRequest:
 
     def __post_init__(self) -> None:
         check_sizes(self.unit, self.sparsity, self.clients, self.failure, self.decodes[0])
+        check_values(self.values)
+        check_share(self.share)
         check_between("memory", self.memory, 2**10, 2**34)
         if self.max_bytes is not None:
             check_between("max-bytes", self.max_bytes, 1, 2**20)
@@ -88,6 +92,8 @@ class PlanRequest:
             clients=self.clients,
             universe=self.universe,
             failure=self.failure,
+            values=self.values,
+            share=self.share,
             decode=decode,
             family=self.family,
             maps=self.maps,

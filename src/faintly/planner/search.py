@@ -273,6 +273,7 @@ def plan_for(name: str, request: Request, salt: bytes) -> Plan:
         decode=request.decode,
         salt=salt,
         failure=request.failure,
+        values=request.values,
     )
 
 

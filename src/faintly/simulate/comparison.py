@@ -172,6 +172,7 @@ def _best_form(name: str, plan: Plan) -> Entrant | LeftOut:
             clients=plan.clients,
             universe=plan.universe,
             failure=plan.failure,
+            values=plan.values,
             mechanism=name,
         )
     )

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from faintly.cli import app, choices
 from faintly.collector.http import settings
 from faintly.collector.storage import credentials, registry
-from faintly.core.plan import DECODES, FAMILIES
+from faintly.core.plan import DECODES, FAMILIES, VALUES
 from faintly.engine.answers import CONTROLS
 from faintly.mechanisms import mechanism_names
 from faintly.mechanisms.signed_binning.rows import UNITS
@@ -21,6 +21,7 @@ OFFERED = [
     (("plan", "--family"), FAMILIES),
     (("plan", "--rank"), MEASURES),
     (("plan", "--row"), UNITS),
+    (("plan", "--values"), VALUES),
     (("plan", "--mechanism"), mechanism_names()),
     (("top", "s.fns", "--control"), CONTROLS),
     (("serve", "--log-level"), get_args(choices.LogLevel)),

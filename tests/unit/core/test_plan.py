@@ -358,3 +358,30 @@ def test_belief_is_never_said_too_small(delta):
 )
 def test_decimals_have_one_spelling(number, text):
     assert decimal_text(number) == text
+
+
+def test_plans_of_signed_values_are_those_that_have_no_word_for_it():
+    assert make(values="signed").canonical == make().canonical
+    assert b"values" not in make().canonical
+
+
+@pytest.mark.parametrize("values", ["nonnegative", "set"])
+def test_values_are_part_of_the_plan_and_of_its_digest(values):
+    plan = make(values=values)
+    assert plan.digest != make().digest
+    assert Plan.from_json(plan.to_json()).values == values
+    assert mechanism_of(plan).domain == values  # what a client projects onto
+
+
+@pytest.mark.parametrize(
+    ("wrong", "rule"),
+    [
+        ({"values": "words"}, "values must be one of signed, nonnegative, set, got 'words'"),
+        ({"share": 0.0}, "share must be above 0 and at most 1, got 0"),
+        ({"share": 1.5}, "share must be above 0 and at most 1, got 1.5"),
+        ({"share": math.nan}, "share must be above 0 and at most 1, got nan"),
+    ],
+)
+def test_facts_about_people_are_checked(wrong, rule):
+    with pytest.raises(InvalidPlan, match=re.escape(rule)):
+        make(**wrong)

@@ -1,6 +1,7 @@
 """Whatever shape the data has, the vectors are the same."""
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -205,3 +206,24 @@ def test_entries_without_a_value_are_no_entries(plan_of):
     found = entries_from(rows, plan_of(SMALL), strict=False)
     assert found.indices.tolist() == [4, 5]
     assert found.values.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("values", "rule"),
+    [
+        ("nonnegative", "client 2: value is negative, and the plan takes values in [0, 1]"),
+        ("set", "client 1: value is not 1, and the plan takes sets"),
+    ],
+)
+def test_values_that_the_plan_does_not_take_are_refused_or_moved(plan_of, values, rule):
+    plan = replace(plan_of(SMALL), values=values)
+    held = [{3: 0.75, 2: 1}, {1: -1.0}, {3: 0.25}]
+    whole = vectors_from(held, plan_of(SMALL))
+    for data in (held, whole):
+        with pytest.raises(InvalidData, match=re.escape(rule)) as refused:
+            vectors_from(data, plan)
+        assert "0.75" not in str(refused.value)
+        moved = vectors_from(data, plan, strict=False)
+        assert moved.lengths.tolist() == ([2, 0, 1] if values == "nonnegative" else [2, 0, 0])
+    sets = vectors_from([{3, 2}, [1], []], plan)
+    assert sets.values.tolist() == [1.0, 1.0, 1.0]
