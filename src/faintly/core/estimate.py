@@ -82,7 +82,7 @@ class Posterior:
         return self._each(lambda column: np.where(rows, np.nan, column))
 
     def _each(self, change: Callable[[FloatArray], FloatArray]) -> "Posterior":
-        changed = {name: change(column) for name, column in self.columns().items()}
+        changed: Any = {name: change(column) for name, column in self.columns().items()}
         return replace(self, **changed)
 
     def columns(self) -> dict[str, FloatArray]:

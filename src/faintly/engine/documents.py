@@ -1,5 +1,6 @@
 """Answers as JSON documents: what the command line prints and the collector sends."""
 
+import math
 from typing import Any
 
 from faintly.core import Estimates
@@ -8,7 +9,7 @@ from faintly.engine.answers import TopList
 
 def estimate_document(estimates: Estimates) -> dict[str, Any]:
     """Return estimates as JSON."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "key": row.key,
             "mean": row.mean,
@@ -20,6 +21,8 @@ def estimate_document(estimates: Estimates) -> dict[str, Any]:
         }
         for row in estimates
     ]
+    for row, more in zip(rows, _posterior_rows(estimates), strict=False):
+        row["posterior"] = more
     return {
         "estimates": rows,
         "reports": estimates.reports,
@@ -28,6 +31,30 @@ def estimate_document(estimates: Estimates) -> dict[str, Any]:
         "noise_floor_all": estimates.noise_floor_all,
         "notes": list(estimates.notes),
         "guarantee": estimates.guarantee.describe(),
+    } | _about_posterior(estimates)
+
+
+def _posterior_rows(estimates: Estimates) -> list[dict[str, float] | None]:
+    """Return what each row says of its posterior, which is nothing where maps disagree."""
+    if estimates.posterior is None:
+        return []
+    columns = estimates.posterior.columns()
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [None if math.isnan(row[0]) else dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _about_posterior(estimates: Estimates) -> dict[str, Any]:
+    """Return what an answer says of all posteriors together: nothing without them."""
+    found = estimates.posterior
+    if found is None:
+        return {}
+    return {
+        "posterior": {
+            "population": found.population,
+            "keys": found.keys,
+            "threshold": found.threshold,
+            "notes": list(found.notes),
+        }
     }
 
 

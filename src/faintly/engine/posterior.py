@@ -13,8 +13,8 @@ the normal law with the same moments. The point is left alone.
 
 Keys that differ from 0 by little could as well be 0. So there are two fits, with the point and
 without: the mean is that of the sharper one, an interval holds those of both. And all keys could
-be noise: before the fit counts, the data must be e^DOUBT times as likely under it as under μ = 0;
-the mean is its own times w / (w + e^DOUBT), where w is that ratio.
+be noise. Where the estimates are R times as likely under the fit as under μ = 0 everywhere, it is
+believed to R/(R + e^DOUBT), and means shrink by that.
 """
 
 import math
@@ -24,8 +24,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from faintly.core import AnyArray, Estimates, FloatArray, IntArray, ReadingLaw
-from faintly.core.estimate import Posterior
+from faintly.core import FloatArray, IntArray, Posterior
+from faintly.engine.crowd import Crowd, Lattice, Noisy
 from faintly.errors import InvalidInput
 
 FEWEST = 50  # keys of a population; with fewer, intervals of 95 % would cover less than 92 %
@@ -33,9 +33,7 @@ FEW = 150  # keys below which the prior is one normal law and a point: cells the
 CHOSEN = 500  # keys asked of an open universe from which they are a population of their own
 STEP = 0.2  # standard errors: width of cells near 0, which no data could tell apart
 GROWTH = 0.1  # of a mean: width of the cells further out
-BINS = 8  # of estimates to a standard error
-LINEAR = 6.0  # standard errors up to which bins are even; then they grow with the estimate
-CLASS = 0.02  # relative width of the classes of standard errors
+NARROW = 0.05  # share of the standard errors that may be smaller than the one cells are made for
 SHARED = 0.25  # of a cell's weight, with each of its neighbours at every step
 DOUBT = 5.0  # chance alone makes a fit e^5 times as likely in less than one of a hundred crowds
 MOST_STEPS = 1500  # of EM
@@ -45,43 +43,6 @@ OUTSIDE = 8.0  # standard errors beyond the last edge; further out is the same
 TINY = 1e-300
 
 _erfc = np.frompyfunc(math.erfc, 1, 1)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Noisy:
-    """Estimates of means, and the law of their noise."""
-
-    mean: FloatArray
-    # Standard error of each. By an exact law: what it would be at a key that nobody holds, so
-    # that only what the law does not know of tells keys apart.
-    spread: FloatArray
-    law: ReadingLaw | None = None
-    unit: float = 1.0  # mean = unit·total, where a law is known
-    reports: int = 1
-
-    @classmethod
-    def of(cls, found: Estimates) -> "Noisy":
-        """Return the estimates with the law of their readings, where that is known."""
-        read = found.readings
-        if read is None:
-            return cls(found.mean, found.stderr)
-        unit = read.scale / found.reports
-        own = read.law.deviations(read.totals, found.reports) * unit
-        null = read.law.deviation * read.scale / math.sqrt(found.reports)
-        spread = null * np.maximum(1.0, found.stderr / own)
-        return cls(found.mean, spread, read.law, unit, found.reports)
-
-    def take(self, chosen: AnyArray) -> "Noisy":
-        """Return the chosen ones."""
-        return replace(self, mean=self.mean[chosen], spread=self.spread[chosen])
-
-    def roots(self, edges: FloatArray) -> FloatArray:
-        """Return r of every estimate (rows) at every possible mean."""
-        if self.law is None:
-            return np.asarray((edges - self.mean[:, None]) / self.spread[:, None])
-        found = self.law.roots(self.mean / self.unit, edges / self.unit, self.reports)
-        null = self.law.deviation * self.unit * math.sqrt(self.reports)
-        return np.asarray(found * (null / self.spread)[:, None])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +65,7 @@ class Prior:
             level: of the intervals.
             above: also the chance that a mean is larger than this.
         """
-        lattice = _Lattice(noisy)
+        lattice = Lattice(noisy)
         answered = _Answered(self, lattice.nodes)
         tail = (1 - level) / 2
         columns = [answered.mean, answered.stddev, *answered.ends(tail)]
@@ -125,48 +86,52 @@ class Prior:
 
 
 def fit(
-    noisy: Noisy, population: str, *, nonnegative: bool = False, mirrored: bool = False
+    crowd: Crowd, population: str, *, nonnegative: bool = False, mirrored: bool = False
 ) -> Prior:
     """Return the prior of the true means of a population.
 
     Args:
-        noisy: estimates of all its keys.
+        crowd: estimates of all its keys.
         population: whose they are, in words for people.
         nonnegative: no true mean is negative.
         mirrored: the signs of the estimates are arbitrary, those of the means are not.
     """
-    keys = len(noisy.mean)
+    keys = round(crowd.count.sum())
     if keys < FEWEST:
         raise InvalidInput(
             f"a posterior needs a population of at least {FEWEST} keys, got {keys}; "
             f"use the unbiased estimates"
         )
-    crowd = _Crowd.of(noisy)
     if mirrored:
         crowd = crowd.mirrored()
-    edges = _edges(crowd.noisy, nonnegative and not mirrored)
+    most, least = float(crowd.noisy.mean.max()), float(crowd.noisy.mean.min())
+    if mirrored:
+        least = -most  # but for rounding, without which the two sides would not fold
+    elif nonnegative:
+        least = 0.0
+    edges = _edges(least, most, float(np.quantile(crowd.noisy.spread, NARROW)))
     shape = _smooth if keys >= FEW else _normal_shape(edges)
     likely = _likelihoods(crowd.noisy.roots(edges))
     at_zero = crowd.noisy.roots(np.zeros(1))
     whole = np.concatenate([np.exp(-(at_zero**2) / 2), likely], axis=1)
     pointed = _maximise(whole, crowd.count, np.array([0.5]), shape)
     flat = _maximise(likely, crowd.count, np.zeros(0), shape)
-    gained = crowd.count @ (np.log(np.maximum(whole @ pointed, TINY)) + at_zero[:, 0] ** 2 / 2)
-    notes = () if keys >= FEW else (_told(keys),)
-    prior = Prior(
-        edges,
-        pointed,
-        np.concatenate([[0.0], flat]),
-        1 / (1 + math.exp(min(DOUBT - gained, 700.0))),
-        population,
-        keys,
-        notes,
-    )
+    gained = np.log(np.maximum(whole @ pointed, TINY)) + at_zero[:, 0] ** 2 / 2
+    better = float(crowd.count @ gained)
+    believed = 1 / (1 + math.exp(min(DOUBT - better, 700.0)))
+    flat = np.concatenate([[0.0], flat])
+    prior = Prior(edges, pointed, flat, believed, population, keys, _notes(keys, believed))
     return _folded(prior) if mirrored and nonnegative else prior
 
 
-def _told(keys: int) -> str:
-    return f"{keys} keys are few: their prior is one normal law, and a point at 0"
+def _notes(keys: int, believed: float) -> tuple[str, ...]:
+    """Return what to know about a prior, in sentences."""
+    found = []
+    if keys < FEW:
+        found.append(f"{keys} keys are few: their prior is one normal law, and a point at 0")
+    if believed < 0.5:
+        found.append("all estimates of this population could be noise, so its means are near 0")
+    return tuple(found)
 
 
 def _folded(prior: Prior) -> Prior:
@@ -179,63 +144,6 @@ def _folded(prior: Prior) -> Prior:
 
     edges = prior.edges[middle:]
     return replace(prior, edges=edges, pointed=fold(prior.pointed), flat=fold(prior.flat))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Crowd:
-    """Estimates that are nearly the same, counted."""
-
-    noisy: Noisy
-    count: FloatArray
-
-    @classmethod
-    def of(cls, noisy: Noisy) -> "_Crowd":
-        kinds, spread = _classes(noisy.spread)
-        places = np.rint(BINS * _stretched(noisy.mean / spread)).astype(np.int64)
-        codes = _codes(kinds, places)
-        count = np.bincount(codes)
-        some = np.flatnonzero(count)
-
-        def mean(values: FloatArray) -> FloatArray:
-            return np.asarray(np.bincount(codes, weights=values)[some] / count[some])
-
-        together = replace(noisy, mean=mean(noisy.mean), spread=mean(noisy.spread))
-        return cls(together, count[some].astype(np.float64))
-
-    def mirrored(self) -> "_Crowd":
-        """Return the crowd, half of it with the other sign."""
-        mean, spread = self.noisy.mean, self.noisy.spread
-        both = replace(
-            self.noisy,
-            mean=np.concatenate([mean, -mean]),
-            spread=np.concatenate([spread, spread]),
-        )
-        return _Crowd(both, np.concatenate([self.count, self.count]) / 2)
-
-
-class _Lattice:
-    """A few nodes among many estimates, from which what holds of each is interpolated."""
-
-    def __init__(self, noisy: Noisy) -> None:
-        kinds, spread = _classes(noisy.spread)
-        low = np.floor(BINS * _stretched(noisy.mean / spread))
-        codes = _codes(kinds, low.astype(np.int64))
-        nodes = np.unique(np.concatenate([codes, codes + 1]))
-        self._low = np.searchsorted(nodes, codes)
-        # Any estimate of a node shows its place; a node that has none follows its neighbour.
-        first = np.full(len(nodes), -1)
-        first[self._low] = np.arange(len(codes))
-        upper = first < 0
-        first[upper] = first[np.flatnonzero(upper) - 1]
-        shown = _unstretched((low[first] + upper) / BINS) * spread[first]
-        self.nodes = replace(noisy, mean=shown, spread=spread[first])
-        below, beyond = shown[self._low], shown[self._low + 1]
-        self._share = (noisy.mean - below) / (beyond - below)
-
-    def read(self, values: FloatArray) -> FloatArray:
-        """Return the values of the nodes at every estimate, in between by a straight line."""
-        low = values[self._low]
-        return np.asarray(low + self._share * (values[self._low + 1] - low))
 
 
 class _Answered:
@@ -312,7 +220,7 @@ def _within(
     """Return where in its cell each share of a normal law that is cut short is reached."""
     rows, normal = np.arange(len(cell)), NormalDist()
     ends = roots[rows, cell], roots[rows, cell + 1]
-    low, high = (1 - _erfc(end / math.sqrt(2)).astype(np.float64) / 2 for end in ends)
+    low, high = (1 - _tails(end) for end in ends)
     wanted = (low + inside * (high - low)).clip(1e-15, 1 - 1e-15)
     at = np.array([normal.inv_cdf(one) for one in wanted.tolist()]).clip(*ends)
     width = np.maximum(ends[1] - ends[0], TINY)
@@ -320,24 +228,27 @@ def _within(
     return np.asarray(bounds[cell] + (at - ends[0]) / width * across)
 
 
-def _edges(crowd: Noisy, nonnegative: bool) -> FloatArray:
+def _edges(least: float, most: float, spread: float) -> FloatArray:
     """Return the edges of cells from the least estimate to the largest, within [-1, 1]."""
-    small = float(np.quantile(crowd.spread, 0.05))
 
     def side(far: float) -> list[float]:
         found = [0.0]
-        while found[-1] < max(far, 4 * STEP * small) and found[-1] < 1:
-            found.append(min(1.0, found[-1] + max(STEP * small, GROWTH * found[-1])))
+        while found[-1] < far and found[-1] < 1:
+            found.append(min(1.0, found[-1] + max(STEP * spread, GROWTH * found[-1])))
         return found
 
-    right, left = side(float(crowd.mean.max())), side(float(-crowd.mean.min()))
-    below = [] if nonnegative else [-edge for edge in left[:0:-1]]
-    return np.array(below + right)
+    left = side(-least)
+    return np.array([-edge for edge in left[:0:-1]] + side(max(most, spread)))
+
+
+def _tails(scores: FloatArray) -> FloatArray:
+    """Return what the normal law has above each score."""
+    return np.asarray(_erfc(scores / math.sqrt(2)), dtype=np.float64) / 2
 
 
 def _masses(roots: FloatArray) -> FloatArray:
     """Return the mass of the normal law between neighbouring roots, precise in both tails."""
-    tails = _erfc(np.abs(roots) / math.sqrt(2)).astype(np.float64) / 2
+    tails = _tails(np.abs(roots))
     low, high = roots[:, :-1], roots[:, 1:]
     one, two = tails[:, :-1], tails[:, 1:]
     return np.where(low >= 0, one - two, np.where(high <= 0, two - one, 1 - one - two)).clip(0.0)
@@ -393,31 +304,3 @@ def _normal_shape(edges: FloatArray) -> Callable[[FloatArray], FloatArray]:
         return np.asarray(law * (mass / law.sum()))
 
     return shape
-
-
-def _classes(spread: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return the class of each standard error, and the one that stands for it."""
-    kinds = np.rint(np.log(spread) / CLASS).astype(np.int64)
-    return kinds, np.exp(kinds * CLASS)
-
-
-def _codes(kinds: IntArray, places: IntArray) -> IntArray:
-    """Return one number for each kind and place; the next place has the next number."""
-    if not len(kinds):
-        return kinds
-    room = int(places.max() - places.min()) + 2
-    return (kinds - kinds.min()) * room + places - places.min()
-
-
-def _stretched(scores: FloatArray) -> FloatArray:
-    """Return scores whose large values lie closer together."""
-    size = np.abs(scores)
-    far = LINEAR * (1 + np.log(np.maximum(size, LINEAR) / LINEAR))
-    return np.asarray(np.sign(scores) * np.where(size <= LINEAR, size, far))
-
-
-def _unstretched(places: FloatArray) -> FloatArray:
-    """Return the scores that lie at these places."""
-    size = np.abs(places)
-    far = LINEAR * np.exp(np.maximum(size, LINEAR) / LINEAR - 1)
-    return np.asarray(np.sign(places) * np.where(size <= LINEAR, size, far))
