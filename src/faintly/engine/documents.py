@@ -9,20 +9,14 @@ from faintly.engine.answers import TopList
 
 def estimate_document(estimates: Estimates) -> dict[str, Any]:
     """Return estimates as JSON."""
-    rows: list[dict[str, Any]] = [
-        {
-            "key": row.key,
-            "mean": row.mean,
-            "stderr": row.stderr,
-            "low": row.low,
-            "high": row.high,
-            "low_all": row.low_all,
-            "high_all": row.high_all,
-        }
-        for row in estimates
+    columns = estimates.columns()
+    named = {
+        name: map(_finite, column.tolist()) for name, column in columns.items() if name != "key"
+    }
+    rows = [
+        {"key": key} | dict(zip(named, row, strict=True))
+        for key, *row in zip(estimates.keys, *named.values(), strict=True)
     ]
-    for row, more in zip(rows, _posterior_rows(estimates), strict=False):
-        row["posterior"] = more
     return {
         "estimates": rows,
         "reports": estimates.reports,
@@ -34,13 +28,9 @@ def estimate_document(estimates: Estimates) -> dict[str, Any]:
     } | _about_posterior(estimates)
 
 
-def _posterior_rows(estimates: Estimates) -> list[dict[str, float] | None]:
-    """Return what each row says of its posterior, which is nothing where maps disagree."""
-    if estimates.posterior is None:
-        return []
-    columns = estimates.posterior.columns()
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [None if math.isnan(row[0]) else dict(zip(columns, row, strict=True)) for row in rows]
+def _finite(value: float) -> float | None:
+    """Return the number, or None for what JSON lacks: a posterior where maps disagree."""
+    return value if math.isfinite(value) else None
 
 
 def _about_posterior(estimates: Estimates) -> dict[str, Any]:

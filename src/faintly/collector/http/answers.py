@@ -114,14 +114,22 @@ class Answers:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def estimates(self, query: Query, keys: Sequence[Key]) -> Response:
-        """Return the estimates of keys."""
+    def estimates(
+        self,
+        query: Query,
+        keys: Sequence[Key],
+        *,
+        posterior: bool = False,
+        above: float | None = None,
+    ) -> Response:
+        """Return the estimates of keys, with their posterior if that is asked for."""
+        crowd = posterior or above is not None
 
         def compute(reader: Reader) -> tuple[dict[str, Any], Estimates]:
-            found = reader.estimate(keys)
+            found = reader.posterior(keys, above) if crowd else reader.estimate(keys)
             return estimate_document(found), found
 
-        return self._tabular(query, ["estimates", *keys], compute)
+        return self._tabular(query, ["estimates", crowd, above, *keys], compute)
 
     def top(
         self,
@@ -130,16 +138,20 @@ class Answers:
         candidates: Sequence[Key] | None,
         control: str,
         false_rate: float,
+        *,
+        posterior: bool = False,
+        above: float | None = None,
     ) -> Response:
         """Return the largest means among all keys, or among candidates."""
 
         def compute(reader: Reader) -> tuple[dict[str, Any], TopList]:
             if candidates is None and (reader.sketch.plan.universe.size or 0) > MOST_LISTED:
                 raise InvalidInput("the universe is too large to list; post candidates")
-            found = reader.top(count, candidates, control, false_rate)
+            crowd = posterior or above is not None
+            found = reader.top(count, candidates, control, false_rate, posterior=crowd, above=above)
             return top_document(found), found
 
-        parameters = ["top", count, control, false_rate, *(candidates or ())]
+        parameters = ["top", count, control, false_rate, posterior, above, *(candidates or ())]
         return self._tabular(query, parameters, compute)
 
     def noise_floor(self, query: Query, keys: int) -> Response:

@@ -72,7 +72,9 @@ def answer_routes(service: Service) -> APIRouter:
         summary="Estimate keys, with their error",
     )
     async def estimates(digest: Digest, query: models.KeysAsked, form: Headers) -> Response:
-        answer = partial(source.estimates, keys=query.keys)
+        answer = partial(
+            source.estimates, keys=query.keys, posterior=query.posterior, above=query.above
+        )
         return await form.reply(admission, digest, query.epoch, query.level, answer)
 
     @router.get(
@@ -90,9 +92,17 @@ def answer_routes(service: Service) -> APIRouter:
         control: models.Control = "family",
         false_rate: models.FalseRate = 0.05,
         level: models.Level = 0.95,
+        posterior: models.Posterior = False,
+        above: models.Above = None,
     ) -> Response:
         answer = partial(
-            source.top, count=count, candidates=None, control=control, false_rate=false_rate
+            source.top,
+            count=count,
+            candidates=None,
+            control=control,
+            false_rate=false_rate,
+            posterior=posterior,
+            above=above,
         )
         return await form.reply(admission, digest, epoch_of(epoch), level, answer)
 
@@ -109,6 +119,8 @@ def answer_routes(service: Service) -> APIRouter:
             candidates=query.candidates,
             control=query.control,
             false_rate=query.false_rate,
+            posterior=query.posterior,
+            above=query.above,
         )
         return await form.reply(admission, digest, query.epoch, query.level, answer)
 
