@@ -207,7 +207,7 @@ def _point_table(experiment: Experiment, point: Point, results: Results) -> str:
         return ""
     lead = ["method"] + (["bytes", "L∞", "MSE"] if reported else [])
     here = ["bytes", "L∞", "MSE", *(["MSE / reported"] if reported else []), "MSE / ours"]
-    here += ["bias", "recall of top 20", "n·MSE / bound"]
+    here += ["posterior MSE", "bias", "recall of top 20", "n·MSE / bound"]
     top = "<th></th>" + ('<th colspan="3">the paper reports</th>' if reported else "")
     heads = "".join(f"<th>{text}</th>" for text in lead + here)
     return (
@@ -272,11 +272,13 @@ def _errors(cell: Cell | None) -> tuple[str, str, str]:
     return number(cell.bytes, 7), _with_error(cell, "linf"), _with_error(cell, "mse")
 
 
-def _judged(cell: Cell | None, ours: Cell | None) -> tuple[str, str, str, str]:
+def _judged(cell: Cell | None, ours: Cell | None) -> tuple[str, ...]:
     if cell is None:
-        return "", "", "", ""
+        return "", "", "", "", ""
     against = times(cell.mean("mse") / ours.mean("mse")) if ours else ""
-    return against, _share(cell), number(cell.mean("recall")), number(cell.mean("ratio"))
+    shrunk = _with_error(cell, "posterior_mse") if cell.values("posterior_mse") else ""
+    found = number(cell.mean("recall")), number(cell.mean("ratio"))
+    return against, shrunk, _share(cell), *found
 
 
 def _share(cell: Cell) -> str:

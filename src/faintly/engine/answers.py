@@ -230,9 +230,8 @@ class Reader:
         """Return the estimates of keys, and beside them what the crowd of keys says about each.
 
         Their `posterior` names the population that its prior was fitted to: all keys of the
-        universe; of an open one, the keys asked where they are many, else all codes of the
-        tables. It errs less over that population, and more at keys that are chosen for being
-        truly large.
+        universe or, where that is open, those asked, which must be many. It errs less over that
+        population, and more at keys that are chosen for being truly large.
 
         Args:
             keys: to ask about.
@@ -245,7 +244,7 @@ class Reader:
         size = self.sketch.plan.universe.size
         if size is not None and size <= MOST_LISTED:
             return size >= FEWEST
-        return count >= CHOSEN or self.sketch.plan.decode == "table"
+        return count >= CHOSEN
 
     def posterior_ids(
         self, ids: IdArray, keys: Sequence[Key] | np.ndarray, above: float | None = None
@@ -277,40 +276,17 @@ class Reader:
                 self._priors["keys"] = self._fitted(Crowd.of(noisy.take(agreed)), words)
             return self._priors["keys"]
         first = np.unique(ids, return_index=True)[1]
-        if len(first) >= CHOSEN:
-            asked = first[agreed[first]]
-            return self._fitted(Crowd.of(noisy.take(asked)), f"the {len(first):,} keys asked")
-        if not self.populated(len(first)):
+        if len(first) < CHOSEN:
             raise InvalidInput(
-                f"a posterior needs a population of keys; ask about at least "
-                f"{CHOSEN} different ones of an open universe together"
+                f"a posterior needs a population, and a handful of chosen keys is none; ask about "
+                f"at least {CHOSEN} different keys of such a universe together"
             )
-        if "codes" not in self._priors:
-            self._priors["codes"] = self._prior_of_codes()
-        return self._priors["codes"]
+        asked = first[agreed[first]]
+        return self._fitted(Crowd.of(noisy.take(asked)), f"the {len(first):,} keys asked")
 
     def _fitted(self, crowd: Crowd, population: str) -> Prior:
         one_sided = self.mechanism.domain != "signed"
         return fit(crowd, population, nonnegative=one_sided)
-
-    def _prior_of_codes(self) -> Prior:
-        """Return the prior of what the codes of the tables hold, whichever keys these may be.
-
-        An entry is what one map says, with a sign that only the key knows.
-        """
-        flat, maps, count = self._transformed.reshape(-1), self._maps, self.sketch.count
-        unit = self.mechanism.scale * maps / count
-        spread = math.sqrt(maps * (self._null_variance + self._ghosts) / count)
-        parts = (flat[start : start + ENTRIES] for start in range(0, len(flat), ENTRIES))
-        crowds = [
-            Crowd.of(Noisy(part * np.float64(unit), np.full(len(part), spread))) for part in parts
-        ]
-        return fit(
-            Crowd.together(crowds),
-            f"all {len(flat) // maps:,} codes of the tables",
-            nonnegative=self.mechanism.domain != "signed",
-            mirrored=True,
-        )
 
     def _variance(self, ids: IdArray, means: FloatArray) -> FloatArray:
         """Return the variances of keys, for which some mechanisms read all reports again."""

@@ -61,34 +61,19 @@ class Crowd:
     count: FloatArray
 
     @classmethod
-    def of(cls, noisy: Noisy, count: FloatArray | None = None) -> "Crowd":
-        """Return the crowd of these estimates, each so many times."""
+    def of(cls, noisy: Noisy) -> "Crowd":
+        """Return the crowd of these estimates."""
         kinds, spread = _classes(noisy.spread)
         places = np.rint(BINS * _stretched(noisy.mean / spread)).astype(np.int64)
         codes = _codes(kinds, places)
-        total = np.bincount(codes, weights=count).astype(np.float64)
-        some = np.flatnonzero(total)
+        count = np.bincount(codes)
+        some = np.flatnonzero(count)
 
         def mean(values: FloatArray) -> FloatArray:
-            weights = values if count is None else values * count
-            return np.asarray(np.bincount(codes, weights=weights)[some] / total[some])
+            return np.asarray(np.bincount(codes, weights=values)[some] / count[some])
 
         together = replace(noisy, mean=mean(noisy.mean), spread=mean(noisy.spread))
-        return cls(together, total[some])
-
-    @classmethod
-    def together(cls, crowds: "list[Crowd]") -> "Crowd":
-        """Return all crowds as one; they have the same law."""
-        mean = np.concatenate([one.noisy.mean for one in crowds])
-        spread = np.concatenate([one.noisy.spread for one in crowds])
-        count = np.concatenate([one.count for one in crowds])
-        return cls.of(replace(crowds[0].noisy, mean=mean, spread=spread), count)
-
-    def mirrored(self) -> "Crowd":
-        """Return the crowd, half of it with the other sign."""
-        other = replace(self.noisy, mean=-self.noisy.mean)
-        both = Crowd.together([self, Crowd(other, self.count)])
-        return replace(both, count=both.count / 2)
+        return cls(together, count[some].astype(np.float64))
 
 
 class Lattice:

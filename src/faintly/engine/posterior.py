@@ -41,6 +41,7 @@ CHECKED = 50  # steps between looks at the likelihood
 SETTLED = 0.002  # its change in that time, as a logarithm
 OUTSIDE = 8.0  # standard errors beyond the last edge; further out is the same
 TINY = 1e-300
+SLIGHT = 1e-12
 
 _erfc = np.frompyfunc(math.erfc, 1, 1)
 
@@ -85,16 +86,13 @@ class Prior:
         )
 
 
-def fit(
-    crowd: Crowd, population: str, *, nonnegative: bool = False, mirrored: bool = False
-) -> Prior:
+def fit(crowd: Crowd, population: str, *, nonnegative: bool = False) -> Prior:
     """Return the prior of the true means of a population.
 
     Args:
         crowd: estimates of all its keys.
         population: whose they are, in words for people.
         nonnegative: no true mean is negative.
-        mirrored: the signs of the estimates are arbitrary, those of the means are not.
     """
     keys = round(crowd.count.sum())
     if keys < FEWEST:
@@ -102,14 +100,9 @@ def fit(
             f"a posterior needs a population of at least {FEWEST} keys, got {keys}; "
             f"use the unbiased estimates"
         )
-    if mirrored:
-        crowd = crowd.mirrored()
-    most, least = float(crowd.noisy.mean.max()), float(crowd.noisy.mean.min())
-    if mirrored:
-        least = -most  # but for rounding, without which the two sides would not fold
-    elif nonnegative:
-        least = 0.0
-    edges = _edges(least, most, float(np.quantile(crowd.noisy.spread, NARROW)))
+    least = 0.0 if nonnegative else float(crowd.noisy.mean.min())
+    spread = float(np.quantile(crowd.noisy.spread, NARROW))
+    edges = _edges(least, float(crowd.noisy.mean.max()), spread)
     shape = _smooth if keys >= FEW else _normal_shape(edges)
     likely = _likelihoods(crowd.noisy.roots(edges))
     at_zero = crowd.noisy.roots(np.zeros(1))
@@ -120,8 +113,7 @@ def fit(
     better = float(crowd.count @ gained)
     believed = 1 / (1 + math.exp(min(DOUBT - better, 700.0)))
     flat = np.concatenate([[0.0], flat])
-    prior = Prior(edges, pointed, flat, believed, population, keys, _notes(keys, believed))
-    return _folded(prior) if mirrored and nonnegative else prior
+    return Prior(edges, pointed, flat, believed, population, keys, _notes(keys, believed))
 
 
 def _notes(keys: int, believed: float) -> tuple[str, ...]:
@@ -132,18 +124,6 @@ def _notes(keys: int, believed: float) -> tuple[str, ...]:
     if believed < 0.5:
         found.append("all estimates of this population could be noise, so its means are near 0")
     return tuple(found)
-
-
-def _folded(prior: Prior) -> Prior:
-    """Return a symmetric prior as one of sizes."""
-    middle = len(prior.edges) // 2
-
-    def fold(weights: FloatArray) -> FloatArray:
-        cells = weights[1:]
-        return np.concatenate([weights[:1], cells[middle:] + cells[:middle][::-1]])
-
-    edges = prior.edges[middle:]
-    return replace(prior, edges=edges, pointed=fold(prior.pointed), flat=fold(prior.flat))
 
 
 class _Answered:
@@ -172,7 +152,7 @@ class _Answered:
         mass = np.maximum(_masses(roots), TINY)
         first = -np.diff(density, axis=1) / mass
         second = 1 - np.diff(roots * density, axis=1) / mass
-        width, slope = np.diff(edges), np.diff(edges) / np.diff(roots, axis=1)
+        width, slope = np.diff(edges), np.diff(edges) / _widths(roots)
         centre = edges[:-1] + (first - roots[:, :-1]) * slope
         # Where a cell lies far in a tail, differences of tiny numbers say nothing.
         centre = centre.clip(edges[:-1], edges[1:])
@@ -256,7 +236,12 @@ def _masses(roots: FloatArray) -> FloatArray:
 
 def _likelihoods(roots: FloatArray) -> FloatArray:
     """Return L: the mean of e^(-r²/2) over each cell."""
-    return np.asarray(math.sqrt(2 * math.pi) * _masses(roots) / np.diff(roots, axis=1))
+    return np.asarray(math.sqrt(2 * math.pi) * _masses(roots) / _widths(roots))
+
+
+def _widths(roots: FloatArray) -> FloatArray:
+    """Return how far roots are apart; a little where an exact law has no such mean."""
+    return np.maximum(np.diff(roots, axis=1), SLIGHT)
 
 
 def _rows(weights: FloatArray) -> FloatArray:
