@@ -12,7 +12,7 @@ import numpy as np
 from faintly.core import AnyArray, Estimates, FloatArray, IntArray, ReadingLaw
 
 BINS = 8  # of estimates to a standard error
-LINEAR = 6.0  # standard errors up to which bins are even; then they grow with the estimate
+LINEAR = 12.0  # standard errors up to which bins are even; then they grow with the estimate
 CLASS = 0.02  # relative width of the classes of standard errors
 
 

@@ -40,7 +40,7 @@ MOST_STEPS = 1500  # of EM
 CHECKED = 50  # steps between looks at the likelihood
 SETTLED = 0.002  # its change in that time, as a logarithm
 OUTSIDE = 8.0  # standard errors beyond the last edge; further out is the same
-TINY = 1e-300
+TINY = 1e-200  # its square is no number, its inverse is
 SLIGHT = 1e-12
 
 _erfc = np.frompyfunc(math.erfc, 1, 1)
@@ -82,7 +82,7 @@ class Prior:
             keys=self.keys,
             notes=self.notes,
             threshold=above,
-            above=more[0] if more else None,
+            above=more[0].clip(0.0, 1.0) if more else None,  # but for rounding
         )
 
 
@@ -150,12 +150,11 @@ class _Answered:
         edges, roots = self._prior.edges, self._roots
         density = np.exp(-(roots**2) / 2) / math.sqrt(2 * math.pi)
         mass = np.maximum(_masses(roots), TINY)
-        first = -np.diff(density, axis=1) / mass
+        # Where a cell lies far in a tail, differences of tiny numbers say nothing.
+        first = (-np.diff(density, axis=1) / mass).clip(roots[:, :-1], roots[:, 1:])
         second = 1 - np.diff(roots * density, axis=1) / mass
         width, slope = np.diff(edges), np.diff(edges) / _widths(roots)
         centre = edges[:-1] + (first - roots[:, :-1]) * slope
-        # Where a cell lies far in a tail, differences of tiny numbers say nothing.
-        centre = centre.clip(edges[:-1], edges[1:])
         square = ((second - first**2) * slope**2).clip(0.0, width**2 / 12)
         return centre, square
 
