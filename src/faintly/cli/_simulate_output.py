@@ -15,9 +15,9 @@ def describe(result: Simulation) -> None:
         "n_mse": "n·MSE",
         "predicted_n_var": "predicted n·Var",
         "coverage95": "95 % cover, all keys",
-        "coverage95_top20": "95 % cover, true top 20",
+        "coverage95_top20": "95 % cover, top 20",
         "bias_top20": "bias, true top 20",
-        "bias_listed20": "bias, 20 largest answers",
+        "bias_listed20": "bias, 20 largest",
         "top20_recall": "true top 20 found",
         "significant": "keys that stand out",
         "false_significant": "of these nobody's",
@@ -34,7 +34,7 @@ def describe(result: Simulation) -> None:
             [
                 text,
                 *(_cell(result, name, against) for against in shown.values()),
-                f"{zero[name]:.4g}" if name in zero else "",
+                f"{zero[name]:.3g}" if name in zero else "",
             ]
             for name, text in names.items()
         ),
@@ -57,7 +57,7 @@ def describe(result: Simulation) -> None:
 def _cell(result: Simulation, name: str, against: str) -> str:
     if name not in SCORES and against != "truth":
         return ""  # of the run as a whole
-    return _with_spread(result.mean(name, against), result.stderr(name, against))
+    return _with_spread(result.mean(name, against), result.stderr(name, against), 3)
 
 
 def describe_all(comparison: Comparison) -> None:
@@ -94,8 +94,8 @@ def _row(one: Compared) -> list[str]:
     ]
 
 
-def _with_spread(mean: float, stderr: float) -> str:
+def _with_spread(mean: float, stderr: float, digits: int = 4) -> str:
     """Return a mean and its standard error, which a single run does not have."""
     if math.isnan(stderr):
-        return f"{mean:.4g}"
-    return f"{mean:.4g} ± " + (f"{stderr:,.0f}" if stderr >= 100 else f"{stderr:.2g}")
+        return f"{mean:.{digits}g}"
+    return f"{mean:.{digits}g} ± " + (f"{stderr:,.0f}" if stderr >= 100 else f"{stderr:.2g}")
