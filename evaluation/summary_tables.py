@@ -107,8 +107,13 @@ def side_by_side(rows: Iterable[Row], reported: dict[str, Any]) -> Table:
     return lines
 
 
-def posteriors(rows: Iterable[Row]) -> Table:
-    """Return unbiased and posterior errors of ours, the paper's and the best of the others."""
+def posteriors(rows: Iterable[Row], epsilon: float | None = None) -> Table:
+    """Return unbiased and posterior errors of ours, the paper's and the best of the others.
+
+    Args:
+        rows: of summary.csv.
+        epsilon: only this one; all of them if None.
+    """
     head = (
         "data, unit, ε",
         "all-zero",
@@ -123,7 +128,7 @@ def posteriors(rows: Iterable[Row]) -> Table:
     for points in _groups(row for row in rows if row["experiment"] in POPULATIONS).values():
         for point in points:
             ours = point.get("ours", {})
-            if ours.get("posterior_mse") is not None:
+            if ours.get("posterior_mse") is not None and epsilon in (None, ours["epsilon"]):
                 where = f"{ours['data']}, {ours['unit']}, {ours['epsilon']:g}"
                 lines.append((where, *_shrunk(point)))
     return lines if len(lines) > 1 else []

@@ -134,6 +134,8 @@ def main() -> int:
     if count != 1:
         raise SystemExit(f"{PAGE.name} needs one pair of markers, <!-- accuracy --> and its end")
     if options.check:
+        if made != text:
+            print(f"{PAGE.name}: not what plans predict; run: python scripts/accuracy_docs.py")
         return int(made != text)
     PAGE.write_text(made, encoding="utf-8")
     FIGURE.write_text(figure(truth), encoding="utf-8")

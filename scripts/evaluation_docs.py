@@ -89,6 +89,15 @@ def readme_lines(rows: list[Row]) -> Iterator[str]:
     """Yield the README's table."""
     yield from lines_of(headline(rows))
     yield f"{size_of(rows)}; ± is one standard error."
+    yield ""
+    yield from fill(f"{SHRUNK} {APART}", 100).splitlines()
+    yield ""
+    yield from lines_of(posteriors(sharper(), epsilon=1.0))
+
+
+def sharper() -> list[Row]:
+    """Return the rows that posterior answers were measured for."""
+    return read_summary(RESULTS / SHARPER)
 
 
 def page_lines(rows: list[Row]) -> Iterator[str]:
@@ -114,7 +123,7 @@ def page_lines(rows: list[Row]) -> Iterator[str]:
     yield ""
     yield from fill(f"{SHRUNK} {APART}", 100).splitlines()
     yield ""
-    yield from lines_of(posteriors(read_summary(RESULTS / SHARPER)))
+    yield from lines_of(posteriors(sharper()))
     yield "### What was claimed, and what holds"
     yield ""
     yield from lines_of(claim_table())
