@@ -50,6 +50,7 @@ check: $(VENV)/dev.stamp ## formatting, lint, types, layers and documentation
 	$(BIN)/python scripts/cli_reference.py --check
 	$(BIN)/python scripts/bench_readme.py --check
 	$(BIN)/python scripts/evaluation_docs.py --check
+	$(BIN)/python scripts/accuracy_docs.py --check
 	$(BIN)/python scripts/check_docs.py
 
 stat: $(VENV)/dev.stamp ## the statistical tests under other seeds: make stat SEEDS="7 8 9"

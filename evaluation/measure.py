@@ -4,6 +4,9 @@ linf, mse  largest and mean squared error over the keys that are scored
 bias       Σ error·truth / Σ truth²: the share of the truth by which estimates are off
 recall     share of the true top 20 among the estimated top 20, where all keys are asked
 signal     mean of the true top 20 over the root of the MSE
+posterior  the MSE of posterior means (faintly.engine.posterior), with a prior fitted to the same
+           estimates: post-processing that serves every method, where the keys are a population
+listed     mean error of the 20 largest answers, unbiased and posterior
 agreement  mean over the keys of n·error² over the variance that the method predicts for the key:
            1 but for chance, wherever the method is unbiased
 """
@@ -21,6 +24,8 @@ from evaluation.methods import METHODS
 from faintly import __version__
 from faintly.core import FloatArray, IdArray, IntArray, Plan, parse_unit
 from faintly.core.plan import SALT_BYTES
+from faintly.engine.crowd import Crowd, Noisy
+from faintly.engine.posterior import FEWEST, fit
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import mechanism_of
 from faintly.planner import lower_bound
@@ -29,6 +34,7 @@ from faintly.primitives.entropy import seeded
 SPREAD_KEYS = 1000  # keys asked about where the whole universe would take too long
 FAINT = 0.1  # of a standard error: a stated bias below this spoils no comparison of variances
 LISTED = 20  # rows of a top list
+LEVEL = 0.95  # of intervals, which are not looked at here
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,9 @@ class Measured:
     aggregate: bool  # the sum of all reports was drawn, not each report
     epsilon_proven: float
     delta_proven: float
+    posterior_mse: float | None = None
+    listed_bias: float | None = None
+    posterior_listed_bias: float | None = None
     parameters: str | None = None  # single numbers of the plan; its digest covers the others
 
 
@@ -149,6 +158,9 @@ def measure(task: Task, sample: Sample) -> Measured:
     scores = score(means, sample, keys) | compare(
         means, expected, sample, keys, mechanism.relative_bias()
     )
+    null = mechanism.predicted_variance(sample.mean_square)
+    noisy = Noisy(means, np.full(len(means), np.sqrt(null / data.clients)))
+    scores |= shrunk(noisy, sample, keys, nonnegative=mechanism.domain != "signed")
     return Measured(
         mechanism=plan.mechanism,
         options=", ".join(f"{name}={value}" for name, value in sorted(method.options.items())),
@@ -208,6 +220,19 @@ def score(means: FloatArray, sample: Sample, keys: Keys) -> dict[str, Any]:
         "signal": float(sample.truth[top].mean() / np.sqrt(mse)) if mse else np.inf,
         "zero_linf": float(np.abs(held).max()),
         "zero_mse": float((held**2).mean()),
+    }
+
+
+def shrunk(noisy: Noisy, sample: Sample, keys: Keys, *, nonnegative: bool) -> dict[str, Any]:
+    """Return how posterior means do; nothing where the keys were chosen, and are no population."""
+    if not keys.scored.all() or len(keys.ids) < FEWEST:
+        return {}
+    prior = fit(Crowd.of(noisy), f"the {len(keys.ids):,} keys asked", nonnegative=nonnegative)
+    made, truth = prior.posterior(noisy, LEVEL).mean, sample.truth[keys.ids]
+    return {
+        "posterior_mse": float(((made - truth) ** 2).mean()),
+        "listed_bias": float((noisy.mean - truth)[largest(noisy.mean, LISTED)].mean()),
+        "posterior_listed_bias": float((made - truth)[largest(made, LISTED)].mean()),
     }
 
 

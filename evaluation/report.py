@@ -21,7 +21,15 @@ from evaluation.grids import Grid
 from evaluation.methodology import methodology
 from evaluation.methods import METHODS, ZERO
 from evaluation.results import UNBIASED, Cell, Results
-from evaluation.summary_tables import NOTES, Table, same_as_paper, side_by_side, winners
+from evaluation.summary_tables import (
+    NOTES,
+    SHRUNK,
+    Table,
+    posteriors,
+    same_as_paper,
+    side_by_side,
+    winners,
+)
 from evaluation.verdict import Verdict
 from faintly import __version__
 
@@ -47,6 +55,7 @@ details { margin: .6rem 0; } summary { cursor: pointer; } small { color: #555; }
 """
 
 GLANCE = f"<h2>At a glance</h2>\n<p>{NOTES}</p>"
+SHARPER = f"<h2>Unbiased and posterior</h2>\n<p>{SHRUNK}</p>"
 AGAIN = """<h2>Reported, re-run, ours</h2>
 <p>The paper's tables at ε = 1: MSE of its method as it reports it, re-run here with its proven
 constants (its clip no larger than k, which helps it) and with its authors' settings, and of ours,
@@ -113,7 +122,8 @@ def _glance(results: Results) -> str:
     best, again = winners(rows), side_by_side(rows, paper_numbers())
     same = same_as_paper(rows)
     said = f"\n<p>{escape(same)}</p>" if same else ""
-    return (_titled(GLANCE, best) + said + "\n" + _titled(AGAIN, again)).strip()
+    shrunk = _titled(SHARPER, posteriors(rows))
+    return (_titled(GLANCE, best) + said + "\n" + _titled(AGAIN, again) + "\n" + shrunk).strip()
 
 
 def _titled(words: str, table: Table) -> str:
@@ -207,7 +217,7 @@ def _point_table(experiment: Experiment, point: Point, results: Results) -> str:
         return ""
     lead = ["method"] + (["bytes", "L∞", "MSE"] if reported else [])
     here = ["bytes", "L∞", "MSE", *(["MSE / reported"] if reported else []), "MSE / ours"]
-    here += ["bias", "recall of top 20", "n·MSE / bound"]
+    here += ["posterior MSE", "bias", "recall of top 20", "n·MSE / bound"]
     top = "<th></th>" + ('<th colspan="3">the paper reports</th>' if reported else "")
     heads = "".join(f"<th>{text}</th>" for text in lead + here)
     return (
@@ -272,11 +282,13 @@ def _errors(cell: Cell | None) -> tuple[str, str, str]:
     return number(cell.bytes, 7), _with_error(cell, "linf"), _with_error(cell, "mse")
 
 
-def _judged(cell: Cell | None, ours: Cell | None) -> tuple[str, str, str, str]:
+def _judged(cell: Cell | None, ours: Cell | None) -> tuple[str, ...]:
     if cell is None:
-        return "", "", "", ""
+        return "", "", "", "", ""
     against = times(cell.mean("mse") / ours.mean("mse")) if ours else ""
-    return against, _share(cell), number(cell.mean("recall")), number(cell.mean("ratio"))
+    shrunk = _with_error(cell, "posterior_mse") if cell.values("posterior_mse") else ""
+    found = number(cell.mean("recall")), number(cell.mean("ratio"))
+    return against, shrunk, _share(cell), *found
 
 
 def _share(cell: Cell) -> str:

@@ -21,7 +21,10 @@ from evaluation.methods import METHODS, ZERO, Method
 from faintly.data.tables import load
 from faintly.errors import MissingDependency
 
-SUMMARIZED = ("linf", "mse", "n_mse", "agreement", "bias", "recall", "signal", "ratio")
+SUMMARIZED = (
+    *("linf", "mse", "n_mse", "agreement", "bias", "recall", "signal", "ratio"),
+    *("posterior_mse", "listed_bias", "posterior_listed_bias"),
+)
 DIGITS = 6  # of a mean over runs; results.csv has them all
 UNBIASED = 0.01  # claimed relative bias up to which predicted and measured errors must agree
 ENOUGH_KEYS = 50  # that a comparison with the predicted variance needs

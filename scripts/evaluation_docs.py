@@ -26,9 +26,11 @@ from evaluation.report import paper_numbers
 from evaluation.results import read_summary
 from evaluation.summary_tables import (
     NOTES,
+    SHRUNK,
     Row,
     Table,
     headline,
+    posteriors,
     same_as_paper,
     side_by_side,
     winners,
@@ -40,6 +42,11 @@ FIGURES = ROOT / "docs" / "explanation" / "figures"  # the pages can only show w
 README = ROOT / "README.md"
 PAGE = ROOT / "docs" / "explanation" / "evaluation.md"
 TABLES = ("summary.csv", "claims.csv", RUN)
+SHARPER = "posterior.csv"  # rows of the summary of a later run
+APART = (
+    "These experiments were run again for it, later than the others: 10 runs of each cell, with "
+    "the seeds of the evaluation."
+)
 SHOWN = ("user-k", "event-k", "pareto", "recall")
 MOST_BYTES = 300_000  # of the tables together: they are kept in the repository
 OF = {"paper": "the paper", "ours": "this library", "order": "theory"}
@@ -82,6 +89,15 @@ def readme_lines(rows: list[Row]) -> Iterator[str]:
     """Yield the README's table."""
     yield from lines_of(headline(rows))
     yield f"{size_of(rows)}; ± is one standard error."
+    yield ""
+    yield from fill(f"{SHRUNK} {APART}", 100).splitlines()
+    yield ""
+    yield from lines_of(posteriors(sharper(), epsilon=1.0))
+
+
+def sharper() -> list[Row]:
+    """Return the rows that posterior answers were measured for."""
+    return read_summary(RESULTS / SHARPER)
 
 
 def page_lines(rows: list[Row]) -> Iterator[str]:
@@ -103,6 +119,11 @@ def page_lines(rows: list[Row]) -> Iterator[str]:
     yield "Mean squared errors at ε = 1."
     yield ""
     yield from lines_of(side_by_side(rows, paper_numbers()))
+    yield "### Unbiased and posterior"
+    yield ""
+    yield from fill(f"{SHRUNK} {APART}", 100).splitlines()
+    yield ""
+    yield from lines_of(posteriors(sharper()))
     yield "### What was claimed, and what holds"
     yield ""
     yield from lines_of(claim_table())

@@ -74,6 +74,27 @@ def test_answers_hold_the_truth(faintly, flow, universe, options):
     assert sure == {"tea", "milk"}
 
 
+def test_posteriors_stand_first_and_name_their_population(faintly, tmp_path):
+    """A universe of 60 keys, of which 2,000 clients hold the first two."""
+    rows = [f"{client},{key}" for client in range(2_000) for key in (0, 1)]
+    (tmp_path / "data.csv").write_text("client,key\n" + "\n".join(rows))
+    faintly(*EVENT[:-1], 2_000, "--universe", 60, "-o", "plan.json")
+    faintly("encode", "--plan", "plan.json", "data.csv", "-o", "reports.fnt")
+    faintly("aggregate", "--plan", "plan.json", "reports.fnt", "-o", "sketch.fns")
+    shown = faintly("top", "sketch.fns", "-n", 3).out
+    assert shown.index("posterior") < shown.index("unbiased")
+    assert "fitted to all 60 keys of the universe" in shown
+    assert "posterior" not in faintly("top", "sketch.fns", "--no-posterior").out
+    asked = faintly("query", "sketch.fns", 0, 59, "--above", "0.5", "--json").json
+    held, free = asked["estimates"]
+    assert held["posterior_above"] > 0.99
+    assert free["posterior_above"] < 0.01
+    assert asked["posterior"]["threshold"] == 0.5
+    assert "P(> 0.5)" in faintly("query", "sketch.fns", 0, "--above", "0.5").out
+    few = faintly("query", "sketch.fns", 0, "--above", "1.5", status=1)
+    assert "between -1 and 1" in few.err
+
+
 def test_more_clients_than_planned_are_counted_with_a_note(faintly, flow, tmp_path):
     flow("open")
     faintly(*EVENT[:-1], "100", "--universe", "open", "-o", "small.json")

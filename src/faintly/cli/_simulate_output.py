@@ -14,26 +14,31 @@ def describe(result: Simulation) -> None:
         "mse": "mean squared error",
         "n_mse": "n·MSE",
         "predicted_n_var": "predicted n·Var",
-        "coverage95": "95 % intervals that cover, all keys",
-        "coverage95_top20": "95 % intervals that cover, true top 20",
-        "bias_top20": "bias at the true top 20",
+        "coverage95": "95 % cover, all keys",
+        "coverage95_top20": "95 % cover, top 20",
+        "bias_top20": "bias, true top 20",
+        "bias_listed20": "bias, 20 largest",
         "top20_recall": "true top 20 found",
         "significant": "keys that stand out",
-        "false_significant": "of these held by nobody",
+        "false_significant": "of these nobody's",
     }
-    headings = [counted(len(result.runs), "run"), "mean", "std. error"]
     cut = result.excess.over > 0
-    rows = [[text, *_cells(result, name, "truth")] for name, text in names.items()]
-    if cut:
-        headings += ["after the cut", "std. error"]
-        rows = [
-            row + (_cells(result, name, "after_cut") if name in SCORES else ["", ""])
-            for row, name in zip(rows, names, strict=True)
-        ]
-    blank = [""] * (len(headings) - 2)
-    for name, error in (("linf", result.zero_linf), ("mse", result.zero_mse)):
-        rows.append([f"all-zero answer: {names[name]}", f"{error:.6g}", *blank])
-    table(headings, rows)
+    shown = {"unbiased": "truth"}
+    shown |= {"posterior": "posterior"} if result.has_posterior else {}
+    shown |= {"after the cut": "after_cut"} if cut else {}
+    zero = {"linf": result.zero_linf, "mse": result.zero_mse}
+    zero["n_mse"] = result.zero_mse * result.reports
+    table(
+        [counted(len(result.runs), "run"), *shown, "all-zero"],
+        (
+            [
+                text,
+                *(_cell(result, name, against) for against in shown.values()),
+                f"{zero[name]:.3g}" if name in zero else "",
+            ]
+            for name, text in names.items()
+        ),
+    )
     table(
         ["true top keys", "truth", "after the cut", "answered", "bias", "its std. error"],
         (
@@ -49,15 +54,18 @@ def describe(result: Simulation) -> None:
         )
 
 
-def _cells(result: Simulation, name: str, against: str) -> list[str]:
-    return [f"{result.mean(name, against):.6g}", f"{result.stderr(name, against):.2g}"]
+def _cell(result: Simulation, name: str, against: str) -> str:
+    if name not in SCORES and against != "truth":
+        return ""  # of the run as a whole
+    return _with_spread(result.mean(name, against), result.stderr(name, against), 3)
 
 
 def describe_all(comparison: Comparison) -> None:
     """Print a row for each mechanism, and why others were left out."""
     result = comparison.of_plan
     title = f"{counted(len(result.runs), 'run')} each; top 20: the share of the true top 20 found"
-    headings = ["mechanism", "bytes", "n·MSE", "predicted", "95 % cover", "top 20", "stand out"]
+    headings = ["mechanism", "bytes", "n·MSE", "predicted", "posterior n·MSE", "95 % cover"]
+    headings += ["top 20", "stand out"]
     table(headings, map(_row, comparison.compared), title)
     for one in comparison.compared:
         if one.entrant.drawbacks:
@@ -79,14 +87,15 @@ def _row(one: Compared) -> list[str]:
         f"{result.bytes:,}",
         _with_spread(result.mean("n_mse"), result.stderr("n_mse")),
         f"{result.mean('predicted_n_var'):.4g}",
+        f"{result.mean('n_mse', 'posterior'):.4g}" if result.has_posterior else "",
         f"{result.mean('coverage95'):.1%}",
         f"{result.mean('top20_recall'):.0%}",
         f"{result.mean('significant'):.1f}",
     ]
 
 
-def _with_spread(mean: float, stderr: float) -> str:
+def _with_spread(mean: float, stderr: float, digits: int = 4) -> str:
     """Return a mean and its standard error, which a single run does not have."""
     if math.isnan(stderr):
-        return f"{mean:.4g}"
-    return f"{mean:.4g} ± " + (f"{stderr:,.0f}" if stderr >= 100 else f"{stderr:.2g}")
+        return f"{mean:.{digits}g}"
+    return f"{mean:.{digits}g} ± " + (f"{stderr:,.0f}" if stderr >= 100 else f"{stderr:.2g}")

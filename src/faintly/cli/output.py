@@ -13,8 +13,6 @@ import typer
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from faintly.core import Estimate
-
 # What to do about clients that hold more items than planned.
 ADVICE = "faintly plan --sample FILE compares sparsities on such data."
 
@@ -117,12 +115,6 @@ def shown(key: object) -> str:
     """Return a key for the terminal, with control characters spelled out."""
     text = str(key)
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
-
-
-def estimate_cells(row: "Estimate") -> tuple[str, ...]:
-    """Return key, mean, standard error and interval as the tables of query and top show them."""
-    numbers = f"{row.mean:.5f}", f"{row.stderr:.5f}", f"{row.low:.5f} … {row.high:.5f}"
-    return shown(row.key), *numbers
 
 
 def read_text(path: Path) -> str:

@@ -5,18 +5,8 @@ from typing import Annotated
 
 import typer
 
-from faintly.cli.output import (
-    Integers,
-    Json,
-    Level,
-    as_keys,
-    emit,
-    estimate_cells,
-    note,
-    read_keys,
-    say,
-    table,
-)
+from faintly.cli._estimate_output import Above, explain_posterior, show_estimates
+from faintly.cli.output import Integers, Json, Level, as_keys, emit, note, read_keys, say
 
 
 def query(
@@ -25,6 +15,11 @@ def query(
     keys_from: Annotated[
         Path | None, typer.Option(help="Read further keys from this file, one a line.")
     ] = None,
+    posterior: Annotated[
+        bool,
+        typer.Option("--posterior", help="Show first what the crowd of keys says about each."),
+    ] = False,
+    above: Above = None,
     integers: Integers = False,
     level: Level = 0.95,
     as_json: Json = False,
@@ -40,18 +35,19 @@ def query(
     if not texts:
         raise InvalidInput("give at least one key, or --keys-from FILE")
     kind = loaded.plan.universe.kind
-    estimates = Reader(loaded, level).estimate(as_keys(texts, kind, integers))
+    reader, asked = Reader(loaded, level), as_keys(texts, kind, integers)
+    crowd = posterior or above is not None
+    estimates = reader.posterior(asked, above) if crowd else reader.estimate(asked)
     if as_json:
         emit(estimate_document(estimates))
         return
-    table(
-        ["key", "mean", "std. error", f"{level:.0%} interval", "over all keys asked"],
-        ((*estimate_cells(row), f"{row.low_all:.5f} … {row.high_all:.5f}") for row in estimates),
-    )
+    together = [f"{row.low_all:.5f} … {row.high_all:.5f}" for row in estimates]
+    show_estimates(estimates, "" if crowd else "over all keys asked", together)
     say(
         f"{estimates.reports:,} reports. Noise floor of one key that nobody holds: "
         f"±{estimates.noise_floor:.5f}."
     )
+    explain_posterior(estimates)
     for sentence in estimates.notes:
         note(sentence)
     say(estimates.guarantee.describe())

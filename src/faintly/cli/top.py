@@ -6,18 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from faintly.cli import choices
-from faintly.cli.output import (
-    Integers,
-    Json,
-    Level,
-    as_keys,
-    emit,
-    estimate_cells,
-    note,
-    read_keys,
-    say,
-    table,
-)
+from faintly.cli._estimate_output import Above, explain_posterior, show_estimates
+from faintly.cli.output import Integers, Json, Level, as_keys, emit, note, read_keys, say
 
 if TYPE_CHECKING:
     from faintly.engine import TopList
@@ -39,6 +29,16 @@ def top(
         typer.Option(help="family: chance of any false row; fdr: share of false rows."),
     ] = "family",
     false_rate: Annotated[float, typer.Option(help="The bound that --control keeps.")] = 0.05,
+    posterior: Annotated[
+        bool | None,
+        typer.Option(
+            "--posterior/--no-posterior",
+            help="Show first what the crowd of keys says about each; without a word, where the "
+            "keys are enough of a crowd.",
+            show_default=False,
+        ),
+    ] = None,
+    above: Above = None,
     integers: Integers = False,
     level: Level = 0.95,
     as_json: Json = False,
@@ -55,17 +55,14 @@ def top(
     candidates = (
         as_keys(read_keys(keys_from), loaded.plan.universe.kind, integers) if keys_from else None
     )
-    found = Reader(loaded, level).top(count, candidates, control, false_rate)
+    reader = Reader(loaded, level)
+    if posterior is None:
+        posterior = reader.populated(len(candidates or ())) or above is not None
+    found = reader.top(count, candidates, control, false_rate, posterior=posterior, above=above)
     if as_json:
         emit(top_document(found))
         return
-    table(
-        ["key", "mean", "std. error", f"{level:.0%} interval", "significant"],
-        (
-            (*estimate_cells(row), verdict)
-            for row, verdict in zip(found.estimates, found.verdicts, strict=True)
-        ),
-    )
+    show_estimates(found.estimates, "significant", found.verdicts)
     _explain(found)
 
 
@@ -77,11 +74,12 @@ def _explain(found: "TopList") -> None:
     )
     limit = f"{found.threshold:.5f}" if found.threshold < float("inf") else "none"
     say(
-        f"{found.estimates.reports:,} reports, {found.compared:,} keys compared. The smallest mean "
-        f"that stands out over all of them is {limit}: {promise} is at most "
+        f"{found.estimates.reports:,} reports, {found.compared:,} keys compared. The smallest "
+        f"unbiased mean that stands out over all of them is {limit}: {promise} is at most "
         f"{found.false_rate:.0%}. Noise floor of one key that nobody holds: "
         f"±{found.estimates.noise_floor:.5f}."
     )
+    explain_posterior(found.estimates)
     for verdict, meaning in _REASONS.items():
         if verdict in found.verdicts:
             say(f"{verdict}: {meaning}.")

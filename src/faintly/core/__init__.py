@@ -10,7 +10,7 @@ from faintly.core.arrays import (
     TableArray,
     WordArray,
 )
-from faintly.core.estimate import Estimate, Estimates
+from faintly.core.estimate import Estimate, Estimates, Posterior
 from faintly.core.plan import Hashing, Plan
 from faintly.core.privacy import (
     Budget,
@@ -45,6 +45,7 @@ __all__ = [
     "Layout",
     "NarrowArray",
     "Plan",
+    "Posterior",
     "ReadingLaw",
     "Report",
     "ReportBatch",

@@ -7,7 +7,7 @@ normal law: mean ± z·stderr. The noise floor is what a key that nobody holds w
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
@@ -57,6 +57,42 @@ class Readings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Posterior:
+    """What a population of keys says about each: sharper than an estimate alone, and biased.
+
+    NaN where the maps of a key disagree, so that no law of noise describes its estimate.
+    """
+
+    mean: FloatArray
+    stddev: FloatArray
+    low: FloatArray
+    high: FloatArray
+    population: str  # the keys whose means the prior was fitted to, in words
+    keys: int  # how many they are
+    notes: tuple[str, ...] = ()
+    threshold: float | None = None
+    above: FloatArray | None = None  # chance that the mean is larger than the threshold
+
+    def take(self, chosen: np.ndarray) -> "Posterior":
+        """Return the chosen rows."""
+        return self._each(lambda column: column[chosen])
+
+    def without(self, rows: np.ndarray) -> "Posterior":
+        """Return the same with nothing said about these rows."""
+        return self._each(lambda column: np.where(rows, np.nan, column))
+
+    def _each(self, change: Callable[[FloatArray], FloatArray]) -> "Posterior":
+        changed: Any = {name: change(column) for name, column in self.columns().items()}
+        return replace(self, **changed)
+
+    def columns(self) -> dict[str, FloatArray]:
+        """Return the numbers of each key by name."""
+        names = ("mean", "stddev", "low", "high")
+        found = {name: getattr(self, name) for name in names}
+        return found if self.above is None else found | {"above": self.above}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
     """Estimates of many keys as columns; iterate it for one `Estimate` at a time."""
 
@@ -73,6 +109,7 @@ class Estimates:
     notes: tuple[str, ...] = ()  # what biases these answers, in sentences
     level: float = 0.95
     compared: int | None = None  # keys these rows were chosen from; None: they are all there is
+    posterior: Posterior | None = None  # None: not asked for
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -157,11 +194,14 @@ class Estimates:
             score=self.score[chosen],
             readings=read and replace(read, totals=read.totals[chosen]),
             compared=self.comparisons,
+            posterior=self.posterior and self.posterior.take(chosen),
         )
 
     def columns(self) -> dict[str, Any]:
-        """Return the answers as a dictionary of numpy columns, `key` first."""
-        return {"key": list(self.keys)} | {name: getattr(self, name) for name in _COLUMNS}
+        """Return the answers as a dictionary of numpy columns, `key` first, posterior last."""
+        found = {"key": list(self.keys)} | {name: getattr(self, name) for name in _COLUMNS}
+        more = {} if self.posterior is None else self.posterior.columns()
+        return found | {f"posterior_{name}": column for name, column in more.items()}
 
     def to_pandas(self) -> Any:
         """Return the answers as a pandas DataFrame."""

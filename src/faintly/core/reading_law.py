@@ -99,6 +99,21 @@ class ReadingLaw:
         tilts = self._saddle(some.clip(least, most) / reports)
         return np.sqrt(reports * self._moments(tilts)[1])[places]
 
+    def roots(self, totals: FloatArray, means: FloatArray, reports: int) -> FloatArray:
+        """Return (totals, means) the signed root of twice the deviance: its square is -2·ln L.
+
+        L is the likelihood of a mean of the total, relative to the likeliest. Positive where the
+        mean is the larger one. The law of two values has this likelihood whatever people hold.
+        """
+        half = self.step / 2
+        least, most = min(self.values) + half / reports, max(self.values) - half / reports
+        shown, meant = (totals / reports).clip(least, most), (means / reports).clip(least, most)
+        own, tilts = self._saddle(shown), self._saddle(meant)
+        best = own * shown - self._growth(own)
+        lost = best[:, None] - shown[:, None] * tilts + self._growth(tilts)
+        sign = np.sign(meant - shown[:, None])
+        return np.asarray(sign * np.sqrt(np.maximum(0.0, 2 * reports * lost)))
+
     def _distinct(self, totals: IntArray) -> tuple[IntArray, IntArray]:
         """Return the totals to look at, and which of them each one is.
 

@@ -8,7 +8,8 @@ from faintly.demo.run import DemoResult
 from faintly.errors import MissingDependency
 
 # Two colours of Okabe and Ito's palette, which colour-blind readers can tell apart.
-ESTIMATE, TRUTH = "#0072B2", "#D55E00"
+ANSWER, TRUTH = "#0072B2", "#D55E00"
+FAINT = "#A9CBE3"  # a lighter shade of the first
 
 
 def draw_chart(result: DemoResult, path: Path) -> None:
@@ -31,10 +32,21 @@ def draw_chart(result: DemoResult, path: Path) -> None:
         places,
         xerr=found.mean - found.low,
         fmt="o",
-        color=ESTIMATE,
-        capsize=3,
-        label="private estimate, 95 % interval",
+        color=FAINT,
+        elinewidth=4,
+        label="unbiased estimate, 95 % interval",
     )
+    made = found.posterior
+    if made is not None:
+        axes.errorbar(
+            made.mean,
+            places,
+            xerr=np.stack([made.mean - made.low, made.high - made.mean]),
+            fmt="o",
+            color=ANSWER,
+            capsize=3,
+            label="posterior answer, 95 % interval",
+        )
     axes.plot(result.truth, places, "D", color=TRUTH, markersize=5, label="truth (never collected)")
     axes.set_yticks(places, [str(key) for key in found.keys])
     axes.set_xlabel("share of packages that depend on it")

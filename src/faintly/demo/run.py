@@ -32,6 +32,10 @@ class DemoResult:
     truth: FloatArray  # true mean of each row of the top list
     recall: float  # share of the true top rows that are in the list
     covered: float  # share of all keys whose interval holds the true mean
+    covered_posterior: float  # the same of posterior intervals
+    error: float  # root of the mean squared error over all keys
+    error_posterior: float  # the same of posterior means
+    error_zero: float  # the same of the answer 0 to everything
     keys: int
 
 
@@ -64,7 +68,9 @@ def run_demo(folder: Path, epsilon: float, on_step: Callable[[str], None]) -> De
 
 
 def _compare(reader: Reader, names: list[str], truth: FloatArray, record_bytes: int) -> DemoResult:
-    every, top = reader.estimate(names), reader.top(SHOWN, names)
+    every, top = reader.posterior(names), reader.top(SHOWN, names, posterior=True)
+    made = every.posterior
+    assert made is not None
     true_mean = dict(zip(names, truth, strict=True))
     best = {names[int(position)] for position in np.argsort(-truth, kind="stable")[:SHOWN]}
     listed = [str(key) for key in top.estimates.keys]
@@ -75,5 +81,13 @@ def _compare(reader: Reader, names: list[str], truth: FloatArray, record_bytes: 
         truth=np.array([true_mean[key] for key in listed]),
         recall=len(best.intersection(listed)) / len(best),
         covered=float(((every.low <= truth) & (truth <= every.high)).mean()),
+        covered_posterior=float(((made.low <= truth) & (truth <= made.high)).mean()),
+        error=_root(every.mean - truth),
+        error_posterior=_root(np.where(np.isnan(made.mean), every.mean, made.mean) - truth),
+        error_zero=_root(truth),
         keys=len(names),
     )
+
+
+def _root(error: FloatArray) -> float:
+    return float(np.sqrt((error**2).mean()))

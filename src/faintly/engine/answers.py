@@ -6,16 +6,27 @@ A transform is made once per reader, after which every key costs a look-up in ea
 import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
 
 import numpy as np
 
 from faintly import kernels
-from faintly.core import Estimates, FloatArray, IdArray, IntArray, Key, Sketch, TableArray
+from faintly.core import (
+    AnyArray,
+    Estimates,
+    FloatArray,
+    IdArray,
+    IntArray,
+    Key,
+    Sketch,
+    TableArray,
+)
 from faintly.core.estimate import Readings, normal_quantile
+from faintly.engine.crowd import Crowd, Noisy
 from faintly.engine.keys import ids_of
+from faintly.engine.posterior import CHOSEN, FEWEST, Prior, fit
 from faintly.errors import InvalidInput
 from faintly.mechanisms import Mechanism, mechanism_of
 
@@ -26,6 +37,8 @@ NEGLIGIBLE = 0.01  # of the variance: it moves an interval by half a percent
 CHANCE = 4.0  # standard deviations by which noise alone seldom exceeds its mean
 ENTRIES = 2**20  # of tables, squared at a time
 MOST_OWN = 2**20  # keys that are read for that
+AGREED = 6.0  # standard deviations by which one map of a key seldom exceeds the others
+MOST_LISTED = 2**24  # keys that are read for a prior, with about half a gigabyte
 NULL = np.zeros(1)  # the mean of a key that nobody holds
 KEYS = 2**16  # read at a time
 REPORTS = 2**20  # read at a time in direct mode
@@ -88,6 +101,7 @@ class Reader:
         self.mechanism = mechanism or mechanism_of(sketch.plan)
         self._given = transformed
         self._check: Callable[[], None] | None = None
+        self._priors: dict[str, Prior] = {}  # of every level alike
 
     def at(self, level: float) -> "Reader":
         """Return a reader of the same sketch at another level, with the same transform."""
@@ -165,14 +179,24 @@ class Reader:
 
     def estimate_all(self) -> Estimates:
         """Return the estimates of every key of an indexed or named universe."""
+        return self.estimate_ids(*self._every_key())
+
+    def _every_key(self) -> tuple[IdArray, Sequence[Key]]:
+        """Return ids and keys of an indexed or named universe."""
         universe = self.sketch.plan.universe
         if universe.size is None:
             raise InvalidInput("an open universe cannot be listed; give the keys to ask about")
         ids = np.arange(universe.size, dtype=np.uint64)
-        return self.estimate_ids(ids, universe.names or range(universe.size))
+        return ids, universe.names or range(universe.size)
 
     def estimate_ids(self, ids: IdArray, keys: Sequence[Key] | np.ndarray) -> Estimates:
         """Return the estimates of ids that `Plan.ids` made of the keys."""
+        return self._estimates(ids, keys)[0]
+
+    def _estimates(
+        self, ids: IdArray, keys: Sequence[Key] | np.ndarray
+    ) -> tuple[Estimates, AnyArray]:
+        """Return the estimates, and which of them their maps agree about."""
         count = self.sketch.count
         if count == 0:
             raise InvalidInput("the sketch has no reports yet; aggregate some first")
@@ -180,10 +204,11 @@ class Reader:
         totals, largest = self._sums(ids)
         mean = totals * np.float64(self.mechanism.scale / count)
         law = self.mechanism.reading_law()
-        return Estimates(
+        stderr = np.sqrt((self._variance(ids, mean) + self._ghosts) / count)
+        found = Estimates(
             keys=keys.tolist() if isinstance(keys, np.ndarray) else keys,
             mean=mean,
-            stderr=np.sqrt((self._variance(ids, mean) + self._ghosts) / count),
+            stderr=stderr,
             reports=count,
             guarantee=self.mechanism.guarantee(),
             null_stderr=math.sqrt(null / count),
@@ -192,6 +217,76 @@ class Reader:
             notes=self._notes(math.sqrt(null / count)),
             level=self.level,
         )
+        return found, self._agreed(totals, largest, stderr * (count / self.mechanism.scale))
+
+    def _agreed(self, totals: IntArray, largest: IntArray, spread: FloatArray) -> AnyArray:
+        """Return for which keys no map stands out of the others; `spread` is that of totals."""
+        if self._maps == 1:
+            return np.ones(len(totals), dtype=bool)
+        others = (totals - largest) / (self._maps - 1)
+        return np.asarray(largest - others <= AGREED * spread / math.sqrt(self._maps - 1))
+
+    def posterior(self, keys: Sequence[Key] | np.ndarray, above: float | None = None) -> Estimates:
+        """Return the estimates of keys, and beside them what the crowd of keys says about each.
+
+        Their `posterior` names the population that its prior was fitted to: all keys of the
+        universe or, where that is open, those asked, which must be many. It errs less over that
+        population, and more at keys that are chosen for being truly large.
+
+        Args:
+            keys: to ask about.
+            above: also the chance that a mean is larger than this.
+        """
+        return self.posterior_ids(ids_of(self.sketch.plan, keys), keys, above)
+
+    def populated(self, count: int) -> bool:
+        """Return whether so many keys, asked together, have a population to fit a prior to."""
+        size = self.sketch.plan.universe.size
+        if size is not None and size <= MOST_LISTED:
+            return size >= FEWEST
+        return count >= CHOSEN
+
+    def posterior_ids(
+        self, ids: IdArray, keys: Sequence[Key] | np.ndarray, above: float | None = None
+    ) -> Estimates:
+        """Return the same for ids that `Plan.ids` made of the keys."""
+        found, agreed = self._estimates(ids, keys)
+        prior = self._prior(Noisy.of(found), agreed, ids)
+        return self._with_posterior(found, agreed, prior, above)
+
+    def _with_posterior(
+        self, found: Estimates, agreed: AnyArray, prior: Prior, above: float | None
+    ) -> Estimates:
+        """Return the estimates with what a prior makes of them, but where maps disagree."""
+        if above is not None and not -1 <= above <= 1:
+            raise InvalidInput(f"means lie between -1 and 1; none is above {above:g}")
+        made = prior.posterior(Noisy.of(found), self.level, above)
+        return replace(found, posterior=made if agreed.all() else made.without(~agreed))
+
+    def _prior(self, noisy: Noisy, agreed: AnyArray, ids: IdArray) -> Prior:
+        """Return the prior of the population that keys belong to."""
+        size = self.sketch.plan.universe.size
+        if size is not None and size <= MOST_LISTED:
+            if "keys" not in self._priors:
+                every, keys = self._every_key()
+                if not np.array_equal(ids, every):
+                    found, agreed = self._estimates(every, keys)
+                    noisy = Noisy.of(found)
+                words = f"all {size:,} keys of the universe"
+                self._priors["keys"] = self._fitted(Crowd.of(noisy.take(agreed)), words)
+            return self._priors["keys"]
+        first = np.unique(ids, return_index=True)[1]
+        if len(first) < CHOSEN:
+            raise InvalidInput(
+                f"a posterior needs a population, and a handful of chosen keys is none; ask about "
+                f"at least {CHOSEN} different keys of such a universe together"
+            )
+        asked = first[agreed[first]]
+        return self._fitted(Crowd.of(noisy.take(asked)), f"the {len(first):,} keys asked")
+
+    def _fitted(self, crowd: Crowd, population: str) -> Prior:
+        one_sided = self.mechanism.domain != "signed"
+        return fit(crowd, population, nonnegative=one_sided)
 
     def _variance(self, ids: IdArray, means: FloatArray) -> FloatArray:
         """Return the variances of keys, for which some mechanisms read all reports again."""
@@ -271,6 +366,9 @@ class Reader:
         candidates: Sequence[Key] | None = None,
         control: str = "family",
         false_rate: float = 0.05,
+        *,
+        posterior: bool = False,
+        above: float | None = None,
     ) -> TopList:
         """Return the `count` largest means among all keys, or among the candidates.
 
@@ -280,6 +378,8 @@ class Reader:
             control: family bounds the chance of any false row by `false_rate`, fdr the
                 expected share of false rows (Benjamini and Hochberg).
             false_rate: the bound.
+            posterior: also what the crowd of keys says about each; see `Reader.posterior`.
+            above: with it, the chance that a mean is larger than this.
         """
         if control not in CONTROLS:
             raise InvalidInput(f"control must be family or fdr, got {control!r}")
@@ -287,11 +387,19 @@ class Reader:
             raise InvalidInput(f"the false rate must be above 0 and below 1, got {false_rate:g}")
         if count < 1:
             raise InvalidInput(f"a top list needs at least one row, got {count}")
-        every = self.estimate_all() if candidates is None else self.estimate(candidates)
+        if candidates is None:
+            ids, candidates = self._every_key()
+        else:
+            ids = ids_of(self.sketch.plan, candidates)
+        every, agreed = self._estimates(ids, candidates)
         least = _threshold_score(every.score, control, false_rate)
         shown = np.argsort(-every.mean, kind="stable")[:count]
+        rows = every.take(shown)
+        if posterior:
+            prior = self._prior(Noisy.of(every), agreed, ids)
+            rows = self._with_posterior(rows, agreed[shown], prior, above)
         return TopList(
-            estimates=every.take(shown),
+            estimates=rows,
             significant=every.score[shown] >= least,
             threshold=every.mean_at(least),
             compared=len(every),

@@ -1,5 +1,6 @@
 """Answers as JSON documents: what the command line prints and the collector sends."""
 
+import math
 from typing import Any
 
 from faintly.core import Estimates
@@ -8,17 +9,13 @@ from faintly.engine.answers import TopList
 
 def estimate_document(estimates: Estimates) -> dict[str, Any]:
     """Return estimates as JSON."""
+    columns = estimates.columns()
+    named = {
+        name: map(_finite, column.tolist()) for name, column in columns.items() if name != "key"
+    }
     rows = [
-        {
-            "key": row.key,
-            "mean": row.mean,
-            "stderr": row.stderr,
-            "low": row.low,
-            "high": row.high,
-            "low_all": row.low_all,
-            "high_all": row.high_all,
-        }
-        for row in estimates
+        {"key": key} | dict(zip(named, row, strict=True))
+        for key, *row in zip(estimates.keys, *named.values(), strict=True)
     ]
     return {
         "estimates": rows,
@@ -28,6 +25,26 @@ def estimate_document(estimates: Estimates) -> dict[str, Any]:
         "noise_floor_all": estimates.noise_floor_all,
         "notes": list(estimates.notes),
         "guarantee": estimates.guarantee.describe(),
+    } | _about_posterior(estimates)
+
+
+def _finite(value: float) -> float | None:
+    """Return the number, or None for what JSON lacks: a posterior where maps disagree."""
+    return value if math.isfinite(value) else None
+
+
+def _about_posterior(estimates: Estimates) -> dict[str, Any]:
+    """Return what an answer says of all posteriors together: nothing without them."""
+    found = estimates.posterior
+    if found is None:
+        return {}
+    return {
+        "posterior": {
+            "population": found.population,
+            "keys": found.keys,
+            "threshold": found.threshold,
+            "notes": list(found.notes),
+        }
     }
 
 

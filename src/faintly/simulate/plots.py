@@ -2,18 +2,22 @@
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from faintly.planner.plots import COLOURS, pyplot
 from faintly.simulate.comparison import Compared, Comparison
 from faintly.simulate.run import TOP
+from faintly.simulate.scores import Simulation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDE = 8  # largest error over smallest from which a linear axis would hide the small ones
+VERY_WIDE = 1000  # the same ratio, from which more than one number to a decade would overlap
+FAINT = "#8FBBD9"  # a lighter shade of the first colour
+LABELS = {"truth": "unbiased", "posterior": "posterior"}
 WIDTH = 32  # letters of a label, which leaves most of the picture to the errors
 
 
@@ -56,25 +60,38 @@ def _label(one: Compared) -> str:
 
 def _draw_error(axes: "Axes", comparison: Comparison) -> None:
     results = [one.result for one in comparison.compared]
-    means = [one.mean("n_mse") for one in results]
+    places = np.arange(len(results))
     predicted = [one.mean("predicted_n_var") for one in results]
-    places = range(len(results))
     axes.plot(predicted, places, "D", color=COLOURS[1], markersize=8, label="predicted n·Var")
-    axes.errorbar(
-        means,
-        places,
-        xerr=np.nan_to_num([one.stderr("n_mse") for one in results]),  # one run has no spread
-        fmt="o",
-        markersize=5,
-        color=COLOURS[0],
-        capsize=3,
-        label="measured n·MSE, with its standard error",
-    )
-    if max(means) > WIDE * min(means) > 0:
-        _plain_log(axes)
+    drawn = _draw_measured(axes, results, "truth", {"color": FAINT, "markersize": 5})
+    if comparison.of_plan.has_posterior:
+        drawn += _draw_measured(axes, results, "posterior", {"color": COLOURS[0], "markersize": 7})
+    zero = comparison.of_plan.zero_mse * comparison.of_plan.reports
+    if zero > 0:
+        axes.axvline(zero, color="0.5", linestyle=":", label="all-zero answer")
+        drawn.append(zero)
+    if max(drawn) > WIDE * min(drawn) > 0:
+        _plain_log(axes, (1, 2, 5) if max(drawn) < VERY_WIDE * min(drawn) else (1,))
     else:
         axes.set_xlim(left=0)
     axes.set_xlabel("n·MSE, over all keys")
+
+
+def _draw_measured(
+    axes: "Axes", results: list[Simulation], against: str, look: dict[str, Any]
+) -> list[float]:
+    """Draw the errors of all mechanisms, and return them."""
+    means = [one.mean("n_mse", against) for one in results]
+    axes.errorbar(
+        means,
+        np.arange(len(results)),
+        xerr=np.nan_to_num([one.stderr("n_mse", against) for one in results]),  # of one run, none
+        fmt="o",
+        capsize=3,
+        label=f"{LABELS[against]} n·MSE, with its standard error",
+        **look,
+    )
+    return means
 
 
 def _draw_found(axes: "Axes", comparison: Comparison) -> None:
@@ -85,11 +102,11 @@ def _draw_found(axes: "Axes", comparison: Comparison) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _plain_log(axes: "Axes") -> None:
-    """Make the x axis logarithmic, with plain numbers at 1, 2 and 5 of each decade."""
+def _plain_log(axes: "Axes", marks: tuple[int, ...]) -> None:
+    """Make the x axis logarithmic, with plain numbers at these marks of each decade."""
     from matplotlib.ticker import LogLocator
 
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_locator(LogLocator(subs=marks))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()

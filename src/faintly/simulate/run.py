@@ -5,6 +5,9 @@ and the whole can be repeated. The truth is the mean over all clients of the pla
 they hold. Beside it every run is scored against what reports carry of it, after the cut that a
 mechanism makes of vectors longer than planned; only where it refuses them are they cut here.
 
+Posterior answers are scored against the truth as well. Their prior is fitted to the keys asked,
+which are all keys of the universe, or every key of the data where it is open.
+
 Where a report is as long as the universe, the sum of all reports is drawn from its law instead,
 and standard errors are those that the mechanism predicts from what the clients hold.
 """
@@ -15,10 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from faintly.client import randomize_all
-from faintly.core import AnyArray, FloatArray, IdArray, Plan, VectorBatch
+from faintly.core import AnyArray, FloatArray, IdArray, Plan, Posterior, VectorBatch
 from faintly.core.estimate import normal_quantile
 from faintly.data import cut
 from faintly.engine import Reader, aggregate
+from faintly.engine.crowd import Crowd, Noisy
+from faintly.engine.posterior import FEWEST, fit
 from faintly.mechanisms import Mechanism, mechanism_of
 from faintly.mechanisms.simulation import mean_square
 from faintly.planner import carried_means, excess
@@ -82,6 +87,7 @@ class Answers(NamedTuple):
     low: FloatArray  # of the intervals
     high: FloatArray
     stands_out: AnyArray
+    posterior: Posterior | None  # None: the keys are too few for a prior
 
 
 def _made(
@@ -89,9 +95,11 @@ def _made(
 ) -> Answers:
     """Return what the engine answers to reports that clients made."""
     sketch = aggregate(mechanism.plan, randomize_all(mechanism.plan, vectors, public, secret))
-    found = Reader(sketch).estimate_ids(ids, ids)
+    reader = Reader(sketch)
+    crowd = reader.populated(len(ids))
+    found = reader.posterior_ids(ids, ids) if crowd else reader.estimate_ids(ids, ids)
     stands_out = found.score >= smallest_visible(1.0, len(ids))
-    return Answers(found.mean, found.stderr, found.low, found.high, stands_out)
+    return Answers(found.mean, found.stderr, found.low, found.high, stands_out, found.posterior)
 
 
 def _drawn(
@@ -106,7 +114,13 @@ def _drawn(
     stands_out = mean >= smallest_visible(float(null), len(ids))
     stderr = np.sqrt(variances / clients)
     reach = normal_quantile(LEVEL) * stderr
-    return Answers(mean, stderr, mean - reach, mean + reach, stands_out)
+    made = None
+    if len(ids) >= FEWEST:
+        # The noise of a key that nobody holds: that of the others nobody would know.
+        noisy, one_sided = Noisy(mean, np.full(len(ids), null)), mechanism.domain != "signed"
+        prior = fit(Crowd.of(noisy), f"the {len(ids):,} keys asked", nonnegative=one_sided)
+        made = prior.posterior(noisy, LEVEL)
+    return Answers(mean, stderr, mean - reach, mean + reach, stands_out, made)
 
 
 class _Judge:
@@ -122,11 +136,25 @@ class _Judge:
         return Run(
             truth=self._score(found, self.truth),
             after_cut=self._score(found, self.carried),
+            posterior=self._score_posterior(found),
             predicted_n_var=float((found.stderr**2).mean() * self.reports),
             significant=int(found.stands_out.sum()),
             false_significant=int((found.stands_out & ~self.held).sum()),
             top=np.stack([found.mean, found.stderr])[:, self.best[:SHOWN]],
         )
+
+    def _score_posterior(self, found: Answers) -> Score | None:
+        made = found.posterior
+        if made is None:
+            return None
+        # Where maps disagree there is none, and the estimate is all that is known.
+        none = np.isnan(made.mean)
+        shown = found._replace(
+            mean=np.where(none, found.mean, made.mean),
+            low=np.where(none, found.low, made.low),
+            high=np.where(none, found.high, made.high),
+        )
+        return self._score(shown, self.truth)
 
     def _score(self, found: Answers, truth: FloatArray) -> Score:
         error = found.mean - truth
@@ -142,6 +170,7 @@ class _Judge:
             coverage95_top20=float(covered[top].mean()),
             top20_recall=len(np.intersect1d(top, listed)) / len(top),
             bias_top20=float(error[self.best].mean()),
+            bias_listed20=float(error[listed].mean()),
         )
 
     def top(self, runs: list[Run]) -> tuple[TopKey, ...]:

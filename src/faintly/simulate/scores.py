@@ -21,6 +21,7 @@ class Score:
     coverage95_top20: float
     top20_recall: float
     bias_top20: float  # mean error at the true top 20
+    bias_listed20: float  # mean error at the 20 largest answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Run:
 
     truth: Score
     after_cut: Score
+    posterior: Score | None  # of posterior answers, beside the truth; None: no population
     predicted_n_var: float
     significant: int  # keys that stand out, as top lists judge
     false_significant: int  # and those among them that nobody holds
@@ -63,6 +65,11 @@ class Simulation:
     zero_linf: float
     zero_mse: float
 
+    @property
+    def has_posterior(self) -> bool:
+        """Return whether the keys were enough for a posterior."""
+        return self.runs[0].posterior is not None
+
     def values(self, name: str, against: str = "truth") -> list[float]:
         """Return one measure of every run: of a score, or of the run itself."""
         whose = [getattr(run, against) if name in SCORES else run for run in self.runs]
@@ -81,6 +88,7 @@ class Simulation:
         """Return means over runs, and their standard errors under NAME_stderr."""
         return self._means((*SCORES, *COUNTS), "truth") | {
             "after_cut": self._means(SCORES, "after_cut"),
+            "posterior": self._means(SCORES, "posterior") if self.has_posterior else None,
             "top": [asdict(key) | {"bias": key.bias} for key in self.top],
             "beyond_sparsity": self.excess.document(),
             "bytes": self.bytes,

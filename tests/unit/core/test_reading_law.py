@@ -92,3 +92,18 @@ def test_scores_rise_with_totals_and_end_with_the_law():
         assert (np.diff(scores) > 0).all()
         assert scores[0] == -math.inf  # no total is smaller, so its tail is one
     assert len(COIN.scores(np.zeros(0, dtype=np.int64), 5)) == 0
+
+
+@pytest.mark.parametrize("reports", [30, 2_000])
+@pytest.mark.parametrize(("law", "chance"), [(COIN, 0.5), (SETS, 1 / 16)], ids=["coin", "sets"])
+def test_roots_are_the_likelihood_of_a_binomial(law, chance, reports):
+    """Of two values: e^(-r²/2) is P(total | mean) over the same of the likeliest mean."""
+    low, high = law.values
+    hits = np.array([1, reports // 8, reports // 2, reports - 1])
+    meant = np.array([0.02, chance, 0.4, 0.9])
+    totals = reports * low + hits * (high - low)
+    roots = law.roots(totals.astype(float), reports * (low + meant * (high - low)), reports)
+    exact = stats.binom.logpmf(hits[:, None], reports, meant)
+    best = stats.binom.logpmf(hits, reports, hits / reports)[:, None]
+    np.testing.assert_allclose(-(roots**2) / 2, exact - best, rtol=1e-6, atol=1e-6)
+    assert (np.sign(roots) == np.sign(meant - (hits / reports)[:, None])).all()

@@ -1,7 +1,7 @@
 """The tables at a glance say what the rows say."""
 
 from evaluation.report import paper_numbers
-from evaluation.summary_tables import headline, same_as_paper, side_by_side, winners
+from evaluation.summary_tables import headline, posteriors, same_as_paper, side_by_side, winners
 
 
 def test_winners_by_experiment_and_unit(made_up):
@@ -94,3 +94,13 @@ def test_ours_has_no_negative_values_in_sets_alone(made_up):
     for row in rows:
         row["experiment"] = "recall"
     assert winners(rows)[1][4] == "0.375× (collision (sets))"
+
+
+def test_posteriors_beside_estimates_and_all_zero(made_up):
+    shrunk = {"posterior_mse": 4e-6, "listed_bias": 0.02, "posterior_listed_bias": -0.001}
+    head, first, *_ = posteriors(made_up("clothing", **shrunk).summary())
+    assert len(first) == len(head)
+    assert first[0] == "clothing, event, 1"
+    assert first[1:4] == ("0.01", "(1.0100 ± 0.0058)·10⁻³", "4·10⁻⁶")
+    assert first[6:] == ("4·10⁻⁶ (authors' settings)", "0.02, −1·10⁻³")
+    assert posteriors(made_up("clothing").summary()) == []

@@ -116,13 +116,16 @@ class Answers:
         self._source, self._asked, self._level = source, asked, level
 
     def estimates(self, asked: models.KeysAsked) -> Response:
-        """Return the estimates of keys."""
+        """Return the estimates of keys, with their posterior if that is asked for."""
+        crowd = asked.posterior or asked.above is not None
 
         def compute(reader: Reader) -> tuple[dict[str, Any], Estimates]:
-            found = reader.estimate(asked.keys)
+            keys = asked.keys
+            found = reader.posterior(keys, asked.above) if crowd else reader.estimate(keys)
             return estimate_document(found), found
 
-        return self._tabular(asked.epoch, ["estimates", *asked.keys], compute)
+        parameters = ["estimates", crowd, asked.above, *asked.keys]
+        return self._tabular(asked.epoch, parameters, compute)
 
     def top(self, asked: models.TopFields) -> Response:
         """Return the largest means among all keys, or among candidates."""
@@ -131,11 +134,18 @@ class Answers:
         def compute(reader: Reader) -> tuple[dict[str, Any], TopList]:
             if candidates is None and (reader.sketch.plan.universe.size or 0) > MOST_LISTED:
                 raise InvalidInput("the universe is too large to list; post candidates")
-            found = reader.top(asked.count, candidates, asked.control, asked.false_rate)
+            found = reader.top(
+                asked.count,
+                candidates,
+                asked.control,
+                asked.false_rate,
+                posterior=asked.posterior or asked.above is not None,
+                above=asked.above,
+            )
             return top_document(found), found
 
-        parameters = ["top", asked.count, asked.control, asked.false_rate, *(candidates or ())]
-        return self._tabular(asked.epoch, parameters, compute)
+        about = [asked.count, asked.control, asked.false_rate, asked.posterior, asked.above]
+        return self._tabular(asked.epoch, ["top", *about, *(candidates or ())], compute)
 
     def noise_floor(self, epoch: EpochChoice, level: float, keys: int) -> Response:
         """Return what a key that nobody holds may show, alone and as the largest of `keys`."""

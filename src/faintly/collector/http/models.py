@@ -25,6 +25,13 @@ Key = (
 Level = Annotated[
     float, Field(ge=0.01, le=1 - 1e-9, description="Confidence level of the intervals.")
 ]
+Posterior = Annotated[
+    bool, Field(description="Also what the crowd of keys says about each: sharper, and biased.")
+]
+Above = Annotated[
+    float | None,
+    Field(ge=-1, le=1, description="With the posterior: the chance that a mean is larger."),
+]
 FalseRate = Annotated[float, Field(ge=1e-9, le=0.5)]
 Control = Literal["family", "fdr"]
 Rows = Annotated[int, Field(ge=1, le=MAX_KEYS)]
@@ -92,6 +99,8 @@ class KeysAsked(Question):
     keys: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
     epoch: EpochChoice = None
     level: Level = 0.95
+    posterior: Posterior = False
+    above: Above = None
 
 
 class TopFields(Question):
@@ -102,6 +111,8 @@ class TopFields(Question):
     control: Control = "family"
     false_rate: FalseRate = 0.05
     level: Level = 0.95
+    posterior: Posterior = False
+    above: Above = None
 
 
 class TopAsked(TopFields):
@@ -186,6 +197,15 @@ class Row(Answer):
     high: float
     low_all: float = Field(description="Of the interval that holds for all keys together.")
     high_all: float
+    posterior_mean: float | None = Field(
+        None, description="Where it was asked for; null where the maps of the key disagree."
+    )
+    posterior_stddev: float | None = None
+    posterior_low: float | None = None
+    posterior_high: float | None = None
+    posterior_above: float | None = Field(
+        None, description="Chance that the mean is above the threshold."
+    )
 
 
 class TopRow(Row):
@@ -193,6 +213,15 @@ class TopRow(Row):
 
     significant: bool
     verdict: str = Field(description="yes, or why not.")
+
+
+class Population(Answer):
+    """Whom the posteriors of an answer were fitted to."""
+
+    population: str = Field(description="The keys whose means the prior was fitted to.")
+    keys: int = Field(description="How many they are.")
+    threshold: float | None
+    notes: list[str]
 
 
 class About(Answer):
@@ -212,6 +241,7 @@ class About(Answer):
     )
     notes: list[str] = Field(description="What biases these answers, in sentences.")
     guarantee: str
+    posterior: Population | None = Field(None, description="Where it was asked for.")
 
 
 class NoiseFloor(About):

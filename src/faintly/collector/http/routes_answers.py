@@ -63,9 +63,12 @@ def answer_routes(service: Service) -> APIRouter:
         control: models.Control = "family",
         false_rate: models.FalseRate = 0.05,
         level: models.Level = 0.95,
+        posterior: models.Posterior = False,
+        above: models.Above = None,
     ) -> Response:
         fields: dict[str, Any] = {"count": count, "epoch": epoch_of(epoch), "level": level}
         fields |= {"control": control, "false_rate": false_rate}
+        fields |= {"posterior": posterior, "above": above}
         return answer_reply(await service.readers.ask(request, "top", digest, fields=fields))
 
     @router.post(

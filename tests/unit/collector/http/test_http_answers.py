@@ -58,6 +58,27 @@ def test_top_lists_are_the_engines(web, address, plan):
     assert len(chosen["estimates"]) == 2
 
 
+def test_posteriors_are_the_engines(web, address, plan):
+    """Beside the unbiased numbers, which stay as they are; a chance where a threshold is given."""
+    reader = Reader(web.store.sketches.sketch(plan.digest, 0))
+    asked = {"keys": [5, 0, 63], "epoch": 0, "above": 0.25}
+    answer = web("POST", f"{address}/estimates", json=asked).json()
+    expected = estimate_document(reader.posterior([5, 0, 63], 0.25))
+    assert {name: answer[name] for name in expected} == expected
+    assert answer["posterior"]["population"] == "all 64 keys of the universe"
+    assert all(0 <= row["posterior_above"] <= 1 for row in answer["estimates"])
+    for method, query, body in (
+        ("GET", "?epoch=0&count=3&posterior=true", None),
+        ("POST", "", {"candidates": list(range(64)), "epoch": 0, "count": 3, "posterior": True}),
+    ):
+        listed = web(method, f"{address}/top{query}", json=body).json()
+        expected = top_document(reader.top(3, posterior=True))
+        assert {name: listed[name] for name in expected} == expected
+    plain = web("POST", f"{address}/estimates", json={"keys": [5], "epoch": 0}).json()
+    assert "posterior" not in plain
+    assert web("GET", f"{address}/top?above=2").status_code == 422
+
+
 def test_history_goes_epoch_by_epoch(web, address):
     asked = {"keys": [3, 4]}
     answer = web("POST", f"{address}/history", json=asked).json()
@@ -78,6 +99,7 @@ def test_the_noise_floor_grows_with_keys(web, address, plan):
 def test_arrow_holds_the_same_as_json(web, address):
     for method, path, body in (
         ("POST", "estimates", {"keys": [1, 2, 3]}),
+        ("POST", "estimates", {"keys": [1, 2, 3], "posterior": True}),
         ("POST", "top", {"candidates": [1, 2, 3]}),
         ("GET", "top?count=2", None),
     ):
