@@ -20,44 +20,46 @@ const shared = {
 };
 
 // The sender does not carry a second encoder: a module imports it, a script finds the global.
-const outside = (path, contents) => ({
-  name: "encoder-outside",
+const outside = (filter, path) => ({
+  name: "outside",
   setup(made) {
-    made.onResolve({ filter: /\.\.\/index\.ts$/ }, () =>
-      contents ? { path: "encoder", namespace: "global" } : { path, external: true },
-    );
-    made.onLoad({ filter: /.*/, namespace: "global" }, () => ({ contents, loader: "js" }));
+    made.onResolve({ filter }, () => ({ path, external: true }));
   },
 });
+const encoder = /^\.\.\/index\.ts$/;
+const fromGlobal = {
+  name: "from-global",
+  setup(made) {
+    made.onResolve({ filter: encoder }, () => ({ path: "encoder", namespace: "global" }));
+    made.onLoad({ filter: /.*/, namespace: "global" }, () => ({ contents: "module.exports = Faintly" }));
+  },
+};
 
-const modules = { index: "src/index.ts", sender: "src/sender/index.ts", node: "src/node.ts", testing: "src/testing.ts" };
-for (const [name, source] of Object.entries(modules)) {
-  const plugins = name === "sender" || name === "node" ? [outside("./index.js")] : [];
+const modules = {
+  index: { entryPoints: ["src/index.ts"] },
+  sender: { entryPoints: ["src/sender/index.ts"], plugins: [outside(encoder, "./index.js")] },
+  node: {
+    entryPoints: ["src/node.ts"],
+    platform: "node",
+    plugins: [outside(/^\.\/sender\/index\.ts$/, "./sender.js")],
+  },
+  testing: { entryPoints: ["src/testing.ts"] },
+};
+for (const [name, given] of Object.entries(modules)) {
+  await build({ ...shared, format: "esm", outfile: join(out, `${name}.js`), ...given });
+}
+// For script tags: both add their names to the one global, Faintly.
+const scripts = { "faintly.min": "./src/index.ts", "faintly-sender.min": "./src/sender/index.ts" };
+for (const [name, source] of Object.entries(scripts)) {
+  const contents = `import * as own from "${source}"; globalThis.Faintly = {...globalThis.Faintly, ...own};`;
   await build({
     ...shared,
-    entryPoints: [source],
+    stdin: { contents, resolveDir: here },
     outfile: join(out, `${name}.js`),
-    format: "esm",
-    platform: name === "node" ? "node" : "neutral",
-    plugins,
+    format: "iife",
+    plugins: [fromGlobal],
   });
 }
-await build({
-  ...shared,
-  entryPoints: ["src/index.ts"],
-  outfile: join(out, "faintly.min.js"),
-  format: "iife",
-  globalName: "Faintly",
-});
-await build({
-  ...shared,
-  entryPoints: ["src/sender/index.ts"],
-  outfile: join(out, "faintly-sender.min.js"),
-  format: "iife",
-  globalName: "FaintlySender",
-  footer: { js: "Faintly=Object.assign({},Faintly,FaintlySender);" },
-  plugins: [outside("", "module.exports = Faintly")],
-});
 const tsc = join(here, "node_modules/typescript/bin/tsc");
 execFileSync(process.execPath, [tsc, "-p", here, "--outDir", join(out, "types")], { stdio: "inherit" });
 const page = join(here, "../../examples/web");

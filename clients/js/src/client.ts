@@ -1,6 +1,6 @@
 /** One person's side of a collection. */
 import { drawSeed, secureWords } from "./coins.ts";
-import { SendFailed, TooManyItems } from "./errors.ts";
+import { TooManyItems } from "./errors.ts";
 import type { Mechanism } from "./mechanisms/api.ts";
 import { readPlan, type Plan } from "./plan.ts";
 import { admit, type Policy } from "./policy.ts";
@@ -42,6 +42,11 @@ export class Client {
 
   /** Return one randomized report, as the bytes of a record. */
   record(items: Items): Uint8Array {
+    return this.prepare(items)();
+  }
+
+  /** Return a function that draws the noise and makes the record: a ledger charges before that. */
+  prepare(items: Items): () => Uint8Array {
     const mechanism = this.#mechanism;
     // Public seed and secret noise have sources of their own.
     const seed = drawSeed(secureWords(), mechanism.drawn);
@@ -49,40 +54,6 @@ export class Client {
     if (mechanism.bounded && held.length > this.plan.sparsity) {
       throw new TooManyItems(`the plan takes at most ${this.plan.sparsity} items`);
     }
-    return encodeRecord(mechanism, seed, mechanism.randomize(held, seed, secureWords()));
+    return () => encodeRecord(mechanism, seed, mechanism.randomize(held, seed, secureWords()));
   }
-}
-
-/** Return the document of a collection's plan, which must have the collection's digest. */
-export async function fetchPlan(server: string, collection: string): Promise<Uint8Array> {
-  let failed = "UNREACHABLE";
-  try {
-    // Without a referrer or cookies, and without headers that a preflight would ask about.
-    const answer = await fetch(`${server.replace(/\/$/, "")}/v1/collections/${collection}/plan`, {
-      credentials: "omit",
-      referrerPolicy: "no-referrer",
-    });
-    if (answer.ok) return new Uint8Array(await answer.arrayBuffer());
-    failed = `HTTP_${answer.status}`;
-  } catch {
-    // What the browser says about it is of no use, and may hold the address.
-  }
-  throw new SendFailed(failed, `the collector did not send the plan (${failed})`);
-}
-
-/** Return a client for a collection, by its digest, if the policy allows the server's plan. */
-export async function fromServer(
-  server: string,
-  collection: string,
-  options: ClientOptions,
-): Promise<Client> {
-  return checked(new Client(await fetchPlan(server, collection), options), collection);
-}
-
-/** Return a client whose plan is the one requested. */
-export function checked<T extends { readonly plan: Plan }>(client: T, collection: string): T {
-  if (client.plan.digest !== collection) {
-    throw new SendFailed("OTHER_PLAN", "the collector sent another plan than the one requested");
-  }
-  return client;
 }

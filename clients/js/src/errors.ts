@@ -22,15 +22,3 @@ export class PlanRefused extends FaintlyError {
 export class TooManyItems extends FaintlyError {
   override name = "TooManyItems";
 }
-
-/** A collector refused a request or could not be reached; `code` is its own, or UNREACHABLE. */
-export class SendFailed extends FaintlyError {
-  override name = "SendFailed";
-
-  constructor(
-    readonly code: string,
-    message: string,
-  ) {
-    super(message);
-  }
-}

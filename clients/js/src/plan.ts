@@ -102,8 +102,8 @@ function decimalOf(value: unknown, name: string): string {
   return text;
 }
 
-/** Return a number without an exponent. */
-function spelled(value: number): string {
+/** Return the shortest decimal of a number, without an exponent. */
+export function spelled(value: number): string {
   const [digits, power] = String(value).split("e-");
   return power ? `0.${"0".repeat(+power - 1)}${digits.replace(".", "")}` : digits;
 }

@@ -1,6 +1,6 @@
 /** Projection choice, dense form: spec/projection-choice-v1.md, sections 1 to 7. */
 import { met, rounded, uniform, type Words } from "../coins.ts";
-import { GROUP, mapOf, ones, parity, prf, PROJECTION, type Wide } from "../hashing.ts";
+import { GROUP, mapOf, ones, parity, prf, PROJECTION, type PublicMap, type Wide } from "../hashing.ts";
 import { exactly, integer, isPower, rule, type Plan } from "../plan.ts";
 import { divide, ln, multiply, precise } from "../precise.ts";
 import type { Item } from "../vector.ts";
@@ -14,10 +14,13 @@ export function projectionChoice(plan: Plan): Mechanism {
   const mapBits = Math.log2(plan.maps);
 
   /** Add the signs of tokens in all groups to the scores. */
-  function addTokens(scores: Int32Array, tokens: readonly Item[], seed: Wide): void {
-    const linear = plan.maps > 0;
-    const rows = linear ? Array.from(scores, (_, group) => rowOf(seed, group)) : [];
-    const map = linear ? mapOf(plan, seed) : null;
+  function addTokens(
+    scores: Int32Array,
+    tokens: readonly Item[],
+    seed: Wide,
+    map: PublicMap | null,
+  ): void {
+    const rows = map ? Array.from(scores, (_, group) => rowOf(seed, group)) : [];
     for (const { id, value } of tokens) {
       const turned = +(value < 0) ^ (map ? map.negative(id) : 0);
       const code = map ? map.code(id) : 0;
@@ -43,12 +46,13 @@ export function projectionChoice(plan: Plan): Mechanism {
     randomize(items, seed, words) {
       const tokens = draw(items, plan.sparsity, systematic, words);
       const scores = new Int32Array(groups);
-      addTokens(scores, tokens, seed);
+      const map = plan.maps ? mapOf(plan, seed) : null;
+      addTokens(scores, tokens, seed, map);
       addDummies(scores, plan.sparsity - tokens.length, plan.sparsity, words);
       const slot = choose(scores, top, threshold, words);
       if (!table) return [slot];
       const cell = [slot % 2, rowOf(seed, slot >> 1)];
-      return mapBits ? [...cell, mapOf(plan, seed).number] : cell;
+      return mapBits ? [...cell, map!.number] : cell;
     },
   };
 }

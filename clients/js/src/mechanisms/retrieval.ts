@@ -1,6 +1,6 @@
 /** Retrieval: spec/retrieval-v1.md. Randomized response for each item, in a linear system. */
 import { met, type Words } from "../coins.ts";
-import { COIN, EQUATION, mapOf, ones, ORDER, parity, prf, type Wide } from "../hashing.ts";
+import { COIN, EQUATION, mapOf, ones, ORDER, parity, prf, type PublicMap, type Wide } from "../hashing.ts";
 import { exactly, integer, rule, type Plan } from "../plan.ts";
 import { divide, ln, precise } from "../precise.ts";
 import type { Item } from "../vector.ts";
@@ -21,8 +21,7 @@ export function retrieval(plan: Plan): Mechanism {
   const widths = Array.from({ length: blocks }, () => cell).flat();
   if (plan.maps > 1) widths.push(Math.log2(plan.maps));
 
-  function equations(items: readonly Item[], seed: Wide): Equation[] {
-    const map = linear ? mapOf(plan, seed) : null;
+  function equations(items: readonly Item[], seed: Wide, map: PublicMap | null): Equation[] {
     return items.map(({ id }) => {
       const order = prf(seed, id, ORDER, 0);
       if (!map) {
@@ -42,7 +41,8 @@ export function retrieval(plan: Plan): Mechanism {
     loss: ln(divide(precise(keep), precise(2 ** 32 - keep))),
     randomize(items, seed, words) {
       const said = answers(items, keep, words);
-      const all = equations(items, seed);
+      const map = linear ? mapOf(plan, seed) : null;
+      const all = equations(items, seed, map);
       all.forEach((equation, i) => (equation.odd ^= said[i]));
       // Sorting is stable, so that equal words leave the items by rising id.
       all.sort((a, b) => a.order - b.order);
@@ -52,7 +52,7 @@ export function retrieval(plan: Plan): Mechanism {
         const free = cell.map((width) => (words() & ones(width)) >>> 0);
         return solve(inside, free);
       });
-      return plan.maps > 1 ? [...fields, mapOf(plan, seed).number] : fields;
+      return plan.maps > 1 ? [...fields, map!.number] : fields;
     },
   };
 }
