@@ -22,6 +22,7 @@ from faintly.collector.http.middleware import Middleware, refusal, unexpected
 from faintly.collector.http.routes import Service
 from faintly.collector.http.routes_answers import answer_routes
 from faintly.collector.http.routes_collections import collection_routes
+from faintly.collector.http.routes_demo import demo_routes
 from faintly.collector.http.routes_docs import docs_routes
 from faintly.collector.http.routes_epochs import epoch_routes
 from faintly.collector.http.routes_files import file_routes
@@ -81,6 +82,8 @@ def build(store: Store, settings: Settings) -> Collector:
     metrics = Metrics(traffic, lambda: store_metrics(store, ingest))
     service = Service(store, access, ingest, metrics, settings.table_bytes)
     control = control_plane(service)
+    if settings.demo is not None:
+        control.include_router(demo_routes(settings.demo))
     middleware = Middleware(
         ingest,
         control,
