@@ -108,8 +108,8 @@ for (const name of names) {
 const chance = keep / 2 ** 32;
 find<HTMLElement>("chance").textContent = `${(100 * chance).toFixed(1)} %`;
 find<HTMLElement>("promise").textContent =
-  `Whatever you pick, these are ${client.report([]).length} bytes. Nobody can be more than ` +
-  `${(100 * chance).toFixed(1)} % sure of any one interest (epsilon ${client.plan.epsilon}).`;
+  `Whatever you pick, these are ${client.report([]).length} bytes. Whoever thought an interest as likely ` +
+  `as not can be at most ${(100 * chance).toFixed(1)} % sure of it afterwards (epsilon ${client.plan.epsilon}).`;
 find<HTMLElement>("again").addEventListener("click", showOne);
 find<HTMLElement>("people").addEventListener("input", showMany);
 showOne();

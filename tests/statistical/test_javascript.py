@@ -21,6 +21,7 @@ from faintly.planner import make_plan
 from faintly.wire.report_v1 import pack
 from tests.javascript import CLIENT, node
 
+pytestmark = pytest.mark.long
 SAMPLES = 20_000
 FALSE_ALARM = 1e-9
 COMMON = 50  # reports of both clients together in a cell, from which the limit law is honest
@@ -80,7 +81,9 @@ def worst(name: str, program: str, rng_of) -> float:
             theirs = other.sample(mechanism, vector, SEED, SAMPLES)
             ours = sample(mechanism, vector, SEED, SAMPLES, rng_of(f"{name}/{mechanism.plan.salt}"))
             columns = [pack(batch, mechanism.layout) for batch in (theirs, ours)]
-            flat = [np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel() for rows in columns]
+            flat = [
+                np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel() for rows in columns
+            ]
             found = min(found, disagreement(*flat))
     return found
 

@@ -73,7 +73,8 @@ def javascript_takes(client: ExternalClient, plan: Plan) -> bool:
     try:
         client.sample(make_mechanism(plan), NOBODY, None, 0)
     except ClientFailed as error:
-        assert "prove" in str(error), error  # the promise, and no other rule
+        if "prove" not in str(error):  # it is not the promise but another rule
+            raise
         return False
     return True
 
@@ -94,7 +95,9 @@ def test_a_mechanism_that_it_does_not_know_is_refused_by_name(javascript, mechan
         protect=protect, epsilon=1.0, sparsity=3, clients=100, universe=32, mechanism=mechanism,
         decode="direct", **other,
     )  # fmt: skip
-    with pytest.raises(ClientFailed, match=f"does not know the mechanism {mechanism} of faintly-pl"):
+    with pytest.raises(
+        ClientFailed, match=f"does not know the mechanism {mechanism} of faintly-pl"
+    ):
         javascript.encode(mechanism_of(plan), NOBODY)
 
 
@@ -115,7 +118,9 @@ def test_what_is_no_client_is_an_error_in_our_words():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("program", "sound"), [("bridge.mjs", True), ("test/mutant_bridge.mjs", False)])
+@pytest.mark.parametrize(
+    ("program", "sound"), [("bridge.mjs", True), ("test/mutant_bridge.mjs", False)]
+)
 @pytest.mark.parametrize("mechanism", ["retrieval", "projection-choice", "signed-binning"])
 def test_an_audit_passes_the_client_and_catches_a_broken_one(mechanism, program, sound):
     plan = make_plan(

@@ -43,3 +43,11 @@ test("the lock file names no host", () => {
   assert.doesNotMatch(lock, /"resolved"|https?:\/\/(?!opencollective|github|tidelift|patreon)[^"]*registry/);
   assert.match(lock, /"integrity"/);
 });
+
+test("the documentation states the sizes that there are", () => {
+  const page = text("../../docs/how-to/javascript.md");
+  const rows = [...page.matchAll(/`(dist\/[\w.-]+)` \| ([\d.]+) KB \|/g)];
+  assert.equal(rows.length, 5);
+  // Versions of Node compress a little better or worse.
+  for (const [, name, stated] of rows) assert.ok(Math.abs(stated - size(name) / 1000) < 0.1, name);
+});

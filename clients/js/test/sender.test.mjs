@@ -145,7 +145,8 @@ test("a plan without a bound in a limited account is refused, and so are odd opt
     assert.throws(() => make({ period: 60 }), InvalidInput);
     assert.throws(() => make({ server: "javascript:alert(1)" }), InvalidInput);
     await assert.rejects(make({ limits: { event: 1 } }).send([], { epoch: -1 }), InvalidInput);
-    await assert.rejects(make({ limits: { event: "1e3" } }).send([]), InvalidInput);
+    assert.throws(() => make({ limits: { event: "1e3" } }), InvalidInput);
+    await assert.rejects(fromServer(url, "../../metrics", { policy }), InvalidInput);
     await assert.rejects(fromServer(url, "0".repeat(32), { policy, store: { locked() {} }, delay: null }), PlanRefused);
     await assert.rejects(fromServer("http://127.0.0.1:9", PLAN.digest, { policy }), { code: "UNREACHABLE" });
     const client = await fromServer(url, PLAN.digest, { policy, store: { locked() {} }, delay: null });

@@ -166,9 +166,7 @@ def _client(mechanism: Mechanism, draw: Sample, samples: int) -> Iterator[Findin
     for name, left, right in neighbouring_vectors(mechanism):
         for seed in seeds:
             try:
-                one, other = (
-                    draw(mechanism, vector, seed, samples) for vector in (left, right)
-                )
+                one, other = (draw(mechanism, vector, seed, samples) for vector in (left, right))
             except (ClientFailed, InvalidPlan):
                 raise
             except FaintlyError:

@@ -39,8 +39,8 @@ def audit(
         result = run(
             loaded,
             samples=samples,
-            encode=other and other.encode,
-            draw=other and other.sample,
+            encode=other.encode if other is not None else None,
+            draw=other.sample if other is not None else None,
             on_check=lambda name: None if as_json else note(f"{name} …"),
         )
     if as_json:

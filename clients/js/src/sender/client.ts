@@ -63,6 +63,7 @@ export class Client {
   #sending: Promise<void> | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #failures = 0;
+  #closed = false;
 
   constructor(plan: string | Uint8Array | object, options: SenderOptions) {
     this.#encoder = new Encoder(plan, options);
@@ -78,7 +79,7 @@ export class Client {
     }
     this.#store = options.store ?? indexedDBStore();
     globalThis.document?.addEventListener("visibilitychange", this.#hide);
-    globalThis.addEventListener?.("online", this.#soon);
+    globalThis.addEventListener?.("online", this.#online);
     this.#soon();
   }
 
@@ -137,9 +138,10 @@ export class Client {
 
   /** Stop sending by itself; what is queued stays. */
   close(): void {
+    this.#closed = true;
     clearTimeout(this.#timer);
     globalThis.document?.removeEventListener("visibilitychange", this.#hide);
-    globalThis.removeEventListener?.("online", this.#soon);
+    globalThis.removeEventListener?.("online", this.#online);
   }
 
   #read(): Promise<State> {
@@ -244,10 +246,17 @@ export class Client {
     });
   }
 
+  readonly #online = (): void => {
+    this.#failures = 0;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#soon();
+  };
+
   /** Send in a while, longer after failures; reports that come until then go along. */
   readonly #soon = (): void => {
     const { delay = FIRST_PAUSE_MS, onError } = this.#options;
-    if (delay === null || this.#timer !== undefined) return;
+    if (delay === null || this.#closed || this.#timer !== undefined) return;
     const longer = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures);
     const jitter = 0.5 + crypto.getRandomValues(new Uint32Array(1))[0] / 2 ** 32;
     const send = () => {
@@ -298,6 +307,9 @@ export async function fromServer(
   collection: string,
   options: Omit<SenderOptions, "server">,
 ): Promise<Client> {
+  if (!/^[0-9a-f]{32}$/.test(collection)) {
+    throw new InvalidInput("a collection is named by the 32 hexadecimal digits of its plan's digest");
+  }
   const client = new Client(await fetchPlan(server, collection), { ...options, server });
   if (client.plan.digest === collection) return client;
   client.close();

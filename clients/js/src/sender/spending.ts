@@ -72,6 +72,12 @@ function cost(charge: Charge, account: string): Loss | null {
   return [epsilon * length, delta];
 }
 
+/** Return what a limit allows. */
+function allowed(limit: Limit): Loss {
+  const [epsilon, delta] = typeof limit === "object" ? limit : [limit, 0];
+  return [whole(epsilon, PLACES[0], false), whole(delta, PLACES[1], false)];
+}
+
 /** How many of each charge there were, by its JSON. */
 export type Charges = Record<string, number>;
 
@@ -98,6 +104,7 @@ export function accept(limits: Limits, charge: Charge): void {
     if (!/^(event|user|l1:\d+(\.\d+)?)$/.test(account)) {
       throw new InvalidInput("limits are on event, user or l1:DISTANCE");
     }
+    allowed(limits[account]);
     if (!cost(charge, account)) {
       throw new PlanRefused(
         `the plan protects ${charge.unit} and enforces no number of items, so it has no bound ` +
@@ -112,12 +119,11 @@ export function charged(charges: Charges, limits: Limits, charge: Charge): Charg
   const text = JSON.stringify([charge.unit, charge.epsilon, charge.delta, charge.items]);
   const after = { ...charges, [text]: (charges[text] ?? 0) + 1 };
   for (const [account, limit] of Object.entries(limits)) {
-    const allowed = typeof limit === "object" ? limit : [limit, 0];
+    const most = allowed(limit);
     const total = spent(after, account);
-    if (!total || total.some((amount, i) => amount > whole(allowed[i], PLACES[i], false))) {
-      throw new BudgetSpent(
-        `the ${account} account allows ${allowed[0]} and cannot pay for another report`,
-      );
+    if (!total || total.some((amount, i) => amount > most[i])) {
+      const shown = most[0] / 1e9;
+      throw new BudgetSpent(`the ${account} account allows ${shown} and cannot pay for another report`);
     }
   }
   return after;
