@@ -15,7 +15,7 @@ SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/faintly/kernel
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-long test-numpy sanitize fuzz check stat vectors docs cli-reference reproduce bench peers clean
+.PHONY: help demo test test-all test-long test-numpy sanitize fuzz check js stat vectors docs cli-reference reproduce bench peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -52,6 +52,10 @@ check: $(VENV)/dev.stamp ## formatting, lint, types, layers and documentation
 	$(BIN)/python scripts/evaluation_docs.py --check
 	$(BIN)/python scripts/accuracy_docs.py --check
 	$(BIN)/python scripts/check_docs.py
+
+js: ## rebuild the JavaScript client's bundles; installs Node and what it needs
+	scripts/install_js.sh
+	cd clients/js && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent build
 
 stat: $(VENV)/dev.stamp ## the statistical tests under other seeds: make stat SEEDS="7 8 9"
 	@for seed in $(SEEDS); do \
@@ -93,6 +97,7 @@ peers: .venv-peers/peers.stamp ## the environment of the libraries that we compa
 
 clean: ## remove the environment and everything built
 	rm -rf $(VENV) .venv-peers build dist site src/faintly.egg-info faintly-demo
+	rm -rf clients/js/node_modules
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -f src/faintly/kernels/_kernels*
 	find src tests scripts benchmarks evaluation spec -name __pycache__ -type d -prune -exec rm -rf {} +

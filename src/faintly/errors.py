@@ -14,6 +14,7 @@ FaintlyError
 ├── EpochPassed             the clock stands before an epoch that was already reported
 ├── LedgerFailed            the ledger cannot be read, locked or written; nothing was sent
 ├── SendFailed              a collector did not take a request; carries its code
+├── ClientFailed            a client under audit did not make the reports it was asked for
 ├── FolderInUse             another collector has the data folder
 ├── FolderDamaged           the data folder lacks, or has changed, what its manifest names
 ├── MissingDependency       an optional package is needed for this
@@ -91,6 +92,10 @@ class SendFailed(FaintlyError):
     def __init__(self, code: str, message: str, reason: str = "") -> None:
         super().__init__(message)
         self.code, self.reason = code, reason
+
+
+class ClientFailed(FaintlyError):
+    """A client under audit ended, refused, or made something other than reports."""
 
 
 class FolderInUse(FaintlyError):

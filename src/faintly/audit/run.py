@@ -23,8 +23,8 @@ from faintly.audit.blackbox import (
     sample,
 )
 from faintly.client.bulk import randomize
-from faintly.core import Plan, SparseVector, VectorBatch
-from faintly.errors import FaintlyError, InvalidPlan, TooManyItems
+from faintly.core import Plan, ReportBatch, SparseVector, VectorBatch
+from faintly.errors import ClientFailed, FaintlyError, InvalidPlan, TooManyItems
 from faintly.mechanisms import Mechanism, SmallCase, checks, mechanism_class
 from faintly.primitives.entropy import secure
 from faintly.wire.report_v1 import encode_batch
@@ -74,6 +74,7 @@ def _finite(finding: dict[str, Any]) -> dict[str, Any]:
 
 Make = Callable[[Plan], Mechanism]
 Encode = Callable[[Mechanism, SparseVector], bytes]
+Sample = Callable[[Mechanism, SparseVector, int | None, int], ReportBatch]
 
 
 def make_mechanism(plan: Plan) -> Mechanism:
@@ -87,6 +88,7 @@ def audit(
     samples: int = SAMPLES,
     make: Make = make_mechanism,
     encode: Encode | None = None,
+    draw: Sample | None = None,
     on_check: Callable[[str], None] = lambda _: None,
 ) -> Audit:
     """Return what can be found out about a plan's promise.
@@ -95,17 +97,19 @@ def audit(
         plan: the collection.
         samples: reports sampled for each input of the black-box check.
         make: makes the mechanism of a plan; tests pass broken ones.
-        encode: makes the bytes of a vector; tests pass broken ones.
+        encode: makes the bytes of a vector; those of another client, or a broken one.
+        draw: makes reports of a vector, under a seed; those of another client.
         on_check: called with the name of each check as it starts, for progress.
     """
     mechanism = make(plan)
-    encode = encode or encode_one
+    encode, own = encode or encode_one, draw is None
+    draw = draw or draw_own
     steps: dict[str, Callable[[], Iterator[Finding]]] = {
         "statement": lambda: _statement(mechanism),
         "law": lambda: _law(mechanism),
-        "client": lambda: _client(mechanism, samples),
+        "client": lambda: _client(mechanism, draw, samples),
         "length": lambda: _length(mechanism, encode),
-        "sampler": lambda: _sampler(mechanism, samples),
+        "sampler": lambda: _sampler(_drawn(mechanism, own), draw, samples),
     }
     findings: list[Finding] = []
     for name, step in steps.items():
@@ -146,7 +150,14 @@ def _case_words(case: SmallCase, where: str) -> str:
     )
 
 
-def _client(mechanism: Mechanism, samples: int) -> Iterator[Finding]:
+def draw_own(
+    mechanism: Mechanism, vector: SparseVector, seed: int | None, count: int
+) -> ReportBatch:
+    """Return reports that this package's own client makes."""
+    return sample(mechanism, vector, seed, count, secure())
+
+
+def _client(mechanism: Mechanism, draw: Sample, samples: int) -> Iterator[Finding]:
     allowed = mechanism.plan.budget.epsilon
     # With a delta the guarantee is about fresh seeds only, so a fixed one would prove nothing.
     seeds = (None,) if mechanism.plan.budget.delta else SEEDS
@@ -155,10 +166,8 @@ def _client(mechanism: Mechanism, samples: int) -> Iterator[Finding]:
     for name, left, right in neighbouring_vectors(mechanism):
         for seed in seeds:
             try:
-                one, other = (
-                    sample(mechanism, vector, seed, samples, secure()) for vector in (left, right)
-                )
-            except InvalidPlan:
+                one, other = (draw(mechanism, vector, seed, samples) for vector in (left, right))
+            except (ClientFailed, InvalidPlan):
                 raise
             except FaintlyError:
                 break  # the mechanism refuses such a vector on the device, so nothing is sent
@@ -190,13 +199,20 @@ def _length(mechanism: Mechanism, encode: Encode) -> Iterator[Finding]:
     yield Finding("length", len(lengths) == 1, len(lengths), 1, evidence)
 
 
-def _sampler(mechanism: Mechanism, samples: int) -> Iterator[Finding]:
+def _drawn(mechanism: Mechanism, own: bool) -> Iterator[SmallCase]:
+    """Yield the small cases to draw from: another client knows a case by its plan alone."""
+    for case in mechanism.small_cases():
+        if own or case.mechanism == make_mechanism(case.mechanism.plan):
+            yield case
+
+
+def _sampler(cases: Iterator[SmallCase], draw: Sample, samples: int) -> Iterator[Finding]:
     """Compare what the client draws with the law that was enumerated, report by report."""
     worst, where, cells = 0.0, "nothing was compared", 0
-    for case in mechanism.small_cases():
+    for case in cases:
         for values in _sampler_vectors(case):
             for seed in SEEDS:
-                score, count = _misfit(case.mechanism, values, seed, samples)
+                score, count = _misfit(case.mechanism, values, seed, draw, samples)
                 cells += count
                 if score > worst:
                     worst, where = score, f"k = {len(values)}, seed {seed}"
@@ -215,7 +231,7 @@ def _sampler_vectors(case: SmallCase) -> Iterator[tuple[float, ...]]:
 
 
 def _misfit(
-    mechanism: Mechanism, values: tuple[float, ...], seed: int, samples: int
+    mechanism: Mechanism, values: tuple[float, ...], seed: int, draw: Sample, samples: int
 ) -> tuple[float, int]:
     """Return the worst deviation of a report's frequency from its law, and how many there are."""
     held = [position for position, value in enumerate(values) if value != 0]
@@ -225,7 +241,7 @@ def _misfit(
         law = mechanism.law(
             [values[position] for position in held], mechanism.outcome_of(seed, ids)
         )
-        drawn = sample(mechanism, vector, seed, samples, secure()).fields
+        drawn = draw(mechanism, vector, seed, samples).fields
     except TooManyItems:
         return 0.0, 0
     if (drawn >= np.array(mechanism.layout.limits)).any():

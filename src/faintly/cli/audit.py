@@ -12,21 +12,37 @@ def audit(
     samples: Annotated[
         int, typer.Option(min=100, help="Reports sampled for each input of the client check.")
     ] = 20_000,
+    client: Annotated[
+        str | None,
+        typer.Option(
+            help="Audit another client, by the command that makes its reports, such as "
+            "'node clients/js/bridge.mjs'.",
+            metavar="COMMAND",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a plan's promise: by its integers, by enumeration, and on the real client.
 
     Ends with status 0 if every check holds and 1 otherwise, for use in CI.
     """
+    from contextlib import nullcontext
+
+    from faintly.audit import ExternalClient
     from faintly.audit import audit as run
     from faintly.core import Plan
     from faintly.engine.files import read_bytes
 
     # A lying plan must reach the audit, so it is parsed here without asking the mechanism.
     loaded = Plan.from_json(read_bytes(plan))
-    result = run(
-        loaded, samples=samples, on_check=lambda name: None if as_json else note(f"{name} …")
-    )
+    with nullcontext() if client is None else ExternalClient(client) as other:
+        result = run(
+            loaded,
+            samples=samples,
+            encode=other.encode if other is not None else None,
+            draw=other.sample if other is not None else None,
+            on_check=lambda name: None if as_json else note(f"{name} …"),
+        )
     if as_json:
         emit(result.document())
     else:

@@ -31,6 +31,12 @@ def serve(
             metavar="ORIGIN",
         ),
     ] = None,
+    demo: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of a page to serve under /demo, such as examples/web.", file_okay=False
+        ),
+    ] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
     proxy: Annotated[
@@ -63,6 +69,7 @@ def serve(
         port=port,
         host=host,
         cors=tuple(cors) if cors else None,
+        demo=demo,
         tls_cert=tls_cert,
         tls_key=tls_key,
         proxy=proxy,

@@ -26,6 +26,7 @@ from faintly.collector.http.readers import Readers
 from faintly.collector.http.routes import Service
 from faintly.collector.http.routes_answers import answer_routes
 from faintly.collector.http.routes_collections import collection_routes, epoch_routes
+from faintly.collector.http.routes_demo import demo_routes
 from faintly.collector.http.routes_docs import docs_routes
 from faintly.collector.http.routes_files import file_routes
 from faintly.collector.http.routes_operations import operation_routes, store_metrics
@@ -81,6 +82,8 @@ def build(store: Store, settings: Settings) -> Collector:
     readers = Readers(store, admission)
     service = Service(store, access, ingest, metrics, settings.table_bytes, admission, readers)
     control = control_plane(service)
+    if settings.demo is not None:
+        control.include_router(demo_routes(settings.demo))
     return Collector(Middleware(ingest, control, gate, traffic), control, service)
 
 

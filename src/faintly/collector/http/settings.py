@@ -38,6 +38,7 @@ class Settings(BaseSettings):
     cors: Annotated[tuple[str, ...], NoDecode] = ()  # origins whose pages may call
     allow_anyone: bool = False
     proxy: bool = False  # a proxy forwards requests of others to this address
+    demo: Path | None = None  # folder of a page to serve under /demo
     tls_cert: Path | None = None
     tls_key: Path | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -1,0 +1,14 @@
+/** Random words, and exact choices made from them: spec/randomize-v1.md, sections 1 and 3. */
+import type { Wide } from "./hashing.ts";
+/** A source of uniform 32-bit words. */
+export type Words = () => number;
+/** Return a fresh source of words from the system's generator, which nobody can predict. */
+export declare function secureWords(): Words;
+/** Return the seed of some bytes that the next two words give. */
+export declare function drawSeed(words: Words, bytes: number): Wide;
+/** Return whether each chance was met: a word for each, then one for each tie, and so on. */
+export declare function met(chances: readonly number[], words: Words): boolean[];
+/** Return each size in whole steps, one more with the chance of what is left. */
+export declare function rounded(sizes: readonly number[], steps: number, words: Words): number[];
+/** Return a uniform number below a limit; words beyond its last whole multiple are skipped. */
+export declare function uniform(limit: number, words: Words): number;

@@ -1,0 +1,19 @@
+/** What a store lets do while it is locked. */
+export interface Access {
+    /** Return what was written last, undefined if nothing was. */
+    read(): Promise<unknown>;
+    /** Keep a value that JSON can hold; done means that a crash does not lose it. */
+    write(state: unknown): Promise<void>;
+}
+/** One value, for one user of it at a time: tabs, workers and processes included. */
+export interface Store {
+    locked<T>(use: (access: Access) => Promise<T>): Promise<T>;
+}
+/** Return a store in the browser's database, the same for all pages of the origin. */
+export declare function indexedDBStore(name?: string): Store;
+/** Return 16 random bytes in hexadecimal. */
+export declare const freshId: () => string;
+/** Wait until something is true. */
+export declare function poll(isTrue: () => Promise<boolean>): Promise<void>;
+/** Return a function whose failures are ours; a browser's or a system's words name the cause. */
+export declare function guarded<A extends unknown[], T>(what: string, act: (...given: A) => Promise<T>): (...given: A) => Promise<T>;

@@ -1,0 +1,100 @@
+/** Public hashing: spec/hashing-v1.md. Everyone who holds the plan and a seed can compute it. */
+import { blake2s, bytesOf, wordsOf } from "./blake2s.ts";
+import type { Plan } from "./plan.ts";
+
+/** An unsigned integer of 64 bits, as its low and its high word: an id, a seed or a hash key. */
+export type Wide = readonly [low: number, high: number];
+/** A hash of a key and an id to one word; without `w` the form mix of the specification. */
+export type Hash = (key: Wide, id: Wide, tag: number, w?: number) => number;
+
+// The letter of each use; no two share one.
+export const [BIN, SIGN, ROW, MATRIX, MAP, MASK, FOLD, EQUATION, COIN, ORDER, PROJECTION, GROUP] =
+  Array.from("bsrAjmfacopq", (letter) => letter.charCodeAt(0));
+
+/** HalfSipHash-1-3. */
+export const prf: Hash = (key, id, tag, w) => {
+  let v0 = key[0];
+  let v1 = key[1];
+  let v2 = v0 ^ 0x6c796765;
+  let v3 = v1 ^ 0x74656462;
+  const round = () => {
+    v0 += v1;
+    v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
+    v0 = (v0 << 16) | (v0 >>> 16);
+    v2 += v3;
+    v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2;
+    v0 = (v0 + v3) | 0;
+    v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0;
+    v2 = (v2 + v1) | 0;
+    v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
+    v2 = (v2 << 16) | (v2 >>> 16);
+  };
+  const take = (word: number) => {
+    v3 ^= word;
+    round();
+    v0 ^= word;
+  };
+  take(id[0]);
+  take(id[1]);
+  take(w === undefined ? 0x09000000 + tag : 0x0a000000 + 256 * w + tag);
+  v2 ^= 0xff;
+  round();
+  round();
+  round();
+  return (v1 ^ v3) >>> 0;
+};
+
+/** Keyed BLAKE2s. */
+export const keyed: Hash = (key, id, tag, w) => {
+  const end = w === undefined ? [tag] : [tag, w];
+  return wordsOf(blake2s(Uint8Array.of(...bytesOf(id), ...end), 8, bytesOf(key)))[0];
+};
+
+/** Return a word scaled to 0 … count - 1; exact for counts up to 2^20. */
+export const below = (word: number, count: number): number => Math.floor((word * count) / 2 ** 32);
+
+/** Return 1 where the number of ones is odd. */
+export function parity(word: number): number {
+  word ^= word >>> 16;
+  word ^= word >>> 8;
+  word ^= word >>> 4;
+  return (0x6996 >>> (word & 15)) & 1;
+}
+
+/** Return a number of D bits with all of them set. */
+export const ones = (bits: number): number => 2 ** bits - 1;
+
+/** The public map that a seed picks: the code of an id, and whether its mask is negative. */
+export interface PublicMap {
+  readonly number: number;
+  code(id: Wide): number;
+  negative(id: Wide): number;
+}
+
+/** Return the map of the linear family that a seed picks. */
+export function mapOf(plan: Plan, seed: Wide): PublicMap {
+  return publicMap(plan, below(prf(seed, [0, 0], MAP), plan.maps));
+}
+
+/** Return the map with a number. */
+export function publicMap(plan: Plan, number: number): PublicMap {
+  const constants = (purpose: string) =>
+    wordsOf(blake2s(bytesOf([number]), 32, plan.salt, `fntly${purpose}`));
+  const keys = constants("key");
+  const steps = constants("map");
+  const low = ones(plan.bits);
+  const half = Math.ceil(plan.bits / 2);
+  return {
+    number,
+    negative: (id) => prf([keys[0], keys[1]], id, MASK) & 1,
+    code(id) {
+      if (plan.size === null) return prf([keys[2], keys[3]], id, FOLD) & low;
+      let code = id[0];
+      for (let i = 0; i < 8; i += 2) {
+        code = (Math.imul(code, steps[i] | 1) + steps[i + 1]) & low;
+        code ^= code >>> half;
+      }
+      return code;
+    },
+  };
+}

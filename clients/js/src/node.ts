@@ -1,0 +1,110 @@
+/** A store in a file, for Node: what the browser's database is to a page. */
+import { randomUUID } from "node:crypto";
+import { link, open, readFile, rename, unlink } from "node:fs/promises";
+import { dirname } from "node:path";
+import { guarded, LedgerFailed, poll, type Access, type Store } from "./sender/index.ts";
+
+const held = new Set<string>(); // marks of the locks that this process holds
+
+/** Return a store in a file of an existing folder, for all processes that name it. */
+export function fileStore(path: string): Store {
+  const lock = `${path}.lock`;
+
+  const access: Access = {
+    read: guarded("read", async () => {
+      const text = await ifThere(readFile(path, "utf8"));
+      try {
+        return text === undefined ? undefined : JSON.parse(text);
+      } catch {
+        throw new LedgerFailed("the ledger is damaged, so what was spent is not known");
+      }
+    }),
+    write: guarded("write", async (state: unknown) => {
+      const fresh = `${path}.new`;
+      await written(fresh, JSON.stringify(state));
+      await rename(fresh, path);
+      await synced(dirname(path));
+    }),
+  };
+
+  const locked = async <T>(use: (access: Access) => Promise<T>): Promise<T> => {
+    const mark = `${process.pid} ${randomUUID()}`;
+    held.add(mark);
+    try {
+      await poll(guarded("lock", () => taken(lock, mark)));
+      return await use(access).finally(() => ifThere(unlink(lock)));
+    } finally {
+      held.delete(mark);
+    }
+  };
+  return { locked };
+}
+
+/** Make a lock file, having removed that of a process which is no more; return whether it is ours. */
+async function taken(lock: string, mark: string): Promise<boolean> {
+  if (await made(lock, mark)) return true;
+  if (isLive(await ifThere(readFile(lock, "utf8")))) return false;
+  // One process at a time may remove a lock, or it could be one that somebody has just made.
+  const broom = `${lock}.remove`;
+  if (!(await made(broom, mark))) return false;
+  try {
+    if (!isLive(await ifThere(readFile(lock, "utf8")))) await ifThere(unlink(lock));
+  } finally {
+    await unlink(broom);
+  }
+  return made(lock, mark);
+}
+
+/** Return whether the process that made a mark may still hold its lock. */
+function isLive(mark: string | undefined): boolean {
+  if (mark === undefined) return false;
+  const pid = parseInt(mark);
+  if (pid === process.pid) return held.has(mark);
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== "ESRCH";
+  }
+}
+
+/** Make a file that is there with all of its text or not at all; return whether it is new. */
+async function made(path: string, text: string): Promise<boolean> {
+  const own = `${path}.${randomUUID()}`;
+  await written(own, text);
+  try {
+    await link(own, path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  } finally {
+    await unlink(own);
+  }
+}
+
+async function written(path: string, text: string): Promise<void> {
+  const file = await open(path, "w", 0o600);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+async function synced(folder: string): Promise<void> {
+  if (process.platform === "win32") return; // where a folder cannot be opened
+  const file = await open(folder, "r");
+  await file.sync().finally(() => file.close());
+}
+
+/** Return what is done, undefined where the file is not there. */
+async function ifThere<T>(done: Promise<T>): Promise<T | undefined> {
+  try {
+    return await done;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,50 @@
+/** What a store holds: accounts, the latest reports of each plan, and what is still to be sent. */
+import { LedgerFailed } from "./errors.ts";
+import type { Charges } from "./spending.ts";
+
+const KEPT_EPOCHS = 2; // a clock that is set back over one border of epochs still finds its report
+
+/** Reports that are sent together, under one request id for good. */
+export interface Batch {
+  readonly id: string;
+  readonly digest: string;
+  readonly epoch: number;
+  readonly records: string[]; // in hexadecimal
+  closed: boolean; // whether it may have been sent, so that nothing may be added
+}
+
+export interface Kept {
+  readonly record: string;
+  queued: boolean;
+}
+
+interface Reports {
+  last: number; // the latest epoch that was charged
+  readonly kept: Record<string, Kept>; // by epoch
+}
+
+export interface State {
+  readonly version: 1;
+  charges: Charges;
+  readonly plans: Record<string, Reports>;
+  outbox: Batch[];
+}
+
+/** Return the state that was read, a new one where there was none. */
+export function stateOf(read: unknown): State {
+  if (read === undefined) return { version: 1, charges: {}, plans: {}, outbox: [] };
+  const state = read as State | null;
+  if (state?.version !== 1 || !state.charges || !state.plans || !Array.isArray(state.outbox)) {
+    // What was spent is not known, so nothing more may be.
+    throw new LedgerFailed("the ledger is damaged, or of a version that is not known here");
+  }
+  return state;
+}
+
+/** Remember the report of an epoch, and forget all but the latest. */
+export function keep(plan: Reports, epoch: number, record: string): Kept {
+  const made = (plan.kept[epoch] = { record, queued: false });
+  const old = Object.keys(plan.kept).sort((a, b) => +b - +a);
+  for (const each of old.slice(KEPT_EPOCHS)) delete plan.kept[each];
+  return made;
+}

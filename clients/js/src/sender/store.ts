@@ -1,0 +1,122 @@
+/** Where a ledger and its queue live, and who may use them at a time. */
+import { FaintlyError, hex } from "../index.ts";
+import { LedgerFailed } from "./errors.ts";
+
+/** What a store lets do while it is locked. */
+export interface Access {
+  /** Return what was written last, undefined if nothing was. */
+  read(): Promise<unknown>;
+  /** Keep a value that JSON can hold; done means that a crash does not lose it. */
+  write(state: unknown): Promise<void>;
+}
+
+/** One value, for one user of it at a time: tabs, workers and processes included. */
+export interface Store {
+  locked<T>(use: (access: Access) => Promise<T>): Promise<T>;
+}
+
+const WAIT_MS = 10_000; // a report takes milliseconds; whoever holds a lock this long is stuck
+const POLL_MS = 20;
+
+/** Return a store in the browser's database, the same for all pages of the origin. */
+export function indexedDBStore(name = "faintly"): Store {
+  let opened: Promise<IDBDatabase> | undefined;
+  const open = () => {
+    opened ??= new Promise((done, fail) => {
+      const asked = indexedDB.open(name, 1);
+      asked.onupgradeneeded = () => asked.result.createObjectStore("state");
+      asked.onsuccess = () => done(asked.result);
+      asked.onerror = () => fail(asked.error);
+    });
+    opened.catch(() => (opened = undefined));
+    return opened;
+  };
+
+  /** Change a value in one transaction, which browsers run one after another; return the new one. */
+  async function change<T>(
+    key: string,
+    update: (value: T | undefined) => T | undefined,
+  ): Promise<T | undefined> {
+    const transaction = (await open()).transaction("state", "readwrite", { durability: "strict" });
+    const values = transaction.objectStore("state");
+    let after: T | undefined;
+    const asked = values.get(key);
+    asked.onsuccess = () => {
+      after = update(asked.result);
+      if (after === undefined) values.delete(key);
+      else if (after !== asked.result) values.put(after, key);
+    };
+    return new Promise((done, fail) => {
+      transaction.oncomplete = () => done(after);
+      transaction.onabort = () => fail(transaction.error);
+    });
+  }
+
+  const access: Access = {
+    read: guarded("read", () => change<unknown>("state", (state) => state)),
+    write: guarded("write", async (state: unknown) => void (await change("state", () => state))),
+  };
+
+  type Lease = { owner: string; until: number };
+
+  /** Without Web Locks, a note in the database says who may write, and until when. */
+  async function leased<T>(use: (access: Access) => Promise<T>): Promise<T> {
+    const owner = freshId();
+    const take = (lease?: Lease) => {
+      const free = !lease || lease.owner === owner || lease.until < Date.now();
+      return free ? { owner, until: Date.now() + WAIT_MS } : lease;
+    };
+    const mine = guarded("lock", async () => (await change<Lease>("lease", take))!.owner === owner);
+    await poll(mine);
+    try {
+      return await use({
+        read: access.read,
+        async write(state) {
+          // A page that slept over its lease must not overwrite what others did since.
+          if (!(await mine())) throw new LedgerFailed("the ledger was taken over by another page");
+          await access.write(state);
+        },
+      });
+    } finally {
+      await change<Lease>("lease", (lease) => (lease?.owner === owner ? undefined : lease));
+    }
+  }
+
+  return {
+    locked<T>(use: (access: Access) => Promise<T>): Promise<T> {
+      // Pages that are not served securely have no Web Locks.
+      return navigator.locks
+        ? (navigator.locks.request(name, () => use(access)) as Promise<T>)
+        : leased(use);
+    },
+  };
+}
+
+/** Return 16 random bytes in hexadecimal. */
+export const freshId = (): string => hex(crypto.getRandomValues(new Uint8Array(16)));
+
+/** Wait until something is true. */
+export async function poll(isTrue: () => Promise<boolean>): Promise<void> {
+  const giveUp = Date.now() + WAIT_MS;
+  while (!(await isTrue())) {
+    if (Date.now() > giveUp) throw new LedgerFailed("the ledger stays locked");
+    await new Promise((done) => setTimeout(done, POLL_MS));
+  }
+}
+
+/** Return a function whose failures are ours; a browser's or a system's words name the cause. */
+export function guarded<A extends unknown[], T>(
+  what: string,
+  act: (...given: A) => Promise<T>,
+): (...given: A) => Promise<T> {
+  return async (...given) => {
+    try {
+      return await act(...given);
+    } catch (error) {
+      if (error instanceof FaintlyError) throw error;
+      const cause = error as { code?: unknown; name?: unknown } | null;
+      const why = typeof cause?.code === "string" ? cause.code : cause?.name;
+      throw new LedgerFailed(`cannot ${what} the ledger: ${why}`);
+    }
+  };
+}

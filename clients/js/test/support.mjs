@@ -1,0 +1,23 @@
+// What several tests need.
+import { readFileSync } from "node:fs";
+import { unhex, wordsOf } from "../dist/testing.js";
+
+/** Return the cases of a file of spec/vectors. */
+export const vectors = (name) =>
+  JSON.parse(readFileSync(new URL(`../../../spec/vectors/${name}.json`, import.meta.url), "utf8"));
+
+/** Return the plans of the vectors by name. */
+export const plans = new Map(vectors("plan/valid").map((each) => [each.name, each]));
+
+/** Return a 64-bit number of 16 hexadecimal digits as two words. */
+export const wide = (text) => Array.from(wordsOf(unhex(text).reverse()));
+
+/** Return a source that hands out listed words, and what is left of them. */
+export function given(words) {
+  let used = 0;
+  const next = () => {
+    if (used === words.length) throw new Error("more words asked for than the vector lists");
+    return words[used++];
+  };
+  return [next, () => words.length - used];
+}

@@ -1,0 +1,114 @@
+// Every vector of spec/vectors that a client meets, byte for byte.
+import assert from "node:assert/strict";
+import test from "node:test";
+import * as f from "../dist/testing.js";
+import { given, plans, vectors, wide } from "./support.mjs";
+
+const planNamed = (name) => f.readPlan(JSON.stringify(plans.get(name).document));
+
+function idOf(plan, key) {
+  if ("integer" in key) return wide(key.integer);
+  if ("index" in key) return f.idOf(plan, plan.names ? [...plan.names.keys()][key.index] : key.index);
+  return f.idOf(plan, "bytes" in key ? f.unhex(key.bytes) : key.text);
+}
+
+test("keys become ids", () => {
+  for (const { salt, key, id, why } of vectors("hashing/keys")) {
+    const plan = { ...planNamed("event-open"), salt: f.unhex(salt) };
+    assert.deepEqual(idOf(plan, key), wide(id), why);
+    const small = key.integer?.startsWith("000000000000");
+    if (small) assert.deepEqual(f.idOf(plan, parseInt(key.integer, 16)), wide(id), why);
+  }
+});
+
+test("a lone surrogate has no id", () => {
+  for (const text of ["\ud800", "a\udc00b", "\udc00\ud800"]) {
+    assert.equal(f.idOf(planNamed("event-open"), text), null);
+  }
+});
+
+test("the mixing functions and their words", () => {
+  for (const { key, id, tag, half_sip, blake2s, why } of vectors("hashing/mix")) {
+    assert.equal(f.prf(wide(key), wide(id), tag), half_sip, why);
+    assert.equal(f.keyed(wide(key), wide(id), tag), blake2s, why);
+  }
+  for (const { key, id, tag, half_sip, blake2s, wide: many, why } of vectors("hashing/words")) {
+    if (many) continue; // of retrieval-l1, which this client does not know
+    half_sip.forEach((word, w) => assert.equal(f.prf(wide(key), wide(id), tag, w), word, why));
+    blake2s.forEach((word, w) => assert.equal(f.keyed(wide(key), wide(id), tag, w), word, why));
+  }
+});
+
+test("codes and masks of public maps, and the map of a seed", () => {
+  for (const { plan: name, ids, seeds, codes, masks, map_of, why } of vectors("hashing/linear")) {
+    const plan = planNamed(name);
+    codes.forEach((row, j) => {
+      const map = f.publicMap(plan, j);
+      assert.deepEqual(ids.map((id) => map.code(wide(id))), row, why);
+      assert.deepEqual(ids.map((id) => 1 - 2 * map.negative(wide(id))), masks[j], why);
+    });
+    assert.deepEqual(seeds.map((seed) => f.mapOf(plan, wide(seed)).number), map_of, why);
+  }
+});
+
+test("two words make a seed", () => {
+  for (const { words, seed_bytes, seed, why } of vectors("hashing/seeds")) {
+    assert.deepEqual(f.drawSeed(given(words)[0], seed_bytes), wide(seed), why);
+  }
+});
+
+test("plans: digest, and bytes of a record", () => {
+  for (const { document, digest, record_bytes, why } of plans.values()) {
+    const plan = f.readPlan(JSON.stringify(document, null, 3));
+    assert.equal(plan.digest, digest, why);
+    assert.equal(f.readPlan(document).digest, digest, why);
+    assert.equal(f.readPlan(new TextEncoder().encode(JSON.stringify(document))).digest, digest, why);
+    const mechanism = f.mechanismOf(plan);
+    const record = f.encodeRecord(mechanism, [0, 0], mechanism.widths.map(() => 0));
+    assert.equal(record.length, record_bytes, why);
+  }
+});
+
+test("plans that must be refused", () => {
+  for (const { text, plan: name, path, value, why } of vectors("plan/invalid")) {
+    let document = text;
+    if (text === undefined) {
+      document = structuredClone(plans.get(name).document);
+      const names = path.split(".");
+      const last = names.pop();
+      const inside = names.reduce((fields, each) => fields[each], document);
+      if (value === undefined) delete inside[last];
+      else inside[last] = value;
+      document = JSON.stringify(document);
+    }
+    assert.throws(() => f.mechanismOf(f.readPlan(document)), { name: "InvalidPlan" }, why);
+  }
+});
+
+test("reports from given words", () => {
+  for (const { plan: name, items, hash_seed, words, fields, record, why } of vectors("report/randomize")) {
+    const plan = planNamed(name);
+    const mechanism = f.mechanismOf(plan);
+    const held = items
+      .map(({ key, value }) => ({ id: idOf(plan, key), value }))
+      .filter(({ value }) => value !== 0)
+      .sort((a, b) => a.id[1] - b.id[1] || a.id[0] - b.id[0]);
+    const [next, left] = given(words);
+    const made = mechanism.randomize(held, wide(hash_seed), next);
+    assert.deepEqual(made, fields, why);
+    assert.equal(left(), 0, why);
+    assert.equal(f.hex(f.encodeRecord(mechanism, wide(hash_seed), made)), record, why);
+  }
+});
+
+test("batches", () => {
+  for (const { plan: name, reports, batch, why } of vectors("report/batch")) {
+    if (!reports.length) continue; // a client has something to send
+    const plan = planNamed(name);
+    const mechanism = f.mechanismOf(plan);
+    const records = reports.map(({ fields, hash_seed }) =>
+      f.encodeRecord(mechanism, wide(hash_seed), fields),
+    );
+    assert.equal(f.hex(f.encodeBatch(plan.digest, records)), batch, why);
+  }
+});

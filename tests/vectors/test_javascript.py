@@ -1,0 +1,133 @@
+"""The JavaScript client: its own tests, and what it makes of plans that Python judges as well."""
+
+import shlex
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from faintly.audit import ExternalClient, audit
+from faintly.audit.run import make_mechanism
+from faintly.core import Plan, SparseVector
+from faintly.errors import ClientFailed, FaintlyError, InvalidInput
+from faintly.mechanisms import mechanism_of
+from faintly.planner import make_plan
+from tests.javascript import CLIENT, node
+
+NOBODY = SparseVector(np.zeros(0, dtype=np.uint64))
+
+
+def test_its_own_tests_pass():
+    tests = sorted(str(each) for each in (CLIENT / "test").glob("*.test.mjs"))
+    done = subprocess.run([node(), "--test", *tests], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def javascript():
+    with ExternalClient(shlex.join([node(), str(CLIENT / "bridge.mjs")])) as client:
+        yield client
+
+
+def tight_plans():
+    """Yield plans with their smallest sound thresholds, and the same with thresholds beyond."""
+    base = {"sparsity": 6, "clients": 5000, "universe": 256, "salt": bytes(16)}
+    generator = np.random.Generator(np.random.Philox(1))
+    for _ in range(12):
+        epsilon = round(float(generator.uniform(0.05, 6)), 3)
+        for unit, name in (
+            ("event", "retrieval"),
+            ("user", "projection-choice"),
+            ("event", "signed-binning"),
+            ("user", "signed-binning"),
+            ("l1:2.5", "signed-binning"),
+        ):
+            plan = make_plan(protect=unit, epsilon=epsilon, mechanism=name, **base)
+            yield plan
+            for step in (-1, 1):
+                yield moved(plan, step)
+
+
+def moved(plan: Plan, step: int) -> Plan:
+    """Return a plan whose first threshold is another one."""
+    parameters = dict(plan.parameters)
+    for name in ("keep", "threshold", "noise"):
+        if name == "noise" and name in parameters:
+            first, *rest = parameters[name]
+            parameters[name] = [first + step, *rest]
+        elif name in parameters:
+            parameters[name] += step
+    return replace(plan, parameters=parameters)
+
+
+def python_takes(plan: Plan) -> bool:
+    try:
+        mechanism_of(plan)
+    except FaintlyError:
+        return False
+    return True
+
+
+def javascript_takes(client: ExternalClient, plan: Plan) -> bool:
+    try:
+        client.sample(make_mechanism(plan), NOBODY, None, 0)
+    except ClientFailed as error:
+        if "prove" not in str(error):  # it is not the promise but another rule
+            raise
+        return False
+    return True
+
+
+def test_both_refuse_exactly_the_plans_that_state_too_little(javascript):
+    verdicts = set()
+    for plan in tight_plans():
+        expected = python_takes(plan)
+        verdicts.add(expected)
+        assert javascript_takes(javascript, plan) is expected, plan.parameters
+    assert verdicts == {True, False}
+
+
+@pytest.mark.parametrize("mechanism", ["retrieval-gf", "gaussian"])
+def test_a_mechanism_that_it_does_not_know_is_refused_by_name(javascript, mechanism):
+    protect, other = ("l1:2", {"delta": 1e-6}) if mechanism == "gaussian" else ("event", {})
+    plan = make_plan(
+        protect=protect, epsilon=1.0, sparsity=3, clients=100, universe=32, mechanism=mechanism,
+        decode="direct", **other,
+    )  # fmt: skip
+    with pytest.raises(
+        ClientFailed, match=f"does not know the mechanism {mechanism} of faintly-pl"
+    ):
+        javascript.encode(mechanism_of(plan), NOBODY)
+
+
+def test_what_is_no_client_is_an_error_in_our_words():
+    plan = make_plan(protect="event", epsilon=1.0, sparsity=3, clients=100, universe=32)
+    with pytest.raises(InvalidInput, match="does not start"):
+        ExternalClient("no-such-program-anywhere")
+    with (
+        ExternalClient("cat") as echo,
+        pytest.raises(ClientFailed, match="no records"),
+    ):
+        echo.encode(mechanism_of(plan), NOBODY)
+    with (
+        ExternalClient("true") as silent,
+        pytest.raises(ClientFailed, match="ended"),
+    ):
+        silent.encode(mechanism_of(plan), NOBODY)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("program", "sound"), [("bridge.mjs", True), ("test/mutant_bridge.mjs", False)]
+)
+@pytest.mark.parametrize("mechanism", ["retrieval", "projection-choice", "signed-binning"])
+def test_an_audit_passes_the_client_and_catches_a_broken_one(mechanism, program, sound):
+    plan = make_plan(
+        protect="user" if mechanism == "projection-choice" else "event",
+        epsilon=2.0, sparsity=3, clients=1000, universe=64, mechanism=mechanism, salt=bytes(16),
+    )  # fmt: skip
+    with ExternalClient(shlex.join([node(), str(CLIENT / program)])) as client:
+        found = audit(plan, samples=4000, encode=client.encode, draw=client.sample)
+    broken = {each.check for each in found.findings if not each.holds}
+    assert broken == (set() if sound else {"client", "sampler"}), found
