@@ -2,14 +2,13 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
-from pydantic import BeforeValidator
-from pydantic_core import PydanticCustomError
+from fastapi import APIRouter, Response
 
 from faintly.collector.http import models
 from faintly.collector.http.routes import (
     TEMPLATE,
     Digest,
+    EpochPath,
     Service,
     asked,
     body_of,
@@ -19,17 +18,6 @@ from faintly.collector.http.routes import (
 )
 from faintly.collector.http.routes_collections import status_reply
 from faintly.collector.storage.status import CollectionStatus
-from faintly.core.epochs import MAX_EPOCH
-
-
-def _only_digits(text: object) -> object:
-    """Refuse what reads as an integer and is written otherwise, such as 1.0 and +1."""
-    if isinstance(text, str) and not (text.isascii() and text.isdigit()):
-        raise PydanticCustomError("epoch", "an epoch is written in digits")
-    return text
-
-
-EpochPath = Annotated[int, BeforeValidator(_only_digits), Path(alias="epoch", ge=0, le=MAX_EPOCH)]
 
 
 def epoch_routes(service: Service) -> APIRouter:
