@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import select
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -73,10 +74,14 @@ def test_reports_are_acknowledged_while_questions_are_answered(asked):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_readers_end_with_a_collector_that_is_killed(asked):
+def test_readers_end_with_their_collector_and_not_before(asked):
     server, connect, ask, _ = asked
     assert ask(connect(), f"{ADDRESS}/estimates", '{"keys": [1]}')[0] == 200
     (reader,) = children(server.pid)
+    for each in (signal.SIGINT, signal.SIGTERM):  # as a service manager sends to all processes
+        os.kill(reader, each)
+    assert ask(connect(), f"{ADDRESS}/estimates", '{"keys": [2]}')[0] == 200
+    assert children(server.pid) == [reader]
     ended = os.pidfd_open(reader)
     server.kill()
     try:

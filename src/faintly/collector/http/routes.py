@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, Response, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
+from pydantic_core import PydanticCustomError
 
 from faintly.collector.http import answers
 from faintly.collector.http.access import Access
@@ -17,6 +18,7 @@ from faintly.collector.http.questions import JSON_HINT, parse
 from faintly.collector.http.readers import Readers
 from faintly.collector.problems import INVALID, TOO_LARGE, Problem
 from faintly.collector.storage.store import Store
+from faintly.core.epochs import MAX_EPOCH
 
 ALWAYS = (400, 401, 403, 413, 422, 500)  # errors of every route
 WORDS = {
@@ -31,13 +33,22 @@ WORDS = {
     422: "A value breaks a rule that the message names.",
     429: "The inbox is full, or too much is asked at a time; try again after Retry-After.",
     500: "A fault of the collector.",
-    503: "The disk is full or failed, or what it holds is damaged.",
+    503: "The disk failed or holds what is damaged, a reader died, or the collector stops.",
 }
 SHORT_BYTES = 8 << 10  # of JSON that this process parses itself; readers parse the rest
 OCTETS = "application/octet-stream"
 TEMPLATE = "/v1/collections/{digest}"
 bearer = HTTPBearer(auto_error=False, description="A credential of `faintly credential add`.")
 
+
+def _only_digits(text: object) -> object:
+    """Refuse what reads as an integer and is written otherwise, such as 1.0 and +1."""
+    if isinstance(text, str) and not (text.isascii() and text.isdigit()):
+        raise PydanticCustomError("epoch", "an epoch is written in digits")
+    return text
+
+
+EpochPath = Annotated[int, BeforeValidator(_only_digits), Path(alias="epoch", ge=0, le=MAX_EPOCH)]
 Digest = Annotated[
     str,
     Path(pattern="^[0-9a-f]{32}$", description="The digest that names the collection's plan."),

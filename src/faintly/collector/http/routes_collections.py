@@ -4,10 +4,8 @@ import math
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BeforeValidator
-from pydantic_core import PydanticCustomError
 
 from faintly.collector.http import models
 from faintly.collector.http.questions import MOST_SHOWN, parse, plan_of
@@ -16,6 +14,7 @@ from faintly.collector.http.routes import (
     SHORT_BYTES,
     TEMPLATE,
     Digest,
+    EpochPath,
     Service,
     asked,
     body_of,
@@ -60,16 +59,6 @@ BODY = {
     "content": {OCTETS: {"schema": {"type": "string", "format": "binary"}}},
     "description": "One batch as the client encodes it; any content type will do.",
 }
-
-
-def _only_digits(text: object) -> object:
-    """Refuse what reads as an integer and is written otherwise, such as 1.0 and +1."""
-    if isinstance(text, str) and not (text.isascii() and text.isdigit()):
-        raise PydanticCustomError("epoch", "an epoch is written in digits")
-    return text
-
-
-EpochPath = Annotated[int, BeforeValidator(_only_digits), Path(alias="epoch", ge=0, le=MAX_EPOCH)]
 
 
 def _status(store: Store, digest: str) -> Response:
