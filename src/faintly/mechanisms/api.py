@@ -44,7 +44,6 @@ class CommonRequest(Terms):
     maps: int | None = None
     bits: int | None = None
     memory: int = TABLE_MEMORY  # bytes that the tables may take
-    share: float = SHARE  # largest share of the clients that hold a key of interest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +51,7 @@ class Request(CommonRequest):
     """What a deployer asks a mechanism to calibrate for."""
 
     decode: str = "table"
+    share: float = SHARE  # largest share of the clients that hold a key of interest
     options: Mapping[str, Any] = field(default_factory=dict)  # the mechanism's own knobs
 
     def __post_init__(self) -> None:

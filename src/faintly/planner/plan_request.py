@@ -8,7 +8,7 @@ from faintly.core import Budget, Unit, Universe, parse_unit
 from faintly.core.plan import DECODES, check_between, check_sizes, check_values, shared_fields
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import Request, mechanism_names
-from faintly.mechanisms.api import CommonRequest, check_share
+from faintly.mechanisms.api import SHARE, CommonRequest, check_share
 from faintly.planner.bounds import lower_bound
 from faintly.planner.error_model import keys_of
 
@@ -19,6 +19,7 @@ MEASURES = ("worst", "typical")
 class PlanRequest(CommonRequest):
     """What a deployer wants; None leaves a choice to the planner."""
 
+    share: float = SHARE  # largest share of the clients that hold a key of interest
     mechanism: str | None = None
     options: Mapping[str, Any] | None = None  # None: every variant of the mechanism
     decode: str | None = None
@@ -73,7 +74,8 @@ class PlanRequest(CommonRequest):
 
     def for_mechanism(self, decode: str, options: Mapping[str, Any]) -> Request:
         """Return the request that one mechanism calibrates for."""
-        return Request(**shared_fields(self, CommonRequest), decode=decode, options=options)
+        common = shared_fields(self, CommonRequest)
+        return Request(**common, share=self.share, decode=decode, options=options)
 
 
 def request_for(
