@@ -9,9 +9,9 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from faintly.collector.problems import BAD_REQUEST, NOT_ALLOWED, NOT_AUTHORISED, TOO_LARGE, Problem
+from faintly.collector.storage.credentials import Credentials
 
 REFRESH_S = 0.25  # how long look-ups are cached, and a removed credential still works
 REMEMBERED = 1024  # look-ups in the cache
@@ -52,16 +52,6 @@ def role_for(method: str, path: str) -> str:
     return POSTED.get(path.rpartition("/")[2], "admin") if method == "POST" else "admin"
 
 
-class Keyring(Protocol):
-    """The part of `Credentials` that is used here."""
-
-    def labels(self) -> list[tuple[str, str]]:
-        """Return label and role of each credential."""
-
-    def role_of(self, secret: str) -> str | None:
-        """Return the role of a secret, compared in constant time."""
-
-
 class Access:
     """Checks credentials, with a short-lived cache of look-ups.
 
@@ -70,7 +60,7 @@ class Access:
 
     def __init__(
         self,
-        keyring: Keyring,
+        keyring: Credentials,
         *,
         guarded: bool = False,
         clock: Callable[[], float] = time.monotonic,

@@ -88,12 +88,13 @@ class Protocol(asyncio.Protocol):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timers."""
+        """Leave nothing behind."""
         self._room.taken -= 1
         self._stop_timer()
         self._stop_guard()
         if self._served:
             self._inner.connection_lost(exc)
+        del self._parser  # which refers to this object, and garbage is seldom looked for
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, unless headers never end or the rest of a request does not come."""
@@ -110,7 +111,9 @@ class Protocol(asyncio.Protocol):
             self._refuse(Problem(BAD_REQUEST, "the headers are too large", "Send fewer of them."))
             return
         if self._body > BODY_BYTES:
+            self._deaf = True
             self._transport.close()
+            return
         if not self._in_head:
             data, self._kept = self._kept, b""
             self._inner.data_received(data)

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import socket
+import weakref
 from contextlib import asynccontextmanager
 
 import pytest
@@ -437,3 +438,32 @@ def test_the_head_of_an_answer_leaves_with_its_body():
     asyncio.run(write())
     large = bytes(protocol.TOGETHER_BYTES + 1)
     assert written == [b"headbody", b"alone", large, b"last", None]
+
+
+def test_nothing_is_left_of_a_connection_that_ended(web, address, plan, body_of):
+    """The collector looks for garbage seldom, so that a connection must not be part of a circle."""
+    alive = []
+
+    class Noted(protocol.Protocol):
+        def __init__(self, *given, **named):
+            super().__init__(*given, **named)
+            alive.append(weakref.ref(self))
+
+    async def talk():
+        async with line_to(web.collector) as line:
+            line.writer.write(request_of(address, body_of(plan, 1)))
+            await line.read()
+            line.writer.close()
+            while line.state.connections:
+                await asyncio.sleep(0.001)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            return [each() for each in alive]
+
+    gc.disable()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(protocol, "Protocol", Noted)
+            assert asyncio.run(asyncio.wait_for(talk(), 20)) == [None]
+    finally:
+        gc.enable()
