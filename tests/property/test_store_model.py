@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks import samples
 from faintly.collector.problems import Problem
+from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits, Store
 from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of
@@ -58,7 +59,7 @@ def submit(store, epoch, request, body):
 
 
 def compare(store, model):
-    status = store.status(PLAN.digest)
+    status = status_of(store.registry.collection(PLAN.digest))
     for row in status.epochs:
         mine = model.counted[row.epoch]
         assert row.reports + row.pending == sum(len(BATCHES[body]) for body in mine)

@@ -18,6 +18,7 @@ import pytest
 
 from benchmarks import samples
 from faintly.collector.http.serve import DRAIN_S
+from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Store
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
@@ -208,7 +209,7 @@ def test_a_request_under_way_is_finished_before_the_end(start, plan, bodies):
     assert answer.startswith(b"HTTP/1.1 200 ") or b"STOPPING" in answer
     assert server.process.wait(60) == 0
     with Store.open(server.folder) as store:
-        counted = store.status(plan.digest).reports
+        counted = status_of(store.registry.collection(plan.digest)).reports
     assert counted == (1 if b"counted" in answer else 0), answer
 
 
