@@ -18,7 +18,7 @@ from scipy import stats
 
 from faintly import Reader, aggregate, make_plan
 from faintly.client import randomize_all
-from faintly.core import ReadingLaw
+from faintly.core import ReadingLaw, VectorBatch
 from faintly.data import cut, read_records, to_vectors, true_means
 from faintly.engine.crowd import Crowd, Noisy
 from faintly.engine.posterior import fit
@@ -220,6 +220,36 @@ def test_rare_hits_are_judged_by_their_own_law(seed, chance):
     assert exact.errs_little(chance)
     assert exact.covers(chance)
     assert np.mean(exact.posterior) < 0.5 * np.mean(normal.posterior)
+
+
+@pytest.mark.long
+def test_reports_that_hit_a_key_once_or_never(seed, chance):
+    """At epsilon 8 a key that nobody holds is hit once by 4,000 reports; many are held by one."""
+    clients, size, seen = 4_000, 3_000, Seen()
+    wanted = {"protect": "user", "epsilon": 8.0, "sparsity": 2, "decode": "direct"}
+    odds = zipf(size, None) / zipf(size, None).sum()
+    for run in range(RUNS // 2):
+        source = np.random.default_rng([seed, run])
+        held = source.choice(size, clients, p=odds)
+        people = VectorBatch(np.arange(clients + 1), held.astype(np.uint64), np.ones(clients))
+        plan = make_plan(
+            mechanism="projection-choice",
+            form="unsigned",
+            clients=clients,
+            universe=size,
+            salt=source.bytes(16),
+            **wanted,
+        )
+        sources = (seeded(seed, f"{part} {run}") for part in ("public", "secret"))
+        every = Reader(aggregate(plan, randomize_all(plan, people, *sources))).posterior(
+            range(size)
+        )
+        truth = np.bincount(held, minlength=size) / clients
+        seen.add(every.mean, every.posterior, truth)
+        never = every.mean == every.mean.min()
+        assert every.posterior.mean[never].mean() < 2 * truth[never].mean() + 1e-4
+    assert seen.errs_little(chance), seen
+    assert seen.covers(chance), seen
 
 
 @pytest.mark.long

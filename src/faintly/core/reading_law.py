@@ -26,6 +26,7 @@ from faintly.core.arrays import AnyArray, FloatArray, IntArray
 MOST_STEPS = 100  # of a search, if it had to halve all the way; ten are usual
 EXACT = 1e-13  # of a tilt: sums of 10^12 reports still have six digits
 STEEPEST = 700.0  # e^t beyond it leaves 64-bit floats
+CLOSE = 1e-12  # of the distance between the ends, from an end
 TINY = 1e-200  # variances of laws so steep that only one value is left
 NEAR_MEAN = 1e-4  # below it ln(u/w)/w is taken from its limit, a sixth of the skewness
 
@@ -105,8 +106,9 @@ class ReadingLaw:
         L is the likelihood of a mean of the total, relative to the likeliest. Positive where the
         mean is the larger one. The law of two values has this likelihood whatever people hold.
         """
-        half = self.step / 2
-        least, most = min(self.values) + half / reports, max(self.values) - half / reports
+        # At the very ends no tilt is steep enough; just before, the likelihood has its limit.
+        little = CLOSE * (max(self.values) - min(self.values))
+        least, most = min(self.values) + little, max(self.values) - little
         shown, meant = (totals / reports).clip(least, most), (means / reports).clip(least, most)
         own, tilts = self._saddle(shown), self._saddle(meant)
         best = own * shown - self._growth(own)

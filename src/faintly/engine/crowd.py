@@ -37,7 +37,7 @@ class Noisy:
         unit = read.scale / found.reports
         own = read.law.deviations(read.totals, found.reports) * unit
         null = read.law.deviation * read.scale / math.sqrt(found.reports)
-        spread = null * np.maximum(1.0, found.stderr / own)
+        spread = null * np.maximum(1.0, found.stderr / np.maximum(own, null))
         return cls(found.mean, spread, read.law, unit, found.reports)
 
     def take(self, chosen: AnyArray) -> "Noisy":

@@ -99,7 +99,7 @@ def test_scores_rise_with_totals_and_end_with_the_law():
 def test_roots_are_the_likelihood_of_a_binomial(law, chance, reports):
     """Of two values: e^(-r²/2) is P(total | mean) over the same of the likeliest mean."""
     low, high = law.values
-    hits = np.array([1, reports // 8, reports // 2, reports - 1])
+    hits = np.array([0, 1, reports // 8, reports // 2, reports])
     meant = np.array([0.02, chance, 0.4, 0.9])
     totals = reports * low + hits * (high - low)
     roots = law.roots(totals.astype(float), reports * (low + meant * (high - low)), reports)
