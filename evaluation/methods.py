@@ -139,7 +139,7 @@ METHODS = {
             label="ours, no negative values",
             mechanism="projection-choice",
             # More groups gain 2 % at most, and the bins that values of one sign want are many.
-            options={"form": "unsigned", "groups": 4, "decode": "direct"},
+            options={"form": "unsigned", "groups": 4, "decode": "direct", "values": "nonnegative"},
             units=(USER,),
             look=Look(colour=BLUE, marker="p", line=DASHED, width=2.0),
         ),

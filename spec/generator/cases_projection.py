@@ -27,6 +27,7 @@ def _plan(**changes: Any) -> Document:
 
 # T = ⌊2^32·N·e^ε/(N·(e^ε-1) + 2G)⌋. name: (why, fields that differ from the base plan)
 FEW = parameters(2, 4, 2, 2041685230)
+SETS = parameters(2, 4, 6, 2662501410) | {"form": "unsigned", "bins": 4}
 PLANS: dict[str, tuple[str, Document]] = {
     "projection": (
         "projection choice by table: a sign, a row and a map, no seed",
@@ -71,6 +72,38 @@ PLANS: dict[str, tuple[str, Document]] = {
             sparsity=2,
             parameters=FEW | {"rounding": "systematic"},
             hashing={"family": "linear", "bits": 4, "maps": 2},
+            decode="direct",
+        ),
+    ),
+    "projection-sets": (
+        "sets by table: a row with a bin, and a map; no sign and no seed",
+        _plan(
+            sparsity=2,
+            values="set",
+            parameters=SETS,
+            hashing={"family": "linear", "bits": 10, "maps": 2},
+        ),
+    ),
+    "projection-sets-open": (
+        "values in [0, 1] by table over any text; rows of nine bits",
+        _plan(
+            sparsity=3,
+            values="nonnegative",
+            universe={"kind": "open"},
+            parameters=SETS
+            | {"tokens": 3, "groups": 2, "bins": 8, "top": 5}
+            | {"threshold": 2373782544},
+            hashing={"family": "linear", "bits": 12, "maps": 4},
+        ),
+    ),
+    "projection-sets-direct": (
+        "sets read directly: three bins, which only the prf family allows",
+        _plan(
+            sparsity=2,
+            values="set",
+            universe={"kind": "indexed", "size": 1000},
+            parameters=SETS | {"groups": 2, "bins": 3, "top": 3, "threshold": 3139872686},
+            hashing=PRF,
             decode="direct",
         ),
     ),
@@ -158,6 +191,26 @@ RANDOMIZE: list[Randomize] = [
         [({"index": 2}, 0.3), ({"index": 9}, -0.9)],
         [0, HIGH, 0, 1, 2, 3, 0, 1, 1, 1],
     ),
+    ("projection-sets", "no items: every token is a dummy in every group", [], "no set"),
+    ("projection-sets", "a set of one, and one dummy", [({"index": 4}, 1.0)], "a set of one"),
+    (
+        "projection-sets",
+        "a set of three where two are allowed: a word for each, and no dummy",
+        [({"index": item}, 1.0) for item in (1, 5, 9)],
+        "a larger set",
+    ),
+    (
+        "projection-sets-open",
+        "text keys and values between 0 and 1",
+        [({"text": "left-pad"}, 1.0), ({"text": "é"}, 0.4), ({"text": ""}, 0.0)],
+        "open set",
+    ),
+    (
+        "projection-sets-direct",
+        "a dummy's word beyond the last multiple of 3 is skipped, after all first words",
+        [({"index": 10}, 1.0)],
+        [0, HIGH, 1, 2, 0, 1, 0],
+    ),
 ]
 
 # (why, plan, path, value) of a valid plan with one field changed
@@ -171,6 +224,10 @@ INVALID: list[tuple[str, str, str, Any]] = [
     ("more best slots than groups", "projection", "parameters.top", 9),
     ("a threshold that makes the best no likelier", "projection", "parameters.threshold", 2**29),
     ("tokens other than the sparsity", "projection", "parameters.tokens", 4),
+    ("no report for values that may be negative", "projection-sets", "values", "signed"),
+    ("bins of a table that are no power of two", "projection-sets", "parameters.bins", 3),
+    ("too few bits for rows and bins", "projection-sets", "hashing.bits", 9),
+    ("more bits than rows and bins can have", "projection-sets", "hashing.bits", 27),
     ("projection choice with the blake2s family", "projection-direct", "hashing.family", "blake2s"),
 ]
 ASKED: dict[str, list[Document]] = {
@@ -179,4 +236,7 @@ ASKED: dict[str, list[Document]] = {
     "projection-direct": [{"index": 0}, {"index": 999}],
     "projection-wide": [{"text": "left-pad"}],
     "projection-linear-direct": [{"index": 0}, {"index": 9}],
+    "projection-sets": [{"index": 0}, {"index": 9}],
+    "projection-sets-open": [{"text": "left-pad"}, {"text": ""}],
+    "projection-sets-direct": [{"index": 0}, {"index": 999}],
 }

@@ -1,9 +1,13 @@
-"""Projection choice, dense form, in plain integers: projection-choice-v1.md, section by section."""
+"""Projection choice in plain integers: projection-choice-v1.md, section by section.
+
+The dense form is here, and what the form unsigned shares with it; `bins` has the rest of that.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from spec.independent import bins
 from spec.independent.hashing import (
     FULL,
     SEED_BYTES,
@@ -20,6 +24,11 @@ from spec.independent.hashing import (
 )
 
 PROJECTION, GROUP = (ord(letter) for letter in "pq")
+
+
+def unsigned(plan: Document) -> bool:
+    """Return whether slots have bins and no signs."""
+    return bool(plan["parameters"]["form"] == "unsigned")
 
 
 def row(plan: Document, seed: int, group: int) -> int:
@@ -88,6 +97,8 @@ def sums(
 def choose(plan: Document, scores: Sequence[int], words: Iterator[int]) -> int:
     """Return one slot: of the N best with the chance T/2^32, else one of the others."""
     top, slots = plan["parameters"]["top"], [one for score in scores for one in (score, -score)]
+    if unsigned(plan):
+        slots = list(scores)
     border = sorted(slots, reverse=True)[top - 1]
     above = sum(score > border for score in slots)
     tied = sum(score == border for score in slots)
@@ -106,8 +117,10 @@ def randomize(
 ) -> list[int]:
     """Return the fields of one report of (id, value) pairs."""
     held = sorted((item, value) for item, value in items if value != 0)
-    scores = sums(plan, seed, tokens(plan, held, words), words)
-    slot = choose(plan, scores, words)
+    score = bins.loads if unsigned(plan) else sums
+    slot = choose(plan, score(plan, seed, tokens(plan, held, words), words), words)
+    if unsigned(plan):
+        return bins.fields_of(plan, seed, slot)
     if plan["decode"] == "direct":
         return [slot]
     maps = plan["hashing"]["maps"]
@@ -116,6 +129,8 @@ def randomize(
 
 def record(plan: Document, seed: int, fields: Sequence[int]) -> bytes:
     """Return the bytes of one report: seed and slot, or a cell alone."""
+    if unsigned(plan):
+        return bins.record(plan, seed, fields)
     hashing = plan["hashing"]
     if plan["decode"] == "direct":
         width = plan["parameters"]["groups"].bit_length()
@@ -126,6 +141,8 @@ def record(plan: Document, seed: int, fields: Sequence[int]) -> bytes:
 
 def total(plan: Document, reports: Sequence[tuple[int, Sequence[int]]], item: int) -> int:
     """Return the integer behind the estimate of an id, over (seed, fields) pairs."""
+    if unsigned(plan):
+        return bins.total(plan, reports, item)
     answer = 0
     for seed, fields in reports:
         if plan["decode"] == "direct":
@@ -152,6 +169,8 @@ def best_sum(k: int, groups: int, top: int) -> Fraction:
 
 def estimate(plan: Document, integer: int, reports: int) -> tuple[float, float]:
     """Return the mean and its standard error."""
+    if unsigned(plan):
+        return bins.estimate(plan, integer, reports)
     given = plan["parameters"]
     k, groups, top = given["tokens"], given["groups"], given["top"]
     share, best = Fraction(given["threshold"], FULL), best_sum(k, groups, top)

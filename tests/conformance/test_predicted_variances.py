@@ -22,7 +22,7 @@ CASES = {
     ),
     "projection-choice": (PROJECTION, (1.0, -0.25)),
     "projection-choice, unsigned": (
-        PROJECTION | {"form": "unsigned", "groups": 1, "bins": 3},
+        PROJECTION | {"form": "unsigned", "groups": 1, "bins": 3, "values": "nonnegative"},
         (0.25, 1.0),
     ),
     "k-fold": ({"mechanism": "k-fold", "protect": "event", "sparsity": 2}, (0.75, -1.0)),

@@ -35,7 +35,8 @@ BY_DEFAULT = [
 OTHERS = [
     make_plan(protect="user", epsilon=1.0, universe=50, mechanism=name, **SIZES, **more)
     for name, more in (
-        ("projection-choice", {"form": "unsigned"}),
+        ("projection-choice", {"form": "unsigned", "values": "nonnegative"}),
+        ("projection-choice", {"form": "unsigned", "values": "set", "decode": "direct"}),
         ("collision", {}),
         ("collision-signed", {}),
         ("pckv", {}),

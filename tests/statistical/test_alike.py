@@ -149,6 +149,32 @@ def test_all_hold_the_same_at_user_level(items, epsilon, seed):
     judge(observe(people, truth, seed, **wanted))
 
 
+SETS = {"protect": "user", "values": "set", "mechanism": "projection-choice", "form": "unsigned"}
+
+
+@pytest.mark.long
+def test_sets_of_one_map_show_ghosts(seed):
+    """The mutant of the test below: codes that share a row with a held key never have its bin."""
+    people, truth = same(20_000, 6, 4_096)
+    wanted = {"epsilon": 4.0, "sparsity": 6, "maps": 1, "bits": 12, "bins": 4, **SETS}
+    seen = observe(people, truth, seed, runs=20, **wanted)
+    assert seen.covered <= 20 - binomial_limit(20, PROMISED, FALSE_ALARM), seen
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
+@pytest.mark.parametrize("items", [6, 14, 32])
+def test_all_hold_the_same_set(items, epsilon, seed):
+    """Readings are coins of few hits, so that intervals hold a little more often than promised."""
+    people, truth = same(20_000, items, 8_192)
+    seen = observe(people, truth, seed, epsilon=epsilon, sparsity=items, **SETS, **TABLE)
+    limit = binomial_limit(seen.runs, PROMISED, FALSE_ALARM)
+    assert seen.false < limit, seen
+    assert seen.false_share < limit, seen
+    assert seen.covered > seen.runs - limit, seen
+    assert 0.95 - CLOSE < seen.pointwise < 0.95 + 3 * CLOSE, seen
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("items", "epsilon"), [(6, 4.0), (14, 4.0)], ids=["strong ghosts", "many ghosts"]

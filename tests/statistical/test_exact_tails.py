@@ -35,7 +35,7 @@ PLANS = {
     "polynomial": POLYNOMIAL | {"epsilon": 6.0},
     "rare polynomial": POLYNOMIAL | {"epsilon": 8.0},
     "bins": CHOICE | {"form": "bins", "epsilon": 8.0},
-    "sets": CHOICE | {"form": "unsigned", "epsilon": 8.0},
+    "sets": CHOICE | {"form": "unsigned", "epsilon": 8.0, "values": "set"},
 }
 
 

@@ -41,6 +41,8 @@ def build(**changes):
         "mechanism": "projection-choice",
         "decode": "direct",
     }
+    if changes.get("form") == "unsigned":
+        wanted["values"] = "nonnegative"
     return mechanism_of(make_plan(**{**wanted, **changes}))
 
 
@@ -79,6 +81,7 @@ CASES = {
     "bins systematic": {"groups": 1, "bins": 3, "form": "bins", "rounding": "systematic"},
     "slots": {"sparsity": 1, "epsilon": 3.0},
     "unsigned": {"groups": 2, "bins": 3, "form": "unsigned"},
+    "unsigned table": {"groups": 2, "bins": 4, "form": "unsigned", "decode": "table", "bits": 18},
 }
 VECTORS = [(), (1.0,), (0.5, -0.25), (1.0, -1.0, 0.75), (1.0, 0.5, -1.0, 0.125)]
 

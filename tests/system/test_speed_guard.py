@@ -18,7 +18,7 @@ from faintly import kernels
 from faintly.core import Hashing
 from faintly.kernels import comparison, compiled, reference
 from faintly.primitives import fields
-from faintly.primitives.hashing import LinearMaps
+from faintly.primitives.hashing import LinearBins, LinearMaps
 
 pytestmark = pytest.mark.long
 TRIES = 8
@@ -181,7 +181,17 @@ def client_cases(draw: np.random.Generator) -> Cases:
     widths = (9,) * 16
     records = reference.pack_records(seeds, sixteen, 5, widths)
     values = draw.uniform(-1, 1, 2**16)
+    hits = draw.integers(0, 2**12, (2**8, 2**9), dtype=np.uint32)
+    ranked = reference.rank_slots(hits, 2**12, signed=False, top=2**8)
+    classes = np.stack([ranked[0], np.zeros(2**8, dtype=np.int64)])
+    bins = LinearBins(16, 2**6, signed=False)
+    tables = draw.integers(0, 3, (4, 2**16), dtype=np.int32)
+    codes, flips = (ids % 2**16).astype(np.uint32), np.zeros(2**12, dtype=np.uint8)
     return {
+        "place_codes": ((*held[:2], codes, flips), {"groups": 64, "bins": bins}),
+        "rank_slots": ((hits, 2**12), {"signed": False, "top": 2**8}),
+        "pick_slots": ((hits, 2**12, False, classes, ranked[2] // 2), {}),
+        "spread_bins": ((tables, bins), {}),
         "round_values": ((values, 2**10, draw.integers(0, 2**32, 2**16, dtype=np.uint32)), {}),
         "bin_hashed": ((*held, amounts), {"bins": 16, "family": "prf"}),
         "bin_linear": ((*held, amounts), {"bins": 16, "maps": MAPS}),

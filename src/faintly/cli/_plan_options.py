@@ -53,9 +53,10 @@ Values = Annotated[
     choices.Values, typer.Option(help="What people hold: values in [-1, 1], in [0, 1], or sets.")
 ]
 Share = Annotated[
-    float,
+    float | None,
     typer.Option(
-        help="Largest share of the clients that hold a key of interest; 1 is the worst case."
+        help="Largest share of the clients that hold a key of interest [default: 0.05; 1, which "
+        "is the worst case, for signed values]."
     ),
 ]
 Clients = Annotated[int | None, typer.Option(help="Expected number of clients [or solved for].")]

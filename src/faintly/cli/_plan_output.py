@@ -9,7 +9,7 @@ from faintly.core import Plan
 from faintly.core.estimate import normal_quantile
 from faintly.errors import BoundDoesNotApply
 from faintly.mechanisms import mechanism_of
-from faintly.planner import Candidate, Ranking, Solution, Trials, amplified, explain, predict
+from faintly.planner import Candidate, Ranking, Solution, Trials, amplified, explain
 from faintly.planner.error_model import smallest_visible
 from faintly.planner.explain import warnings, why
 from faintly.planner.shuffle import CAVEAT
@@ -35,11 +35,14 @@ def document(shown: Shown) -> None:
     """Print the plan and its ranking as one JSON object."""
     ranking, pick = shown.ranking, shown.ranking.pick
     mechanism = mechanism_of(pick.plan)
-    model = predict(pick.plan, ranking.request.mean_square)
+    model = pick.error
     answer: dict[str, Any] = {
         "digest": pick.plan.digest.hex(),
         "bytes": pick.bytes,
+        "share": model.share,
         "predicted_n_var_worst": model.worst,
+        "predicted_n_var_unheld": model.unheld,
+        "predicted_n_var_held": model.held,
         "predicted_n_var_typical": model.typical,
         "predicted_stderr": model.stderr,
         "predicted_linf": model.linf,
@@ -88,6 +91,8 @@ def _candidate(one: Candidate) -> dict[str, Any]:
         "operations": one.operations,
         "operations_per_key": one.key_operations,
         "n_var_worst": one.worst,
+        "n_var_unheld": one.error.unheld,
+        "n_var_held": one.error.held,
         "n_var_typical": one.typical,
         "stderr": one.stderr,
         "relative_bias": one.bias,
@@ -111,7 +116,7 @@ def describe(shown: Shown) -> None:
     """Print the plan and its ranking for people."""
     ranking, pick = shown.ranking, shown.ranking.pick
     made = pick.plan
-    mechanism, model = mechanism_of(made), predict(made, ranking.request.mean_square)
+    mechanism, model = mechanism_of(made), pick.error
     hashing = made.hashing
     linear = f", {hashing.bits} bits, {counted(hashing.maps, 'map')}"
     maps = linear if hashing.family == "linear" else ""
@@ -125,7 +130,14 @@ def describe(shown: Shown) -> None:
     say(f"decoding         {made.decode}, {hashing.family} hash{maps}; {pick.decoding}")
     say(f"report           {pick.bytes} bytes")
     say(f"server memory    about {pick.memory / 2**20:,.1f} MiB")
-    say(f"standard error   at most {model.stderr:.4g} for one key, with {made.clients:,} reports")
+    say(
+        f"standard error   at most {model.stderr:.4g} for one key {_held(model.share)}, with "
+        f"{made.clients:,} reports"
+    )
+    say(
+        f"n·Var            {model.unheld:.4g} at a key that nobody holds; at most "
+        f"{model.worst:.4g} at one {_held(model.share)}, and {model.held:.4g} at any"
+    )
     floor = NOISE_FLOOR * model.stderr
     say(f"noise floor      {floor:.4g}: what one key that nobody holds may show")
     say(f"smallest mean    that stands out over {ranking.request.keys:,} keys: {visible:.4g}")
@@ -144,6 +156,11 @@ def describe(shown: Shown) -> None:
         say()
     for warning in warnings(ranking, shown.expected_mean):
         note(warning)
+
+
+def _held(share: float) -> str:
+    """Return which keys are meant."""
+    return "whoever holds it" if share == 1 else f"that at most {share:.3g} of the clients hold"
 
 
 def _say_trials(trials: Trials, taken: int) -> None:

@@ -23,7 +23,7 @@ def plan(
     sample: given.Sample = None,
     clients: given.Clients = None,
     values: given.Values = "signed",
-    share: given.Share = 0.05,
+    share: given.Share = None,
     target_error: given.TargetError = None,
     max_bytes: given.MaxBytes = None,
     memory: given.Memory = 256,

@@ -15,7 +15,7 @@ from faintly import kernels
 from faintly.core import Cells, Plan, ReportBatch, Sketch, WordArray
 from faintly.core.sketch import table_type
 from faintly.engine import columns
-from faintly.engine.answers import Reader, transform
+from faintly.engine.answers import Reader
 from faintly.errors import Reject, ReportRejected
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
@@ -157,7 +157,7 @@ class Aggregator:
                 self._reader = Reader(self.sketch(), mechanism=self.mechanism)
             else:
                 counts = Sketch(self.plan, self._reports.copy(), self._squares, self._mass)
-                made = transform(self._tables)
+                made = self.mechanism.transform(self._tables)
                 self._reader = Reader(counts, transformed=made, mechanism=self.mechanism)
         return self._reader.at(level)
 

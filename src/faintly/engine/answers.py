@@ -12,7 +12,6 @@ from statistics import NormalDist
 
 import numpy as np
 
-from faintly import kernels
 from faintly.core import (
     AnyArray,
     Estimates,
@@ -70,13 +69,6 @@ class TopList:
         ]
 
 
-def transform(tables: TableArray) -> TableArray:
-    """Return the Walsh-Hadamard transform of tables, which stay as they are."""
-    copied = tables.copy()
-    kernels.walsh_hadamard(copied)
-    return copied
-
-
 class Reader:
     """Answers questions about one sketch."""
 
@@ -130,7 +122,7 @@ class Reader:
         if self._given is not None:
             return self._given
         assert self.sketch.tables is not None
-        return transform(self.sketch.tables)
+        return self.mechanism.transform(self.sketch.tables)
 
     @property
     def _maps(self) -> int:

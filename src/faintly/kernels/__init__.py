@@ -14,6 +14,7 @@ from faintly.kernels.binning import (
     round_values,
     sum_squares,
 )
+from faintly.kernels.bins import pick_slots, place_codes, rank_slots, spread_bins
 from faintly.kernels.fields import add_points, read_inner, read_parity, read_polynomial
 from faintly.kernels.hashing import (
     code_items,
@@ -48,8 +49,11 @@ __all__ = [
     "map_codes",
     "pack_records",
     "pick_maps",
+    "pick_slots",
+    "place_codes",
     "project_linear",
     "project_prf",
+    "rank_slots",
     "read_blake2s",
     "read_cells",
     "read_inner",
@@ -63,6 +67,7 @@ __all__ = [
     "solve_field",
     "solve_gf2",
     "solve_words",
+    "spread_bins",
     "sum_squares",
     "total_mass",
     "unpack_records",

@@ -66,8 +66,8 @@ SIGNATURES: dict[str, tuple[Pointer | Number, ...]] = {
     "walsh_hadamard_64": (OUT_I64, INT, INT, INT, I64),
     "join_32": (OUT_I32, INT, INT, INT),
     "join_64": (OUT_I64, INT, INT, INT),
-    "gather_32": (I32, INT, INT, U64, INT, *MAPS, OUT_I64, OUT_I64),
-    "gather_64": (I64, INT, INT, U64, INT, *MAPS, OUT_I64, OUT_I64),
+    "gather_32": (I32, INT, INT, U64, INT, *MAPS, INT, OUT_I64, OUT_I64),
+    "gather_64": (I64, INT, INT, U64, INT, *MAPS, INT, OUT_I64, OUT_I64),
     "read_cells": (U32, I32, INT, U32, INT, OUT_I64),
     # hashing.c
     "hash_ids": (KEY, U64, INT, INT, OUT_U32),
@@ -108,6 +108,12 @@ SIGNATURES: dict[str, tuple[Pointer | Number, ...]] = {
     "read_slots": (U64, U32, U32, U32, U32, INT, INT, U64, INT, OUT_I64, OUT_I64),
     "project_prf": (*CLIENTS, U8, INT, OUT_I64),
     "project_linear": (U64, I64, INT, U32, U8, INT, INT, OUT_I64),
+    # bins.c
+    "place_codes": (U64, I64, INT, U32, U8, INT, INT, INT, INT, INT, OUT_U32),
+    "rank_slots": (U32, INT, INT, INT, INT, INT, OUT_I32, OUT_I64, OUT_I64, OUT_I64, OUT_I64),
+    "pick_slots": (U32, INT, INT, INT, INT, I64, I64, I64, OUT_I32, OUT_I64),
+    "spread_bins_32": (I32, INT, INT, INT, INT, U32, OUT_I32),
+    "spread_bins_64": (I64, INT, INT, INT, INT, U32, OUT_I64),
     # binning.c
     "round_values": (F64, U32, INT, INT, OUT_I32, OUT_I64),
     "bin_prf": (*CLIENTS, I32, INT, OUT_I64),

@@ -5,6 +5,7 @@
  *   linear_systems.c  equations over GF(2) and small fields
  *   fields.c          reading what was solved; polynomials
  *   projection.c      groups and slots of projection choice
+ *   bins.c            places of codes, best slots and tables of projection choice's bins
  *   binning.c         rounding, signed bins, their cells and reading them
  *   records.c         packing and shuffling reports
  *   comparison.c      what `make bench` measures the others against

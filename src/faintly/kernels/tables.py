@@ -133,11 +133,13 @@ def total_mass(tables: TableArray) -> int:
     return _mass(_weighed(row, bits)) if in_c() else _heaviest(row)
 
 
-def gather(tables: TableArray, ids: IdArray, maps: hashing.LinearMaps, blocks: int) -> IntArray:
+def gather(
+    tables: TableArray, ids: IdArray, maps: hashing.LinearMaps, blocks: int, *, turn: bool = True
+) -> IntArray:
     """Return (2, ids): sum and largest, over the maps, of what transformed tables hold for each id.
 
-    A map has `blocks` tables, and the code of an id names one of them and an entry in it; the
-    public sign of the id turns what stands there.
+    A map has `blocks` tables, and the code of an id names one of them and an entry in it. The
+    public sign of the id turns what stands there, unless `turn` is False.
     """
     bits = table_bits(tables, "tables", read_only=True)
     rows, size = tables.shape
@@ -151,7 +153,7 @@ def gather(tables: TableArray, ids: IdArray, maps: hashing.LinearMaps, blocks: i
 
         def work(a: int, b: int) -> None:
             some = (tables, size, blocks, ids[a:b], b - a)
-            call(f"gather_{bits}", *some, *public, found[0, a:b], found[1, a:b])
+            call(f"gather_{bits}", *some, *public, int(turn), found[0, a:b], found[1, a:b])
 
         threads.parallel(work, len(ids), threads.KEYS)
         return found
@@ -159,7 +161,9 @@ def gather(tables: TableArray, ids: IdArray, maps: hashing.LinearMaps, blocks: i
         here = np.array([j])  # an array, since scalar hashing would warn of overflow
         codes = maps.codes(ids, here).astype(np.int64)
         table, column = j * blocks + codes % blocks, codes // blocks & (size - 1)
-        own = maps.masks(ids, here) * tables[table, column].astype(np.int64)
+        own = tables[table, column].astype(np.int64)
+        if turn:
+            own *= maps.masks(ids, here)
         found[0] += own
         np.maximum(found[1], own, out=found[1])
     return found

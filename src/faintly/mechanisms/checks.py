@@ -306,9 +306,8 @@ def check_decoding(mechanism: Mechanism) -> Verdict:
     tables = np.zeros(mechanism.table_shape, dtype=np.int64)
     cells = mechanism.cells(batch)
     kernels.scatter_add(tables, cells.index, cells.weight, 0)
-    kernels.walsh_hadamard(tables)
     ids = np.arange(size, dtype=np.uint64)
-    differ = mechanism.gather(tables, ids)[0] != mechanism.read(batch, ids)
+    differ = mechanism.gather(mechanism.transform(tables), ids)[0] != mechanism.read(batch, ids)
     return Verdict("decoding", not differ.any(), float(differ.sum()), 0.0)
 
 

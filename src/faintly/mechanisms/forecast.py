@@ -46,7 +46,23 @@ class Forecast(MechanismApi):
 
     def worst_variance(self) -> float:
         """Return the largest n·Var over all inputs of at most k items."""
-        return self.predicted_variance(self.plan.sparsity)
+        return self.unheld_variance()
+
+    def ghost_variance(self) -> float:
+        """Return what ghosts add to n·Var at every key where everybody holds the same k items."""
+        return 0.0
+
+    def unheld_variance(self) -> float:
+        """Return the largest n·Var at a key that nobody holds."""
+        return self.predicted_variance(self.plan.sparsity) + self.ghost_variance()
+
+    def shared_variance(self, share: float) -> float:
+        """Return the largest n·Var at a key that at most this share of the clients hold.
+
+        n·Var is a mean over clients, so it lies between those of nobody and of everybody.
+        """
+        unheld = self.unheld_variance()
+        return unheld + share * max(0.0, self.worst_variance() - unheld)
 
     def largest_ghost(self) -> float:
         """Return how far, in standard errors, one key is off at most where people are all alike."""

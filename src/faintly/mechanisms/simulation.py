@@ -53,8 +53,7 @@ def totals(
     for batch in batches:
         cells = mechanism.cells(batch)
         mass = kernels.scatter_add(tables, cells.index, cells.weight, mass)
-    kernels.walsh_hadamard(tables)
-    return mechanism.gather(tables, ids)[0]
+    return mechanism.gather(mechanism.transform(tables), ids)[0]
 
 
 def _reports(

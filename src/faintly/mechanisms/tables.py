@@ -62,9 +62,21 @@ class Tables(MechanismApi):
         """Return the sum of squares that `variance` needs; 0 where it needs none."""
         return 0
 
+    @property
+    def turned(self) -> bool:
+        """Return whether a key's public sign turns what a map holds for it."""
+        return True
+
+    def transform(self, tables: TableArray) -> TableArray:
+        """Return new tables in which every key can be looked up."""
+        made = tables.copy()
+        kernels.walsh_hadamard(made)
+        return made
+
     def gather(self, transformed: TableArray, ids: IdArray) -> IntArray:
         """Return (2, ids): sum and largest, over the maps, of what transformed tables hold."""
-        return kernels.gather(transformed, ids, self.maps, self.table_shape[0] // self.maps.maps)
+        blocks = self.table_shape[0] // self.maps.maps
+        return kernels.gather(transformed, ids, self.maps, blocks, turn=self.turned)
 
     def read_cells(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return what `gather` over all maps would give, from the cells of the reports."""

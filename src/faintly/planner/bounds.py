@@ -1,23 +1,37 @@
 """Lower bounds: how small n·Var can be for any unbiased report that keeps a promise.
 
 Letters: g = e^ε, c = (g+1)/(g-1). Every bound is about one client's report, pure ε and an
-unbiased estimate, and bounds the largest n·Var over all inputs.
+unbiased estimate, and bounds the largest n·Var over all inputs in which at most a share of the
+clients hold the key. n·Var is (1-f)·V0 + f·V1 at a key that a share f holds; so what holds for f
+holds for a smaller share times that share/f.
 
 user    LB1      k·c² for g ≤ 3, else 8k/(g-1): the posterior of a uniform k-sparse sign
                  vector moves too little for any estimate to do better
         LB worst k/(2·KL)-1 with KL = s-1-ln s, s = εg/(g-1): what a report can say about k
                  independent signs
+        sets     4k(1-f)(1-1/d)·g/(g-1)² - f(1-f) with f = k/d: the posterior of a uniform set
+                 of k of d keys, and Scarf's bound on what exceeds a level
 event            2(g+2)/(g-1)² for g ≥ 2, else 4g/(g-1)²: the best channel of one coordinate
+        sets     g/(g-1)²: the largest chi-square distance (Chapman and Robbins)
 l1(L)            vectors of m items of size a ≤ 1 with 2am ≤ L are all neighbours, so the
-                 user-level bound holds for them with a² in front
+                 user-level bound holds for them with a² in front; in sets a is 1
 """
 
 import math
+from collections.abc import Callable
 
 from faintly.core import EventLevel, Unit, UserLevel, WithinL1
 
 
-def lower_bound(unit: Unit, epsilon: float, sparsity: int, universe: int | None = None) -> float:
+def lower_bound(
+    unit: Unit,
+    epsilon: float,
+    sparsity: int,
+    universe: int | None = None,
+    *,
+    values: str = "signed",
+    share: float = 1.0,
+) -> float:
     """Return a bound below the worst-case n·Var of every pure mechanism for the unit.
 
     Args:
@@ -25,17 +39,56 @@ def lower_bound(unit: Unit, epsilon: float, sparsity: int, universe: int | None 
         epsilon: privacy budget of one report.
         sparsity: items that a vector may hold.
         universe: number of keys; None where it is open.
+        values: what vectors hold: signed, nonnegative or set.
+        share: largest share of the clients that hold the key.
 
     >>> round(lower_bound(EventLevel(), 1.0, 6), 3), round(lower_bound(UserLevel(), 1.0, 6), 2)
     (3.196, 28.1)
+    >>> round(lower_bound(UserLevel(), 1.0, 16, values="set") / 16, 3)
+    3.683
     """
     if isinstance(unit, EventLevel):
-        return event_bound(epsilon)
+        return event_bound(epsilon) if values == "signed" else event_set_bound(epsilon)
     held = sparsity if universe is None else min(sparsity, universe)
+
+    def user(items: int) -> float:
+        if values != "signed":
+            return _spread(user_set_bound, epsilon, items, universe, share)
+        average = _spread(user_average_bound, epsilon, items, universe, share)
+        return max(average, share * user_signs_bound(epsilon, items))
+
     if isinstance(unit, UserLevel):
-        return user_bound(epsilon, held, universe)
+        return user(held)
     assert isinstance(unit, WithinL1)
-    return l1_bound(epsilon, unit.distance, held, universe)
+    return _l1_bound(unit.distance, held, user, whole=values == "set")
+
+
+def _spread(
+    bound: Callable[[float, int, int | None], float],
+    epsilon: float,
+    sparsity: int,
+    universe: int | None,
+    share: float,
+) -> float:
+    """Return a bound of items spread evenly over the keys, as many as the share allows."""
+    if universe is None:
+        return bound(epsilon, sparsity, None)
+    items = max(1, min(sparsity, math.floor(share * universe)))
+    return min(1.0, share * universe / items) * bound(epsilon, items, universe)
+
+
+def event_set_bound(epsilon: float) -> float:
+    """Return the least n·Var of a report that hides whether one item is in a set."""
+    return math.exp(epsilon) / math.expm1(epsilon) ** 2
+
+
+def user_set_bound(epsilon: float, sparsity: int, universe: int | None = None) -> float:
+    """Return a bound on n·Var averaged over keys and over uniform sets of k keys."""
+    whole = 4 * sparsity * event_set_bound(epsilon)
+    if universe is None:
+        return whole
+    held = sparsity / universe
+    return max(0.0, whole * (1 - held) * (1 - 1 / universe) - held * (1 - held))
 
 
 def event_bound(epsilon: float) -> float:
@@ -70,21 +123,20 @@ def user_signs_bound(epsilon: float, sparsity: int) -> float:
     return max(0.0, sparsity / (2 * information) - 1)
 
 
-def user_bound(epsilon: float, sparsity: int, universe: int | None = None) -> float:
-    """Return the larger of the two user-level bounds on the worst-case n·Var."""
-    return max(user_average_bound(epsilon, sparsity, universe), user_signs_bound(epsilon, sparsity))
-
-
-def l1_bound(epsilon: float, distance: float, sparsity: int, universe: int | None = None) -> float:
+def _l1_bound(
+    distance: float, sparsity: int, user: Callable[[int], float], *, whole: bool
+) -> float:
     """Return a bound on the worst-case n·Var of any report that hides a change of `distance`.
 
     Any two vectors of m items of size a are within 2am of each other. Where that is at most
     the distance they are hidden from each other as at user level, and an estimate of v/a
-    has n·Var/a².
+    has n·Var/a². Items of a set have the size 1.
     """
-    most = max(1, min(sparsity, math.ceil(distance / 2)))
+    most = min(sparsity, math.floor(distance / 2) if whole else math.ceil(distance / 2))
+    if most < 1:
+        return 0.0
     sizes = {items: min(1.0, distance / (2 * items)) for items in {most, max(1, most - 1)}}
-    return max(size**2 * user_bound(epsilon, items, universe) for items, size in sizes.items())
+    return max(size**2 * user(items) for items, size in sizes.items())
 
 
 def _single_bound(epsilon: float) -> float:

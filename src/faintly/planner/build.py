@@ -7,7 +7,7 @@ from faintly.core import Plan, Unit, Universe
 from faintly.core.plan import SALT_BYTES, VALUES
 from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms.api import SHARE, TABLE_MEMORY
+from faintly.mechanisms.api import TABLE_MEMORY
 from faintly.planner.plan_request import PlanRequest, request_for
 from faintly.planner.sample import try_sparsities
 from faintly.planner.search import plan_for, survey
@@ -25,7 +25,7 @@ def make_plan(
     delta: float = 0.0,
     failure: float = 0.05,
     values: str = VALUES[0],
-    share: float = SHARE,
+    share: float | None = None,
     mechanism: str | None = None,
     decode: str | None = None,
     family: str | None = None,
@@ -51,7 +51,8 @@ def make_plan(
         failure: chance that clipping or truncation touches any report.
         values: signed, nonnegative, or set where every value is 1; clients move others to the
             nearest of these.
-        share: largest share of the clients that hold a key of interest; 1 is the worst case.
+        share: largest share of the clients that hold a key of interest. 1 is the worst case, and
+            the default for signed values; else it is 0.05.
         mechanism: name of a registered mechanism; None takes the best of the ranking.
         decode: table answers all keys at once, direct any key at O(reports). None lets the
             ranking choose; with a named mechanism it is table where that can be.

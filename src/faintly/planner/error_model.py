@@ -16,11 +16,14 @@ FALSE_RATE = 0.05  # chance that any key nobody holds stands out: that of top li
 class ErrorModel:
     """Predicted n·Var at a key that nobody holds, and what follows from it."""
 
-    worst: float  # every client holds k items of size 1
+    worst: float  # every client holds k items of size 1, and at most `share` of them the key
     typical: float  # clients hold values whose squares add up to `mean_square`
     clients: int
     keys: int
     failure: float  # β
+    unheld: float  # the worst where nobody holds the key,
+    held: float  # and where everybody may
+    share: float = 1.0
 
     @property
     def stderr(self) -> float:
@@ -38,26 +41,30 @@ class ErrorModel:
         return self.stderr * math.sqrt(2 * math.log(2 * self.keys / self.failure))
 
 
-def predict(plan: Plan, mean_square: float | None = None) -> ErrorModel:
+def predict(plan: Plan, mean_square: float | None = None, share: float = 1.0) -> ErrorModel:
     """Return the error a plan should expect.
 
     Args:
         plan: the collection.
         mean_square: mean over clients of the sum of squared values; a quarter of k if unknown.
+        share: largest share of the clients that hold a key of interest.
     """
-    return error_of(mechanism_of(plan), mean_square)
+    return error_of(mechanism_of(plan), mean_square, share)
 
 
-def error_of(mechanism: Mechanism, mean_square: float | None) -> ErrorModel:
+def error_of(mechanism: Mechanism, mean_square: float | None, share: float) -> ErrorModel:
     """Return the error that `predict` gives the mechanism's plan."""
     plan = mechanism.plan
     typical = TYPICAL_SHARE * plan.sparsity if mean_square is None else mean_square
     return ErrorModel(
-        worst=mechanism.worst_variance(),
+        worst=mechanism.shared_variance(share),
         typical=mechanism.predicted_variance(typical),
         clients=plan.clients,
         keys=keys_of(plan.universe),
         failure=plan.failure,
+        unheld=mechanism.unheld_variance(),
+        held=mechanism.worst_variance(),
+        share=share,
     )
 
 

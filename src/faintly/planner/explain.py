@@ -30,6 +30,12 @@ def why(ranking: Ranking) -> str:
         f"{pick.ratio:.3g} times the lower bound {pick.bound:.4g} that holds for any unbiased "
         f"pure mechanism, in {pick.bytes} bytes."
     )
+    shared = ranking.better_when_shared
+    if shared is not None:
+        text += (
+            f" It errs less than {shared[0].title} with {shared[0].decode} decoding at keys that "
+            f"up to {shared[1]:.0%} of the clients hold, and more at others."
+        )
     if pick.drawbacks:
         text += (
             f" Mind that {' and '.join(pick.drawbacks)}; nothing without such a drawback serves."

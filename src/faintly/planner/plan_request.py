@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from faintly.core import Budget, Unit, Universe, parse_unit
-from faintly.core.plan import DECODES, check_between, check_sizes, check_values, shared_fields
+from faintly.core.plan import (
+    DECODES,
+    VALUES,
+    check_between,
+    check_sizes,
+    check_values,
+    shared_fields,
+)
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import Request, mechanism_names
 from faintly.mechanisms.api import SHARE, CommonRequest, check_share
@@ -19,7 +26,7 @@ MEASURES = ("worst", "typical")
 class PlanRequest(CommonRequest):
     """What a deployer wants; None leaves a choice to the planner."""
 
-    share: float = SHARE  # largest share of the clients that hold a key of interest
+    share: float | None = None  # largest of the clients that hold a key of interest; see `shared`
     mechanism: str | None = None
     options: Mapping[str, Any] | None = None  # None: every variant of the mechanism
     decode: str | None = None
@@ -33,7 +40,7 @@ class PlanRequest(CommonRequest):
     def __post_init__(self) -> None:
         check_sizes(self.unit, self.sparsity, self.clients, self.failure, self.decodes[0])
         check_values(self.values)
-        check_share(self.share)
+        check_share(self.shared)
         check_between("memory", self.memory, 2**10, 2**34)
         if self.max_bytes is not None:
             check_between("max-bytes", self.max_bytes, 1, 2**20)
@@ -53,6 +60,17 @@ class PlanRequest(CommonRequest):
             )
 
     @property
+    def shared(self) -> float:
+        """Return the largest share of the clients that hold a key of interest.
+
+        By default that of real data, but all of them where values have signs: a key that many
+        hold may then have a small mean, so that answers do not tell how many hold it.
+        """
+        if self.share is not None:
+            return self.share
+        return 1.0 if self.values == VALUES[0] else SHARE
+
+    @property
     def keys(self) -> int:
         """Return how many keys will be asked about."""
         return keys_of(self.universe)
@@ -60,7 +78,14 @@ class PlanRequest(CommonRequest):
     @property
     def bound(self) -> float:
         """Return the lower bound on the worst-case n·Var of any pure mechanism."""
-        return lower_bound(self.unit, self.budget.epsilon, self.sparsity, self.universe.size)
+        return lower_bound(
+            self.unit,
+            self.budget.epsilon,
+            self.sparsity,
+            self.universe.size,
+            values=self.values,
+            share=self.shared,
+        )
 
     @property
     def decodes(self) -> tuple[str, ...]:
@@ -75,7 +100,7 @@ class PlanRequest(CommonRequest):
     def for_mechanism(self, decode: str, options: Mapping[str, Any]) -> Request:
         """Return the request that one mechanism calibrates for."""
         common = shared_fields(self, CommonRequest)
-        return Request(**common, share=self.share, decode=decode, options=options)
+        return Request(**common, share=self.shared, decode=decode, options=options)
 
 
 def request_for(

@@ -23,7 +23,7 @@ MAX_BIAS = 0.01  # a mean that is off by more than 1 % needs a warning
 GHOST = 0.5  # standard errors: 95 % intervals then cover 92 % of such keys
 MAX_OPERATIONS = 1e11  # a few minutes of one core at 2 to 3 ns each
 MAX_MEMORY = 16 * 2**30  # what one ordinary server holds
-TIE = 1.02  # n·Var: one percent of a standard error, which nobody would notice
+TIE = 1.05  # n·Var: 2.5 percent of a standard error, which nobody would notice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +123,15 @@ class Ranking:
         ]
 
     @property
+    def better_when_shared(self) -> tuple[Candidate, float] | None:
+        """Return who errs less at keys that many hold, and from which share of the clients on."""
+        pick = self.pick
+        sound = [one for one in self.candidates if not one.drawbacks]
+        other = min(sound, key=lambda one: one.error.held, default=pick)
+        gained, lost = other.error.unheld - pick.error.unheld, pick.error.held - other.error.held
+        return (other, gained / (gained + lost)) if gained > 0 and lost > 0 else None
+
+    @property
     def runner_up(self) -> Candidate | None:
         """Return the best candidate of another mechanism, else the next variant, if any."""
         others = self.candidates[1:]
@@ -145,8 +154,8 @@ def survey(request: PlanRequest) -> Ranking:
 
     A candidate with a drawback (bias above 1 %, decoding or memory out of proportion, vectors
     of more than k items refused where the request does not rule them out) comes after all
-    without one. Values of n·Var within 2 % of the least are a tie, which fewer
-    bytes win, then cheaper decoding; then the same among those that are left.
+    without one. Values of n·Var within 5 % of the least are a tie, which tables win, then fewer
+    bytes, then cheaper decoding; then the same among those that are left.
     """
     salt = secure().words(SALT_BYTES // 4).tobytes()
     found: dict[bytes, Candidate] = {}
@@ -220,7 +229,7 @@ def _measure(name: str, question: _Question) -> Candidate | str:
     try:
         plan = plan_for(name, request.for_mechanism(decode, options), bytes(SALT_BYTES))
         mechanism = mechanism_of(plan)
-        error = error_of(mechanism, request.mean_square)
+        error = error_of(mechanism, request.mean_square, request.shared)
     except FaintlyError as refused:
         return str(refused)
     if decode == "table":
@@ -300,6 +309,10 @@ def _drawbacks(
     return tuple(found)
 
 
+def _ease(one: Candidate) -> tuple[bool, int, int, str]:
+    return one.decode == "direct", one.bytes, one.operations, one.title
+
+
 def ordered(candidates: Iterable[Candidate], measure: str) -> list[Candidate]:
     """Return the candidates best first, by the rules that `survey` states."""
     finite = (one for one in candidates if math.isfinite(getattr(one, measure)))
@@ -311,6 +324,6 @@ def ordered(candidates: Iterable[Candidate], measure: str) -> list[Candidate]:
         tied = [
             one for one in left if getattr(one, measure) <= limit and bool(one.drawbacks) == flawed
         ]
-        done += sorted(tied, key=lambda one: (one.bytes, one.operations, one.title))
+        done += sorted(tied, key=_ease)
         left = left[len(tied) :]
     return done

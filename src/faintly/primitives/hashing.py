@@ -22,6 +22,12 @@ EQUATION, COIN, ORDER = (ord(letter) for letter in "aco")  # of retrieval
 PROJECTION, GROUP = (ord(letter) for letter in "pq")  # of projection-choice
 POINT, SYMBOL = (ord(letter) for letter in "gy")  # of retrieval-gf
 WIDE = ord("w")  # of retrieval-l1
+LEAST_ROW_BITS = 8  # with fewer, rows of two groups are the same so often that means are off
+# Irreducible polynomials of degree 8, 9, …, 24, the coefficient of X^i at bit i.
+POLYNOMIALS = (
+    *(0x11B, 0x203, 0x409, 0x805, 0x1009, 0x201B, 0x4021, 0x8003, 0x1002B, 0x20009),
+    *(0x40009, 0x80027, 0x100009, 0x200005, 0x400003, 0x800021, 0x100001B),
+)
 ROUNDS = 4  # of odd-multiply, add and xor-shift; the statistical tests fail at one
 LOW32 = np.uint64(0xFFFFFFFF)
 
@@ -259,3 +265,65 @@ class LinearMaps:
         for bit in range(matrix.shape[1]):
             where |= parity(matrix[:, bit] & codes).astype(np.int64) << bit
         return Places(where, signs)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearBins:
+    """Bins of the linear family: where a row puts a code of D bits, kernels/bins.py has the rule.
+
+    Two codes that differ in their lower s bits meet in a bin with chance 1/bins over all rows.
+    """
+
+    code_bits: int  # D
+    bins: int  # 2^e
+    signed: bool
+
+    @property
+    def width(self) -> int:
+        """Return e."""
+        return self.bins.bit_length() - 1
+
+    @property
+    def row_bits(self) -> int:
+        """Return s."""
+        return self.code_bits - self.width
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows there are."""
+        return 1 << self.row_bits
+
+    @property
+    def polynomial(self) -> int:
+        """Return the polynomial that shifts of rows are taken modulo."""
+        return POLYNOMIALS[self.row_bits - LEAST_ROW_BITS]
+
+    def shifted(self, rows: WordArray) -> WordArray:
+        """Return X times each row."""
+        over = rows >> np.uint32(self.row_bits - 1)
+        return (rows << np.uint32(1)) ^ (over * np.uint32(self.polynomial))
+
+    def multiplied(self, rows: WordArray, factors: WordArray) -> WordArray:
+        """Return the products of rows with factors below 2^s, elementwise (arrays broadcast)."""
+        product = np.zeros(np.broadcast_shapes(rows.shape, factors.shape), dtype=np.uint32)
+        for bit in range(self.row_bits):
+            product ^= rows * (factors >> np.uint32(bit) & np.uint32(1))
+            rows = self.shifted(rows)
+        return product
+
+    def factors(self) -> WordArray:
+        """Return u(X) of every character u, or u(X) + X^e where bins have signs."""
+        return np.arange(self.bins, dtype=np.uint32) | np.uint32(self.bins if self.signed else 0)
+
+    def steps(self) -> WordArray:
+        """Return the products of 1, 3, 7, … and of 0 (rows) with each factor (columns)."""
+        ones = (np.uint32(2) << np.arange(self.row_bits, dtype=np.uint32)) - np.uint32(1)
+        return self.multiplied(np.append(ones, np.uint32(0))[:, None], self.factors()[None, :])
+
+    def places(self, rows: WordArray, codes: WordArray) -> WordArray:
+        """Return the bin of each code in the row beside it; signed, twice that and the sign."""
+        low, where = codes & np.uint32(self.rows - 1), codes >> np.uint32(self.row_bits)
+        for bit in range(self.width):
+            where = where ^ (parity(rows & low).astype(np.uint32) << np.uint32(bit))
+            rows = self.shifted(rows)
+        return where * np.uint32(2) + parity(rows & low) if self.signed else where

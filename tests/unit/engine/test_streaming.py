@@ -199,11 +199,12 @@ def test_a_reader_of_the_live_tables_keeps_its_transform(name, monkeypatch):
     plan, batch = plan_named(name), reports_of(name, 8)
     made = []
 
-    def counted(tables):
+    def counted(mechanism, tables):
         made.append(tables)
-        return answers.transform(tables)
+        return transform(mechanism, tables)
 
-    monkeypatch.setattr(aggregate_module, "transform", counted)
+    transform = type(mechanism_of(plan)).transform
+    monkeypatch.setattr(type(mechanism_of(plan)), "transform", counted)
     aggregator = Aggregator(plan)
     aggregator.add(batch.take(slice(4)))
     ids = np.arange(min(plan.universe.size or 5, 5), dtype=np.uint64)

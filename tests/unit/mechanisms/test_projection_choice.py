@@ -12,7 +12,7 @@ from faintly.core import Plan, ReportBatch, SparseVector, Universe, VectorBatch
 from faintly.engine import Reader, aggregate
 from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
 from faintly.mechanisms import Request, mechanism_class, mechanism_of
-from faintly.mechanisms.projection_choice import constants
+from faintly.mechanisms.projection_choice import constants, ghost_sizes
 from faintly.mechanisms.tokens import draw_tokens
 from faintly.planner import make_plan
 from faintly.primitives.entropy import secure, seeded
@@ -30,6 +30,8 @@ def build(**changes):
         "universe": 500,
         "decode": "table",
     }
+    if changes.get("form") == "unsigned":
+        wanted["values"] = "nonnegative"
     return make_plan(mechanism="projection-choice", salt=SALT, **{**wanted, **changes})
 
 
@@ -98,7 +100,8 @@ BROKEN = [
     ({"bins": 2}, "bins"),
     ({"tokens": 5}, "tokens must be the sparsity"),
     ({"form": "wide"}, "form"),
-    ({"form": "bins"}, "only the dense form is linear"),
+    ({"form": "bins", "bins": 2}, "unsigned alone is linear"),
+    ({"form": "unsigned", "bins": 2}, "no report for a negative value"),
     ({"rounding": "up"}, "rounding"),
 ]
 
@@ -114,8 +117,11 @@ def test_broken_parameters_are_refused(change, rule):
 
 REFUSED = [
     ({"form": "bins"}, "use form dense, or decode direct with family prf"),
-    ({"form": "unsigned"}, "use form dense"),
-    ({"form": "bins", "decode": "direct", "family": "linear"}, "only the dense form is linear"),
+    ({"form": "unsigned", "values": "signed"}, "plan for values nonnegative or set"),
+    ({"form": "unsigned", "bins": 3}, "bins must be a power of two, got 3"),
+    ({"form": "unsigned", "bins": 64, "bits": 12}, "64 bins need codes of at least 14 bits"),
+    ({"form": "bins", "decode": "direct", "family": "linear"}, "unsigned alone is linear"),
+    ({"form": "unsigned", "decode": "direct", "family": "linear"}, "unsigned alone is linear"),
     ({"decode": "direct", "family": "blake2s"}, "use family prf"),
     ({"form": "sparse"}, "form must be one of"),
     ({"groups": 100}, "power of two, got 100; the nearest is 128"),
@@ -198,7 +204,7 @@ def test_the_largest_ghost_is_that_of_the_law():
                 for m, product in products.items():
                     said[m] += weight * np.sign(sums[row]) * product[row]
         wanted = max(abs(said[m]) for m in said if m > 1) / said[1]
-        found = constants.ghost_strength(constants.Shape(tokens, groups), top)
+        found = ghost_sizes.strength(constants.Shape(tokens, groups), top)
         assert found == pytest.approx(wanted, rel=1e-12)
 
 
@@ -228,6 +234,8 @@ CASES = [
     {"decode": "direct", "family": "linear", "groups": 16},
     {"decode": "direct", "form": "bins", "epsilon": 3.0},
     {"decode": "direct", "form": "unsigned"},
+    {"form": "unsigned"},
+    {"form": "unsigned", "universe": Universe.open(), "epsilon": 3.0},
     {"decode": "direct", "rounding": "systematic"},
     {"universe": Universe.open()},
 ]
@@ -279,8 +287,7 @@ def as_tables(chosen, batch):
     tables = np.zeros(chosen.table_shape, dtype=np.int64)
     cells = chosen.cells(batch)
     kernels.scatter_add(tables, cells.index, cells.weight, 0)
-    kernels.walsh_hadamard(tables)
-    return tables
+    return chosen.transform(tables)
 
 
 @pytest.mark.parametrize("decode", ["direct", "table"])
@@ -365,7 +372,7 @@ def test_variance_of_the_forms():
         for means in (np.zeros(50), wild):
             assert (chosen.variance(sketch, ids, means) > 0).all()
         assert chosen.worst_variance() >= chosen.predicted_variance(0)
-        assert chosen.relative_bias() == 0
+        assert chosen.relative_bias() < 1e-3
         assert chosen.influence() > 0
 
 
@@ -384,7 +391,7 @@ def test_influence_is_the_most_one_report_says():
 
 def test_variants_depend_on_what_is_asked():
     def options(**changes):
-        plan = build(**{name: value for name, value in changes.items() if name != "options"})
+        plan = build(**changes)
         request = Request(
             unit=plan.unit,
             budget=plan.budget,
@@ -392,7 +399,7 @@ def test_variants_depend_on_what_is_asked():
             clients=plan.clients,
             universe=plan.universe,
             decode=plan.decode,
-            options=changes.get("options", {}),
+            values=plan.values,
         )
         found = list(mechanism_class("projection-choice").variants(request))
         for one in found:
@@ -402,6 +409,62 @@ def test_variants_depend_on_what_is_asked():
     assert options() == [64, 256]
     assert options(decode="direct") == [64, 256]
     assert options(decode="direct", epsilon=2.0) == [64, 256, "bins"]
-    promised = {"nonnegative": True}
-    assert options(decode="direct", options=promised) == [64, 256, "unsigned"]
-    assert options(epsilon=4.0, options=promised) == [64, 256]
+    assert options(decode="direct", values="set") == [64, 256, "unsigned"]
+    assert options(epsilon=4.0, values="nonnegative") == [64, 256, "unsigned"]
+
+
+# epsilon, bins, N, T, c, V0/k and V1/k for k = 16: computed once by an independent program.
+TABLE_OF_SETS = [
+    (0.5, 32, 812, 2233192167, 0.009632, 20.39, 26.41),
+    (1.0, 64, 913, 1881660228, 0.015024, 4.259, 8.227),
+    (2.0, 128, 966, 2134301401, 0.025031, 0.7733, 3.169),
+    (3.0, 256, 994, 2425373112, 0.032373, 0.2320, 2.085),
+    (4.0, 512, 1008, 2723352996, 0.038223, 0.0834, 1.650),
+]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "bins", "top", "threshold", "c", "unheld", "held"), TABLE_OF_SETS
+)
+def test_sets_by_table_have_the_sizes_and_errors_of_the_table(
+    epsilon, bins, top, threshold, c, unheld, held
+):
+    wanted = {"form": "unsigned", "sparsity": 16, "clients": 100_000, "universe": 23_496}
+    chosen = mechanism(epsilon=epsilon, values="set", **wanted)
+    assert (chosen.groups, chosen.bins, chosen.top, chosen.threshold) == (64, bins, top, threshold)
+    assert chosen.attenuation == pytest.approx(c, abs=5e-7)
+    assert chosen.predicted_variance(0) / 16 == pytest.approx(unheld, rel=6e-4)
+    assert (chosen.worst_variance() - chosen.ghost_variance()) / 16 == pytest.approx(held, rel=4e-4)
+    assert chosen.layout.record_bytes == 3
+    assert chosen.ghost_variance() <= 0.02 * chosen.predicted_variance(0) * (1 + 1e-9)
+    assert chosen.largest_ghost() <= 0.3
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "least"), [(1.0, 4.26), (2.0, 0.773), (3.0, 0.232), (4.0, 0.0772)]
+)
+def test_sets_of_rare_keys_have_the_least_error(epsilon, least):
+    wanted = {"form": "unsigned", "sparsity": 16, "clients": 100_000, "universe": 23_496}
+    chosen = mechanism(epsilon=epsilon, values="set", share=0.001, **wanted)
+    assert chosen.predicted_variance(0) / 16 == pytest.approx(least, rel=1e-3)
+
+
+def test_tables_of_many_reports_are_transformed_in_wider_integers():
+    chosen = mechanism(form="unsigned", bins=64, bits=14, maps=16)
+    tables = np.zeros(chosen.table_shape, dtype=np.int32)
+    tables[3, 77] = 2**30
+    wide = chosen.transform(tables)
+    assert wide.dtype == np.int64
+    assert wide[3].max() == 63 * 2**30
+    assert chosen.transform(tables >> 10).dtype == np.int32
+
+
+def test_unsigned_tables_and_direct_reading_give_the_same_integers():
+    for options in ({"maps": 1, "bits": 12, "bins": 16}, {"universe": Universe.open()}):
+        plan = build(form="unsigned", **options)
+        chosen = mechanism_of(plan)
+        batch = reports_of(plan, some_vectors(300, (0, 2, 5), (1.0, 0.5)))
+        ids = np.arange(0, 500, 7, dtype=np.uint64)
+        read = chosen.read(batch, ids)
+        np.testing.assert_array_equal(chosen.gather(as_tables(chosen, batch), ids)[0], read)
+        np.testing.assert_array_equal(Reader(aggregate(plan, [batch])).totals(ids), read)

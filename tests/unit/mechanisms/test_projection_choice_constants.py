@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms.projection_choice import constants
+from faintly.mechanisms.projection_choice import constants, ghost_sizes
 from faintly.mechanisms.projection_choice.constants import Odds, Shape
 from faintly.planner import bounds, make_plan
 
@@ -67,7 +67,7 @@ SEARCHED = [row for row in TABLE if row["k"] <= 100 and row["epsilon"] >= 2]
 @pytest.mark.parametrize("row", SEARCHED, ids=case)
 def test_searched_bins_are_at_least_as_good_as_the_tables(row):
     epsilon, k = row["epsilon"], row["k"]
-    bins = constants.best_bins(k, row["bins_G"], epsilon, signed=True, most=2**19)
+    bins = constants.best_bins(k, row["bins_G"], epsilon, signed=True, share=0.0, most=2**19)
     shape = Shape(k, row["bins_G"], bins)
     odds = Odds.unrounded(shape, constants.best_top(shape, epsilon), epsilon)
     assert constants.unheld_variance(shape, odds) <= row["bins"] * 1.001
@@ -87,7 +87,7 @@ def test_ghost_energy_approaches_that_of_many_groups():
     """U §6: 0.44, 1.04, 2.05, 4.84, 17.3 for infinitely many groups at epsilon 1."""
     for k, limit in {4: 0.44, 6: 1.04, 11: 2.05, 16: 4.84, 64: 17.3}.items():
         shapes = [Shape(k, groups) for groups in (1024, 4096, 16384)]
-        energy = [constants.ghost_energy(shape, constants.best_top(shape, 1.0)) for shape in shapes]
+        energy = [ghost_sizes.energy(shape, constants.best_top(shape, 1.0)) for shape in shapes]
         assert energy[0] > energy[1] > energy[2] > limit - 0.005
         # The excess falls like 1/√groups, so that it halves with each step.
         assert 2 * energy[2] - energy[1] == pytest.approx(limit, rel=0.02)

@@ -70,9 +70,12 @@ def test_event_bound_is_continuous_where_its_form_changes():
 
 
 def test_l1_bound_grows_with_the_distance_up_to_user_level():
-    found = [bounds.l1_bound(1.0, distance, 8) for distance in (0.5, 1, 2, 3, 4, 6, 8, 12, 16)]
+    found = [
+        bounds.lower_bound(WithinL1(distance), 1.0, 8)
+        for distance in (0.5, 1, 2, 3, 4, 6, 8, 12, 16)
+    ]
     assert found == sorted(found)
-    assert found[-1] == pytest.approx(bounds.user_bound(1.0, 8))
+    assert found[-1] == pytest.approx(bounds.lower_bound(UserLevel(), 1.0, 8))
     # Half the distance is the same problem in units half as large.
     assert found[0] == pytest.approx(found[1] / 4)
 
@@ -94,3 +97,55 @@ def test_no_candidate_is_below_the_bound(protect, epsilon, sparsity):
     ):
         # Thresholds round by 2^-32, and a printed formula may be met exactly.
         assert one.ratio >= 1 - 1e-6, one.title
+
+
+# sets.md's table: 4·e^ε/(e^ε-1)² for each item of a set that few share.
+@pytest.mark.parametrize(
+    ("epsilon", "least"), [(0.5, 15.7), (1, 3.683), (2, 0.7241), (3, 0.2206), (4, 0.0760)]
+)
+def test_bounds_of_sets_equal_the_table(epsilon, least):
+    for k in (4, 16, 64):
+        found = bounds.lower_bound(UserLevel(), epsilon, k, values="set") / k
+        assert found == pytest.approx(least, rel=2e-3)
+    assert bounds.lower_bound(EventLevel(), epsilon, 16, values="set") == pytest.approx(
+        least / 4, rel=2e-3
+    )
+
+
+def test_subset_selection_meets_the_bound_of_sets_within_what_its_argument_loses():
+    """One of d keys, epsilon small: both are 4/ε² but for the share that a key has anyway."""
+    bound = bounds.user_set_bound(0.01, 1, 1000)
+    assert bound == pytest.approx(4 / 0.01**2 * (1 - 1 / 1000) ** 2, rel=1e-3)
+
+
+def test_a_share_weakens_what_needs_keys_that_more_people_hold():
+    open_bound = bounds.lower_bound(UserLevel(), 1.0, 16, values="set")
+    assert bounds.lower_bound(UserLevel(), 1.0, 16, values="set", share=0.01) == open_bound
+    few = [
+        bounds.lower_bound(UserLevel(), 1.0, 16, 40, values="set", share=share)
+        for share in (1.0, 0.2, 0.05, 0.01)
+    ]
+    assert few == sorted(few, reverse=True)
+    assert few[-1] == pytest.approx(0.4 * bounds.user_set_bound(1.0, 1, 40))
+    # Signs that everybody holds: the second bound counts for the share of them alone.
+    whole, part = (bounds.lower_bound(UserLevel(), 4.0, 64, share=share) for share in (1.0, 0.6))
+    assert part == pytest.approx(0.6 * whole)
+
+
+def test_sets_within_an_l1_distance_have_whole_items():
+    wanted = {"epsilon": 1.0, "sparsity": 8, "values": "set"}
+    at = {distance: bounds.lower_bound(WithinL1(distance), **wanted) for distance in (1, 4, 5, 16)}
+    assert at[1] == 0.0
+    assert at[4] == at[5] == pytest.approx(2 * 3.683, rel=1e-3)
+    assert at[16] == bounds.lower_bound(UserLevel(), **wanted)
+
+
+@pytest.mark.parametrize("protect", ["event", "user", "l1:2", "l1:5"])
+@pytest.mark.parametrize("values", ["nonnegative", "set"])
+@pytest.mark.parametrize("universe", [10, 1_000])
+def test_no_candidate_for_sets_is_below_the_bound(protect, values, universe):
+    wanted = {"protect": protect, "clients": 10_000, "universe": universe, "values": values}
+    for epsilon in (0.25, 1.0, 3.0):
+        for share in (0.01, 0.05, 1.0):
+            for one in rank(epsilon=epsilon, sparsity=3, share=share, **wanted):
+                assert one.ratio >= 1 - 1e-6, (one.title, epsilon, share)

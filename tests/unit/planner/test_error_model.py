@@ -9,7 +9,8 @@ from faintly.planner import ErrorModel, make_plan, predict
 
 
 def test_all_keys_stay_within_the_largest_error_except_with_the_failure():
-    model = ErrorModel(worst=4.0, typical=1.0, clients=100, keys=1000, failure=0.05)
+    sizes = {"clients": 100, "keys": 1000, "failure": 0.05}
+    model = ErrorModel(worst=4.0, typical=1.0, unheld=3.0, held=5.0, **sizes)
     assert (model.stderr, model.typical_stderr) == pytest.approx((0.2, 0.1))
     beyond = 2 * model.keys * NormalDist().cdf(-model.linf / model.stderr)
     # The formula replaces the tail by a simple bound, which costs a factor of about 11 here.

@@ -14,10 +14,10 @@ from typing import Any, Literal, NamedTuple
 from faintly.collector.problems import ABANDONED, DAMAGED, Problem, no_room
 from faintly.core import Sketch
 from faintly.engine import Reader
-from faintly.engine.answers import transform
 from faintly.engine.files import load_sketch
 from faintly.engine.merge import merge_all
 from faintly.errors import FaintlyError, InvalidInput
+from faintly.mechanisms import mechanism_of
 
 ATTEMPTS = 5  # to open a file, which a newer one may replace at any time
 EpochChoice = int | Literal["all"] | None
@@ -135,4 +135,6 @@ def _reader(sketch: Sketch) -> Reader:
     if sketch.tables is None:
         return Reader(sketch)
     # The transform is all that is read, so neither the tables nor their file stay.
-    return Reader(replace(sketch, tables=None), transformed=transform(sketch.tables))
+    mechanism = mechanism_of(sketch.plan)
+    transformed = mechanism.transform(sketch.tables)
+    return Reader(replace(sketch, tables=None), transformed=transformed, mechanism=mechanism)

@@ -8,9 +8,13 @@ pad      dense: ⌈k/32⌉ times one word per group, of which dummies use the lo
 choose   one word per client for the coin, one for the rank, one for the member
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from faintly.core import AnyArray, IntArray
+from faintly import kernels
+from faintly.core import AnyArray, IntArray, WordArray
+from faintly.mechanisms.projection_choice.constants import Shape
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
 
@@ -61,16 +65,40 @@ def choose(sums: AnyArray, signed: bool, top: int, threshold: int, rng: Rng) -> 
     if signed:
         tied[border == 0] *= 2  # both slots of a bin without a sum score 0
     slots = sums.shape[1] * (1 + signed)
-    best = rng.words(len(sums)) < threshold
+    drawn = _draw(np.stack([border, above, tied]), slots, top, threshold, rng)
+    kind = drawn.kind.astype(sums.dtype)[:, None]
+    scores = np.stack([sums, -sums], axis=2).reshape(len(sums), -1) if signed else sums
+    alike = np.flatnonzero(np.sign(scores - border[:, None]) == kind)
+    starts = np.concatenate([[0], np.cumsum(drawn.sizes)[:-1]])
+    return alike[starts + drawn.member] - slots * np.arange(len(sums))
+
+
+def choose_hit(hits: WordArray, shape: Shape, top: int, threshold: int, rng: Rng) -> IntArray:
+    """Return what `choose` returns, from the places that tokens hit: (clients, tokens)."""
+    bins = shape.groups * shape.bins
+    ranked = kernels.rank_slots(hits, bins, shape.signed, top)
+    drawn = _draw(ranked, shape.slots, top, threshold, rng)
+    classes = np.stack([ranked[0], drawn.kind])
+    return kernels.pick_slots(hits, bins, shape.signed, classes, drawn.member)
+
+
+class _Drawn(NamedTuple):
+    """The class of each client's slot, how many slots are in it, and its place among them."""
+
+    kind: IntArray  # 1 above the border, 0 at it, -1 below
+    sizes: IntArray
+    member: IntArray
+
+
+def _draw(ranked: IntArray, slots: int, top: int, threshold: int, rng: Rng) -> _Drawn:
+    """Draw coin, rank and member for clients of whom border, above and tied are known."""
+    _, above, tied = ranked
+    best = rng.words(len(above)) < threshold
     rank = uniform_below(np.where(best, top, slots - top), rng)
     at_border = np.where(best, rank >= above, rank < above + tied - top)
     sizes = np.where(at_border, tied, np.where(best, above, slots - above - tied))
-    member = uniform_below(sizes, rng)
-    kind = np.where(at_border, 0, np.where(best, 1, -1)).astype(sums.dtype)[:, None]
-    scores = np.stack([sums, -sums], axis=2).reshape(len(sums), -1) if signed else sums
-    alike = np.flatnonzero(np.sign(scores - border[:, None]) == kind)
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    return alike[starts + member] - slots * np.arange(len(sums))
+    kind = np.where(at_border, 0, np.where(best, 1, -1))
+    return _Drawn(kind, sizes, uniform_below(sizes, rng))
 
 
 def _border(levels: AnyArray, top: int) -> AnyArray:

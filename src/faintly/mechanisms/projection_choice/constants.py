@@ -120,40 +120,10 @@ def worst_variance(shape: Shape, odds: Odds) -> float:
     return full if rise >= 2 else empty + rise**2 / 4
 
 
-def ghost_energy(shape: Shape, top: int) -> float:
-    """Return a bound on κ: what linear hashing lets appear at XORs of a client's items.
-
-    It is G·N·((e^ε-1)/(Ω·c))² - k with chances of at most 1 replaced by 1, and the odds cancel.
-    """
-    curve = score_curve(shape)
-    return max(0.0, shape.slots / 2 * top * (shape.tokens / float(curve[top])) ** 2 - shape.tokens)
-
-
-def ghost_strength(shape: Shape, top: int) -> float:
-    """Return the largest ghost, relative to an item's own value (one signed bin).
-
-    The XOR of m tokens, m odd, reads what the product of their signs says of the sign of the
-    report. Over all sets of m tokens whose signs add up to X = k-2j that product is on average
-    φ_m(X), the Krawtchouk polynomial K_m(j)/C(k, m), and φ_1 = X/k is the items' own.
-    """
-    k = shape.tokens
-    if k < 3:
-        return 0.0
-    reach = _dense_reach(shape)[:, top - 1]
-    exact = reach - np.append(reach[1:], 0.0)  # the best slots that score t, on average
-    scores = np.arange(1, len(reach) + 1, dtype=np.float64)
-    odd_minus = np.where((k - scores) / 2 % 2 == 1, -1.0, 1.0)  # (-1)^j
-    before, now = np.ones(len(scores)), scores / k
-    own, largest = float(exact @ now), 0.0
-    for m in range(1, k // 2 + 1):
-        if m > 1 and m % 2:
-            largest = max(largest, abs(float(exact @ now)))
-        if (k - m) % 2 and k - m > 1:
-            largest = max(largest, abs(float(exact @ (odd_minus * now))))  # φ_(k-m) = (-1)^j·φ_m
-        before, now = now, (scores * now - m * before) / (k - m)
-    if k % 2:
-        largest = max(largest, abs(float(exact @ odd_minus)))  # all k tokens
-    return largest / own
+def shared_variance(shape: Shape, odds: Odds, share: float) -> float:
+    """Return the largest n·Var at an item that at most this share of the clients hold."""
+    empty = unheld_variance(shape, odds)
+    return empty + share * (worst_variance(shape, odds) - empty)
 
 
 def pair_agreement(shape: Shape, odds: Odds) -> float:
@@ -194,6 +164,13 @@ def score_curve(shape: Shape) -> FloatArray:
             totals[len(reach) + 1 :] += reach[-1]
     totals.flags.writeable = False
     return totals
+
+
+def best_scores(shape: Shape, top: int) -> FloatArray:
+    """Return how many of the N best slots score 1, 2, …, on average (one signed bin)."""
+    reach = _dense_reach(shape)[:, top - 1]
+    scores: FloatArray = reach - np.append(reach[1:], 0.0)
+    return scores
 
 
 def _dense_curve(shape: Shape, *, squared: bool = False) -> FloatArray:
@@ -315,17 +292,21 @@ def _over_groups(law: FloatArray, groups: int) -> FloatArray:
     return survival
 
 
-def best_bins(tokens: int, groups: int, epsilon: float, *, signed: bool, most: int) -> int:
-    """Return a number of bins of nearly the least V0, each with its best N, up to `most`.
+def best_bins(
+    tokens: int, groups: int, epsilon: float, *, signed: bool, share: float, most: int
+) -> int:
+    """Return a number of bins of nearly the least n·Var, each with its best N, up to `most`.
 
-    The search climbs down from where the optimum of many groups lies, by eighths: around it
-    V0 is so flat that finer steps would change it by less than a part in a thousand.
+    It is that of items which at most this share of the clients hold. The search climbs down from
+    where the optimum of many groups lies, by eighths: around it n·Var is so flat that finer steps
+    would change it by less than a part in a thousand.
     """
 
     @lru_cache
     def cost(bins: int) -> float:
         shape = Shape(tokens, groups, bins, signed)
-        return unheld_variance(shape, Odds.unrounded(shape, best_top(shape, epsilon), epsilon))
+        odds = Odds.unrounded(shape, best_top(shape, epsilon), epsilon)
+        return shared_variance(shape, odds, share)
 
     def clamp(bins: float) -> int:
         return max(1 if signed else 2, min(most, round(bins)))

@@ -14,9 +14,10 @@ from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import ghosts
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
-from faintly.mechanisms.projection_choice import constants
+from faintly.mechanisms.projection_choice import constants, ghost_sizes
 from faintly.mechanisms.projection_choice.constants import Odds, Shape
 from faintly.primitives import noise
+from faintly.primitives.hashing import LEAST_ROW_BITS, POLYNOMIALS, LinearBins
 
 FORMS = ("dense", "bins", "unsigned")
 ROUNDINGS = ("independent", "systematic")
@@ -27,6 +28,8 @@ MAX_BIN_GROUPS = 256  # one word each
 MAX_BIN_TOKENS = 4096  # the exact constants of bins take a second there, and grow fast
 MAX_SLOTS = 2**20  # a client scores every slot
 BIN_WORK = 512  # tokens times groups up to which more groups are worth their work
+TABLE_WORK = 1024  # the same in table mode, where a place is a few parities and no hash
+MOST_ROW_BITS = LEAST_ROW_BITS + len(POLYNOMIALS) - 1
 ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
 MAX_CELL_BITS = 31  # of code and map: with the sign they fit 4 bytes
 OPEN_BITS = 8  # of the codes of an open universe, at least: they only have to spread keys
@@ -36,12 +39,11 @@ def calibrate(request: Request) -> Calibrated:
     """Return the integers for a request, or raise with the rule it breaks."""
     options = {name: value for name, value in request.options.items() if value is not None}
     form = _form(request, options)
+    _check_values(form, request.values)
     rounding = options.pop("rounding", "independent")
     shape = _shape(request, form, options)
     top = options.pop("top", None)
-    options.pop("nonnegative", None)  # a promise about the data that only variants() needs
-    known = "form, groups, bins, top, rounding and nonnegative"
-    require.no_more(options, "projection-choice", known)
+    require.no_more(options, "projection-choice", "form, groups, bins, top and rounding")
     require.one_of(rounding, "rounding", ROUNDINGS)
     if top is None:
         top = constants.best_top(shape, request.budget.epsilon)
@@ -82,14 +84,52 @@ def _shape(request: Request, form: str, options: dict[str, Any]) -> Shape:
         options["top"] = 1
         groups = 1
         bins = constants.slot_bins(epsilon, MAX_SLOTS // 2) if bins is None else bins
+    table = request.decode == "table"
     if groups is None:
-        groups = next(one for one in (16, 4, 1) if one * tokens <= BIN_WORK or one == 1)
+        work = TABLE_WORK if table else BIN_WORK
+        many = (64, 16, 4, 1) if table else (16, 4, 1)
+        groups = next(one for one in many if one * tokens <= work or one == 1)
     _power_of_two("groups", groups, MAX_BIN_GROUPS)
     most = MAX_SLOTS // groups // (2 if signed else 1)
+    if bins is None and table:
+        bins = _table_bins(request, tokens, groups, most)
     if bins is None:
-        bins = constants.best_bins(tokens, groups, epsilon, signed=signed, most=most)
+        # Signed bins are for items that few hold: with a share of all of them one bin is best.
+        share = 0.0 if signed else request.share
+        bins = constants.best_bins(tokens, groups, epsilon, signed=signed, share=share, most=most)
     require.integer(bins, "bins", 1 if signed else 2, most)
     return Shape(tokens, groups, bins, signed)
+
+
+def _table_bins(request: Request, tokens: int, groups: int, most: int) -> int:
+    """Return the power of two of unsigned bins whose n·Var is least, ghosts included.
+
+    Bins whose ghosts the memory cannot keep small come last.
+    """
+
+    def cost(bins: int) -> tuple[bool, float]:
+        shape = Shape(tokens, groups, bins, signed=False)
+        top = constants.best_top(shape, request.budget.epsilon)
+        odds = Odds.unrounded(shape, top, request.budget.epsilon)
+        quiet = constants.unheld_variance(shape, odds)
+        try:
+            made = _codes(request, shape, top, quiet)
+        except InvalidPlan:
+            return True, math.inf
+        strength = ghost_strength(shape, top, request.universe.size)
+        large = ghosts.in_errors(strength, made.maps, request.clients, quiet) > ghosts.LARGEST
+        added = ghost_variance(shape, top, request.universe.size, request.clients, made)
+        return large, constants.shared_variance(shape, odds, request.share) + added
+
+    return min((1 << width for width in range(1, most.bit_length())), key=cost)
+
+
+def _check_values(form: str, values: str) -> None:
+    if form == "unsigned" and values == "signed":
+        raise InvalidPlan(
+            "form unsigned has no report for a negative value; plan for values nonnegative or "
+            "set, or use form bins"
+        )
 
 
 def _check_tokens(tokens: int) -> None:
@@ -134,24 +174,44 @@ def _hashing(request: Request, shape: Shape, top: int) -> Hashing:
         )
     if family == "prf":
         return Hashing(family=family)
-    if shape.bins > 1 or not shape.signed:
+    if not _is_dense(shape) and (shape.signed or not linear):
         raise InvalidPlan(
-            "only the dense form is linear: with bins a report is no signed cell of a table; "
-            "use form dense, or decode direct with family prf"
+            "of the forms with bins, unsigned alone is linear, and by table; use form dense, or "
+            "decode direct with family prf"
         )
+    if not _is_dense(shape):
+        _power_of_two("bins", shape.bins, MAX_SLOTS)
     odds = Odds.unrounded(shape, top, request.budget.epsilon)
     return _codes(request, shape, top, constants.unheld_variance(shape, odds))
 
 
 def ghost_strength(shape: Shape, top: int, size: int | None) -> float:
     """Return the largest ghost: in an open universe a key may share the code of a held one."""
-    own = constants.ghost_strength(shape, top)
+    own = ghost_sizes.strength(shape, top)
     return own if size is not None else max(1.0, own)
 
 
 def ghost_energy(shape: Shape, top: int, size: int | None) -> float:
     """Return κ, and k more in an open universe, where keys may share the codes of held ones."""
-    return constants.ghost_energy(shape, top) + (shape.tokens if size is None else 0)
+    return ghost_sizes.energy(shape, top) + (shape.tokens if size is None else 0)
+
+
+def ghost_variance(
+    shape: Shape, top: int, size: int | None, clients: int, hashing: Hashing
+) -> float:
+    """Return n·κ/(J·2^D): what ghosts add to n·Var where everybody holds the same k items."""
+    return clients * ghost_energy(shape, top, size) / (hashing.maps * 2**hashing.bits)
+
+
+def _is_dense(shape: Shape) -> bool:
+    return shape.bins == 1 and shape.signed
+
+
+def _row_bits(shape: Shape) -> tuple[int, int]:
+    """Return the fewest and the most bits of rows; with bins, both are what shifting allows."""
+    if _is_dense(shape):
+        return 1, MAX_BITS
+    return max(LEAST_ROW_BITS, shape.bins.bit_length() - 1), MOST_ROW_BITS
 
 
 def _codes(request: Request, shape: Shape, top: int, variance: float) -> Hashing:
@@ -160,8 +220,12 @@ def _codes(request: Request, shape: Shape, top: int, variance: float) -> Hashing
     Bits or maps that the request fixes are kept; intervals widen by the ghosts that are left.
     """
     size = request.universe.size
-    least = OPEN_BITS if size is None else max(1, (size - 1).bit_length())
-    fewest = 1 if shape.tokens < 3 and size is not None else ghosts.FEWEST  # two make no ghost
+    width = shape.bins.bit_length() - 1
+    fewest_rows, most_rows = _row_bits(shape)
+    least = OPEN_BITS if size is None else (size - 1).bit_length()
+    least = max(least, fewest_rows + width)
+    alone = shape.tokens < 3 and size is not None and _is_dense(shape)  # two make no ghost
+    fewest = 1 if alone else ghosts.FEWEST
     if request.maps is not None:
         _power_of_two("maps", request.maps, MAX_MAPS)
     strength = ghost_strength(shape, top, size)
@@ -180,7 +244,12 @@ def _codes(request: Request, shape: Shape, top: int, variance: float) -> Hashing
             f"{maps} maps of 2^{bits} codes take more than {2 ** (room - 18):,} MiB; use decode "
             "direct with family prf"
         )
-    return Hashing(family="linear", bits=min(bits, MAX_BITS), maps=maps)
+    bits = min(bits, MAX_BITS, most_rows + width)
+    if bits - width < fewest_rows:
+        raise InvalidPlan(
+            f"{shape.bins} bins need codes of at least {fewest_rows + width} bits, got {bits}"
+        )
+    return Hashing(family="linear", bits=bits, maps=maps)
 
 
 def check(plan: Plan) -> Shape:
@@ -201,15 +270,28 @@ def check(plan: Plan) -> Shape:
     require.integer(given["threshold"], "threshold", 1, noise.FULL - 1)
     if likelihood_ratio(shape, given["top"], given["threshold"]) <= 1:
         raise InvalidPlan("threshold leaves the best slots no likelier than the others")
-    _check_hashing(plan, dense)
+    _check_values(given["form"], plan.values)
+    _check_hashing(plan, shape)
     return shape
 
 
-def _check_hashing(plan: Plan, dense: bool) -> None:
+def _check_hashing(plan: Plan, shape: Shape) -> None:
     if plan.hashing.family == "blake2s":
         raise InvalidPlan("projection-choice has the families linear and prf")
-    if plan.hashing.family == "linear" and not dense:
-        raise InvalidPlan("only the dense form is linear; use form dense or family prf")
+    if plan.hashing.family == "linear" and not _is_dense(shape):
+        if shape.signed or plan.decode != "table":
+            raise InvalidPlan(
+                "of the forms with bins, unsigned alone is linear, and by table; use family prf"
+            )
+        _power_of_two("bins", shape.bins, MAX_SLOTS)
+        fewest, most = _row_bits(shape)
+        rows = LinearBins(plan.hashing.bits, shape.bins, shape.signed).row_bits
+        if not fewest <= rows <= most:
+            width = plan.hashing.bits - rows
+            raise InvalidPlan(
+                f"{shape.bins} bins need codes of {fewest + width} to {most + width} bits, got "
+                f"{plan.hashing.bits}"
+            )
     map_bits = max(1, plan.hashing.maps).bit_length() - 1
     if plan.decode == "table" and plan.hashing.bits + map_bits > MAX_CELL_BITS:
         raise InvalidPlan(f"bits and maps together may take {MAX_CELL_BITS} bits; use fewer")

@@ -257,13 +257,13 @@ class Retrieval(Mechanism):
         """Return c², which does not depend on what clients hold."""
         return self.scale**2
 
-    def worst_variance(self) -> float:
-        """Return c² and what ghosts add where everybody holds the same k keys."""
+    def ghost_variance(self) -> float:
+        """Return what ghosts add where everybody holds the same k keys."""
         if not self._public:
-            return self.scale**2
+            return 0.0
         plan = self.plan
         energy = sizes.ghost_energy(plan.sparsity, self.blocks, self.shrink, plan.universe.size)
-        return self.scale**2 + plan.clients * energy / self._shape.codes
+        return plan.clients * energy / self._shape.codes
 
     def largest_ghost(self) -> float:
         """Return what a key shows that nobody holds, if all hold three whose codes make its own."""

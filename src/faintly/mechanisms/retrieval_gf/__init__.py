@@ -256,9 +256,9 @@ class RetrievalGf(Mechanism):
         load = min(k, math.sqrt(k * mean_square))
         return self.channel.absent_moment + load * self._collision * self.held_excess_moment
 
-    def worst_variance(self) -> float:
-        """Return n·Var where every client holds the same k items of size 1."""
-        return self._variance_beside(self.plan.clients)
+    def ghost_variance(self) -> float:
+        """Return what shared points add where every client holds the same k items of size 1."""
+        return self._shared_seeds(self.plan.clients)
 
     def _variance_beside(self, reports: int) -> float:
         return self.predicted_variance(self.plan.sparsity) + self._shared_seeds(reports)

@@ -1,0 +1,103 @@
+"""Sets at user level, read from tables: real click streams and dependencies, all keys of them.
+
+Errors are taken in predicted standard errors, so the mean of their squares is 1 up to the spread
+of a chi-square law. FALSE_ALARM: 1e-4 for each figure, under the fixed seed. The mutants are a
+server that takes the wrong number of bins, predictions for other sizes, and narrow intervals.
+"""
+
+import math
+from dataclasses import replace
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from faintly import Reader, aggregate, make_plan
+from faintly.client import randomize_all
+from faintly.data import cut, read_records, to_vectors, true_means
+from faintly.mechanisms import mechanism_of
+from faintly.primitives.entropy import seeded
+from faintly.simulate import simulate
+
+FALSE_ALARM = 1e-4
+Z = -NormalDist().inv_cdf(FALSE_ALARM / 2)
+SIZES = {"kosarak100k": (100_000, 23_496), "npm_deps": (229_453, 80_339)}
+SETS = {"protect": "user", "values": "set", "mechanism": "projection-choice", "form": "unsigned"}
+
+
+def people(dataset, name, sparsity, **wanted):
+    """A plan for a data set, its clients cut to k items, the keys and their true means."""
+    clients, size = SIZES[name]
+    universe = wanted.pop("universe", size)
+    plan = make_plan(
+        clients=clients, universe=universe, sparsity=sparsity, salt=bytes(16), **wanted
+    )
+    records = read_records(dataset(name))
+    vectors, _ = cut(to_vectors(records, plan), sparsity, np.random.default_rng(1))
+    ids = np.unique(vectors.indices) if universe == "open" else np.arange(size, dtype=np.uint64)
+    vectors = vectors.padded(clients)
+    return plan, vectors, ids, true_means(vectors, ids)
+
+
+def reader_of(plan, vectors, seed):
+    sources = (seeded(seed, part) for part in ("public", "secret"))
+    return Reader(aggregate(plan, randomize_all(plan, vectors, *sources)))
+
+
+@pytest.mark.long
+def test_a_server_that_reads_other_bins_is_noticed(dataset, seed):
+    """One collection at epsilon 2: its errors and its intervals, right and wrong."""
+    wanted = {"epsilon": 2.0, "decode": "table", **SETS}
+    plan, vectors, ids, truth = people(dataset, "kosarak100k", 16, **wanted)
+    mechanism, reader = mechanism_of(plan), reader_of(plan, vectors, seed)
+    found = reader.estimate_ids(ids, ids)
+    errors = (found.mean - truth) / np.sqrt(mechanism.predicted_variances(vectors, ids) / 100_000)
+    spread = Z * math.sqrt(2 / len(ids))
+    assert (errors**2).mean() == pytest.approx(1, abs=spread)
+    covered = ((found.low <= truth) & (truth <= found.high)).mean()
+    assert covered == pytest.approx(0.95, abs=Z * math.sqrt(0.05 * 0.95 / len(ids)))
+    other = replace(mechanism, bins=mechanism.bins // 2)  # a server that reads other bins
+    wrong = Reader(reader.sketch, mechanism=other).estimate_ids(ids, ids)
+    assert ((wrong.mean - truth) ** 2).mean() > 1.5 * ((found.mean - truth) ** 2).mean()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("universe", ["indexed", "open"])
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
+def test_errors_are_the_predicted_ones(dataset, seed, name, epsilon, universe):
+    wanted = {"epsilon": epsilon, "decode": "table", **SETS}
+    if universe == "open":
+        wanted["universe"] = "open"
+    plan, vectors, ids, truth = people(dataset, name, 16, **wanted)
+    mechanism, reader = mechanism_of(plan), reader_of(plan, vectors, seed)
+    found = reader.estimate_ids(ids, ids)
+    variances = mechanism.predicted_variances(vectors, ids)
+    errors = (found.mean - truth) / np.sqrt(variances / plan.clients)
+    spread, square = math.sqrt(2 / len(ids)), (errors**2).mean()
+    # Ghosts add what the plan allows for, where people are alike; these people are less so.
+    allowed = mechanism.ghost_variance() / mechanism.predicted_variance(0)
+    assert -Z * spread < square - 1 < Z * spread + allowed
+    assert abs(square * 16 / 20 - 1) > Z * spread  # mutant: a prediction for 20 items
+    held = (found.low <= truth) & (truth <= found.high)
+    for keys in (truth >= 0, truth > 0.01):
+        assert held[keys].mean() > 0.95 - Z * math.sqrt(0.05 * 0.95 / keys.sum())
+    # Mutant: intervals of 90 %, over all keys; few keys are held by more than 1 %.
+    narrow = (np.abs(errors) <= 1.645).mean()
+    assert narrow < 0.95 - Z * math.sqrt(0.05 * 0.95 / len(ids))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("epsilon", "share", "more"), [(1.0, 0.05, 1), (2.0, 0.05, 1), (4.0, 0.01, 1.02)]
+)
+def test_sets_err_no_more_than_with_collision(dataset, seed, epsilon, share, more):
+    """All keys of a click stream, in the same run; both find as many of the top 20."""
+    wanted = {"epsilon": epsilon, "protect": "user", "values": "set"}
+    plan, vectors, ids, truth = people(dataset, "kosarak100k", 16, share=share, **wanted)
+    assert (plan.decode, plan.parameters["form"]) == ("table", "unsigned")
+    rival = people(dataset, "kosarak100k", 16, mechanism="collision", **wanted)[0]
+    ours, theirs = (simulate(one, vectors, ids, truth, runs=2, seed=seed) for one in (plan, rival))
+    noise = Z * math.sqrt(2 * 2 / (2 * len(ids)))  # of a ratio of two means of squares
+    assert ours.mean("n_mse") < more * (1 + noise) * theirs.mean("n_mse")
+    assert ours.mean("top20_recall") >= theirs.mean("top20_recall") - 0.1
