@@ -8,7 +8,6 @@ sees it. Sizes and indices are checked before: see arguments.py.
 import ctypes
 import operator
 import os
-import sysconfig
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -137,8 +136,7 @@ SIGNATURES: dict[str, tuple[Pointer | Number, ...]] = {
 def _load() -> ctypes.CDLL | None:
     if os.environ.get("FAINTLY_KERNEL") == "numpy":
         return None  # everything is then as on a machine without a compiler
-    suffix = sysconfig.get_config_var("EXT_SUFFIX") or ".so"
-    path = Path(__file__).with_name(f"_kernels{suffix}")
+    path = Path(__file__).with_name("_kernels.dll" if os.name == "nt" else "_kernels.so")
     try:
         return ctypes.CDLL(str(path))
     except OSError:
