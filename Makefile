@@ -15,7 +15,7 @@ SOURCES := pyproject.toml baselines/pyproject.toml setup.py constraints.txt $(wi
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-long test-numpy sanitize fuzz check js stat vectors docs cli-reference reproduce bench peers clean
+.PHONY: help demo test test-all test-long test-numpy sanitize fuzz check js image stat vectors docs cli-reference reproduce bench peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -56,6 +56,9 @@ check: $(VENV)/dev.stamp ## formatting, lint, types, layers and documentation
 js: ## rebuild the JavaScript client's bundles; installs Node and what it needs
 	scripts/install_js.sh
 	cd clients/js && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent build
+
+image: $(VENV)/dev.stamp ## build the container image and start it; without docker, its steps in a Debian tree
+	$(BIN)/python scripts/container.py
 
 stat: $(VENV)/dev.stamp ## the statistical tests under other seeds: make stat SEEDS="7 8 9"
 	@for seed in $(SEEDS); do \

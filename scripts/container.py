@@ -20,9 +20,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "packaging" / "Containerfile"
 PORT = "8790"  # of the command in that file
-SEEN_BY_PIP = (
+# How this machine reaches packages; the tree needs the same.
+SETTINGS = (
     "/etc/pip.conf",
-    "/root/.config/pip",
+    f"{Path.home()}/.config/pip",
     "/etc/ssl/certs",
     "/etc/apt",
     "/etc/resolv.conf",
@@ -71,12 +72,14 @@ def copy_here(tree: Path, folder: str, given: str) -> None:
             shutil.copy(source, goal)
 
 
-def build_tree(tree: Path) -> tuple[list[str], str]:
-    """Run the steps in a new tree; return the command of the image and who runs it."""
+def build_tree(tree: Path) -> list[str]:
+    """Run the steps in a new tree; return what runs a command of the image as its user."""
     run("debootstrap", "--variant=minbase", f"--include={PACKAGES}", "stable", str(tree))
-    there = [name for name in SEEN_BY_PIP if Path(name).exists()]
-    run("cp", "--archive", "--parents", "--remove-destination", *there, str(tree))
-    folder, user, command = "/", "root", []
+    for name in filter(os.path.exists, SETTINGS):
+        parent = tree / Path(name).parent.relative_to("/")
+        parent.mkdir(parents=True, exist_ok=True)
+        run("cp", "--archive", "--remove-destination", name, str(parent))
+    folder, user, program = "/", "root", []
     for word, given in steps():
         if word == "RUN":
             run("chroot", str(tree), "sh", "-ec", f"cd {folder}; {given}")
@@ -87,9 +90,9 @@ def build_tree(tree: Path) -> tuple[list[str], str]:
             copy_here(tree, folder, given)
         elif word == "USER":
             user = given
-        elif word in ("ENTRYPOINT", "CMD"):
-            command += json.loads(given)
-    return command, user
+        elif word == "ENTRYPOINT":
+            program = json.loads(given)
+    return ["chroot", f"--userspec={user}", str(tree), *program]
 
 
 def free_port() -> str:
@@ -116,16 +119,27 @@ def check_alive(port: str, process: "subprocess.Popen[bytes]") -> None:
 def main() -> None:
     """Build, start, ask, stop."""
     port, program = free_port(), builder()
+    command = next(json.loads(given) for word, given in steps() if word == "CMD")
     with tempfile.TemporaryDirectory() as scratch:
         if program:
             run(program, "build", "-f", str(FILE), "-t", "faintly", str(ROOT))
-            start = [program, "run", "--rm", "-p", f"127.0.0.1:{port}:{PORT}", "faintly"]
+            inside = [
+                program,
+                "run",
+                "--rm",
+                "-v",
+                "faintly-check:/data",
+                "-p",
+                f"{port}:{PORT}",
+                "faintly",
+            ]
         else:
             print("no docker or podman that builds: the steps run in a tree of debootstrap's")
-            command, user = build_tree(Path(scratch) / "tree")
+            inside = build_tree(Path(scratch) / "tree")
             command = [port if word == PORT else word for word in command]
-            start = ["chroot", f"--userspec={user}", f"{scratch}/tree", *command]
-        process = subprocess.Popen(start, stdout=sys.stderr)
+        # Without a credential a collector that others reach does not start.
+        run(*inside, "credential", "add", "operator", "--role", "admin", "--data", "/data")
+        process = subprocess.Popen([*inside, *command], stdout=sys.stderr)
         try:
             check_alive(port, process)
         finally:
