@@ -36,7 +36,9 @@ def symbols_of(words: Sequence[int], count: int, bits: int) -> list[int]:
 
 def channel(plan: Document) -> tuple[list[int], list[int]]:
     """Return the weight of each symbol for content +1, and the mirror of each."""
-    given, weights, mirror = plan["parameters"], [], []
+    given = plan["parameters"]
+    weights: list[int] = []
+    mirror: list[int] = []
     for pairs, plus, minus in zip(given["pairs"], given["plus"], given["minus"], strict=True):
         start = len(weights)
         weights += [plus] * pairs + [minus] * pairs
