@@ -6,7 +6,7 @@ Plans are written out rather than calibrated, so that a better calibration chang
 import json
 from typing import Any
 
-from spec.generator import cases_projection, cases_retrieval
+from spec.generator import cases_gf, cases_projection, cases_retrieval
 
 SALT = "000102030405060708090a0b0c0d0e0f"
 Document = dict[str, Any]
@@ -147,7 +147,7 @@ PLANS: dict[str, tuple[str, Document]] = {
     ),
     "squeeze": ("the (epsilon, delta) row: 8-byte seeds and keyed BLAKE2s", _SQUEEZE),
 }
-PLANS |= cases_retrieval.PLANS | cases_projection.PLANS
+PLANS |= cases_retrieval.PLANS | cases_projection.PLANS | cases_gf.PLANS
 
 
 def document(name: str) -> Document:
@@ -259,7 +259,11 @@ INVALID_PLANS: list[tuple[str, Document]] = [
 ]
 INVALID_PLANS += [
     (why, _with(path, value, name))
-    for why, name, path, value in cases_retrieval.INVALID + cases_projection.INVALID
+    for why, name, path, value in (
+        *cases_retrieval.INVALID,
+        *cases_projection.INVALID,
+        *cases_gf.INVALID,
+    )
 ]
 
 KEYS: list[tuple[str, Document]] = [
@@ -373,4 +377,4 @@ RANDOMIZE: list[tuple[str, str, list[tuple[Document, float]], str | list[int]]] 
         "squeeze",
     ),
 ]
-RANDOMIZE += cases_retrieval.RANDOMIZE + cases_projection.RANDOMIZE
+RANDOMIZE += cases_retrieval.RANDOMIZE + cases_projection.RANDOMIZE + cases_gf.RANDOMIZE

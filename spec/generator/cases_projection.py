@@ -96,6 +96,16 @@ PLANS: dict[str, tuple[str, Document]] = {
             hashing={"family": "linear", "bits": 12, "maps": 4},
         ),
     ),
+    "projection-bins": (
+        "signed bins, read directly: three of them in each of two groups",
+        _plan(
+            sparsity=2,
+            universe={"kind": "indexed", "size": 1000},
+            parameters=parameters(2, 2, 3, 2041685230) | {"form": "bins", "bins": 3},
+            hashing=PRF,
+            decode="direct",
+        ),
+    ),
     "projection-sets-direct": (
         "sets read directly: three bins, which only the prf family allows",
         _plan(
@@ -211,6 +221,19 @@ RANDOMIZE: list[Randomize] = [
         [({"index": 10}, 1.0)],
         [0, HIGH, 1, 2, 0, 1, 0],
     ),
+    ("projection-bins", "no items: every dummy has a bin and a sign in every group", [], "no bins"),
+    (
+        "projection-bins",
+        "two items of other signs, and no dummy",
+        [({"index": 10}, 1.0), ({"index": 20}, -1.0)],
+        "two bins",
+    ),
+    (
+        "projection-bins",
+        "a dummy's word beyond the last multiple of 6 is skipped, after all first words",
+        [({"index": 10}, -1.0)],
+        [0, HIGH, 5, 2, 0, 1, 0],
+    ),
 ]
 
 # (why, plan, path, value) of a valid plan with one field changed
@@ -228,6 +251,8 @@ INVALID: list[tuple[str, str, str, Any]] = [
     ("bins of a table that are no power of two", "projection-sets", "parameters.bins", 3),
     ("too few bits for rows and bins", "projection-sets", "hashing.bits", 9),
     ("more bits than rows and bins can have", "projection-sets", "hashing.bits", 27),
+    ("signed bins in the linear family", "projection", "parameters.form", "bins"),
+    ("more slots than 2^20", "projection-bins", "parameters.bins", 2**19),
     ("projection choice with the blake2s family", "projection-direct", "hashing.family", "blake2s"),
 ]
 ASKED: dict[str, list[Document]] = {

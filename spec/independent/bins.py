@@ -1,4 +1,7 @@
-"""Projection choice, form unsigned, in plain integers: projection-choice-v1.md, section 9."""
+"""Projection choice with bins in plain integers: projection-choice-v1.md, section 9.
+
+Of form bins this is the client; what a server makes of it the text does not define yet.
+"""
 
 import itertools
 import math
@@ -66,28 +69,43 @@ def bin_of(plan: Document, row: int, item: int, j: int) -> int:
     return where
 
 
+def signed(plan: Document) -> bool:
+    """Return whether bins have signs."""
+    return bool(plan["parameters"]["form"] == "bins")
+
+
 def place(plan: Document, seed: int, item: int, group: int) -> int:
-    """Return the bin of an id in a group."""
+    """Return the bin of an id in a group; with signs, twice that and 1 for the sign −."""
     if plan["hashing"]["family"] == "prf":
-        return below(hash_word(seed, item, PROJECTION, group), plan["parameters"]["bins"])
+        word = hash_word(seed, item, PROJECTION, group)
+        where = below(word, plan["parameters"]["bins"])
+        return 2 * where + word % 2 if signed(plan) else where
     return bin_of(plan, row_of(plan, seed, group), item, map_of(plan, seed))
 
 
 def loads(
     plan: Document, seed: int, held: Sequence[tuple[int, int]], words: Iterator[int]
 ) -> list[int]:
-    """Return how many tokens and dummies each bin of each group has."""
+    """Return how many tokens and dummies each bin of each group has; with signs, their sum."""
     groups, bins = plan["parameters"]["groups"], plan["parameters"]["bins"]
+    choices = 2 * bins if signed(plan) else bins
     out = [0] * (groups * bins)
-    for item, _ in held:
+
+    def add(group: int, number: int, own: int = 1) -> None:
+        if signed(plan):
+            out[group * bins + number // 2] += own * (1 - 2 * (number % 2))
+        else:
+            out[group * bins + number] += 1
+
+    for item, own in held:
         for group in range(groups):
-            out[group * bins + place(plan, seed, item, group)] += 1
+            add(group, place(plan, seed, item, group), own)
     drawn = (plan["parameters"]["tokens"] - len(held)) * groups
     first = [next(words) for _ in range(drawn)]
-    whole = FULL - FULL % bins
+    whole = FULL - FULL % choices
     for number, word in enumerate(first):
-        chosen = word % bins if word < whole else uniform(bins, words)
-        out[number % groups * bins + chosen] += 1
+        chosen = word % choices if word < whole else uniform(choices, words)
+        add(number % groups, chosen)
     return out
 
 
@@ -104,7 +122,8 @@ def record(plan: Document, seed: int, fields: Sequence[int]) -> bytes:
     """Return the bytes of one report: seed and slot, or a cell alone."""
     hashing, given = plan["hashing"], plan["parameters"]
     if plan["decode"] == "direct":
-        width = (given["groups"] * given["bins"] - 1).bit_length()
+        slots = given["groups"] * given["bins"] * (2 if signed(plan) else 1)
+        width = (slots - 1).bit_length()
         return packed(seed, SEED_BYTES[hashing["family"]], fields, [width])
     map_bits = hashing["maps"].bit_length() - 1
     return packed(seed, 0, fields, [hashing["bits"]] + [map_bits] * (map_bits > 0))

@@ -1,6 +1,6 @@
 """Projection choice in plain integers: projection-choice-v1.md, section by section.
 
-The dense form is here, and what the form unsigned shares with it; `bins` has the rest of that.
+The dense form is here, and what the others share with it; `bins` has the rest of those.
 """
 
 import math
@@ -29,6 +29,11 @@ PROJECTION, GROUP = (ord(letter) for letter in "pq")
 def unsigned(plan: Document) -> bool:
     """Return whether slots have bins and no signs."""
     return bool(plan["parameters"]["form"] == "unsigned")
+
+
+def binned(plan: Document) -> bool:
+    """Return whether groups have bins."""
+    return bool(plan["parameters"]["form"] != "dense")
 
 
 def row(plan: Document, seed: int, group: int) -> int:
@@ -117,9 +122,9 @@ def randomize(
 ) -> list[int]:
     """Return the fields of one report of (id, value) pairs."""
     held = sorted((item, value) for item, value in items if value != 0)
-    score = bins.loads if unsigned(plan) else sums
+    score = bins.loads if binned(plan) else sums
     slot = choose(plan, score(plan, seed, tokens(plan, held, words), words), words)
-    if unsigned(plan):
+    if binned(plan):
         return bins.fields_of(plan, seed, slot)
     if plan["decode"] == "direct":
         return [slot]
@@ -129,7 +134,7 @@ def randomize(
 
 def record(plan: Document, seed: int, fields: Sequence[int]) -> bytes:
     """Return the bytes of one report: seed and slot, or a cell alone."""
-    if unsigned(plan):
+    if binned(plan):
         return bins.record(plan, seed, fields)
     hashing = plan["hashing"]
     if plan["decode"] == "direct":

@@ -278,7 +278,7 @@ def check(plan: Plan) -> Shape:
 def _check_hashing(plan: Plan, shape: Shape) -> None:
     if plan.hashing.family == "blake2s":
         raise InvalidPlan("projection-choice has the families linear and prf")
-    if plan.hashing.family == "linear" and not _is_dense(shape):
+    if plan.hashing.family == "linear" and plan.parameters["form"] != "dense":
         if shape.signed or plan.decode != "table":
             raise InvalidPlan(
                 "of the forms with bins, unsigned alone is linear, and by table; use family prf"
