@@ -21,7 +21,7 @@ BINARY = getattr(os, "O_BINARY", 0)  # Windows only
 def sync(handle: int) -> None:
     """Return once the data of an open file or folder is on the disk."""
     if sys.platform == "darwin":
-        # There fsync leaves the data in the drive's own cache.
+        # On macOS fsync leaves the data in the drive's own cache.
         fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
     else:
         os.fsync(handle)
@@ -43,14 +43,14 @@ def replacing(path: Path, part: Path, mode: int = PRIVATE) -> Iterator[BinaryIO]
     """Yield a stream into `part`, which becomes `path` once all of it is on the disk.
 
     Args:
-        path: a file there is replaced.
-        part: the name until then, in the same folder; one that a crash left is overwritten, and
-            nothing is left behind after an error.
+        path: the file to create or replace.
+        part: a temporary name in the same folder. A file that a crash left there is overwritten;
+            an error leaves none.
         mode: permissions of the file, less the umask.
     """
     try:
         part.unlink(missing_ok=True)
-        # Never through a link that somebody else put there.
+        # O_EXCL: never write through a link that somebody else made.
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode)
         with os.fdopen(handle, "wb") as stream:
             yield stream
