@@ -16,17 +16,24 @@ from faintly.core import Cells, IdArray, IntArray, ReportBatch, TableArray, Word
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearBins, LinearMaps
 
+AT_ONCE = 2**19  # entries of tables whose signs are parted while they stay in the cache
+
 
 def transform(tables: TableArray, bins: LinearBins) -> TableArray:
-    """Return tables of all codes, by way of the characters of their bins.
+    """Return tables of all codes, by way of the characters of their bins."""
+    made = kernels.spread_bins(_wide_enough(tables, bins), bins)
+    kernels.walsh_hadamard(made)
+    return made
 
-    Every report reads up to b at the codes of its bin, and the integers have to hold that.
+
+def _wide_enough(tables: TableArray, bins: LinearBins) -> TableArray:
+    """Return the tables in integers that hold b times what one of them adds up to.
+
+    Every report reads up to b at the codes of its bin.
     """
     heaviest = max(kernels.total_mass(one) for one in np.split(tables, len(tables)))
     wide = heaviest * bins.bins >= 2 ** (8 * tables.itemsize - 1)
-    made = kernels.spread_bins(tables.astype(np.int64) if wide else tables, bins)
-    kernels.walsh_hadamard(made)
-    return made
+    return tables.astype(np.int64) if wide else tables
 
 
 def signed_cells(batch: ReportBatch, maps: IntArray, bits: int) -> Cells:
@@ -38,11 +45,21 @@ def signed_cells(batch: ReportBatch, maps: IntArray, bits: int) -> Cells:
 
 def signed_transform(tables: TableArray, bins: LinearBins) -> TableArray:
     """Return a row of estimates for each map, and below them a row of counts for each."""
-    plus, minus = tables[:, 0::2], tables[:, 1::2]
-    estimates = transform(plus - minus, bins)
-    estimates >>= bins.width  # exact: each is b times a sum over reports
-    counts = transform(plus + minus, replace(bins, signed=False))
-    return np.concatenate([estimates, counts])
+    tables, unsigned = _wide_enough(tables, bins), replace(bins, signed=False)
+    maps, codes = len(tables), tables.shape[1] // 2
+    made = np.empty((2, maps, codes), dtype=tables.dtype)
+    many = max(1, AT_ONCE // codes)
+    room = np.empty((min(many, maps), codes), dtype=tables.dtype)
+    for start in range(0, maps, many):
+        some = slice(start, min(start + many, maps))
+        plus, minus = tables[some, 0::2], tables[some, 1::2]
+        here = room[: len(plus)]
+        kernels.spread_bins(np.subtract(plus, minus, out=here), bins, made[0, some])
+        kernels.spread_bins(np.add(plus, minus, out=here), unsigned, made[1, some])
+    made = made.reshape(2 * maps, codes)
+    kernels.walsh_hadamard(made)
+    made[:maps] >>= bins.width  # exact: each is b times a sum over reports
+    return made
 
 
 def hits(
