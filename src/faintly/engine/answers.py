@@ -282,6 +282,8 @@ class Reader:
 
     def _variance(self, ids: IdArray, means: FloatArray) -> FloatArray:
         """Return the variances of keys, for which some mechanisms read all reports again."""
+        if self.sketch.plan.decode == "table":
+            return self.mechanism.table_variance(self._transformed, self.sketch, ids, means)
         pieces = self._pieces(len(ids), self.sketch.count)
         found = [self.mechanism.variance(self.sketch, ids[piece], means[piece]) for piece in pieces]
         return found[0] if len(found) == 1 else np.concatenate(found)
@@ -335,8 +337,8 @@ class Reader:
         """
         if self.sketch.plan.decode == "direct":
             return 0.0
-        size, tables = self.sketch.plan.universe.size, self._transformed
-        flat, squares, own = tables.reshape(-1), 0.0, 0
+        size, rows = self.sketch.plan.universe.size, self.mechanism.table_shape[0]
+        flat, squares, own = self._transformed[:rows].reshape(-1), 0.0, 0
         for start in range(0, len(flat), ENTRIES):
             part = flat[start : start + ENTRIES].astype(np.float64)
             squares += float(part @ part)
