@@ -16,10 +16,10 @@ from starlette.routing import Match
 
 from faintly.collector import problems
 from faintly.collector.http import logs
-from faintly.collector.http.access import Access, Gate, Pages
+from faintly.collector.http.access import Access, Gate
 from faintly.collector.http.admission import Admission
 from faintly.collector.http.ingest import Ingest
-from faintly.collector.http.metrics import Metrics, Traffic
+from faintly.collector.http.metrics import Metrics
 from faintly.collector.http.middleware import Middleware, refusal, unexpected
 from faintly.collector.http.questions import invalid
 from faintly.collector.http.readers import Readers
@@ -29,9 +29,9 @@ from faintly.collector.http.routes_collections import collection_routes, epoch_r
 from faintly.collector.http.routes_demo import demo_routes
 from faintly.collector.http.routes_docs import docs_routes
 from faintly.collector.http.routes_files import file_routes
-from faintly.collector.http.routes_operations import operation_routes, store_metrics
+from faintly.collector.http.routes_operations import operation_routes
 from faintly.collector.http.settings import Settings
-from faintly.collector.problems import Kind, Problem
+from faintly.collector.problems import Problem
 from faintly.collector.storage.store import Store
 from faintly.errors import FolderDamaged
 
@@ -39,12 +39,7 @@ DESCRIPTION = """\
 Collects locally differentially private reports, keeps them, counts each once, and answers.
 Every error is `{code, message, hint}`: programs compare the code, people read the rest.
 """
-KINDS: Mapping[int, Kind] = {
-    404: problems.NOT_FOUND,
-    413: problems.TOO_LARGE,
-}
 METHODS = ("GET", "POST", "PUT", "DELETE")
-WORDS = {404: "there is nothing at this address"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +68,17 @@ class Collector:
 def build(store: Store, settings: Settings) -> Collector:
     """Return the collector of an open store."""
     guarded = settings.exposed and not settings.allow_anyone
-    access, traffic = Access(store.credentials, guarded=guarded), Traffic()
+    access, metrics = Access(store.credentials, guarded=guarded), Metrics(store)
     local = not settings.exposed and not settings.allow_anyone
-    gate = Gate(access, Pages(settings.cors), settings.body_bytes, local)
-    ingest = Ingest(store, gate, traffic)
-    metrics = Metrics(traffic, lambda: store_metrics(store, ingest))
+    gate = Gate(access, settings.cors, settings.body_bytes, local=local)
+    ingest = Ingest(store, access, metrics.commit_wait, settings.body_bytes)
     admission = Admission(settings.readers, settings.body_bytes)
     readers = Readers(store, admission)
     service = Service(store, access, ingest, metrics, settings.table_bytes, admission, readers)
     control = control_plane(service)
     if settings.demo is not None:
         control.include_router(demo_routes(settings.demo))
-    return Collector(Middleware(ingest, control, gate, traffic), control, service)
+    return Collector(Middleware(ingest, control, gate, metrics), control, service)
 
 
 def control_plane(service: Service) -> FastAPI:
@@ -135,9 +129,9 @@ async def _problem(_: Request, error: Any) -> Response:
 async def _http(request: Request, error: Any) -> Response:
     if error.status_code == 405:
         return _wrong_method(request)
-    kind = KINDS.get(error.status_code, problems.BAD_REQUEST)
-    message = WORDS.get(error.status_code, str(error.detail))
-    return _reply(Problem(kind, message), error.headers)
+    if error.status_code == 404:
+        return _reply(Problem(problems.NOT_FOUND, "there is nothing at this address"))
+    return _reply(Problem(problems.BAD_REQUEST, str(error.detail)), error.headers)
 
 
 def _wrong_method(request: Request) -> Response:

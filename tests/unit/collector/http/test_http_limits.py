@@ -386,10 +386,10 @@ def test_a_long_answer_goes_out_in_pieces():
     async def receive():
         return {"type": "http.request"}
 
-    gate = access.Gate(None, access.Pages(()), 0, local=True)
+    gate = access.Gate(None, (), 0, local=True)
 
     async def answer():
-        exchange = middleware.Control({"method": "GET", "headers": []}, receive, send, gate)
+        exchange = middleware.Exchange({"method": "GET", "headers": []}, receive, send, gate)
         await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
         await exchange.send({"type": "http.response.body", "body": body, "more_body": False})
 
@@ -400,7 +400,7 @@ def test_a_long_answer_goes_out_in_pieces():
         *parts, last = sent[1:]
         assert b"".join(message["body"] for message in parts) == body
         assert [message["more_body"] for message in parts] == [True] * pieces
-        assert last == {"type": "http.response.body"}
+        assert last == {"type": "http.response.body", "body": b"", "more_body": False}
 
 
 def test_the_log_is_measured(web, address, plan, body_of):
