@@ -17,7 +17,6 @@ from starlette.routing import Match
 from faintly.collector import problems
 from faintly.collector.http import logs
 from faintly.collector.http.access import Access, Gate
-from faintly.collector.http.admission import Admission
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
 from faintly.collector.http.middleware import Middleware, refusal, unexpected
@@ -25,11 +24,9 @@ from faintly.collector.http.questions import invalid
 from faintly.collector.http.readers import Readers
 from faintly.collector.http.routes import Service
 from faintly.collector.http.routes_answers import answer_routes
-from faintly.collector.http.routes_collections import collection_routes, epoch_routes
-from faintly.collector.http.routes_demo import demo_routes
-from faintly.collector.http.routes_docs import docs_routes
-from faintly.collector.http.routes_files import file_routes
+from faintly.collector.http.routes_collections import collection_routes, part_routes
 from faintly.collector.http.routes_operations import operation_routes
+from faintly.collector.http.routes_pages import demo_routes, docs_routes
 from faintly.collector.http.settings import Settings
 from faintly.collector.problems import Problem
 from faintly.collector.storage.store import Store
@@ -57,7 +54,7 @@ class Collector:
 
     def stop(self) -> None:
         """Refuse new reports and queries."""
-        self.service.ingest.stopping = self.service.admission.stopping = True
+        self.service.ingest.stopping = self.service.readers.stopping = True
 
     def close(self) -> None:
         """End the readers."""
@@ -72,9 +69,8 @@ def build(store: Store, settings: Settings) -> Collector:
     local = not settings.exposed and not settings.allow_anyone
     gate = Gate(access, settings.cors, settings.body_bytes, local=local)
     ingest = Ingest(store, access, metrics.commit_wait, settings.body_bytes)
-    admission = Admission(settings.readers, settings.body_bytes)
-    readers = Readers(store, admission)
-    service = Service(store, access, ingest, metrics, settings.table_bytes, admission, readers)
+    readers = Readers(store, settings.readers, settings.body_bytes)
+    service = Service(store, access, ingest, metrics, settings.table_bytes, readers)
     control = control_plane(service)
     if settings.demo is not None:
         control.include_router(demo_routes(settings.demo))
@@ -103,13 +99,7 @@ def control_plane(service: Service) -> FastAPI:
             Exception: _unexpected,
         },
     )
-    for routes in (
-        operation_routes,
-        collection_routes,
-        epoch_routes,
-        answer_routes,
-        file_routes,
-    ):
+    for routes in (operation_routes, collection_routes, part_routes, answer_routes):
         app.include_router(routes(service))
     app.include_router(docs_routes(app))
     return app

@@ -37,12 +37,14 @@ def parse(model: type[Model], body: bytes) -> Model:
         raise Problem(BAD_REQUEST, "the body is not JSON") from None
 
 
-def plan_of(wanted: NewCollection) -> Plan:
-    """Return the plan of a new collection, read as strictly as a file."""
+def new_collection(body: bytes) -> tuple[NewCollection, Plan]:
+    """Return the settings of a new collection and its plan, read as strictly as a file."""
+    wanted = parse(NewCollection, body)
     try:
-        return Plan.from_json(json.dumps(wanted.plan))
+        plan = Plan.from_json(json.dumps(wanted.plan))
     except InvalidPlan as error:
         raise Problem(BAD_PLAN, str(error)[:MOST_SHOWN]) from None
+    return wanted.model_copy(update={"plan": {}}), plan
 
 
 def invalid(error: Mapping[str, Any], *where: str) -> Problem:

@@ -3,28 +3,36 @@
 The main process, which takes reports, forwards a question as bytes and gets the answer as bytes.
 Beside that it only tells a reader which sketch files to map. A reader is started when a question
 finds none free, stays for later ones, and is replaced if it dies.
+
+As many answers are computed at a time as there may be readers; waiting for one takes no thread.
+An answer may take minutes where reports are read one by one, so it is abandoned as soon as its
+client disconnects.
 """
 
+import asyncio
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from multiprocessing.connection import Pipe
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from faintly.collector.http import logs
-from faintly.collector.http.admission import Admission, Job
-from faintly.collector.http.answers import Response
+from faintly.collector.http.answers import START
 from faintly.collector.http.middleware import unexpected
-from faintly.collector.http.source import Call, Counted, EpochChoice, Question
-from faintly.collector.problems import READER_LOST, Problem, stopping
+from faintly.collector.http.reading import Call, Counted, EpochChoice, Fault, Question
+from faintly.collector.problems import ABANDONED, BUSY, READER_LOST, Problem, stopping
 from faintly.collector.storage.sketches import SketchFile
 from faintly.collector.storage.store import Store
 
-MODULE = "faintly.collector.http.reading"
+WAITING = 64  # questions that may wait,
+WAIT_S = 10.0  # and for how long
+HELD_BYTES = 128 << 20  # of bodies of questions, until they are answered
 
 
 class ReaderLost(Exception):
@@ -63,7 +71,7 @@ def start(pipe: int, stops: int) -> subprocess.Popen[bytes]:
     """Return a new process that answers what comes through these handles."""
     return subprocess.Popen(  # noqa: S603 - the arguments are our own
         # -P: a file in the working folder must not take the place of a module.
-        [sys.executable, "-P", "-m", MODULE, str(pipe), str(stops)],
+        [sys.executable, "-P", "-c", START, str(pipe), str(stops)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=(pipe, stops),
@@ -117,16 +125,56 @@ class ReaderProcess:
         return self._process.wait()
 
 
+class Job:
+    """One answer that is waiting or being computed."""
+
+    abandoned = False
+    limit: asyncio.Timeout | None = None  # of its waiting, while it waits
+    give_up: Callable[[], object] = staticmethod(lambda: None)  # tells who computes it
+
+    def abandon(self) -> None:
+        """Note that the client is gone, and stop waiting."""
+        self.abandoned = True
+        self.give_up()
+        if self.limit is not None:
+            self.limit.reschedule(0)
+
+    def check(self) -> None:
+        """Raise `Problem` if the job is abandoned."""
+        if self.abandoned:
+            raise _abandoned()
+
+
 class Readers:
     """The readers of one collector."""
 
-    def __init__(self, store: Store, admission: Admission) -> None:
-        self._store, self._admission = store, admission
+    def __init__(self, store: Store, most: int, body_bytes: int) -> None:
+        """Have at most so many readers, and take bodies of so many bytes."""
+        self._store, self.most, self._waiting = store, most, 0
+        self._held, self._most_held = 0, max(HELD_BYTES, body_bytes)
+        self._slots, self._threads = asyncio.Semaphore(most), ThreadPoolExecutor(most, "answers")
         self._lock, self._numbers = threading.Lock(), count()
         self._free: list[ReaderProcess] = []
         self._busy: set[ReaderProcess] = set()
-        self._closed = False
+        self.stopping = self._closed = False
         self._log = logs.logger()
+
+    @asynccontextmanager
+    async def body(self, request: Request) -> AsyncIterator[bytes]:
+        """Yield the body of a question, which counts as held until it is answered."""
+        held, pieces = 0, []
+        try:
+            async for piece in request.stream():
+                held += len(piece)
+                self._held += len(piece)
+                if self._held > self._most_held:
+                    raise Problem(BUSY, "too many long questions wait")
+                pieces.append(piece)
+            yield b"".join(pieces)
+        except ClientDisconnect:
+            raise _abandoned() from None
+        finally:
+            self._held -= held
 
     async def ask(
         self,
@@ -136,8 +184,8 @@ class Readers:
         *,
         fields: dict[str, Any] | None = None,
         body: bytes = b"",
-    ) -> Response:
-        """Return the answer to a question, or raise `Problem`.
+    ) -> Any:
+        """Return the answer to a question, once a reader is free and has computed it.
 
         Args:
             request: the request that asks.
@@ -145,6 +193,9 @@ class Readers:
             digest: names the collection.
             fields: of a question without a body.
             body: of the request, which is not looked at here.
+
+        Raises:
+            Problem: no reader was free in time, the client disconnected, or the reader says so.
         """
         head = request.headers
         asked = Question(
@@ -157,22 +208,55 @@ class Readers:
             body=body,
             spool=self._store.folder / "spool",
         )
-        return await self._admission.run(request, lambda job: self._answer(job, asked))
+        job = Job()
+        listener = asyncio.create_task(_listen(request, job))
+        try:
+            async with self._slot(job):
+                job.check()
+                if self.stopping:
+                    raise stopping()
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(self._threads, self._answer, job, asked)
+        finally:
+            job.abandon()
+            listener.cancel()
 
-    def _answer(self, job: Job, asked: Question) -> Response:
+    @asynccontextmanager
+    async def _slot(self, job: Job) -> AsyncIterator[None]:
+        """Hold a slot, after waiting for it."""
+        busy = Problem(BUSY, "other answers are being computed")
+        if self._waiting >= WAITING:
+            raise busy
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(WAIT_S) as job.limit:
+                await self._slots.acquire()
+        except TimeoutError:
+            job.check()
+            raise busy from None
+        finally:
+            job.limit = None
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._slots.release()
+
+    def _answer(self, job: Job, asked: Question) -> Any:
         reader = self._take()
         job.give_up = lambda: reader.give_up(asked.number)
         try:
             job.check()
             told = reader.ask(asked, Shelf(self._store, bytes.fromhex(asked.collection)))
         except ReaderLost:
+            asked.file.unlink(missing_ok=True)
             raise self._replace(reader) from None
         finally:
             self._release(reader)
         if isinstance(told, Problem):
             raise told
-        if not isinstance(told, Response):
-            self._log.error("unexpected", **told)
+        if isinstance(told, Fault):
+            self._log.error("unexpected", **told.place)
             raise unexpected()
         return told
 
@@ -212,3 +296,15 @@ class Readers:
             ended, self._free = [*self._free, *self._busy], []
         for reader in ended:
             reader.end()
+
+
+async def _listen(request: Request, job: Job) -> None:
+    """Abandon a job when its client disconnects."""
+    with suppress(Exception):
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        job.abandon()
+
+
+def _abandoned() -> Problem:
+    return Problem(ABANDONED, "the client has disconnected")

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 
 from faintly.collector.http import models
 from faintly.collector.http.ingest import Ingest
-from faintly.collector.http.routes import Service, json_reply, refusals, require
+from faintly.collector.http.routes import Answers, Routes, Service, json_reply
 from faintly.collector.problems import CANNOT_STORE, Problem, stopping
 from faintly.collector.storage.store import Store
 
@@ -16,49 +16,40 @@ PROBE = bytes(4096)  # written to test whether the folder is writable
 LONG_PROBE = bytes(1 << 20)  # written and synced once a commit has failed
 FAILED_S = 10.0  # how long a failed commit counts more than a probe
 TEXT = "text/plain; version=0.0.4"
+PAGE: Answers = {
+    200: {
+        "description": "Metrics for Prometheus.",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    }
+}
 
 
 def operation_routes(service: Service) -> APIRouter:
-    """Return the routes."""
-    router = APIRouter(tags=["operation"])
+    """Return the routes, which take any query, like other probes."""
+    route = Routes(service, "operation")
 
-    @router.get(
-        "/healthz",
-        response_model=models.Alive,
-        responses=refusals(),
-        summary="Does the process live?",
-    )
+    @route("GET /healthz", "Does the process live?", None, models.Alive)
     async def healthz() -> Response:  # no thread: all of them may be busy
         return json_reply({"status": "alive"})
 
-    @router.get(
-        "/readyz",
-        response_model=models.Ready,
-        responses=refusals(503),
-        summary="Can reports be stored?",
-    )
+    @route("GET /readyz", "Can reports be stored?", None, models.Ready)
     def readyz() -> Response:
         check_ready(service.store, service.ingest)
         return json_reply({"status": "ready", "warnings": warnings(service.store)})
 
-    @router.get(
-        "/metrics",
-        dependencies=[require(service, "read", strict=False)],  # like other probes
-        responses=refusals()
-        | {
-            200: {
-                "description": "Metrics for Prometheus.",
-                "content": {"text/plain": {"schema": {"type": "string"}}},
-            }
-        },
-        summary="Metrics",
+    @route(
+        "GET /metrics",
+        "Metrics",
+        "read",
+        None,
+        strict=False,
+        responses=PAGE,
         response_class=Response,
-        response_model=None,
     )
     def metrics() -> Response:
         return Response(service.metrics.page(), headers={"content-type": TEXT})
 
-    return router
+    return route.router
 
 
 def check_ready(store: Store, ingest: Ingest) -> None:

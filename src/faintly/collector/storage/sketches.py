@@ -7,7 +7,6 @@ ones are added when it is loaded. Where they are dropped, the file is the only c
 import secrets
 import threading
 from collections import OrderedDict
-from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,8 +20,7 @@ from faintly.collector.storage.registry import Registry
 from faintly.core import Sketch
 from faintly.engine import Aggregator
 from faintly.engine.files import load_sketch
-from faintly.engine.merge import merge_all, spooled
-from faintly.errors import FaintlyError, FolderDamaged, InvalidInput
+from faintly.errors import FaintlyError, FolderDamaged
 from faintly.wire import sketch_v1
 
 FOLDER, SUFFIX = "sketches", ".fns"
@@ -147,21 +145,9 @@ class Sketches:
             if before:
                 discard(self._folder, path_of(self._folder, epoch, before))
 
-    def sketch(self, digest: bytes, epoch: int | None) -> Sketch:
-        """Return the sketch of an epoch's sealed reports, or of all epochs'."""
-        return self._merge(self._registry.sealed(digest, epoch))
-
-    def _merge(self, epochs: list[Epoch]) -> Sketch:
-        if len(epochs) > 1 and epochs[0].collection.plan.decode == "direct":
-            # Reports do not add up as tables do; merging them in memory would need all of them.
-            parts = (spooled(self._sketch(epoch), self._spool) for epoch in epochs)
-            try:
-                return merge_all(parts, spool=self._spool)
-            except InvalidInput:
-                raise problems.no_room() from None
-        return reduce(Sketch.merge, map(self._sketch, epochs))
-
-    def _sketch(self, epoch: Epoch) -> Sketch:
+    def sketch(self, digest: bytes, number: int) -> Sketch:
+        """Return the sketch of an epoch's sealed reports."""
+        epoch = self._registry.epoch(digest, number)
         with epoch.lock:
             _check_sealed(epoch)
             return self.load(epoch).aggregator.sketch()

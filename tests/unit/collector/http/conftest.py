@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import access, readers, reading
+from faintly.collector.http import access, answers, readers
 from faintly.collector.http.app import Collector, build
 from faintly.collector.http.settings import read_settings
 from faintly.collector.storage.store import Limits, Store
@@ -118,7 +118,7 @@ class ReaderThread:
         self._pipe = Connection(os.dup(pipe))
         stopping = Connection(os.dup(stops), writable=False)
         given = self._pipe, stopping
-        self._thread = threading.Thread(target=reading.answer_all, args=given)
+        self._thread = threading.Thread(target=answers.answer_all, args=given)
         self._thread.start()
 
     def kill(self) -> None:

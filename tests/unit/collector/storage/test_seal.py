@@ -171,4 +171,3 @@ def test_more_epochs_than_sketches_in_memory(open_store, plan, batches, body_of,
     assert len(store.sketches._loaded) == 1
     for epoch, batch in enumerate(batches):
         assert store.sketches.sketch(plan.digest, epoch) == aggregate(plan, [batch] * 2)
-    assert store.sketches.sketch(plan.digest, None) == aggregate(plan, batches * 2)
