@@ -5,15 +5,11 @@ collector; if others can, reading and administering are refused. Once it has one
 administering require theirs; submitting requires one only if a credential to submit exists.
 """
 
-import hashlib
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from faintly.collector.problems import BAD_REQUEST, NOT_ALLOWED, NOT_AUTHORISED, TOO_LARGE, Problem
 from faintly.collector.storage.credentials import Credentials
 
-REFRESH_S = 0.25  # how long look-ups are cached, and a removed credential still works
-REMEMBERED = 1024  # look-ups in the cache
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 ALLOWED: Mapping[str, frozenset[str]] = {
@@ -34,44 +30,21 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class Access:
-    """Checks credentials, with a short-lived cache of look-ups.
+    """Checks credentials by role."""
 
-    The cache is keyed by a hash of the secret, so the time of a look-up does not help to guess it.
-    """
-
-    def __init__(
-        self,
-        keyring: Credentials,
-        *,
-        guarded: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, keyring: Credentials, *, guarded: bool = False) -> None:
         """Check against a keyring.
 
         Args:
             keyring: the credentials.
             guarded: True where other machines can reach the collector: while there are no
                 credentials, reading and administering are then refused, not open to all.
-            clock: a monotonic clock, in seconds.
         """
-        self._keyring, self._guarded, self._clock = keyring, guarded, clock
-        self._until = 0.0
-        self._roles: frozenset[str] = frozenset()
-        self._known: dict[bytes, str | None] = {}
-
-    @property
-    def roles(self) -> frozenset[str]:
-        """Return the roles that have a credential."""
-        now = self._clock()
-        if now >= self._until:
-            self._roles = frozenset(role for _, role in self._keyring.labels())
-            self._known = {}
-            self._until = now + REFRESH_S
-        return self._roles
+        self.keyring, self._guarded = keyring, guarded
 
     def check(self, authorization: bytes | None, needed: str) -> None:
         """Raise `Problem` unless the credential in the header allows what is needed."""
-        roles = self.roles
+        roles = self.keyring.roles
         if needed in {"submit", "plan"} and "submit" not in roles:
             return
         if not roles:
@@ -79,23 +52,14 @@ class Access:
                 raise Problem(NOT_AUTHORISED, "this needs a credential, and there is none", NOBODY)
             return
         words = WORDS.get(needed, needed)
-        role = self._role(authorization)
+        scheme, _, secret = (authorization or b"").partition(b" ")
+        known = scheme.lower() == b"bearer" and secret
+        role = self.keyring.role_of(secret.strip().decode("latin-1")) if known else None
         if role is None:
             raise Problem(NOT_AUTHORISED, f"this needs a credential to {words}")
         if role not in ALLOWED[needed]:
             held = WORDS.get(role, role)
             raise Problem(NOT_ALLOWED, f"this needs a credential to {words}, not to {held}")
-
-    def _role(self, authorization: bytes | None) -> str | None:
-        scheme, _, secret = (authorization or b"").partition(b" ")
-        if scheme.lower() != b"bearer" or not secret:
-            return None
-        name = hashlib.sha256(secret).digest()
-        if name not in self._known:
-            if len(self._known) >= REMEMBERED:
-                self._known = {}
-            self._known[name] = self._keyring.role_of(secret.strip().decode("latin-1"))
-        return self._known[name]
 
 
 class Gate:
@@ -115,7 +79,7 @@ class Gate:
                 Host header must then name this machine: a page could have pointed its own name
                 here.
         """
-        self.access, self.body_bytes, self._local = access, body_bytes, local
+        self._access, self.body_bytes, self._local = access, body_bytes, local
         self._origins = frozenset(origin.encode("ascii") for origin in origins)
 
     def check(self, method: str, raw: Headers, headers: Mapping[bytes, bytes]) -> None:
@@ -129,7 +93,7 @@ class Gate:
         if len(headers) < len(raw):
             _check_repeated([name for name, _ in raw if name in ONCE])
         host, origin = headers.get(b"host", b""), headers.get(b"origin")
-        if self._local and not self.access.roles:
+        if self._local and not self._access.keyring.roles:
             _check_local(host.decode("latin-1").lower())
         # Browsers tell the origin. What a foreign page reads they keep from it; what it changes
         # on behalf of its visitor would be done.

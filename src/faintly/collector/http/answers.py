@@ -8,14 +8,12 @@ changes.
 """
 
 import hashlib
-import io
 import json
-import math
 import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -36,7 +34,7 @@ from faintly.collector.problems import (
 from faintly.core import Estimates, Key
 from faintly.core.estimate import normal_quantile
 from faintly.engine import Reader, TopList
-from faintly.engine.documents import estimate_document, top_document
+from faintly.engine.documents import encode_arrow, encode_json, estimate_document, top_document
 from faintly.errors import InvalidInput, UnknownKey
 
 START = f"from {__name__} import main; main()"  # the code of a new process
@@ -80,25 +78,6 @@ def _wanted(accept: str) -> dict[str, tuple[float, int]]:
         weights = [each[2:] for each in parameters if WEIGHT.fullmatch(each)]
         made[name or "*/*"] = float(weights[0]) if weights else 1.0, -place
     return made
-
-
-def encode(document: Mapping[str, Any]) -> bytes:
-    """Return JSON in plain ASCII; any text is safe in it."""
-    try:
-        return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
-    except ValueError:
-        return json.dumps(_finite(document), allow_nan=False).encode("ascii")
-
-
-def _finite(value: Any) -> Any:
-    """Return a document with null for numbers that are not finite, which JSON lacks."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_finite(inner) for inner in value]
-    return value
 
 
 def answer(source: Source, asked: Question) -> Any:
@@ -201,7 +180,7 @@ class Answers:
             document = estimate_document(reader.estimate(keys))
         except InvalidInput as error:
             raise refused(error) from None
-        return encode(document | self._about(counted))
+        return encode_json(document | self._about(counted))
 
     def _tabular(
         self,
@@ -221,7 +200,10 @@ class Answers:
         except InvalidInput as error:
             raise refused(error) from None
         document |= self._about(counted)
-        body = encode(document) if media == JSON else _arrow(document, found)
+        try:
+            body = encode_json(document) if media == JSON else encode_arrow(document, found)
+        except InvalidInput as error:
+            raise Problem(BAD_REQUEST, str(error)) from None
         return Response(self._etag(counted, media, *parameters), media, body)
 
     def _about(self, counted: Counted) -> dict[str, Any]:
@@ -254,29 +236,6 @@ def refused(error: InvalidInput) -> Problem:
 def _tag(*parts: object) -> str:
     text = json.dumps([str(part) if not isinstance(part, int) else part for part in parts])
     return f'"{hashlib.blake2s(text.encode("ascii"), digest_size=16).hexdigest()}"'
-
-
-def _arrow(document: Mapping[str, Any], found: Estimates | TopList) -> bytes:
-    """Return an Arrow stream; everything but the columns is JSON in the schema's metadata."""
-    import pyarrow
-
-    top = found if isinstance(found, TopList) else None
-    estimates = found.estimates if isinstance(found, TopList) else found
-    columns = estimates.columns()
-    if top is not None:
-        columns |= {"significant": top.significant, "verdict": top.verdicts}
-    kinds = set(map(type, columns["key"]))
-    if len(kinds) > 1:
-        raise Problem(BAD_REQUEST, "an Arrow column has keys of one type; ask for JSON")
-    columns["key"] = pyarrow.array(
-        columns["key"], pyarrow.string() if kinds == {str} else pyarrow.uint64()
-    )
-    rest = {name: value for name, value in document.items() if name != "estimates"}
-    table = pyarrow.table(columns).replace_schema_metadata({"faintly": encode(rest)})
-    stream = io.BytesIO()
-    with pyarrow.ipc.new_stream(stream, table.schema) as writer:
-        writer.write_table(table)
-    return stream.getvalue()
 
 
 def answer_all(pipe: Connection, stops: Connection) -> None:

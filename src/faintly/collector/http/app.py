@@ -5,9 +5,7 @@ They return encoded bytes: response models serve as documentation, and tests che
 match them.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -70,7 +68,7 @@ def build(store: Store, settings: Settings) -> Collector:
     gate = Gate(access, settings.cors, settings.body_bytes, local=local)
     ingest = Ingest(store, access, metrics.commit_wait, settings.body_bytes)
     readers = Readers(store, settings.readers, settings.body_bytes)
-    service = Service(store, access, ingest, metrics, settings.table_bytes, readers)
+    service = Service(store, access, ingest, metrics, readers)
     control = control_plane(service)
     if settings.demo is not None:
         control.include_router(demo_routes(settings.demo))
@@ -91,13 +89,9 @@ def control_plane(service: Service) -> FastAPI:
         redirect_slashes=False,
         # An installed tracing library must not see requests.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
-        exception_handlers={
-            Problem: _problem,
-            HTTPException: _http,
-            RequestValidationError: _invalid,
-            FolderDamaged: _damaged,
-            Exception: _unexpected,
-        },
+        exception_handlers=dict.fromkeys(
+            (Problem, HTTPException, RequestValidationError, FolderDamaged, Exception), _refuse
+        ),
     )
     for routes in (operation_routes, collection_routes, part_routes, answer_routes):
         app.include_router(routes(service))
@@ -105,46 +99,36 @@ def control_plane(service: Service) -> FastAPI:
     return app
 
 
-def _reply(problem: Problem, extra: Mapping[str, str] | None = None) -> Response:
+async def _refuse(request: Request, error: Exception) -> Response:
+    """Return the answer to an exception."""
+    problem, taken = _problem_of(error), ""
+    if problem.kind is problems.METHOD_NOT_ALLOWED:
+        # Several routes may share an address.
+        taken = ", ".join(method for method in METHODS if _is_taken(request, method))
+        problem.hint = f"This address takes {taken}."
     status, headers, body = refusal(problem)
-    made = Response(body, status, dict(extra or {}))
-    made.raw_headers = [*headers, *((n, v) for n, v in made.raw_headers if n != b"content-length")]
+    made = Response(body, status)
+    made.raw_headers = headers + ([(b"allow", taken.encode())] if taken else [])
     return made
 
 
-async def _problem(_: Request, error: Any) -> Response:
-    return _reply(error)
-
-
-async def _http(request: Request, error: Any) -> Response:
-    if error.status_code == 405:
-        return _wrong_method(request)
-    if error.status_code == 404:
-        return _reply(Problem(problems.NOT_FOUND, "there is nothing at this address"))
-    return _reply(Problem(problems.BAD_REQUEST, str(error.detail)), error.headers)
-
-
-def _wrong_method(request: Request) -> Response:
-    """Name the methods of an address, which several routes may share."""
-    taken = ", ".join(method for method in METHODS if _is_taken(request, method))
-    hint = f"This address takes {taken}."
-    problem = Problem(problems.METHOD_NOT_ALLOWED, "this address has no such method", hint)
-    return _reply(problem, {"allow": taken})
+def _problem_of(error: Exception) -> Problem:
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, RequestValidationError):
+        return invalid(error.errors()[0])
+    if isinstance(error, FolderDamaged):
+        logs.error("damaged", what=str(error))
+        return Problem(problems.DAMAGED, "stored reports or sketches cannot be read")
+    if isinstance(error, HTTPException) and error.status_code == 404:
+        return Problem(problems.NOT_FOUND, "there is nothing at this address")
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        return Problem(problems.METHOD_NOT_ALLOWED, "this address has no such method")
+    if isinstance(error, HTTPException):
+        return Problem(problems.BAD_REQUEST, str(error.detail))
+    return unexpected()
 
 
 def _is_taken(request: Request, method: str) -> bool:
     scope = {**request.scope, "method": method}
     return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
-
-
-async def _invalid(_: Request, error: Any) -> Response:
-    return _reply(invalid(error.errors()[0]))
-
-
-async def _damaged(_: Request, error: Any) -> Response:
-    logs.logger().error("damaged", what=str(error))
-    return _reply(Problem(problems.DAMAGED, "stored reports or sketches cannot be read"))
-
-
-async def _unexpected(_: Request, __: Any) -> Response:
-    return _reply(unexpected())

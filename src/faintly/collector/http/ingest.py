@@ -29,10 +29,10 @@ from faintly.collector.problems import (
     Problem,
     stopping,
 )
+from faintly.collector.storage.credentials import TOKEN_BYTES
 from faintly.collector.storage.database import NAME_BYTES
 from faintly.collector.storage.inbox import COUNTED, Outcome
 from faintly.collector.storage.store import Store
-from faintly.collector.storage.tokens import TOKEN_BYTES
 from faintly.core.epochs import MAX_EPOCH
 
 THREAD_BYTES = 1 << 20  # larger bodies are checked in a thread, to keep the loop free
@@ -120,25 +120,18 @@ def _resolve(outcomes: Sequence[tuple[asyncio.Future[Outcome], Outcome]]) -> Non
 
 def _parse_query(query: bytes) -> tuple[bytes, int]:
     """Return request id and epoch."""
-    request, epoch = None, 0
-    seen = set()
-    for part in query.split(b"&") if query else ():
-        name, _, value = part.partition(b"=")
-        if name in seen:
-            raise Problem(BAD_REQUEST, "a query parameter is repeated")
-        seen.add(name)
-        if name == b"request":
-            request = _parse_hex(value.decode("latin-1"), NAME_BYTES)
-        elif name == b"epoch":
-            # 16 digits suffice for every epoch, and longer numbers take long to parse.
-            if not value.isdigit() or len(value) > 16 or int(value) > MAX_EPOCH:
-                raise Problem(BAD_REQUEST, "an epoch is an integer from 0 to 2^53 - 1")
-            epoch = int(value)
-        else:
-            raise Problem(BAD_REQUEST, "the query has a parameter other than request and epoch")
+    given = [part.partition("=") for part in query.decode("latin-1").split("&") if part]
+    fields = {name: value for name, _, value in given}
+    if len(fields) < len(given) or not fields.keys() <= {"request", "epoch"}:
+        raise Problem(BAD_REQUEST, "the query has request and epoch, once each, and nothing else")
+    epoch = fields.get("epoch", "0")
+    # 16 digits suffice for every epoch, and longer numbers take long to parse.
+    if not (epoch.isascii() and epoch.isdigit()) or len(epoch) > 16 or int(epoch) > MAX_EPOCH:
+        raise Problem(BAD_REQUEST, "an epoch is an integer from 0 to 2^53 - 1")
+    request = _parse_hex(fields.get("request", ""), NAME_BYTES)
     if request is None:
         raise Problem(NO_REQUEST_ID, "a request has an id of 32 hexadecimal digits")
-    return request, epoch
+    return request, int(epoch)
 
 
 def _parse_digest(path: str) -> bytes:

@@ -11,7 +11,6 @@ from typing import Any
 
 from faintly.collector.http import logs
 from faintly.collector.http.access import PREFLIGHT, Gate, Headers
-from faintly.collector.http.answers import encode
 from faintly.collector.http.metrics import Metrics
 from faintly.collector.problems import (
     INTERNAL,
@@ -20,6 +19,7 @@ from faintly.collector.problems import (
     Problem,
     stopping,
 )
+from faintly.engine.documents import encode_json
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -54,7 +54,7 @@ def json_answer(status: int, body: bytes) -> Reply:
 
 def refusal(problem: Problem) -> Reply:
     """Return the answer to an error."""
-    answer = json_answer(problem.kind.status, encode(problem.document()))
+    answer = json_answer(problem.kind.status, encode_json(problem.document()))
     if problem.kind.status in {429, 503}:
         answer[1].append((b"retry-after", b"%d" % RETRY_AFTER_S))
     if problem.kind is NOT_AUTHORISED:
@@ -141,7 +141,6 @@ class Middleware:
     ) -> None:
         """Put the hot path beside the FastAPI application."""
         self._ingest, self._control, self._gate, self._metrics = ingest, control, gate, metrics
-        self._log = logs.logger()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -155,7 +154,7 @@ class Middleware:
         method = scope["method"] if scope["method"] in METHODS else "other"
         self._metrics.add(route, method, exchange.status, seconds, exchange.read)
         if route != REPORTS:
-            self._log.info(
+            logs.info(
                 "request",
                 method=method,
                 route=route,
@@ -188,7 +187,7 @@ class Middleware:
         except ClientDisconnected:
             raise
         except Exception as error:
-            self._log.error("unexpected", **logs.place_of(error))
+            logs.error("unexpected", **logs.place_of(error))
             if not exchange.status:
                 await exchange.reply(refusal(unexpected()))
         return REPORTS if hot else getattr(routed.get("route"), "path", "unmatched")

@@ -13,7 +13,7 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from itertools import count
@@ -125,24 +125,10 @@ class ReaderProcess:
         return self._process.wait()
 
 
-class Job:
-    """One answer that is waiting or being computed."""
+class Seat:
+    """Room for one reader, which is started when it is needed."""
 
-    abandoned = False
-    limit: asyncio.Timeout | None = None  # of its waiting, while it waits
-    give_up: Callable[[], object] = staticmethod(lambda: None)  # tells who computes it
-
-    def abandon(self) -> None:
-        """Note that the client is gone, and stop waiting."""
-        self.abandoned = True
-        self.give_up()
-        if self.limit is not None:
-            self.limit.reschedule(0)
-
-    def check(self) -> None:
-        """Raise `Problem` if the job is abandoned."""
-        if self.abandoned:
-            raise _abandoned()
+    reader: ReaderProcess | None = None
 
 
 class Readers:
@@ -150,14 +136,15 @@ class Readers:
 
     def __init__(self, store: Store, most: int, body_bytes: int) -> None:
         """Have at most so many readers, and take bodies of so many bytes."""
-        self._store, self.most, self._waiting = store, most, 0
+        self._store, self._numbers, self._waiting = store, count(), 0
         self._held, self._most_held = 0, max(HELD_BYTES, body_bytes)
-        self._slots, self._threads = asyncio.Semaphore(most), ThreadPoolExecutor(most, "answers")
-        self._lock, self._numbers = threading.Lock(), count()
-        self._free: list[ReaderProcess] = []
-        self._busy: set[ReaderProcess] = set()
+        self._threads, self._lock = ThreadPoolExecutor(most, "answers"), threading.Lock()
+        self.seats = [Seat() for _ in range(most)]
+        # The one used last comes first: it may have the sketch.
+        self._free: asyncio.LifoQueue[Seat] = asyncio.LifoQueue()
+        for seat in self.seats:
+            self._free.put_nowait(seat)
         self.stopping = self._closed = False
-        self._log = logs.logger()
 
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[bytes]:
@@ -208,102 +195,100 @@ class Readers:
             body=body,
             spool=self._store.folder / "spool",
         )
-        job = Job()
-        listener = asyncio.create_task(_listen(request, job))
+        answer = asyncio.create_task(self._answer(asked))
+        gone = asyncio.create_task(_disconnection(request))
         try:
-            async with self._slot(job):
-                job.check()
-                if self.stopping:
-                    raise stopping()
-                loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self._threads, self._answer, job, asked)
+            await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done() and gone.exception() is None:
+                raise _abandoned()
+            return await answer
         finally:
-            job.abandon()
-            listener.cancel()
+            answer.cancel()
+            gone.cancel()
 
-    @asynccontextmanager
-    async def _slot(self, job: Job) -> AsyncIterator[None]:
-        """Hold a slot, after waiting for it."""
+    async def _answer(self, asked: Question) -> Any:
+        """Return what a reader answers; if this task is cancelled, the reader gives up."""
+        seat, abandoned = await self._seat(), threading.Event()
+        loop = asyncio.get_running_loop()
+        answered = loop.run_in_executor(self._threads, self._compute, seat, asked, abandoned)
+
+        def leave(answered: asyncio.Future[Any]) -> None:
+            self._free.put_nowait(seat)
+            answered.exception()  # nobody may be waiting for it
+
+        answered.add_done_callback(leave)
+        try:
+            return await asyncio.shield(answered)
+        except asyncio.CancelledError:
+            abandoned.set()
+            if seat.reader is not None:
+                seat.reader.give_up(asked.number)
+            raise
+
+    async def _seat(self) -> Seat:
+        """Return a seat, after waiting for it."""
         busy = Problem(BUSY, "other answers are being computed")
         if self._waiting >= WAITING:
             raise busy
         self._waiting += 1
         try:
-            async with asyncio.timeout(WAIT_S) as job.limit:
-                await self._slots.acquire()
+            async with asyncio.timeout(WAIT_S):
+                return await self._free.get()
         except TimeoutError:
-            job.check()
             raise busy from None
         finally:
-            job.limit = None
             self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._slots.release()
 
-    def _answer(self, job: Job, asked: Question) -> Any:
-        reader = self._take()
-        job.give_up = lambda: reader.give_up(asked.number)
+    def _compute(self, seat: Seat, asked: Question, abandoned: threading.Event) -> Any:
+        reader = self._reader(seat)
+        if abandoned.is_set():  # before there was a reader to tell
+            raise _abandoned()
         try:
-            job.check()
             told = reader.ask(asked, Shelf(self._store, bytes.fromhex(asked.collection)))
         except ReaderLost:
             asked.file.unlink(missing_ok=True)
-            raise self._replace(reader) from None
-        finally:
-            self._release(reader)
+            with self._lock:
+                if self._closed:
+                    raise stopping() from None
+                self._lost(seat)
+            raise Problem(READER_LOST, "the process that computed the answer ended") from None
         if isinstance(told, Problem):
             raise told
         if isinstance(told, Fault):
-            self._log.error("unexpected", **told.place)
+            logs.error("unexpected", **told.place)
             raise unexpected()
         return told
 
-    def _take(self) -> ReaderProcess:
-        """Return a free reader, the one used last if there are several: it may have the sketch."""
+    def _reader(self, seat: Seat) -> ReaderProcess:
+        """Return the reader of a seat, a new one if it has none that lives."""
         with self._lock:
-            if self._closed:
+            if self.stopping:
                 raise stopping()
-            while self._free and not self._free[-1].lives:
-                self._lost(self._free.pop())
-            reader = self._free.pop() if self._free else ReaderProcess()
-            self._busy.add(reader)
-            return reader
+            if seat.reader is not None and not seat.reader.lives:
+                self._lost(seat)
+            seat.reader = seat.reader or ReaderProcess()
+            return seat.reader
 
-    def _release(self, reader: ReaderProcess) -> None:
-        with self._lock:
-            if reader in self._busy:
-                self._busy.discard(reader)
-                self._free.append(reader)
-
-    def _replace(self, reader: ReaderProcess) -> Problem:
-        """Return what to tell who waits for a reader that died; another is started when needed."""
-        with self._lock:
-            self._busy.discard(reader)
-        if self._closed:
-            return stopping()
-        self._lost(reader)
-        return Problem(READER_LOST, "the process that computed the answer ended")
-
-    def _lost(self, reader: ReaderProcess) -> None:
-        self._log.error("reader died", status=reader.end())
+    def _lost(self, seat: Seat) -> None:
+        assert seat.reader is not None
+        logs.error("reader died", status=seat.reader.end())
+        seat.reader = None
 
     def close(self) -> None:
         """End all readers; whoever still waits for one is told that the collector stops."""
         with self._lock:
-            self._closed = True
-            ended, self._free = [*self._free, *self._busy], []
-        for reader in ended:
+            self.stopping = self._closed = True
+            readers = [seat.reader for seat in self.seats if seat.reader is not None]
+            for seat in self.seats:
+                seat.reader = None
+        for reader in readers:
             reader.end()
 
 
-async def _listen(request: Request, job: Job) -> None:
-    """Abandon a job when its client disconnects."""
-    with suppress(Exception):
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-        job.abandon()
+async def _disconnection(request: Request) -> None:
+    """Return when the client disconnects."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _abandoned() -> Problem:

@@ -19,6 +19,7 @@ from faintly.collector.http.readers import Readers
 from faintly.collector.problems import INVALID, TOO_LARGE, Problem
 from faintly.collector.storage.store import Store
 from faintly.core.epochs import MAX_EPOCH
+from faintly.engine.documents import encode_json
 
 Answers = dict[int | str, dict[str, Any]]  # by status, as FastAPI documents them
 WORDS = {
@@ -74,7 +75,6 @@ class Service:
     access: Access
     ingest: Ingest
     metrics: Metrics
-    table_bytes: int  # of the largest plan that a new collection may have
     readers: Readers
 
 
@@ -177,7 +177,7 @@ def _check_query(request: Request) -> None:
 
 def json_reply(document: dict[str, Any], status: int = 200) -> Response:
     """Return a reply with a JSON document."""
-    return Response(answers.encode(document), status, media_type=answers.JSON)
+    return Response(encode_json(document), status, media_type=answers.JSON)
 
 
 def epoch_of(text: str | None) -> Any:

@@ -1,6 +1,5 @@
 """Routes of collections: create, show, send reports, open and close epochs, seal, delete."""
 
-import math
 from dataclasses import asdict
 from typing import Annotated
 
@@ -8,7 +7,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from faintly.collector.http import models
-from faintly.collector.http.questions import MOST_SHOWN, new_collection
+from faintly.collector.http.questions import new_collection
 from faintly.collector.http.routes import (
     OCTETS,
     SHORT_BYTES,
@@ -22,15 +21,12 @@ from faintly.collector.http.routes import (
     check_json,
     json_reply,
 )
-from faintly.collector.problems import BAD_PLAN, BAD_REQUEST, Problem
+from faintly.collector.problems import BAD_REQUEST, Problem
 from faintly.collector.storage.status import CollectionStatus, segments_of, status_of
 from faintly.collector.storage.store import Store
 from faintly.core import Plan
 from faintly.core.epochs import MAX_EPOCH
-from faintly.errors import FaintlyError
-from faintly.mechanisms import mechanism_of
 
-CELL_BYTES = 4  # of a table; with very many reports a cell takes eight
 FOREVER = "public, max-age=31536000, immutable"
 CREATED: Answers = {201: {"model": CollectionStatus, "description": "It is new."}}
 PLAN: Answers = {
@@ -101,8 +97,6 @@ def collection_routes(service: Service) -> APIRouter:
 
     def create(wanted: models.NewCollection, plan: Plan) -> Response:
         known = plan.digest in store.registry.collections
-        if not known:
-            _check_size(plan, service.table_bytes)
         made = store.registry.create(
             plan,
             name=wanted.name,
@@ -210,18 +204,3 @@ def part_routes(service: Service) -> APIRouter:
         return json_reply({"segments": [asdict(each) for each in rows]})
 
     return route.router
-
-
-def _check_size(plan: Plan, table_bytes: int) -> None:
-    """Refuse a plan whose tables exceed the setting `table_bytes`."""
-    try:
-        tables = mechanism_of(plan).sketch_shape.tables
-    except FaintlyError as error:
-        raise Problem(BAD_PLAN, str(error)[:MOST_SHOWN]) from None
-    size = 0 if tables is None else CELL_BYTES * math.prod(tables)
-    if size > table_bytes:
-        raise Problem(
-            BAD_PLAN,
-            f"the tables of this plan take {size:,} bytes, and here at most {table_bytes:,}",
-            "Make a plan with smaller tables, or start the collector with a larger table_bytes.",
-        )

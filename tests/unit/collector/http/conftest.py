@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import access, answers, readers
+from faintly.collector.http import answers, readers
 from faintly.collector.http.app import Collector, build
 from faintly.collector.http.settings import read_settings
 from faintly.collector.storage.store import Limits, Store
@@ -103,12 +103,6 @@ def body_of() -> Callable[[Plan, int], bytes]:
         return report_v1.encode_batch(batch, mechanism_of(plan).layout)
 
     return make
-
-
-@pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let new credentials count without a moment's wait."""
-    monkeypatch.setattr(access, "REFRESH_S", 0.0)
 
 
 class ReaderThread:

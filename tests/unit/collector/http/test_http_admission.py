@@ -65,7 +65,7 @@ class Gate:
 @pytest.fixture
 def gate(web, monkeypatch):
     """Stands before every reader, and is open after the test."""
-    made = Gate(readers.ReaderProcess.ask, web.collector.service.readers.most)
+    made = Gate(readers.ReaderProcess.ask, len(web.collector.service.readers.seats))
     monkeypatch.setattr(readers.ReaderProcess, "ask", lambda *given: made(*given))  # noqa: PLW0108 - bound
     yield made
     made.open()

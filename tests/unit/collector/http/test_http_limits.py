@@ -22,7 +22,7 @@ def address(web, plan):
 
 @pytest.mark.parametrize("retention", ["keep", "drop"])
 def test_damage_is_told_apart_from_faults(make_web, plan, body_of, refused, retention):
-    web = make_web(Limits(seal_s=1e9, sketches=1))
+    web = make_web(Limits(seal_s=1e9))
     address = web.create(plan, epochs=[0, 1], retention=retention)
     for epoch in (0, 1):  # the second takes the only place in memory
         assert web.send(plan, body_of(plan, 50), params={"epoch": epoch}).status_code == 200
@@ -107,7 +107,7 @@ def test_the_event_loop_does_not_open_epochs(make_web, plan, body_of, monkeypatc
 
 
 def test_history_keeps_one_reader_at_a_time(make_web, plan, body_of, monkeypatch):
-    web = make_web(Limits(seal_s=1e9, sketches=1))
+    web = make_web(Limits(seal_s=1e9))
     address = web.create(plan, epochs=[0, 1, 2, 3])
     for epoch in range(4):
         web.send(plan, body_of(plan, 50), params={"epoch": epoch})

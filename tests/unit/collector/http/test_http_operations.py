@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import pytest
-import structlog
 from prometheus_client.parser import text_string_to_metric_families
 
 from faintly.collector.http import logs, routes_collections, routes_operations
@@ -147,7 +146,6 @@ def lines():
     logging.getLogger("httpx").setLevel("ERROR")  # it is the one who calls, and tells all
     yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
     root.handlers, root.level = before
-    structlog.reset_defaults()
 
 
 def test_a_log_line_has_the_route_and_nothing_of_the_request(

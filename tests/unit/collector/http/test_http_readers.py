@@ -34,8 +34,8 @@ def address(web, plan, body_of):
 
 def numbers(web):
     """Return the process ids of the readers, those free and those at work."""
-    pool = web.collector.service.readers
-    return [each._process.pid for each in (*pool._free, *pool._busy)]
+    seats = web.collector.service.readers.seats
+    return [each.reader._process.pid for each in seats if each.reader is not None]
 
 
 def at_the_sketch(web, monkeypatch, act):
@@ -190,7 +190,10 @@ def test_a_damaged_sketch_is_rebuilt_where_it_can_be(web, plan, body_of, refused
             path.unlink()
         else:
             path.write_bytes(damage)
-        web.collector.service.readers._free.pop().end()  # nothing is kept
+        for seat in web.collector.service.readers.seats:  # nothing is kept
+            if seat.reader is not None:
+                seat.reader.end()
+                seat.reader = None
         answer = web("POST", f"{address}/estimates", **ESTIMATES)
         if retention == "keep":
             assert answer.json() == before
