@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 KINDS = "Parquet, CSV, TSV, JSONL or FIMI, gzipped or not; - is standard input."
 Files = Annotated[
     list[Path],
-    typer.Argument(help=f"Files of rows: {KINDS}", show_default=False, metavar="FILE..."),
+    typer.Argument(help=f"Files of rows: {KINDS}", show_default=False, metavar="FILE"),
 ]
 FileOptions = Annotated[
     list[Path], typer.Option("--data", help=f"Rows: {KINDS} Repeatable.", show_default=False)
