@@ -34,8 +34,7 @@ def query(
     texts = [*(keys or []), *(read_keys(keys_from) if keys_from else [])]
     if not texts:
         raise InvalidInput("give at least one key, or --keys-from FILE")
-    kind = loaded.plan.universe.kind
-    reader, asked = Reader(loaded, level), as_keys(texts, kind, integers)
+    reader, asked = Reader(loaded, level), as_keys(texts, loaded.plan.universe, integers)
     crowd = posterior or above is not None
     estimates = reader.posterior(asked, above) if crowd else reader.estimate(asked)
     if as_json:

@@ -174,8 +174,12 @@ class Plan(Terms):
                 parse_float=_no_floats,
                 parse_constant=_no_floats,
             )
+        except json.JSONDecodeError as error:
+            raise InvalidPlan(f"the plan is not JSON, see line {error.lineno}") from None
+        except UnicodeDecodeError:
+            raise InvalidPlan("the plan is not JSON: it is not UTF-8 text") from None
         except (ValueError, RecursionError) as error:
-            raise InvalidPlan(f"the plan is not JSON: {error}") from None
+            raise InvalidPlan(f"the plan is not JSON as plans are: {error}") from None
         return cls(**_fields(_Reader(document, "plan")), parsed=True)
 
     def ids(self, keys: Iterable[Key] | AnyArray, *, private: bool = False) -> IdArray:

@@ -152,6 +152,23 @@ class Guarantee:
             return "none"
         return "weak" if wanted >= WEAK_EPSILON else "sound"
 
+    def short(self) -> str:
+        """Return the guarantee as one sentence, without its conditions.
+
+        >>> Guarantee(EventLevel(), Budget(1.0), "a theorem").short().partition(":")[0]
+        'A report hides any one item of its sender'
+        """
+        hidden = {EventLevel: "any one item of its sender", UserLevel: "all that its sender holds"}
+        changes = f"changes of up to {getattr(self.unit, 'distance', 0):g} in its sender's values"
+        verb = "hardly hides" if self.strength == "none" else "hides"
+        sure = f"is at most {_percent(self.belief)} sure of it"
+        if self.budget.delta:
+            sure = f"is right about it in at most {_percent(self.belief)} of all cases"
+        return (
+            f"A report {verb} {hidden.get(type(self.unit), changes)}: an observer who gave it 50 % "
+            f"{sure} afterwards ({self.budget})."
+        )
+
     def describe(self) -> str:
         """Return the guarantee as one paragraph for people."""
         hidden = {

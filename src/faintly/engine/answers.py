@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +46,7 @@ WATCHED = 2**14  # the same where a check may stop the reading,
 READINGS = 2**26  # and reports times keys between checks: about a second
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TopList:
     """The largest means, and which of them stand out of the noise."""
 
@@ -67,6 +68,21 @@ class TopList:
             "yes" if significant else "one map" if stands_out else "no"
             for significant, stands_out in zip(self.significant, above, strict=True)
         ]
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    def __repr__(self) -> str:
+        found = int(self.significant.sum())
+        return f"TopList({len(self)} of {self.compared:,} keys, {found} of them stand out)"
+
+    def columns(self) -> dict[str, Any]:
+        """Return the list as a dictionary of numpy columns, `key` first."""
+        return self.estimates.columns() | {"significant": self.significant}
+
+    def to_pandas(self) -> Any:
+        """Return the list as a pandas DataFrame."""
+        return self.estimates.to_pandas().assign(significant=self.significant)
 
 
 class Reader:

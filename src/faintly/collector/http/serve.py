@@ -142,12 +142,16 @@ def _check_exposure(settings: Settings, roles: frozenset[str]) -> None:
 def _check_tls(settings: Settings) -> None:
     if settings.tls_cert is None:
         return
+    for what, file in (("certificate", settings.tls_cert), ("private key", settings.tls_key)):
+        if file is not None and not file.is_file():
+            raise InvalidInput(f"there is no file {file} with the TLS {what}")
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(settings.tls_cert, settings.tls_key)
     except (OSError, ssl.SSLError) as error:
         reason = getattr(error, "reason", None) or error.strerror or "unreadable"
-        raise InvalidInput(f"the TLS certificate or key cannot be used: {reason}") from None
+        files = f"{settings.tls_cert} or its key {settings.tls_key}"
+        raise InvalidInput(f"the TLS certificate {files} cannot be used: {reason}") from None
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -142,5 +142,6 @@ def read_settings(file: Path | None, **flags: Any) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "settings"
-        hint = "; give --data DIR" if place == "data" and first["type"] == "missing" else ""
-        raise InvalidInput(f"{place}: {first['msg']}{hint}") from None
+        if place == "data" and first["type"] == "missing":
+            raise InvalidInput("name the folder to keep everything in: --data DIR") from None
+        raise InvalidInput(f"{place}: {first['msg']}") from None
