@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from faintly.cli._estimate_output import Above, explain_posterior, show_estimates
-from faintly.cli.output import Integers, Json, Level, as_keys, emit, note, read_keys, say
+from faintly.cli.output import Integers, Json, Level, as_keys, emit, note, read_keys, say, watched
 
 
 def query(
@@ -37,7 +37,8 @@ def query(
     kind = loaded.plan.universe.kind
     reader, asked = Reader(loaded, level), as_keys(texts, kind, integers)
     crowd = posterior or above is not None
-    estimates = reader.posterior(asked, above) if crowd else reader.estimate(asked)
+    with watched(reader) as patient:
+        estimates = patient.posterior(asked, above) if crowd else patient.estimate(asked)
     if as_json:
         emit(estimate_document(estimates))
         return

@@ -7,12 +7,17 @@ planes of one bit each, so that 512 of them are read together.
 import numpy as np
 
 from faintly.core.arrays import IntArray, TableArray, WordArray
+from faintly.kernels import threads
+from faintly.kernels._native import call
 from faintly.kernels.arguments import exactly
+from faintly.kernels.language import in_c
 from faintly.kernels.tables import table_bits
 from faintly.primitives import hashing
 
-MOST_ROWS = 8  # of a key; orthogonal.c has the same number
-MOST_WORDS = 256  # of a cell, likewise
+MOST_ROWS = 8  # of a key
+MOST_WORDS = 256  # of a cell; orthogonal.c has an array for them
+NIBBLES, SUMS = 8, 16 * 8  # of a word; and words of the sums of a nibble's planes
+LINE = 8  # words of a line of the cache, where planes begin
 
 
 def read_hits(cells: WordArray, rows: WordArray, first: int) -> IntArray:
@@ -29,6 +34,15 @@ def read_hits(cells: WordArray, rows: WordArray, first: int) -> IntArray:
         raise TypeError("keys must have 1 to 8 rows of 1 to 256 words, the first among them")
     if cells.shape[1] != words:
         raise TypeError("cells and rows must have the same number of words")
+
+    def read(some: slice, asked: slice, sums: IntArray) -> None:
+        mine, wanted = cells[some], rows[asked]
+        scratch = np.empty(SUMS * NIBBLES * words + LINE, dtype=np.uint64)
+        sizes = (len(mine), words, wanted, len(wanted), count, first)
+        call("read_hits", mine, *sizes, scratch, sums[0], sums[1])
+
+    if in_c():
+        return threads.read_in_slices(read, len(cells), keys, threads.SLICED_PAIRS, sums=2)
     hits = np.zeros((2, keys), dtype=np.int64)
     some = cells[cells.any(axis=1)]
     for key in range(keys):
@@ -50,7 +64,7 @@ def fold_characters(tables: TableArray, images: WordArray, weights: IntArray) ->
         images: (2^M, s): β_u times 1, X, X², …, so that β_u·π is the sum of those in π.
         weights: (2^M,); their sum times the largest |entry| must fit the tables' integers.
     """
-    table_bits(tables, "tables", read_only=True)
+    width = table_bits(tables, "tables", read_only=True)
     images, weights = (
         exactly(images, np.uint32, 2, "images"),
         exactly(weights, np.int64, 1, "weights"),
@@ -61,6 +75,16 @@ def fold_characters(tables: TableArray, images: WordArray, weights: IntArray) ->
     if images.max(initial=0) >= 1 << bits:
         raise IndexError("an image lies outside the field")
     out = np.zeros((len(tables), 1 << bits), dtype=tables.dtype)
+    if in_c():
+        steps = np.zeros((sums, bits + 1), dtype=np.uint32)
+        np.bitwise_xor.accumulate(images, axis=1, out=steps[:, :bits])
+
+        def work(a: int, b: int) -> None:
+            sizes = (b - a, bits, sums)
+            call(f"fold_characters_{width}", tables[a:b], *sizes, steps, weights, out[a:b])
+
+        threads.parallel(work, len(tables), -(-threads.ENTRIES // tables.shape[1]))
+        return out
     elements = np.arange(1 << bits, dtype=np.uint32)
     for u in np.flatnonzero(weights).tolist():
         places = np.zeros_like(elements)
