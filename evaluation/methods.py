@@ -13,7 +13,7 @@ from typing import Any
 from faintly.core import Plan
 from faintly.errors import UnsupportedUnit
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms.registry import GROUP
+from faintly.mechanisms.registry import MECHANISMS
 from faintly.planner import make_plan, request_for, survey
 
 SWEEP_GROUPS = 64  # of projection-choice: 256 would be within 1 % in n·Var, and four times slower
@@ -376,4 +376,4 @@ def _installed(names: Iterable[str]) -> dict[str, Method]:
     return made
 
 
-METHODS |= _installed(entry.name for entry in entry_points(group=GROUP))
+METHODS |= _installed(entry.name for entry in entry_points(group=MECHANISMS))

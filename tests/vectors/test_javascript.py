@@ -39,14 +39,16 @@ def tight_plans():
     generator = np.random.Generator(np.random.Philox(1))
     for _ in range(12):
         epsilon = round(float(generator.uniform(0.05, 6)), 3)
-        for unit, name in (
-            ("event", "retrieval"),
-            ("user", "projection-choice"),
-            ("event", "signed-binning"),
-            ("user", "signed-binning"),
-            ("l1:2.5", "signed-binning"),
+        for unit, name, options in (
+            ("event", "retrieval", {}),
+            ("user", "projection-choice", {}),
+            ("user", "projection-choice", {"form": "unsigned", "values": "set"}),
+            ("user", "projection-choice", {"form": "bins", "decode": "direct"}),
+            ("event", "signed-binning", {}),
+            ("user", "signed-binning", {}),
+            ("l1:2.5", "signed-binning", {}),
         ):
-            plan = make_plan(protect=unit, epsilon=epsilon, mechanism=name, **base)
+            plan = make_plan(protect=unit, epsilon=epsilon, mechanism=name, **base, **options)
             yield plan
             for step in (-1, 1):
                 yield moved(plan, step)

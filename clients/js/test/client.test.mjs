@@ -73,6 +73,16 @@ test("data is moved to the nearest that the plan takes", () => {
   assert.deepEqual([none.length, lost.unknown], [0, 1]);
 });
 
+test("values of a plan without signs are at least 0, and those of a set 0 or 1", () => {
+  const given = new Map([[1, -0.5], [2, 0.5], [3, 0.51], [4, 9], [5, NaN], [6, 1]]);
+  const values = (name) => projected(name, given)[0].map(({ value }) => value);
+  assert.deepEqual(values("projection-sets"), [1, 1, 1]);
+  assert.equal(projected("projection-sets", given)[1].clipped, 4);
+  assert.deepEqual(values("projection-sets-open"), [0.5, 0.51, 1, 1]);
+  assert.equal(projected("projection-sets-open", given)[1].clipped, 2);
+  assert.deepEqual(values("event-one-bin"), [-0.5, 0.5, 0.51, 1, 1]);
+});
+
 test("an object names indices by their digits, and nothing else", () => {
   const [items, tally] = projected("event-one-bin", { 3: 1, "03": 1, "-0": 1, 10: 1, x: 1 });
   assert.deepEqual(items, [{ id: [3, 0], value: 1 }]);

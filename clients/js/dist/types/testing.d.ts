@@ -5,6 +5,7 @@ export * from "./coins.ts";
 export * from "./errors.ts";
 export * from "./hashing.ts";
 export { mechanismOf } from "./mechanisms/index.ts";
+export { placesOf } from "./mechanisms/signed_binning.ts";
 export { readPlan } from "./plan.ts";
 export * from "./precise.ts";
 export * from "./vector.ts";

@@ -13,8 +13,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from faintly.baselines import unhashed as plain
-from faintly.baselines.unhashed import OneKey
 from faintly.core import (
     Budget,
     FloatArray,
@@ -34,6 +32,8 @@ from faintly.mechanisms.simulation import sums_at
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
+from faintly_baselines import unhashed as plain
+from faintly_baselines.unhashed import OneKey
 
 THEOREM = "harmony.proof.md, Theorem 1 (one bit, whose odds stay between two bounds)"
 NAMES = ("threshold",)

@@ -16,10 +16,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from faintly.baselines import unhashed as plain
-from faintly.baselines.pckv import odds
-from faintly.baselines.pckv.odds import Odds
-from faintly.baselines.unhashed import Unhashed
 from faintly.core import (
     Budget,
     FloatArray,
@@ -45,6 +41,10 @@ from faintly.mechanisms.simulation import means_at, sums_at
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
+from faintly_baselines import unhashed as plain
+from faintly_baselines.pckv import odds
+from faintly_baselines.pckv.odds import Odds
+from faintly_baselines.unhashed import Unhashed
 
 THEOREMS = {
     "grr": "pckv.proof.md, Theorem 1 (no key is sampled more often than one in ℓ)",

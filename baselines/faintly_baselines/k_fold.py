@@ -9,9 +9,9 @@ k_fold.proof.md the arguments. The paper sends 4 bytes a slot and 4 more.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from faintly.baselines.one_sparse import OneSparse
 from faintly.core import EventLevel, Unit
 from faintly.mechanisms.registry import register
+from faintly_baselines.one_sparse import OneSparse
 
 
 @register("k-fold")

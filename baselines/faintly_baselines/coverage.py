@@ -19,8 +19,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from faintly import kernels
-from faintly.baselines.rings import Rings
-from faintly.baselines.unhashed import growth
 from faintly.core import (
     Budget,
     FloatArray,
@@ -45,6 +43,8 @@ from faintly.mechanisms.tokens import Tokens, draw_tokens
 from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
+from faintly_baselines.rings import Rings
+from faintly_baselines.unhashed import growth
 
 FAMILY = "prf"
 NAMES = ("slots", "arc", "weight")

@@ -9,13 +9,13 @@ points here, so that chances are integers; `coverage.py` has the steps. Values a
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from faintly.baselines import coverage
-from faintly.baselines.coverage import SETS, Coverage
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
+from faintly_baselines import coverage
+from faintly_baselines.coverage import SETS, Coverage
 
 RING = 2**16  # points: fine against any arc that is worth having, and coarse against 2^32
 

@@ -20,7 +20,6 @@ from typing import Any, Self
 import numpy as np
 
 from faintly import kernels
-from faintly.baselines import unhashed as plain
 from faintly.core import (
     Budget,
     Cells,
@@ -49,6 +48,7 @@ from faintly.mechanisms.signed_binning import SignedBinning, rows
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
+from faintly_baselines import unhashed as plain
 
 THEOREM = "signed_binning_published.proof.md, Theorem 1 (one bit, whose odds stay in bounds)"
 DIVISOR = 2.5  # of the clip, as published

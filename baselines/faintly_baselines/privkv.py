@@ -14,8 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from faintly.baselines import unhashed as plain
-from faintly.baselines.unhashed import OneKey
 from faintly.core import (
     Budget,
     FloatArray,
@@ -35,6 +33,8 @@ from faintly.mechanisms.simulation import means_at, sums_at
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
+from faintly_baselines import unhashed as plain
+from faintly_baselines.unhashed import OneKey
 
 THEOREM = "privkv.proof.md, Theorem 1 (presence and sign of one random key)"
 NAMES = ("presence", "sign")

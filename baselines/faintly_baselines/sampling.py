@@ -9,9 +9,9 @@ paper sends 8 bytes.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from faintly.baselines.one_sparse import OneSparse
 from faintly.core import Unit, UserLevel
 from faintly.mechanisms.registry import register
+from faintly_baselines.one_sparse import OneSparse
 
 
 @register("sampling")

@@ -15,9 +15,9 @@ ue   every key answers. Against the odds that nothing was sampled, a report is p
 from dataclasses import dataclass
 from fractions import Fraction
 
-from faintly.baselines.unhashed import growth, response_threshold
 from faintly.errors import BoundDoesNotApply
 from faintly.primitives.noise import FULL
+from faintly_baselines.unhashed import growth, response_threshold
 
 FORMS = ("grr", "ue")
 FEW_STEPS = 16  # by which rounded thresholds may miss; by more where epsilon is too small

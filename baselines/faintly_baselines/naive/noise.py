@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from faintly.baselines.slots import threshold
 from faintly.core import (
     AnyArray,
     Budget,
@@ -35,6 +34,7 @@ from faintly.mechanisms.api import Request
 from faintly.primitives import gaussian, noise
 from faintly.primitives.entropy import Rng
 from faintly.primitives.noise import FULL
+from faintly_baselines.slots import threshold
 
 LAPLACE_STEPS = 4  # rounding adds at most 1/64 to a variance that is 8 at epsilon 1
 L1_STEPS = 64  # a step costs ρ-1 > ln ρ there: 4 steps would have 1.73 times the noise at ε = 3·L

@@ -21,8 +21,6 @@ from typing import Any, Self
 import numpy as np
 
 from faintly import kernels
-from faintly.baselines.alp import estimate, simulation
-from faintly.baselines.unhashed import growth, simulation_source
 from faintly.core import (
     AnyArray,
     Budget,
@@ -48,6 +46,8 @@ from faintly.mechanisms.rounding import round_values
 from faintly.mechanisms.simulation import BLOCK, by_value, mean_square, means_at
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
+from faintly_baselines.alp import estimate, simulation
+from faintly_baselines.unhashed import growth, simulation_source
 
 THEOREM = "alp.proof.md, Theorem 1 (rounded levels in unary, every bit turned at random)"
 NAMES = ("rows", "columns", "level", "flip")

@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 
 from faintly import kernels
-from faintly.baselines.collision import Collision
-from faintly.baselines.unhashed import largest_variance
 from faintly.core import (
     FloatArray,
     IdArray,
@@ -35,6 +33,8 @@ from faintly.mechanisms.registry import register
 from faintly.mechanisms.tokens import Tokens
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
+from faintly_baselines.collision import Collision
+from faintly_baselines.unhashed import largest_variance
 
 
 @register("collision-signed")

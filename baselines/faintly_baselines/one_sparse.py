@@ -26,9 +26,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from faintly import kernels
-from faintly.baselines import slots as slotting
-from faintly.baselines.slots import MAX_BINS, Places, best_bins, threshold
-from faintly.baselines.unhashed import largest_variance
 from faintly.core import (
     AnyArray,
     Budget,
@@ -58,6 +55,9 @@ from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
 from faintly.primitives.noise import FULL
 from faintly.primitives.rounding import bernoulli
+from faintly_baselines import slots as slotting
+from faintly_baselines.slots import MAX_BINS, Places, best_bins, threshold
+from faintly_baselines.unhashed import largest_variance
 
 SCHEMES = ("hashing", "hadamard", "optimal")
 NAMES = ("scheme", "bins", "keep")

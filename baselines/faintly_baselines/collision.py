@@ -8,12 +8,12 @@ Here are sets, whose values are 0 or 1; `coverage.py` has the steps, with arcs o
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from faintly.baselines import coverage
-from faintly.baselines.coverage import SETS, Coverage
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
+from faintly_baselines import coverage
+from faintly_baselines.coverage import SETS, Coverage
 
 
 @register("collision")

@@ -15,8 +15,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from faintly.baselines.naive.noise import KINDS, Noise, Response
-from faintly.baselines.unhashed import largest_variance, simulation_source
 from faintly.core import (
     FloatArray,
     Guarantee,
@@ -43,6 +41,8 @@ from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
 from faintly.primitives.entropy import Rng
+from faintly_baselines.naive.noise import KINDS, Noise, Response
+from faintly_baselines.unhashed import largest_variance, simulation_source
 
 NAMES = ("noise", "steps", "range", "spread")
 MAX_KEYS = 2**20

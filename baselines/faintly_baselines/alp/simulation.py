@@ -11,9 +11,9 @@ rows of + and - of a key that is not held is as likely, and turns its error alon
 
 import numpy as np
 
-from faintly.baselines.alp.estimate import Shape, gap_law
 from faintly.core import AnyArray, IdArray, IntArray, VectorBatch
 from faintly.mechanisms.simulation import positions
+from faintly_baselines.alp.estimate import Shape, gap_law
 
 CLIENTS = 512  # whose rows stay in a cache
 
