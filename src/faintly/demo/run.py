@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +57,7 @@ def run_demo(folder: Path, epsilon: float, on_step: Callable[[str], None]) -> De
         records = read_records(path)
     names = [str(key) for key in records.keys]
     on_step(f"planning: {records.count:,} clients, any package name, hide each single dependency")
-    wanted = {
+    wanted: dict[str, Any] = {
         "protect": "event",
         "epsilon": epsilon,
         "sparsity": SPARSITY,

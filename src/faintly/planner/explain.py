@@ -94,9 +94,9 @@ def _collected(pick: Candidate) -> str:
     return (
         f"What is collected. Each of about {plan.clients:,} devices sends one report of "
         f"{pick.bytes} bytes. The device makes it from a private list of items"
-        f"{_WITH_VALUES[plan.values]}, usually at most {plan.sparsity} of them, by a procedure that adds "
-        "noise; the list itself never leaves the device. A device with an empty list sends a "
-        "report too, of the same length."
+        f"{_WITH_VALUES[plan.values]}, usually at most {plan.sparsity} of them, by a procedure "
+        "that adds noise; the list itself never leaves the device. A device with an empty list "
+        "sends a report too, of the same length."
     )
 
 
