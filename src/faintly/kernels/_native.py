@@ -113,6 +113,10 @@ SIGNATURES: dict[str, tuple[Pointer | Number, ...]] = {
     "pick_slots": (U32, INT, INT, INT, INT, I64, I64, I64, OUT_I32, OUT_I64),
     "spread_bins_32": (I32, INT, INT, INT, INT, U32, OUT_I32),
     "spread_bins_64": (I64, INT, INT, INT, INT, U32, OUT_I64),
+    # orthogonal.c
+    "read_hits": (U32, INT, INT, U32, INT, INT, INT, OUT_U64, OUT_I64, OUT_I64),
+    "fold_characters_32": (I32, INT, INT, INT, U32, I64, OUT_I32),
+    "fold_characters_64": (I64, INT, INT, INT, U32, I64, OUT_I64),
     # binning.c
     "round_values": (F64, U32, INT, INT, OUT_I32, OUT_I64),
     "bin_prf": (*CLIENTS, I32, INT, OUT_I64),

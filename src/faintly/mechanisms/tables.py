@@ -35,6 +35,11 @@ class Tables(MechanismApi):
         return LinearMaps(self.plan.hashing, self.plan.salt, self.plan.universe.size)
 
     @property
+    def tabled(self) -> bool:
+        """Return whether reports can become cells of tables, whatever the plan decodes by."""
+        return self.plan.hashing.family == "linear"
+
+    @property
     def table_shape(self) -> tuple[int, int]:
         """Return rows and columns of the tables of table decoding."""
         return self.plan.hashing.maps, 2**self.plan.hashing.bits
