@@ -28,6 +28,7 @@ export function projectionChoice(plan: Plan): Mechanism {
   const slots = groups * places;
   const table = plan.decode === "table";
   const rowOf = (seed: Wide, group: number) => prf(seed, [group, 0], GROUP) & ones(degree);
+  const scores = new Int32Array(slots); // made once: there may be a million
   const widths = table ? [plan.bits] : [(slots - 1).toString(2).length];
   if (table && signed) widths.unshift(1);
   if (table && plan.maps > 1) widths.push(Math.log2(plan.maps));
@@ -41,7 +42,7 @@ export function projectionChoice(plan: Plan): Mechanism {
       const tokens = draw(items, plan.sparsity, systematic, words);
       const map = plan.maps ? mapOf(plan, seed) : null;
       const rows = Array.from({ length: map ? groups : 0 }, (_, group) => rowOf(seed, group));
-      const scores = new Int32Array(slots);
+      scores.fill(0);
       const hit = (slot: number, times = 1) => {
         scores[slot] += times;
         if (signed) scores[slot ^ 1] -= times;
