@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from faintly.core import Universe
+    from faintly.engine import Reader
 
 # What to do about clients that hold more items than planned.
 ADVICE = "faintly plan --sample FILE compares sparsities on such data."
@@ -114,6 +115,18 @@ def progress() -> Iterator["Progress"]:
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as shown:
         yield shown
+
+
+@contextmanager
+def watched(reader: "Reader") -> Iterator["Reader"]:
+    """Yield the reader, with a progress display where it has to read report by report."""
+    with progress() as display:
+        task = display.add_task("reading reports", total=100, visible=False)
+
+        def done(share: float) -> None:
+            display.update(task, completed=round(100 * share), visible=share < 1)
+
+        yield reader.watched(lambda: None, done)
 
 
 def shown(key: object) -> str:

@@ -8,7 +8,7 @@ import typer
 from faintly.cli import choices
 from faintly.cli._estimate_output import Above, explain_posterior, show_estimates
 from faintly.cli.numbers import real, whole
-from faintly.cli.output import Integers, Json, Level, as_keys, emit, note, read_keys, say
+from faintly.cli.output import Integers, Json, Level, as_keys, emit, note, read_keys, say, watched
 
 if TYPE_CHECKING:
     from faintly.engine import TopList
@@ -61,7 +61,10 @@ def top(
     reader = Reader(loaded, level)
     if posterior is None:
         posterior = reader.populated(len(candidates or ())) or above is not None
-    found = reader.top(count, candidates, control, false_rate, posterior=posterior, above=above)
+    with watched(reader) as patient:
+        found = patient.top(
+            count, candidates, control, false_rate, posterior=posterior, above=above
+        )
     if as_json:
         emit(top_document(found))
         return

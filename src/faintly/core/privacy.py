@@ -12,7 +12,7 @@ from fractions import Fraction
 from faintly.core.arguments import real
 from faintly.errors import InvalidPlan
 
-# A bound is never shown smaller than it is.
+# Rounded up: a bound is never shown smaller than it is.
 _SHOWN, _FACTOR = (Context(prec=digits, rounding=ROUND_CEILING) for digits in (6, 3))
 WEAK_EPSILON = 3.0  # from here on even odds may become 95 % and more
 VOID_EPSILON = 7.0  # and from here on 99.9 %, which is certainty in practice
@@ -141,9 +141,9 @@ class Guarantee:
 
     @property
     def belief(self) -> float:
-        """Return the most that an observer with even odds before can be sure of afterwards.
+        """Return the largest posterior probability of an observer whose prior was one half.
 
-        With a delta it is the largest share of all reports about which such an observer is right.
+        With a delta: the largest share of all reports about which that observer is right.
         """
         return (1 + self.budget.delta * math.exp(-self.budget.epsilon)) / (
             1 + math.exp(-self.budget.epsilon)
@@ -205,7 +205,7 @@ class Guarantee:
 
 
 def _percent(share: float) -> str:
-    """Return a share in per cent, rounded up, with two digits of what is missing to all.
+    """Return a share in per cent, rounded up, with two digits of its distance from 100 %.
 
     >>> _percent(0.7310585), _percent(0.99999988)
     ('73.2 %', '99.999988 %')

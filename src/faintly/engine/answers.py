@@ -41,7 +41,7 @@ MOST_OWN = 2**20  # keys that are read for that
 AGREED = 6.0  # standard deviations by which one map of a key seldom exceeds the others
 MOST_LISTED = 2**24  # keys that are read for a prior, with about half a gigabyte
 NULL = np.zeros(1)  # the mean of a key that nobody holds
-KEYS = 2**16  # read at a time
+READ_ENTRIES = 2**23  # of maps and keys, read at a time in direct mode: 64 MiB
 REPORTS = 2**20  # read at a time in direct mode
 WATCHED = 2**14  # the same where a check may stop the reading,
 READINGS = 2**26  # and reports times keys between checks: about a second
@@ -111,6 +111,7 @@ class Reader:
         self.mechanism = mechanism or mechanism_of(sketch.plan)
         self._given = transformed
         self._check: Callable[[], None] | None = None
+        self._progress: Callable[[float], None] = lambda _: None
         self._priors: dict[str, Prior] = {}  # of every level alike
 
     def __repr__(self) -> str:
@@ -127,15 +128,22 @@ class Reader:
         made.level = level
         return made
 
-    def watched(self, check: Callable[[], None]) -> "Reader":
+    def watched(
+        self, check: Callable[[], None], progress: Callable[[float], None] | None = None
+    ) -> "Reader":
         """Return a reader that calls `check` about once a second, which may raise to stop it.
 
         Only reading reports one by one can take long; look-ups in tables are not watched.
+
+        Args:
+            check: called without arguments.
+            progress: called with the share of the reading that is done.
         """
         if self.sketch.plan.decode == "table":
             return self
         made = copy(self)
         made._check = check
+        made._progress = progress or made._progress
         return made
 
     @cached_property
@@ -157,23 +165,30 @@ class Reader:
 
     def _sums(self, ids: IdArray) -> IntArray:
         """Return (2, ids): the integer behind each estimate, and the largest part of one map."""
-        if self.sketch.plan.decode == "direct":
-            values = self._read(ids)
-            return np.stack([values.sum(axis=0), values.max(axis=0)])
-        return self.mechanism.gather(self._transformed, ids)
+        if self.sketch.plan.decode == "table":
+            return self.mechanism.gather(self._transformed, ids)
+        found = np.empty((2, len(ids)), dtype=np.int64)
+        size = max(1, READ_ENTRIES // self._maps)
+        for start in range(0, len(ids), size):
+            part = slice(start, start + size)
+            values = self._read(ids[part], start / len(ids), len(ids[part]) / len(ids))
+            found[:, part] = values.sum(axis=0), values.max(axis=0)
+        return found
 
-    def _read(self, ids: IdArray) -> IntArray:
-        """Return the integers (maps, ids) of direct reading.
+    def _read(self, ids: IdArray, before: float, share: float) -> IntArray:
+        """Return the integers (maps, ids) of direct reading: so large a share of it all.
 
         Reports are read some at a time, so that columns may be larger than memory.
         """
-        values = np.zeros((self._maps, len(ids)), dtype=np.int64)
+        values, read = np.zeros((self._maps, len(ids)), dtype=np.int64), 0
         for batch in self.sketch.batches(REPORTS if self._check is None else WATCHED):
-            chosen = self.mechanism.map_of(batch) if self._maps > 1 else None
-            for row in range(self._maps):
-                mine = batch if chosen is None else batch.take(chosen == row)
+            chosen = self.mechanism.map_of(batch) if self._maps > 1 else np.zeros(1, dtype=np.int64)
+            for row in np.unique(chosen).tolist():
+                mine = batch if self._maps == 1 else batch.take(chosen == row)
                 for piece in self._pieces(len(ids), len(mine)):
                     values[row, piece] += self.mechanism.read(mine, ids[piece])
+            read += len(batch)
+            self._progress(before + share * read / self.sketch.count)
         return values
 
     def _pieces(self, keys: int, reports: int) -> Iterator[slice]:
@@ -306,6 +321,8 @@ class Reader:
 
     def _variance(self, ids: IdArray, means: FloatArray) -> FloatArray:
         """Return the variances of keys, for which some mechanisms read all reports again."""
+        if self.sketch.plan.decode == "table":
+            return self.mechanism.table_variance(self._transformed, self.sketch, ids, means)
         pieces = self._pieces(len(ids), self.sketch.count)
         found = [self.mechanism.variance(self.sketch, ids[piece], means[piece]) for piece in pieces]
         return found[0] if len(found) == 1 else np.concatenate(found)
@@ -359,8 +376,8 @@ class Reader:
         """
         if self.sketch.plan.decode == "direct":
             return 0.0
-        size, tables = self.sketch.plan.universe.size, self._transformed
-        flat, squares, own = tables.reshape(-1), 0.0, 0
+        size, rows = self.sketch.plan.universe.size, self.mechanism.table_shape[0]
+        flat, squares, own = self._transformed[:rows].reshape(-1), 0.0, 0
         for start in range(0, len(flat), ENTRIES):
             part = flat[start : start + ENTRIES].astype(np.float64)
             squares += float(part @ part)
