@@ -121,8 +121,6 @@ class Sealer:
         self.reached("written")
         row = (epoch.id, number, len(records), stored.size, stored.checksum)
         self._commit(segments.INSERT, row, epoch, (first, last), len(records))
-        epoch.last, epoch.segments = number, epoch.segments + 1
-        epoch.sealed, epoch.bytes = epoch.sealed + len(records), epoch.bytes + stored.size
         self.reached("committed")
         self._sketches.refresh(epoch, sketches.TAIL)
 
@@ -132,7 +130,6 @@ class Sealer:
         row = self._sketches.write(epoch, aggregator.sketch(), before + 1)
         self.reached("written")
         self._commit(sketches.INSERT, row, epoch, (first, last), len(records))
-        _, epoch.last, epoch.sealed, epoch.bytes, _ = row
         self.reached("committed")
         if before:
             discard(self._folder, sketches.path_of(self._folder, epoch, before))
@@ -158,6 +155,7 @@ class Sealer:
                     )
                 connection.execute(f"DELETE FROM {CHOSEN}", chosen)
             self._registry.add_pending([(epoch, -reports)])
+            self._registry.recount(epoch)
 
     def compact(self, epoch: Epoch) -> None:
         """Merge all small segments of an epoch."""
@@ -215,8 +213,7 @@ class Sealer:
             )
             connection.execute(segments.INSERT, row)
             connection.execute(sketches.INSERT, sketch)
-        epoch.last, epoch.segments = number, epoch.segments + 1 - len(run)
-        epoch.bytes += stored.size - sum(each.size for each in run.values())
+        self._registry.recount(epoch)
         self.reached("replaced")
         self._unnamed.update(paths.values())
         if old:

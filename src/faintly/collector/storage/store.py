@@ -6,7 +6,6 @@ the process dies. What one part does alone is called on that part, such as `stor
 
 import os
 import sqlite3
-from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from faintly.collector.storage.counters import Counters
 from faintly.collector.storage.credentials import Credentials
 from faintly.collector.storage.database import NAME_BYTES, Database, damaged
 from faintly.collector.storage.disk import lock_folder
-from faintly.collector.storage.inbox import Answer, Inbox, Outcome, Submission
+from faintly.collector.storage.inbox import Inbox, Outcome, Submission, Waiter
 from faintly.collector.storage.maintenance import Maintenance
 from faintly.collector.storage.registry import Registry
 from faintly.collector.storage.seal import Sealer
@@ -154,15 +153,12 @@ class Store:
         body: bytes,
         *,
         token: bytes | None = None,
-        waiter: object,
-        answer: Answer,
+        waiter: Waiter,
     ) -> int:
         """Check a submission and queue it for the next commit; return its reports.
 
-        Never waits for the disk, unless it `opens` an epoch. After the commit, `answer` is called
-        once, from another thread, with the (waiter, outcome) of every submission that shares the
-        commit and this `answer`.
-        An outcome is "counted", "replayed", or a `Problem`.
+        Never waits for the disk, unless it `opens` an epoch. After the commit, the waiter gets
+        the outcome: "counted", "replayed", or a `Problem`.
         """
         collection = self.registry.collection(digest)
         try:
@@ -176,7 +172,7 @@ class Store:
         except Problem as problem:
             collection.arrivals.refuse(problem.kind.code)
             raise
-        self.inbox.submit(Submission(found, request, body, reports, hashed, waiter, answer))
+        self.inbox.submit(Submission(found, request, body, reports, hashed, waiter))
         return reports
 
     def opens(self, digest: bytes, epoch: int) -> bool:
@@ -201,7 +197,7 @@ class Store:
     ) -> str:
         """Submit reports and wait: returns "counted" or "replayed", or raises `Problem`."""
         future: Future[Outcome] = Future()
-        self.take(digest, epoch, request, body, token=token, waiter=future, answer=_resolve)
+        self.take(digest, epoch, request, body, token=token, waiter=future)
         outcome = future.result()
         if isinstance(outcome, Problem):
             raise outcome
@@ -247,9 +243,3 @@ def _check_token(collection: Collection, reports: int, token: bytes | None) -> b
     if reports != 1:
         raise Problem(problems.BAD_REPORTS, "a token stands for one report; send one at a time")
     return credentials.token_hash(token)
-
-
-def _resolve(pairs: Sequence[tuple[object, Outcome]]) -> None:
-    for future, outcome in pairs:
-        assert isinstance(future, Future)
-        future.set_result(outcome)
