@@ -61,6 +61,7 @@ export function projectionChoice(plan: Plan): Mechanism {
         });
       }
       const slot = choose(scores, plan.sparsity, shape, words);
+      scores.fill(0); // what somebody holds is not kept
       if (!table) return [slot];
       const row = rowOf(seed, Math.floor(slot / places));
       // The server needs nothing but the cell: what else the seed tells stays at home.
