@@ -9,7 +9,7 @@ Plans are the JSON objects that plan files hold. This module dispatches on the m
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 
-from spec.independent import binning, gf, projection, retrieval
+from spec.independent import binning, gf, orthogonal, projection, retrieval
 from spec.independent.binning import place, rounded, row_and_matrix
 from spec.independent.hashing import (
     Document,
@@ -53,6 +53,7 @@ MECHANISMS: dict[str, ModuleType] = {
     "retrieval": retrieval,
     "projection-choice": projection,
     "retrieval-gf": gf,
+    "orthogonal": orthogonal,
 }
 
 

@@ -30,6 +30,10 @@ def test_randomize_follows_the_text(name, items, seed, label):
     mechanism = MECHANISMS[name]
     size = mechanism.plan.universe.size
     items = {item % size: value for item, value in items.items()} if size else items
+    if mechanism.domain != "signed":
+        items = {item: abs(value) for item, value in items.items()}
+    if mechanism.domain == "set":
+        items = dict.fromkeys(items, 1.0)
     seed >>= 64 - 8 * mechanism.seed_bytes
     vector = SparseVector(np.array(list(items), np.uint64), list(items.values()))
     source = RecordedWords(HashedWords(label))

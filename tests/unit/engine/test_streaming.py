@@ -97,8 +97,8 @@ def test_entries_beyond_32_bits_are_exact():
     full = Sketch(plan, np.array([1]), 0, most, tables=tables)
     twice = full.merge(full)
     assert twice.tables.tolist() == [[2 * most, 0]]
-    assert answers.transform(full.tables).tolist() == [[most, most]]
-    assert answers.transform(twice.tables).tolist() == [[2 * most, 2 * most]]
+    assert mechanism_of(plan).transform(full.tables).tolist() == [[most, most]]
+    assert mechanism_of(plan).transform(twice.tables).tolist() == [[2 * most, 2 * most]]
     back = sketch_v1.decode_sketch(
         sketch_v1.encode_sketch(twice), lambda plan: mechanism_of(plan).sketch_shape
     )

@@ -100,7 +100,8 @@ BROKEN = [
     ({"bins": 2}, "bins"),
     ({"tokens": 5}, "tokens must be the sparsity"),
     ({"form": "wide"}, "form"),
-    ({"form": "bins", "bins": 2}, "unsigned alone is linear"),
+    ({"form": "bins", "bins": 1}, "bins must be between 2"),
+    ({"form": "bins", "bins": 3}, "bins must be a power of two, got 3"),
     ({"form": "unsigned", "bins": 2}, "no report for a negative value"),
     ({"rounding": "up"}, "rounding"),
 ]
@@ -116,12 +117,14 @@ def test_broken_parameters_are_refused(change, rule):
 
 
 REFUSED = [
-    ({"form": "bins"}, "use form dense, or decode direct with family prf"),
+    ({"form": "bins", "bins": 1}, "bins must be between 2"),
+    ({"form": "bins", "bins": 64, "bits": 12}, "64 bins need codes of at least 14 bits"),
+    ({"form": "bins", "bins": 256, "bits": 16}, "256 bins need codes of at least 17 bits"),
     ({"form": "unsigned", "values": "signed"}, "plan for values nonnegative or set"),
     ({"form": "unsigned", "bins": 3}, "bins must be a power of two, got 3"),
     ({"form": "unsigned", "bins": 64, "bits": 12}, "64 bins need codes of at least 14 bits"),
-    ({"form": "bins", "decode": "direct", "family": "linear"}, "unsigned alone is linear"),
-    ({"form": "unsigned", "decode": "direct", "family": "linear"}, "unsigned alone is linear"),
+    ({"form": "bins", "decode": "direct", "family": "linear"}, "linear by table alone"),
+    ({"form": "unsigned", "decode": "direct", "family": "linear"}, "linear by table alone"),
     ({"decode": "direct", "family": "blake2s"}, "use family prf"),
     ({"form": "sparse"}, "form must be one of"),
     ({"groups": 100}, "power of two, got 100; the nearest is 128"),
@@ -234,6 +237,8 @@ CASES = [
     {"decode": "direct", "family": "linear", "groups": 16},
     {"decode": "direct", "form": "bins", "epsilon": 3.0},
     {"decode": "direct", "form": "unsigned"},
+    {"form": "bins", "epsilon": 3.0},
+    {"form": "bins", "epsilon": 3.0, "universe": Universe.open()},
     {"form": "unsigned"},
     {"form": "unsigned", "universe": Universe.open(), "epsilon": 3.0},
     {"decode": "direct", "rounding": "systematic"},
@@ -390,7 +395,7 @@ def test_influence_is_the_most_one_report_says():
 
 
 def test_variants_depend_on_what_is_asked():
-    def options(**changes):
+    def options(share=0.05, **changes):
         plan = build(**changes)
         request = Request(
             unit=plan.unit,
@@ -400,6 +405,7 @@ def test_variants_depend_on_what_is_asked():
             universe=plan.universe,
             decode=plan.decode,
             values=plan.values,
+            share=share,
         )
         found = list(mechanism_class("projection-choice").variants(request))
         for one in found:
@@ -411,6 +417,8 @@ def test_variants_depend_on_what_is_asked():
     assert options(decode="direct", epsilon=2.0) == [64, 256, "bins"]
     assert options(decode="direct", values="set") == [64, 256, "unsigned"]
     assert options(epsilon=4.0, values="nonnegative") == [64, 256, "unsigned"]
+    assert options(epsilon=4.0) == [64, 256, "bins"]
+    assert options(epsilon=4.0, share=1.0) == [64, 256]
 
 
 # epsilon, bins, N, T, c, V0/k and V1/k for k = 16: computed once by an independent program.
