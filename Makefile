@@ -11,11 +11,11 @@ BENCHMARKS := stream peers collector
 VENV := .venv
 BIN := $(VENV)/bin
 # The project is installed in place, so that only these files ask for a new installation.
-SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/faintly/kernels/*.[ch])
+SOURCES := pyproject.toml baselines/pyproject.toml setup.py constraints.txt $(wildcard src/faintly/kernels/*.[ch])
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-long test-numpy sanitize fuzz check js stat vectors docs cli-reference reproduce bench peers clean
+.PHONY: help demo test test-all test-long test-numpy sanitize fuzz check js image stat vectors docs cli-reference reproduce bench peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -57,6 +57,9 @@ js: ## rebuild the JavaScript client's bundles; installs Node and what it needs
 	scripts/install_js.sh
 	cd clients/js && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent build
 
+image: $(VENV)/dev.stamp ## build the container image and start it; without docker, its steps in a Debian tree
+	$(BIN)/python scripts/container.py
+
 stat: $(VENV)/dev.stamp ## the statistical tests under other seeds: make stat SEEDS="7 8 9"
 	@for seed in $(SEEDS); do \
 		echo "seed $$seed"; \
@@ -96,11 +99,11 @@ endif
 peers: .venv-peers/peers.stamp ## the environment of the libraries that we compare with
 
 clean: ## remove the environment and everything built
-	rm -rf $(VENV) .venv-peers build dist site src/faintly.egg-info faintly-demo
+	rm -rf $(VENV) .venv-peers build dist site src/faintly.egg-info baselines/faintly_baselines.egg-info faintly-demo
 	rm -rf clients/js/node_modules
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -f src/faintly/kernels/_kernels*
-	find src tests scripts benchmarks evaluation spec -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src baselines tests scripts benchmarks evaluation spec -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -112,12 +115,12 @@ $(BIN)/python:
 # start many processes, so there it pays; templates that are not Python fail, and may.
 $(VENV)/demo.stamp: $(SOURCES) | $(BIN)/python
 	@echo "installing faintly with the extra eval into $(VENV)"
-	@$(PIP) --no-compile -e '.[eval]'
+	@$(PIP) --no-compile -e '.[eval]' -e ./baselines
 	@touch $@
 
 $(VENV)/dev.stamp: $(SOURCES) | $(BIN)/python
 	@echo "installing faintly with the extras eval, server and dev into $(VENV)"
-	@$(PIP) --no-compile -e '.[eval,server,dev]'
+	@$(PIP) --no-compile -e '.[eval,server,dev]' -e ./baselines
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@ $(VENV)/demo.stamp
 

@@ -2,9 +2,9 @@
 
 python -m benchmarks.store [--quick] [--json FILE]
 
-Beside it, in turns, runs the least that could keep the same promise: bodies appended to a file,
-synced once for each group of as many as the store had in a commit. It checks, counts, shuffles
-and seals nothing. Times of the store end when everything is sealed.
+It alternates with the least that is as durable: bodies appended to a file, which is synced after
+each group as large as a commit of the store. That checks, counts, shuffles and seals nothing.
+Times of the store end when everything is sealed.
 """
 
 import os
@@ -23,7 +23,7 @@ from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 
 ROUNDS = 3
-BODIES = 64  # made beforehand and sent again and again, each time under a fresh request id
+BODIES = 64  # made in advance and sent repeatedly, each time under a fresh request id
 
 
 def bodies_of(plan: Plan, size: int) -> list[bytes]:

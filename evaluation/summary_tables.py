@@ -1,7 +1,7 @@
-"""The evaluation at one glance: who errs less, where, and by how much.
+"""Summary tables: who errs less, where, and by how much.
 
-Everything here is computed from the rows of summary.csv, as `Results.summary` has them, so that
-the report and the documentation show the same numbers.
+Computed from the rows of summary.csv alone, so that the report and the documentation show the same
+numbers.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,7 +65,7 @@ def winners(rows: Iterable[Row]) -> Table:
 
 
 def same_as_paper(rows: Iterable[Row]) -> str:
-    """Return where the planner picks the paper's own mechanism; nothing where it never does."""
+    """Return where the planner picks the paper's own mechanism; empty if it never does."""
     places: dict[str, list[str]] = {}
     for row in rows:
         if row["method"] == "ours" and row["mechanism"] == METHODS["paper"].mechanism:

@@ -1,11 +1,12 @@
-// Build dist/: an ESM file for each entry, two files for script tags, and types.
+// Build dist/: an ESM file for each entry, files for script tags, and types.
 // With --check, build elsewhere and compare with what is committed.
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { build } from "esbuild";
+import { minify } from "terser";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const check = process.argv.includes("--check");
@@ -13,51 +14,74 @@ const out = check ? mkdtempSync(join(tmpdir(), "faintly-build-")) : join(here, "
 const shared = {
   absWorkingDir: here,
   bundle: true,
-  minify: true,
+  minifySyntax: true,
   charset: "utf8",
   target: "es2022",
   legalComments: "none",
 };
 
-// The sender does not carry a second encoder: a module imports it, a script finds the global.
-const outside = (filter, path) => ({
+// What a bundle takes from another one: a module imports it, a script finds it in the global Faintly.
+const encoder = { filter: /^\.\.\/index\.ts$/, path: "./index.js" };
+const register = { filter: /^\.\/(index|errors)\.ts$/, path: "./index.js" };
+const sender = { filter: /^\.\/sender\/index\.ts$/, path: "./sender.js" };
+const modules = {
+  index: { entry: "src/index.ts", script: "faintly.min" },
+  sender: { entry: "src/sender/index.ts", from: encoder, script: "faintly-sender.min" },
+  // It has copies of the functions that it needs; errors and names must be those of the encoder.
+  "retrieval-gf": { entry: "src/retrieval_gf.ts", from: register, script: "faintly-retrieval-gf.min" },
+  node: { entry: "src/node.ts", from: sender },
+  testing: { entry: "src/testing.ts" },
+};
+
+const outside = ({ filter, path }) => ({
   name: "outside",
   setup(made) {
     made.onResolve({ filter }, () => ({ path, external: true }));
   },
 });
-const encoder = /^\.\.\/index\.ts$/;
-const fromGlobal = {
+const fromGlobal = ({ filter }, names) => ({
   name: "from-global",
   setup(made) {
-    made.onResolve({ filter: encoder }, () => ({ path: "encoder", namespace: "global" }));
-    made.onLoad({ filter: /.*/, namespace: "global" }, () => ({ contents: "module.exports = Faintly" }));
+    made.onResolve({ filter }, () => ({ path: "encoder", namespace: "global" }));
+    made.onLoad({ filter: /.*/, namespace: "global" }, () => ({
+      contents: `export const {${names}} = Faintly`,
+    }));
   },
-};
+});
 
-const modules = {
-  index: { entryPoints: ["src/index.ts"] },
-  sender: { entryPoints: ["src/sender/index.ts"], plugins: [outside(encoder, "./index.js")] },
-  node: {
-    entryPoints: ["src/node.ts"],
-    platform: "node",
-    plugins: [outside(/^\.\/sender\/index\.ts$/, "./sender.js")],
-  },
-  testing: { entryPoints: ["src/testing.ts"] },
-};
-for (const [name, given] of Object.entries(modules)) {
-  await build({ ...shared, format: "esm", outfile: join(out, `${name}.js`), ...given });
+/** Bundle, then minify: terser's output is a twentieth smaller than that of esbuild. */
+async function bundle(options) {
+  await build({ ...shared, ...options });
+  const { code } = await minify(readFileSync(options.outfile, "utf8"), {
+    module: options.format === "esm",
+    ecma: 2020,
+    compress: { passes: 3 },
+  });
+  writeFileSync(options.outfile, code + "\n");
 }
-// For script tags: both add their names to the one global, Faintly.
-const scripts = { "faintly.min": "./src/index.ts", "faintly-sender.min": "./src/sender/index.ts" };
-for (const [name, source] of Object.entries(scripts)) {
-  const contents = `import * as own from "${source}"; globalThis.Faintly = {...globalThis.Faintly, ...own};`;
-  await build({
-    ...shared,
-    stdin: { contents, resolveDir: here },
+
+for (const [name, { entry, from }] of Object.entries(modules)) {
+  await bundle({
+    entryPoints: [entry],
     outfile: join(out, `${name}.js`),
+    format: "esm",
+    platform: name === "node" ? "node" : "browser",
+    plugins: from ? [outside(from)] : [],
+  });
+}
+const namesOf = async (module) => Object.keys(await import(pathToFileURL(join(out, `${module}.js`)))).join();
+const known = await namesOf("index");
+for (const [module, { entry, from, script }] of Object.entries(modules)) {
+  if (!script) continue;
+  const names = await namesOf(module);
+  const contents = names
+    ? `import {${names}} from "./${entry}"; globalThis.Faintly = {...globalThis.Faintly, ${names}};`
+    : `import "./${entry}";`;
+  await bundle({
+    stdin: { contents, resolveDir: here },
+    outfile: join(out, `${script}.js`),
     format: "iife",
-    plugins: [fromGlobal],
+    plugins: from ? [fromGlobal(from, known)] : [],
   });
 }
 const tsc = join(here, "node_modules/typescript/bin/tsc");
@@ -65,7 +89,7 @@ execFileSync(process.execPath, [tsc, "-p", here, "--outDir", join(out, "types")]
 const page = join(here, "../../examples/web");
 const pageOut = check ? join(out, "demo.js") : join(page, "demo.js");
 if (existsSync(join(page, "demo.ts"))) {
-  await build({ ...shared, entryPoints: [join(page, "demo.ts")], outfile: pageOut, format: "esm" });
+  await bundle({ entryPoints: [join(page, "demo.ts")], outfile: pageOut, format: "esm" });
 }
 
 function files(folder) {
@@ -81,10 +105,10 @@ if (check) {
     name === "demo.js" ? [pageOut, join(page, name)] : [join(out, name), join(committed, name)],
   );
   const stale = pairs.filter(
-    ([made, kept]) => !existsSync(kept) || !readFileSync(made).equals(readFileSync(kept)),
+    ([fresh, kept]) => !existsSync(kept) || !readFileSync(fresh).equals(readFileSync(kept)),
   );
-  const known = new Set(files(out));
-  const left = files(committed).filter((name) => !known.has(name));
+  const made = new Set(files(out));
+  const left = files(committed).filter((name) => !made.has(name));
   rmSync(out, { recursive: true });
   if (stale.length || left.length) {
     console.error("not what the sources make:", ...stale.map(([, kept]) => kept), ...left);

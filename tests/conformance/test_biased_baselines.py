@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from faintly.baselines.alp import estimate
 from faintly.core import SparseVector, VectorBatch
 from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import checks, mechanism_of
 from faintly.planner import make_plan
+from faintly_baselines.alp import estimate
 
 GRID = (-1.0, 0.0, 0.5, 1.0)
 COMMON = {"sparsity": 2, "epsilon": 1.0, "clients": 1000, "universe": 8, "decode": "direct"}

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from faintly.baselines.slots import threshold
 from faintly.core import UserLevel
 from faintly.mechanisms import checks, mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives import noise as coins
+from faintly_baselines.slots import threshold
 
 GRID = (-1.0, 0.0, 0.5, 1.0)
 

@@ -9,9 +9,9 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from faintly.baselines import slots as slotting
 from faintly.mechanisms import checks, mechanism_of
 from faintly.planner import make_plan
+from faintly_baselines import slots as slotting
 
 SIGNS = (-1.0, 0.0, 1.0)
 EPSILONS = [0.5, 1.0, 3.0]

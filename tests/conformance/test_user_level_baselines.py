@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from faintly.baselines.pckv import odds
-from faintly.baselines.pckv.odds import Odds
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import checks, mechanism_class, mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives.noise import FULL
+from faintly_baselines.pckv import odds
+from faintly_baselines.pckv.odds import Odds
 
 EXACT = 1e-9
 SIGNED = (-1.0, 0.0, 0.5, 1.0)

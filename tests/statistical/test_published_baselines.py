@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from faintly.baselines.alp import Alp
-from faintly.baselines.alp.estimate import levels
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.data import read_records, to_vectors, true_means
 from faintly.mechanisms import Mechanism, mechanism_of
 from faintly.planner import make_plan
+from faintly_baselines.alp import Alp
+from faintly_baselines.alp.estimate import levels
 
 SAMPLES = 20_000
 RUNS = 24

@@ -12,12 +12,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from faintly.baselines import slots as slotting
 from faintly.core import SparseVector, VectorBatch
 from faintly.data import cut, read_records, to_vectors, true_means
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
+from faintly_baselines import slots as slotting
 
 SAMPLES = 20_000
 PROTECT = {"k-fold": "event", "sampling": "user"}

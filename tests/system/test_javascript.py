@@ -93,6 +93,10 @@ def test_the_example_page_works_without_a_network(collector):
     serving = collector(demo=json.dumps(str(EXAMPLE))).start()
     seen = run("example.mjs", serving.url)
     assert seen["errors"] == []
-    assert seen["names"] == seen["bars"] == 24
+    assert seen["names"] == len(seen["vector"]) == 24
+    assert seen["bars"] == [24, 24]
     assert seen["before"] != seen["after"]  # other noise, without a network
-    assert seen["lengths"] == [seen["lengths"][0]] * 3
+    assert {*seen["lengths"], seen["reloaded"]} == {2 * 39}
+    assert seen["vector"] == "1" * 24
+    assert seen["width"] == 360
+    assert {request.split()[0] for request in seen["requests"]} == {"GET"}  # nothing is sent

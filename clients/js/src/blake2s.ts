@@ -1,20 +1,20 @@
 /** BLAKE2s of RFC 7693, in 32-bit words. */
-const IV = Uint32Array.of(
-  0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
-);
+// The first 32 bits after the point of the square roots of the first primes.
+const IV = Uint32Array.from([2, 3, 5, 7, 11, 13, 17, 19], (prime) => Math.sqrt(prime) * 2 ** 32);
 // The order in which each of the ten rounds takes the words of a block, a digit for each.
-const SIGMA = [
-  "0123456789abcdef",
-  "ea489fd61c02b753",
-  "b8c052fdae367194",
-  "7931dcbe265a40f8",
-  "905724afe1bc683d",
-  "2c6a0b834d75fe19",
-  "c51fed4a0763928b",
-  "db7ec13950f4862a",
-  "6fe9b308c2d714a5",
-  "a2847615fb9e3cd0",
-].map((row) => Array.from(row, (digit) => parseInt(digit, 16)));
+const SIGMA = Array.from(
+  "0123456789abcdef" +
+    "ea489fd61c02b753" +
+    "b8c052fdae367194" +
+    "7931dcbe265a40f8" +
+    "905724afe1bc683d" +
+    "2c6a0b834d75fe19" +
+    "c51fed4a0763928b" +
+    "db7ec13950f4862a" +
+    "6fe9b308c2d714a5" +
+    "a2847615fb9e3cd0",
+  (digit) => parseInt(digit, 16),
+);
 const BLOCK = 64;
 const NONE = new Uint8Array(0);
 
@@ -75,19 +75,17 @@ function compress(state: Uint32Array, block: Uint32Array, count: number, last: b
     v[c] += v[d];
     v[b] = turn(v[b] ^ v[c], 7);
   };
-  for (const order of SIGMA) {
-    for (let i = 0; i < 8; i++) {
-      // Columns first, then diagonals.
-      const by = i >> 2;
-      mix(
-        i & 3,
-        4 + ((i + by) & 3),
-        8 + ((i + 2 * by) & 3),
-        12 + ((i + 3 * by) & 3),
-        block[order[2 * i]],
-        block[order[2 * i + 1]],
-      );
-    }
+  for (let i = 0; i < 80; i++) {
+    // In each round columns first, then diagonals.
+    const by = (i >> 2) & 1;
+    mix(
+      i & 3,
+      4 + ((i + by) & 3),
+      8 + ((i + 2 * by) & 3),
+      12 + ((i + 3 * by) & 3),
+      block[SIGMA[2 * i]],
+      block[SIGMA[2 * i + 1]],
+    );
   }
   for (let i = 0; i < 8; i++) state[i] ^= v[i] ^ v[i + 8];
 }

@@ -57,10 +57,20 @@ export function rounded(sizes: readonly number[], steps: number, words: Words): 
   return lows.map((low, i) => low + +ups[i]);
 }
 
-/** Return a uniform number below a limit; words beyond its last whole multiple are skipped. */
-export function uniform(limit: number, words: Words): number {
-  const whole = 2 ** 32 - (2 ** 32 % limit);
-  let word = words();
-  while (word >= whole) word = words();
-  return word % limit;
+/** Return uniform numbers below a limit; those whose word is skipped draw again, after all others. */
+export function uniforms(count: number, limit: number, words: Words): number[] {
+  const whole = 2 ** 32 - (2 ** 32 % limit); // words beyond the last whole multiple are skipped
+  const out: number[] = [];
+  let undecided = Array.from({ length: count }, (_, i) => i);
+  while (undecided.length) {
+    undecided = undecided.filter((i) => {
+      const word = words();
+      out[i] = word % limit;
+      return word >= whole;
+    });
+  }
+  return out;
 }
+
+/** Return a uniform number below a limit. */
+export const uniform = (limit: number, words: Words): number => uniforms(1, limit, words)[0];

@@ -26,6 +26,7 @@ export interface Plan {
   readonly maps: number;
   readonly decode: string;
   readonly salt: Uint8Array;
+  readonly values: string; // signed, nonnegative or set
 }
 
 /** Refuse a plan unless a rule holds; the specification has the rules of each field. */
@@ -51,10 +52,13 @@ export function exactly(fields: unknown, what: string, names: string): asserts f
 /** Return the plan that a document holds, as text, bytes or a parsed object. */
 export function readPlan(document: string | Uint8Array | object): Plan {
   const fields = parse(document);
+  // What is left out is signed: there is one spelling for it.
+  const { values = "signed" } = isObject(fields) ? fields : {};
   exactly(
     fields,
     "object",
-    "clients,decode,delta,epsilon,failure,format,hashing,mechanism,parameters,protect,salt,sparsity,universe",
+    "clients,decode,delta,epsilon,failure,format,hashing,mechanism,parameters,protect,salt,sparsity,universe" +
+      (values === "set" || values === "nonnegative" ? ",values" : ""),
   );
   rule(fields.format === FORMAT, "format");
   const { protect, decode, mechanism, parameters, hashing, universe, salt } = fields;
@@ -83,6 +87,7 @@ export function readPlan(document: string | Uint8Array | object): Plan {
     ...hashingOf(hashing, keys.size, decode),
     decode,
     salt: unhex(salt as string),
+    values: values as string,
   };
 }
 

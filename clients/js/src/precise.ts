@@ -58,6 +58,10 @@ export function ln(x: Precise): Precise {
   return add(multiply(LN2, precise(power)), multiply(series, multiply(z, precise(2))));
 }
 
+/** Return the natural logarithm of a fraction of two integers. */
+export const lnRatio = (top: number, bottom: number): Precise =>
+  ln(divide(precise(top), precise(bottom)));
+
 /** Return the number that a plain decimal spells, so that 0.1 means one tenth. */
 export function decimal(text: string): Precise {
   let value = precise(0);

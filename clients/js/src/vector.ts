@@ -25,7 +25,7 @@ export interface Tally {
   unknown: number; // keys that the plan's universe does not have, left out
   absent: number; // values that are not numbers, left out
   repeated: number; // further mentions of a key, added to the first
-  clipped: number; // values moved into [-1, 1]
+  clipped: number; // values moved to the nearest that the plan takes
   beyond: number; // items past the plan's sparsity, of which a mechanism may cut some
 }
 
@@ -47,8 +47,10 @@ export function project(plan: Plan, items: Items, tally: Tally): Item[] {
     }
   }
   const out: Item[] = [];
+  const least = plan.values === "signed" ? -1 : 0;
   for (const { id, value } of sums.values()) {
-    const kept = Math.max(-1, Math.min(1, value));
+    const clipped = Math.max(least, Math.min(1, value));
+    const kept = plan.values === "set" ? Math.ceil(clipped - 0.5) : clipped;
     if (Number.isNaN(kept)) tally.absent++; // infinities of both signs
     else {
       if (kept !== value) tally.clipped++;

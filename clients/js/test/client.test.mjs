@@ -1,7 +1,7 @@
 // The encoder's door: policies, whatever people hold, and errors that say nothing about it.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Client, InvalidInput, PlanRefused, TooManyItems } from "../dist/index.js";
+import { Client, InvalidInput, InvalidPlan, PlanRefused, TooManyItems } from "../dist/index.js";
 import { project, readPlan } from "../dist/testing.js";
 import { plans } from "./support.mjs";
 
@@ -43,6 +43,18 @@ test("a plan that refuses long vectors needs the application's promise", () => {
   assert.throws(() => client.report(new Set(many)), TooManyItems);
 });
 
+test("a mechanism with an entry of its own is known once that is imported", async () => {
+  const of = (name) => new Client(document(name), { policy: ANY });
+  const message = /does not know the mechanism retrieval-gf of faintly-plan\/1; it knows projection-choice, /;
+  assert.throws(() => of("gf"), { name: "InvalidPlan", message });
+  await import("../dist/retrieval-gf.js");
+  assert.equal(of("gf").report([1, 2]).length, 31 + plans.get("gf").record_bytes);
+  const full = { ...document("gf"), parameters: { ...document("gf").parameters, form: "full" } };
+  assert.throws(() => new Client(full, { policy: ANY }), (error) => {
+    return error instanceof InvalidPlan && /form \(of which this client knows span-safe\)/.test(error.message);
+  });
+});
+
 test("every kind of data gives a report, and all have one length", () => {
   const client = open();
   const lengths = [
@@ -71,6 +83,16 @@ test("data is moved to the nearest that the plan takes", () => {
   assert.deepEqual([again.repeated, again.clipped], [1, 1]);
   const [none, lost] = projected("event-open", new Map([[[1], 1]]));
   assert.deepEqual([none.length, lost.unknown], [0, 1]);
+});
+
+test("values of a plan without signs are at least 0, and those of a set 0 or 1", () => {
+  const given = new Map([[1, -0.5], [2, 0.5], [3, 0.51], [4, 9], [5, NaN], [6, 1]]);
+  const values = (name) => projected(name, given)[0].map(({ value }) => value);
+  assert.deepEqual(values("projection-sets"), [1, 1, 1]);
+  assert.equal(projected("projection-sets", given)[1].clipped, 4);
+  assert.deepEqual(values("projection-sets-open"), [0.5, 0.51, 1, 1]);
+  assert.equal(projected("projection-sets-open", given)[1].clipped, 2);
+  assert.deepEqual(values("event-one-bin"), [-0.5, 0.5, 0.51, 1, 1]);
 });
 
 test("an object names indices by their digits, and nothing else", () => {

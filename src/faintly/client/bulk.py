@@ -32,9 +32,9 @@ def randomize_all(
 def randomize(
     plan: Plan, mechanism: MechanismApi, vectors: VectorBatch, public: Rng, secret: Rng
 ) -> ReportBatch:
-    """Return one report per vector; seeds are drawn before the vectors are looked at."""
+    """Return one report per vector; seeds are drawn without looking at the vectors."""
     seeds = uniform_seeds(public, len(vectors), mechanism.seed_bytes)
     fields = mechanism.randomize(vectors, seeds, secret)
-    # Some mechanisms need no seed on the server: then it never leaves the client.
+    # Where the server needs no seed, it never leaves the client.
     sent = seeds if mechanism.layout.seed_bytes else np.zeros_like(seeds)
     return ReportBatch(plan.digest, sent, fields)

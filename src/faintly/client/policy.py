@@ -1,7 +1,7 @@
 """What a client agrees to: limits that the application sets, or plans that it knows by digest.
 
-A plan is public and may state any epsilon. The application decides what it
-accepts, not the server that a plan comes from.
+A plan may state any epsilon. The application decides what it accepts, not the server that a plan
+comes from.
 
 Some mechanisms refuse a vector of more than k items. With such a plan a server could learn from
 a missing report that somebody holds more. So it is refused unless the application promises, with
@@ -122,7 +122,7 @@ def read_plan(document: str | bytes) -> Plan:
 
 
 def admit(plan: Plan, policy: Policy | None) -> MechanismApi:
-    """Return the mechanism of a plan that the policy allows and whose integers keep its promise."""
+    """Return the mechanism of a plan, if the policy allows it and its integers keep its promise."""
     if isinstance(policy, Policy):
         policy.check(plan)
     elif policy is not None or plan.parsed:
@@ -140,7 +140,7 @@ def admit(plan: Plan, policy: Policy | None) -> MechanismApi:
 
 
 def _check_mechanism(mechanism: MechanismApi, policy: Policy | None) -> None:
-    """Refuse what a policy must name: a baseline, or one that does not take every vector."""
+    """Refuse a baseline, or a mechanism that refuses some vectors, unless the policy allows it."""
     name = mechanism.name
     if mechanism.baseline and (policy is None or name not in policy.baselines):
         raise PlanRefused(

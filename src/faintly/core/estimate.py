@@ -1,4 +1,4 @@
-"""Answers that carry their doubt.
+"""Estimates with their error: intervals, scores and the noise floor.
 
 The pointwise interval has the tails of z standard errors; the simultaneous one uses Šidák's
 level 1-(1-a)^(1/m), so that all m asked keys are covered together with probability 1-a. Where
@@ -58,16 +58,16 @@ class Readings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Posterior:
-    """What a population of keys says about each: sharper than an estimate alone, and biased.
+    """Posterior means under a prior fitted to many keys: sharper than the estimates, and biased.
 
-    NaN where the maps of a key disagree, so that no law of noise describes its estimate.
+    NaN where the maps of a key disagree: then no law of noise describes its estimate.
     """
 
     mean: FloatArray
     stddev: FloatArray
     low: FloatArray
     high: FloatArray
-    population: str  # the keys whose means the prior was fitted to, in words
+    population: str  # describes the keys that the prior was fitted to
     keys: int  # how many they are
     notes: tuple[str, ...] = ()
     threshold: float | None = None
@@ -78,7 +78,7 @@ class Posterior:
         return self._each(lambda column: column[chosen])
 
     def without(self, rows: np.ndarray) -> "Posterior":
-        """Return the same with nothing said about these rows."""
+        """Return the posterior with NaN in these rows."""
         return self._each(lambda column: np.where(rows, np.nan, column))
 
     def _each(self, change: Callable[[FloatArray], FloatArray]) -> "Posterior":
@@ -102,13 +102,13 @@ class Estimates:
     reports: int
     guarantee: Guarantee
     null_stderr: float  # standard error at a key that nobody holds
-    # How unlikely a key that nobody holds is to read as much, as a score of the normal law. Where
-    # a key has several maps: without the one that contributes most to it.
+    # Normal score of P(a key that nobody holds reads as much or more). Where a key has several
+    # maps, the one that contributes most is left out.
     score: FloatArray
     readings: Readings | None = None  # None: the exact law is not known
     notes: tuple[str, ...] = ()  # what biases these answers, in sentences
     level: float = 0.95
-    compared: int | None = None  # keys these rows were chosen from; None: they are all there is
+    compared: int | None = None  # keys these rows were chosen from; None: no choice was made
     posterior: Posterior | None = None  # None: not asked for
 
     def __len__(self) -> int:
@@ -154,7 +154,7 @@ class Estimates:
             return self.mean - z * self.stderr, self.mean + z * self.stderr
         unit = read.scale / self.reports
         low, high = read.law.ends(read.totals, self.reports, z)
-        # What the law does not know of, such as ghosts, widens it like the standard error.
+        # Noise outside the law, such as ghosts, widens the interval as it widens the error.
         own = read.law.deviations(read.totals, self.reports) * unit
         wider = np.maximum(1.0, self.stderr / own)
         return (
@@ -173,7 +173,7 @@ class Estimates:
         return self.mean_at(normal_quantile(self.level, self.comparisons))
 
     def mean_at(self, score: float) -> float:
-        """Return the mean that a key nobody holds shows at this score of the normal law."""
+        """Return the mean that a key nobody holds exceeds with the tail of this normal score."""
         read = self.readings
         if read is None or not math.isfinite(score):
             return score * self.null_stderr

@@ -49,7 +49,7 @@ def entry_vector(entries: Mapping[Key, float]) -> dict[Key, float]:
 
 
 def coordinates(keys: Iterable[Key] | AnyArray) -> list[Key]:
-    """Return the coordinates held and value of each key, in turn.
+    """Return the coordinates `held` and `value` of each key, in turn.
 
     >>> coordinates(["Alien", 3])
     ['Alien#held', 'Alien#value', 6, 7]
@@ -58,7 +58,7 @@ def coordinates(keys: Iterable[Key] | AnyArray) -> list[Key]:
 
 
 def sides(keys: Sequence[Key] | AnyArray) -> tuple[list[Key], list[Key]]:
-    """Return the coordinates held of all keys, and the coordinates value of all keys."""
+    """Return the coordinates `held` of all keys, and the coordinates `value` of all keys."""
     both = coordinates(keys)
     return both[0::2], both[1::2]
 

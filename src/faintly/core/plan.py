@@ -77,7 +77,7 @@ class Terms:
 
 
 def shared_fields(source: Any, shared: type[Terms]) -> dict[str, Any]:
-    """Return the fields of `source` that it shares with others, to make one of these."""
+    """Return the fields of `source` that the class `shared` has, as keyword arguments."""
     return {each.name: getattr(source, each.name) for each in fields(shared)}
 
 
@@ -90,7 +90,7 @@ class Plan(Terms):
     hashing: Hashing
     decode: str
     salt: bytes = field(repr=False)
-    parsed: bool = field(default=False, compare=False, repr=False)  # read, not made here
+    parsed: bool = field(default=False, compare=False, repr=False)  # from JSON
 
     def __post_init__(self) -> None:
         check_budget(self.budget)
@@ -136,7 +136,7 @@ class Plan(Terms):
             universe["size"] = self.universe.size
         if self.universe.names is not None:
             universe["names"] = list(self.universe.names)
-        # Left out where they are signed, as in plans that are older than the field.
+        # Omitted where signed: plans older than the field lack it.
         values = {} if self.values == VALUES[0] else {"values": self.values}
         return {
             "format": FORMAT,
@@ -174,8 +174,12 @@ class Plan(Terms):
                 parse_float=_no_floats,
                 parse_constant=_no_floats,
             )
+        except json.JSONDecodeError as error:
+            raise InvalidPlan(f"the plan is not JSON, see line {error.lineno}") from None
+        except UnicodeDecodeError:
+            raise InvalidPlan("the plan is not JSON: it is not UTF-8 text") from None
         except (ValueError, RecursionError) as error:
-            raise InvalidPlan(f"the plan is not JSON: {error}") from None
+            raise InvalidPlan(f"the plan is not JSON as plans are: {error}") from None
         return cls(**_fields(_Reader(document, "plan")), parsed=True)
 
     def ids(self, keys: Iterable[Key] | AnyArray, *, private: bool = False) -> IdArray:
@@ -213,7 +217,7 @@ def check_between(name: str, value: int, least: int, most: int) -> None:
 
 
 def check_sizes(unit: Unit, sparsity: int, clients: int, failure: float, decode: str) -> None:
-    """Refuse public numbers that no plan can have."""
+    """Refuse sizes that no plan can have."""
     check_between("sparsity", sparsity, 1, MAX_SPARSITY)
     check_between("clients", clients, 1, MAX_CLIENTS)
     if not 0 < failure < 1:
@@ -228,7 +232,7 @@ def check_sizes(unit: Unit, sparsity: int, clients: int, failure: float, decode:
 
 
 def check_values(values: str) -> None:
-    """Refuse a word for what people hold that no plan has."""
+    """Refuse an unknown kind of values."""
     if values not in VALUES:
         raise InvalidPlan(f"values must be one of {', '.join(VALUES)}, got {values!r}")
 
@@ -299,7 +303,7 @@ def _fields(reader: _Reader) -> dict[str, Any]:
 
 
 def _parameters(given: dict[str, Any]) -> dict[str, Parameter]:
-    """Refuse values of other types than a parameter has; to Python, true equals 1."""
+    """Refuse values of types that no parameter has; in Python, True equals 1."""
     for name, value in given.items():
         integers = value if isinstance(value, list) else [value]
         if value is None or isinstance(value, str) or all(type(each) is int for each in integers):

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from faintly.errors import InvalidPlan
 
-# A bound is never shown smaller than it is.
+# Rounded up: a bound is never shown smaller than it is.
 _SHOWN, _FACTOR = (Context(prec=digits, rounding=ROUND_CEILING) for digits in (6, 3))
 WEAK_EPSILON = 3.0  # from here on even odds may become 95 % and more
 VOID_EPSILON = 7.0  # and from here on 99.9 %, which is certainty in practice
@@ -135,9 +135,9 @@ class Guarantee:
 
     @property
     def belief(self) -> float:
-        """Return the most that an observer with even odds before can be sure of afterwards.
+        """Return the largest posterior probability of an observer whose prior was one half.
 
-        With a delta it is the largest share of all reports about which such an observer is right.
+        With a delta: the largest share of all reports about which that observer is right.
         """
         return (1 + self.budget.delta * math.exp(-self.budget.epsilon)) / (
             1 + math.exp(-self.budget.epsilon)
@@ -151,6 +151,23 @@ class Guarantee:
         if wanted >= VOID_EPSILON:
             return "none"
         return "weak" if wanted >= WEAK_EPSILON else "sound"
+
+    def short(self) -> str:
+        """Return the guarantee as one sentence, without its conditions.
+
+        >>> Guarantee(EventLevel(), Budget(1.0), "a theorem").short().partition(":")[0]
+        'A report hides any one item of its sender'
+        """
+        hidden = {EventLevel: "any one item of its sender", UserLevel: "all that its sender holds"}
+        changes = f"changes of up to {getattr(self.unit, 'distance', 0):g} in its sender's values"
+        verb = "hardly hides" if self.strength == "none" else "hides"
+        sure = f"is at most {_percent(self.belief)} sure of it"
+        if self.budget.delta:
+            sure = f"is right about it in at most {_percent(self.belief)} of all cases"
+        return (
+            f"A report {verb} {hidden.get(type(self.unit), changes)}: an observer who gave it 50 % "
+            f"{sure} afterwards ({self.budget})."
+        )
 
     def describe(self) -> str:
         """Return the guarantee as one paragraph for people."""
@@ -182,7 +199,7 @@ class Guarantee:
 
 
 def _percent(share: float) -> str:
-    """Return a share in per cent, rounded up, with two digits of what is missing to all.
+    """Return a share in per cent, rounded up, with two digits of its distance from 100 %.
 
     >>> _percent(0.7310585), _percent(0.99999988)
     ('73.2 %', '99.999988 %')

@@ -16,7 +16,7 @@ from faintly.core.plan import Plan
 from faintly.core.report import ReportBatch
 from faintly.errors import InvalidInput, Reject, SketchRejected
 
-MOST_REPORTS = 2**62  # that a sketch may have counted
+MOST_REPORTS = 2**62  # limit on the reports of a sketch
 
 
 @dataclass(frozen=True, slots=True)

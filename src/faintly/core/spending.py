@@ -26,7 +26,7 @@ from faintly.errors import BudgetSpent, InvalidInput, PlanRefused
 
 Number = int | float | str | Fraction
 
-_EXP_LIMIT = 1000  # beyond e^1000 no delta that a float can hold is left below 1
+_EXP_LIMIT = 1000  # beyond e^1000 every delta that a float can hold becomes 1
 _UP = Context(prec=60, rounding=ROUND_CEILING)
 _DOWN = Context(prec=60, rounding=ROUND_FLOOR)
 
@@ -43,7 +43,7 @@ def exact(number: Number) -> Fraction:
 
 
 def decimal_of(value: Fraction) -> str:
-    """Return the exact decimal of a number, or 12 digits of it where none is finite.
+    """Return the exact decimal of a number, or its first 12 digits where it does not end.
 
     >>> decimal_of(Fraction(5, 4)), decimal_of(Fraction(3)), decimal_of(Fraction(1, 3))
     ('1.25', '3', '0.333333333333')
@@ -156,7 +156,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """All charges so far, as how many of each; accounts of all units are read off from them."""
+    """How often each charge was made so far; the accounts of all units follow from it."""
 
     counts: Mapping[Charge, int] = field(default_factory=dict)
 
@@ -228,7 +228,7 @@ class Limits:
 
 
 def units_of(units: tuple[str | Unit, ...]) -> tuple[Unit, ...]:
-    """Return units given by name or as they are."""
+    """Return units, parsing those that are given by name."""
     return tuple(parse_unit(unit) if isinstance(unit, str) else unit for unit in units)
 
 

@@ -83,7 +83,7 @@ class Universe:
         return np.array([id_ or 0 for id_ in found], dtype=np.uint64), known
 
     def label(self, index: int) -> Key:
-        """Return the key that stands at `index` of an indexed or named universe."""
+        """Return the key at `index` of an indexed or named universe."""
         return self.names[index] if self.names is not None else index
 
     def _id(self, key: Any, salt: bytes) -> int | None:

@@ -19,8 +19,8 @@ from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearBins
 
 MOST_GROUPS = 256  # bins.c has arrays of this length
-CLIENTS = 64  # the least that a thread is started for
-SPREAD = 2**18  # entries of tables whose short transforms stay in the cache
+CLIENTS = 64  # least work for a thread of its own
+SPREAD = 2**18  # table entries transformed together, so that they stay in the cache
 TOO_FEW = "a class has fewer slots than the place asked for"
 
 
@@ -181,7 +181,7 @@ def _spread_in_c(tables: TableArray, bins: LinearBins, out: TableArray) -> Table
 
 
 def _checked_hits(hits: AnyArray, bins: int, signed: bool, top: int) -> AnyArray:
-    """Return what tokens hit, all of it inside the bins."""
+    """Return hits, having checked that all lie inside the bins."""
     hits = arguments.exactly(hits, np.uint32, 2, "hits")
     if not 1 <= top <= bins < 2**31:
         raise TypeError("top must be between 1 and the number of bins, which fits 31 bits")

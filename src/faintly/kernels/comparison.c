@@ -1,5 +1,5 @@
-/* Only for `make bench`: what others do. A bare random read-modify-write, and the loop of
- * the paper's estimator as one would write it down. */
+/* Only for `make bench`: a bare random read-modify-write, and the paper's estimator as a plain
+ * loop. */
 
 #include "kernels.h"
 

@@ -1,18 +1,15 @@
-"""Mechanisms by name: the only way from a plan to the mechanism that it describes.
+"""Mechanisms by name: how a plan becomes the mechanism that it describes.
 
-The mechanisms of this package register themselves when it is imported. A baseline is the module of
-`faintly.baselines` that has its name, and is loaded when somebody names it. Another package offers
-a mechanism by an entry point of the group `faintly.mechanisms`: the name, and the class that
-registers under it. It is loaded when somebody names it or asks for all names.
+The mechanisms of this package register themselves when it is imported. Another package offers one
+by an entry point of the group `faintly.mechanisms`, or `faintly.baselines` for a method to compare
+with: the name, and the class that registers under it. It is loaded when it is named, or when all
+names are listed.
 """
 
-import importlib
 import math
-import pkgutil
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
 
 from faintly.core import Plan
 from faintly.errors import InvalidPlan
@@ -20,21 +17,20 @@ from faintly.mechanisms.base import Mechanism
 
 MAX_ENTRIES = 2**32  # an entry of the tables has a 32-bit number; this many take 16 GiB
 
-BASELINES = "faintly.baselines"  # above this room, so that no import statement names it
-GROUP = "faintly.mechanisms"  # of the entry points of other packages
+MECHANISMS, BASELINES = "faintly.mechanisms", "faintly.baselines"  # groups of entry points
 
 _REGISTRY: dict[str, type[Mechanism]] = {}
 
 
 def register(name: str) -> Callable[[type[Mechanism]], type[Mechanism]]:
-    """Return a class decorator that makes a mechanism known under a `name` that is free."""
+    """Return a class decorator that registers a mechanism under an unused `name`."""
 
     def add(mechanism: type[Mechanism]) -> type[Mechanism]:
-        owner, own = _owner(name), mechanism.__module__
-        if owner not in (None, own):
+        owner, own = _REGISTRY.get(name), mechanism.__module__
+        if owner is not None and owner.__module__ != own:
             raise InvalidPlan(
-                f"{own} registers a mechanism {name!r}, which is the name of one in {owner}; "
-                "give it another name"
+                f"{own} registers a mechanism {name!r}, which is the name of one in "
+                f"{owner.__module__}; give it another name"
             )
         mechanism.name = name
         _REGISTRY[name] = mechanism
@@ -44,51 +40,16 @@ def register(name: str) -> Callable[[type[Mechanism]], type[Mechanism]]:
 
 
 def mechanism_names(*, baselines: bool = True) -> list[str]:
-    """Return the names of all mechanisms, sorted; without baselines, of those to choose from."""
-    for entry in _entries():
+    """Return the names of all mechanisms, sorted, with or without baselines."""
+    for entry in _entries(MECHANISMS) + (_entries(BASELINES) if baselines else ()):
         _load(entry)
-    if baselines:
-        for module in _baseline_modules():
-            importlib.import_module(module)
     return sorted(name for name, one in _REGISTRY.items() if baselines or not one.baseline)
 
 
-def _find(name: str) -> None:
-    """Load the baseline of that name, or else the mechanism that another package offers."""
-    module = _baseline_module(name)
-    if module in _baseline_modules():
-        importlib.import_module(module)
-        return
-    for entry in _entries():
-        if entry.name == name:
-            _load(entry)
-
-
-def _owner(name: str) -> str | None:
-    """Return the module whose mechanism has the name, loaded or not."""
-    if name in _REGISTRY:
-        return _REGISTRY[name].__module__
-    module = _baseline_module(name)
-    return module if module in _baseline_modules() else None
-
-
-def _baseline_module(name: str) -> str:
-    return f"{BASELINES}.{name.replace('-', '_')}"
-
-
 @cache
-def _baseline_modules() -> frozenset[str]:
-    """Return the modules of the baselines, without importing any."""
-    spec = find_spec(BASELINES)
-    assert spec is not None
-    found = pkgutil.iter_modules(spec.submodule_search_locations, prefix=f"{BASELINES}.")
-    return frozenset(module.name for module in found)
-
-
-@cache
-def _entries() -> tuple[EntryPoint, ...]:
-    """Return what installed packages offer; looking through all of them takes milliseconds."""
-    return tuple(entry_points(group=GROUP))
+def _entries(group: str) -> tuple[EntryPoint, ...]:
+    """Return the entry points of installed packages; cached, as a search takes milliseconds."""
+    return tuple(entry_points(group=group))
 
 
 def _load(entry: EntryPoint) -> None:
@@ -107,9 +68,13 @@ def _load(entry: EntryPoint) -> None:
 def mechanism_class(name: str) -> type[Mechanism]:
     """Return the mechanism of that name."""
     if name not in _REGISTRY:
-        _find(name)
+        for entry in _entries(MECHANISMS) + _entries(BASELINES):
+            if entry.name == name:
+                _load(entry)
     if name not in _REGISTRY:
-        raise InvalidPlan(f"mechanism must be one of {', '.join(mechanism_names())}, got {name!r}")
+        known = ", ".join(mechanism_names())
+        hint = "" if _entries(BASELINES) else "; published methods are in faintly-baselines"
+        raise InvalidPlan(f"mechanism must be one of {known}, got {name!r}{hint}")
     return _REGISTRY[name]
 
 

@@ -23,16 +23,21 @@ from faintly.mechanisms.api import MechanismApi
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
 
-READ_AT_ONCE = 2**18  # reports whose cells are in memory while keys are read from them
+READ_AT_ONCE = 2**18  # reports whose cells are in memory at once
 
 
 class Tables(MechanismApi):
-    """What the engine keeps of reports, and reads from it; without tables the defaults hold."""
+    """What a sketch keeps of reports, and how keys are read from it."""
 
     @cached_property
     def maps(self) -> LinearMaps:
         """Return the public maps of the linear family."""
         return LinearMaps(self.plan.hashing, self.plan.salt, self.plan.universe.size)
+
+    @property
+    def tabled(self) -> bool:
+        """Return whether reports can become cells of tables, whatever the plan decodes by."""
+        return self.plan.hashing.family == "linear"
 
     @property
     def table_shape(self) -> tuple[int, int]:
@@ -51,7 +56,7 @@ class Tables(MechanismApi):
 
     def map_of(self, batch: ReportBatch) -> IntArray:
         """Return the public map that each report uses; zeros where there are no maps."""
-        if self.plan.hashing.maps <= 1:  # as in the families without maps
+        if self.plan.hashing.maps <= 1:  # families without maps have 0
             return np.zeros(len(batch), dtype=np.int64)
         return kernels.pick_maps(batch.hash_seeds, self.plan.hashing.maps)
 
@@ -65,7 +70,7 @@ class Tables(MechanismApi):
 
     @property
     def turned(self) -> bool:
-        """Return whether a key's public sign turns what a map holds for it."""
+        """Return whether a key's public sign multiplies what a map holds for it."""
         return True
 
     def transform(self, tables: TableArray) -> TableArray:

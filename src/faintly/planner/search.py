@@ -238,7 +238,7 @@ def _measure(name: str, question: _Question) -> Candidate | str:
         operations = rows * columns * max(1, columns.bit_length() - 1) + request.keys * rows
     else:
         memory, each = request.clients * (8 + 4 * len(mechanism.layout.widths)), request.clients
-        operations = request.keys * request.clients
+        operations = math.ceil(request.keys * request.clients * mechanism.pair_cost())
     bias = mechanism.relative_bias()
     return Candidate(
         mechanism=name,

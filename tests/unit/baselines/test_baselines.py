@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 from faintly import kernels
-from faintly.baselines import one_sparse
-from faintly.baselines.slots import best_bins
 from faintly.core import Budget, ReportBatch, SparseVector, Universe, VectorBatch
 from faintly.engine import Reader, aggregate
 from faintly.errors import (
@@ -22,6 +20,8 @@ from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
 from faintly.wire.report_v1 import encode_batch
+from faintly_baselines import one_sparse
+from faintly_baselines.slots import best_bins
 
 OURS = {"k-fold": "event", "sampling": "user", "naive": "event"}
 

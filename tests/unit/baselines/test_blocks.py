@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from faintly.baselines import alp, coverage
-from faintly.baselines.rings import Rings
 from faintly.core import VectorBatch
 from faintly.mechanisms import mechanism_of, simulation
 from faintly.planner import make_plan
 from faintly.primitives import rounding
 from faintly.primitives.entropy import seeded, uniform_seeds
+from faintly_baselines import alp, coverage
+from faintly_baselines.rings import Rings
 
 UNITS = {"alp": "event", "collision": "user", "collision-signed": "user", "wheel": "user"}
 

@@ -98,7 +98,7 @@ def test_the_authors_event_level_has_a_bin_for_four_items_and_no_bias():
 
 
 def test_clipped_moments_are_those_of_the_sum_of_signs():
-    from faintly.baselines.signed_binning_published import _clipped
+    from faintly_baselines.signed_binning_published import _clipped
 
     for items, reach in ((1, 0.5), (2, 1.0), (5, 2.5), (9, 100.0)):
         plus = np.arange(items + 1)

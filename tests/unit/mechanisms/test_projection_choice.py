@@ -476,3 +476,13 @@ def test_unsigned_tables_and_direct_reading_give_the_same_integers():
         read = chosen.read(batch, ids)
         np.testing.assert_array_equal(chosen.gather(as_tables(chosen, batch), ids)[0], read)
         np.testing.assert_array_equal(Reader(aggregate(plan, [batch])).totals(ids), read)
+
+
+def test_one_signed_bin_in_several_groups_is_read_as_it_was_written():
+    """The form bins with one bin is not the dense form: each group has a word of its own."""
+    made = mechanism(form="bins", epsilon=8.0, sparsity=1, decode="direct", groups=4, bins=1)
+    vector = SparseVector(np.array([3], dtype=np.uint64), [1.0])
+    seeds = np.arange(400, dtype=np.uint64)
+    fields = made.randomize(VectorBatch.of([vector] * 400), seeds, seeded(7, "one bin"))
+    total = made.read(ReportBatch(made.plan.digest, seeds, fields), vector.indices)[0]
+    assert total * made.scale / 400 == pytest.approx(1.0, abs=0.05)

@@ -11,14 +11,13 @@ BUILT_IN = "retrieval"
 OWN_CLASS = "faintly.mechanisms.retrieval:Retrieval"
 
 
-@pytest.mark.parametrize("name", [BUILT_IN, "harmony", "k-fold"])
-def test_nobody_takes_the_name_of_a_mechanism_or_a_baseline(name, monkeypatch):
-    # A baseline's name is taken before it is loaded.
+def test_nobody_takes_the_name_of_a_mechanism(monkeypatch):
     known = {BUILT_IN: mechanism_class(BUILT_IN)}
     monkeypatch.setattr(registry, "_REGISTRY", known)
     thief = type("Thief", (mechanism_class(BUILT_IN),), {"__module__": "thief"})
-    with pytest.raises(InvalidPlan, match=rf"thief registers .*'{name}', .* one in faintly\."):
-        registry.register(name)(thief)
+    words = rf"thief registers .*'{BUILT_IN}', .* one in faintly\."
+    with pytest.raises(InvalidPlan, match=words):
+        registry.register(BUILT_IN)(thief)
     assert known == {BUILT_IN: mechanism_class(BUILT_IN)}
     assert registry.register("another")(thief) is thief
     assert known["another"] is thief
@@ -36,7 +35,7 @@ def test_nobody_takes_the_name_of_a_mechanism_or_a_baseline(name, monkeypatch):
     ],
 )
 def test_a_wrong_entry_point_is_refused_with_a_sentence(name, value, words, monkeypatch):
-    monkeypatch.setattr(registry, "_entries", lambda: (EntryPoint(name, value, registry.GROUP),))
+    monkeypatch.setattr(registry, "_entries", lambda group: (EntryPoint(name, value, group),))
     with pytest.raises(InvalidPlan, match=words):
         mechanism_names()
     if name != BUILT_IN:
@@ -45,9 +44,15 @@ def test_a_wrong_entry_point_is_refused_with_a_sentence(name, value, words, monk
 
 
 def test_a_built_in_mechanism_does_not_depend_on_other_packages(monkeypatch):
-    def never():
-        raise AssertionError("nothing was to be looked for")
+    def never(group):
+        raise AssertionError(f"{group} was not to be looked through")
 
     monkeypatch.setattr(registry, "_entries", never)
     assert mechanism_class(BUILT_IN).name == BUILT_IN
-    assert mechanism_class("harmony").name == "harmony"
+
+
+def test_without_the_baselines_their_package_is_named(monkeypatch):
+    monkeypatch.setattr(registry, "_entries", lambda group: ())
+    monkeypatch.setattr(registry, "_REGISTRY", {BUILT_IN: mechanism_class(BUILT_IN)})
+    with pytest.raises(InvalidPlan, match=r"one of retrieval, got 'k-fold'; .* faintly-baselines"):
+        mechanism_class("k-fold")

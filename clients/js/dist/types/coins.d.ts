@@ -10,5 +10,7 @@ export declare function drawSeed(words: Words, bytes: number): Wide;
 export declare function met(chances: readonly number[], words: Words): boolean[];
 /** Return each size in whole steps, one more with the chance of what is left. */
 export declare function rounded(sizes: readonly number[], steps: number, words: Words): number[];
-/** Return a uniform number below a limit; words beyond its last whole multiple are skipped. */
-export declare function uniform(limit: number, words: Words): number;
+/** Return uniform numbers below a limit; those whose word is skipped draw again, after all others. */
+export declare function uniforms(count: number, limit: number, words: Words): number[];
+/** Return a uniform number below a limit. */
+export declare const uniform: (limit: number, words: Words) => number;

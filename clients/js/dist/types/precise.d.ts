@@ -9,6 +9,8 @@ export declare const multiply: (x: Precise, y: Precise) => Precise;
 export declare const divide: (x: Precise, y: Precise) => Precise;
 /** Return the natural logarithm: 2·artanh((m - 1)/(m + 1)) of m near 1, and powers of two. */
 export declare function ln(x: Precise): Precise;
+/** Return the natural logarithm of a fraction of two integers. */
+export declare const lnRatio: (top: number, bottom: number) => Precise;
 /** Return the number that a plain decimal spells, so that 0.1 means one tenth. */
 export declare function decimal(text: string): Precise;
 /** Return whether x is surely no more than y; what is not a number is more than anything. */

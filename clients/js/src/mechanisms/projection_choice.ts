@@ -1,59 +1,101 @@
-/** Projection choice, dense form: spec/projection-choice-v1.md, sections 1 to 7. */
-import { met, rounded, uniform, type Words } from "../coins.ts";
-import { GROUP, mapOf, ones, parity, prf, PROJECTION, type PublicMap, type Wide } from "../hashing.ts";
+/** Projection choice in its three forms: spec/projection-choice-v1.md. */
+import { met, rounded, uniform, uniforms, type Words } from "../coins.ts";
+import { below, GROUP, mapOf, ones, parity, prf, PROJECTION, type PublicMap, type Wide } from "../hashing.ts";
 import { exactly, integer, isPower, rule, type Plan } from "../plan.ts";
-import { divide, ln, multiply, precise } from "../precise.ts";
+import { lnRatio } from "../precise.ts";
 import type { Item } from "../vector.ts";
 import type { Mechanism } from "./api.ts";
 
-export function projectionChoice(plan: Plan): Mechanism {
-  const { groups, top, threshold, systematic } = check(plan);
-  const slots = 2 * groups;
-  const table = plan.decode === "table";
-  const rowOf = (seed: Wide, group: number) => (prf(seed, [group, 0], GROUP) & ones(plan.bits)) >>> 0;
-  const mapBits = Math.log2(plan.maps);
+// By rising degree from 8: the low digits of the polynomials by which rows are shifted.
+const POLYNOMIALS = Array.from("K3959KQ3[99W953QK", (letter) => letter.charCodeAt(0) - 48);
+const LEAST_DEGREE = 8;
 
-  /** Add the signs of tokens in all groups to the scores. */
-  function addTokens(
-    scores: Int32Array,
-    tokens: readonly Item[],
-    seed: Wide,
-    map: PublicMap | null,
-  ): void {
-    const rows = map ? Array.from(scores, (_, group) => rowOf(seed, group)) : [];
-    for (const { id, value } of tokens) {
-      const turned = +(value < 0) ^ (map ? map.negative(id) : 0);
-      const code = map ? map.code(id) : 0;
-      let word = 0;
-      for (let group = 0; group < groups; group++) {
-        if (!map && group % 32 === 0) word = prf(seed, id, PROJECTION, group / 32);
-        const odd = map ? parity(rows[group] & code) : (word >>> (group % 32)) & 1;
-        scores[group] += 1 - 2 * (odd ^ turned);
-      }
-    }
-  }
+interface Shape {
+  readonly dense: boolean;
+  readonly signed: boolean;
+  readonly groups: number;
+  readonly bins: number;
+  readonly places: number; // slots of a group: its bins, with signs each of them twice
+  readonly top: number;
+  readonly threshold: number;
+  readonly systematic: boolean;
+  readonly degree: number; // bits of a row
+}
+
+export function projectionChoice(plan: Plan): Mechanism {
+  const shape = check(plan);
+  const { dense, signed, groups, bins, places, top, threshold, systematic, degree } = shape;
+  const slots = groups * places;
+  const table = plan.decode === "table";
+  const rowOf = (seed: Wide, group: number) => prf(seed, [group, 0], GROUP) & ones(degree);
+  const widths = table ? [plan.bits] : [(slots - 1).toString(2).length];
+  if (table && signed) widths.unshift(1);
+  if (table && plan.maps > 1) widths.push(Math.log2(plan.maps));
 
   return {
-    widths: table ? (mapBits ? [1, plan.bits, mapBits] : [1, plan.bits]) : [Math.log2(slots)],
+    widths,
     drawn: table ? 8 : 5,
     sent: table ? 0 : 5,
-    loss: ln(
-      divide(
-        multiply(precise(threshold), precise(slots - top)),
-        multiply(precise(top), precise(2 ** 32 - threshold)),
-      ),
-    ),
+    loss: lnRatio(threshold * (slots - top), top * (2 ** 32 - threshold)), // exact: below 2^52
     randomize(items, seed, words) {
       const tokens = draw(items, plan.sparsity, systematic, words);
-      const scores = new Int32Array(groups);
       const map = plan.maps ? mapOf(plan, seed) : null;
-      addTokens(scores, tokens, seed, map);
-      addDummies(scores, plan.sparsity - tokens.length, plan.sparsity, words);
-      const slot = choose(scores, top, threshold, words);
+      const rows = Array.from({ length: map ? groups : 0 }, (_, group) => rowOf(seed, group));
+      const scores = new Int32Array(slots);
+      const hit = (slot: number, times = 1) => {
+        scores[slot] += times;
+        if (signed) scores[slot ^ 1] -= times;
+      };
+      for (const { id, value } of tokens) {
+        const place = map ? byMap(shape, map, rows, id) : byHash(shape, seed, id);
+        for (let group = 0; group < groups; group++) {
+          hit((group * places + place(group)) ^ +(value < 0));
+        }
+      }
+      const dummies = plan.sparsity - tokens.length;
+      if (dense) signs(dummies, plan.sparsity, groups, words).forEach((sum, group) => hit(2 * group, sum));
+      else {
+        uniforms(dummies * groups, places, words).forEach((place, i) => {
+          hit((i % groups) * places + place);
+        });
+      }
+      const slot = choose(scores, plan.sparsity, shape, words);
       if (!table) return [slot];
-      const cell = [slot % 2, rowOf(seed, slot >> 1)];
-      return mapBits ? [...cell, map!.number] : cell;
+      const row = rowOf(seed, Math.floor(slot / places));
+      // The server needs nothing but the cell: what else the seed tells stays at home.
+      const place = slot % places;
+      const fields = signed ? [slot % 2, row * bins + (place >>> 1)] : [row * bins + place];
+      return plan.maps > 1 ? [...fields, map!.number] : fields;
     },
+  };
+}
+
+/** Return the place of an id in each group, by parities of a row and the id's code. */
+function byMap({ dense, signed, bins, degree }: Shape, map: PublicMap, rows: number[], id: Wide) {
+  const code = map.code(id);
+  const most = ones(degree);
+  const wrap = most + 1 + POLYNOMIALS[degree - LEAST_DEGREE]; // the dense form never shifts
+  const start = dense ? 0 : code >>> degree;
+  const flip = signed ? map.negative(id) : 0;
+  return (group: number) => {
+    let bin = start;
+    let row = rows[group]; // it has no higher bits than most
+    for (let bit = 1; bit < bins; bit *= 2) {
+      bin ^= parity(row & code) * bit;
+      row *= 2;
+      if (row > most) row ^= wrap;
+    }
+    return signed ? 2 * bin + (parity(row & code) ^ flip) : bin;
+  };
+}
+
+/** Return the place of an id in each group, taken in rising order, by a word of its own. */
+function byHash({ dense, signed, bins }: Shape, seed: Wide, id: Wide) {
+  let word = 0;
+  return (group: number) => {
+    const bit = dense ? group % 32 : 0; // a word has the signs of 32 groups
+    if (!bit) word = prf(seed, id, PROJECTION, dense ? group / 32 : group);
+    return +signed * ((word >>> bit) & 1) + (1 + +signed) * below(word, bins);
   };
 }
 
@@ -82,14 +124,14 @@ function bySteps(sizes: readonly number[], words: Words): boolean[] {
   });
 }
 
-/** Add fair signs, so that every client has k; all words are taken, however many are needed. */
-function addDummies(scores: Int32Array, dummies: number, k: number, words: Words): void {
+/** Return sums of fair signs for each group; all words are taken, however many are needed. */
+function signs(dummies: number, k: number, groups: number, words: Words): Int32Array {
+  const sums = new Int32Array(groups);
   for (let start = 0; start < k; start += 32) {
     const used = Math.min(Math.max(dummies - start, 0), 32);
-    for (let group = 0; group < scores.length; group++) {
-      scores[group] += used - 2 * count(words() & ones(used));
-    }
+    for (let group = 0; group < groups; group++) sums[group] += used - 2 * count(words() & ones(used));
   }
+  return sums;
 }
 
 /** Return the number of ones of a word. */
@@ -100,43 +142,52 @@ function count(word: number): number {
 }
 
 /** Return one slot: of the N best with the chance T/2^32, else one of the others. */
-function choose(scores: Int32Array, top: number, threshold: number, words: Words): number {
-  const slots = new Int32Array(2 * scores.length);
-  scores.forEach((score, group) => {
-    slots[2 * group] = score;
-    slots[2 * group + 1] = -score;
-  });
-  const border = slots.slice().sort()[slots.length - top];
-  const places: number[][] = [[], [], []]; // below the border, tied with it, above it
-  slots.forEach((score, slot) => places[Math.sign(score - border) + 1].push(slot));
-  const [below, tied, above] = places;
-  let chosen;
-  if (words() < threshold) chosen = uniform(top, words) < above.length ? above : tied;
-  else {
-    const rank = uniform(slots.length - top, words);
-    chosen = rank < above.length + tied.length - top ? tied : below;
-  }
-  return chosen[uniform(chosen.length, words)];
+function choose(scores: Int32Array, k: number, { top, threshold }: Shape, words: Words): number {
+  const counts = new Int32Array(2 * k + 1); // of slots by score, from -k
+  for (let slot = 0; slot < scores.length; slot++) counts[k + scores[slot]]++;
+  let border = k;
+  let above = 0;
+  while (above + counts[k + border] < top) above += counts[k + border--];
+  const tied = counts[k + border];
+  const others = scores.length - top;
+  let kind; // 1 above the border, 0 at it, -1 below
+  if (words() < threshold) kind = +(uniform(top, words) < above);
+  else kind = uniform(others, words) < above + tied - top ? 0 : -1;
+  let member = uniform([scores.length - above - tied, tied, above][kind + 1], words);
+  let slot = 0;
+  while (Math.sign(scores[slot] - border) !== kind || member--) slot++;
+  return slot;
 }
 
-function check(plan: Plan) {
+function check(plan: Plan): Shape {
   const given = plan.parameters;
   exactly(given, "parameters", "bins,form,groups,rounding,threshold,tokens,top");
-  rule(given.form === "dense", "form (of which this client knows dense)");
+  const dense = given.form === "dense";
+  const signed = given.form !== "unsigned";
+  rule(dense || !signed || given.form === "bins", "form");
+  rule(signed || plan.values !== "signed", "values");
   const systematic = given.rounding === "systematic";
   rule(systematic || given.rounding === "independent", "rounding");
-  rule(plan.family !== "blake2s", "family");
-  const groups = integer(given, "groups", 1, 8192);
+  const groups = integer(given, "groups", 1, dense ? 8192 : 256);
   rule(isPower(groups), "groups");
-  integer(given, "bins", 1, 1);
+  const bins = integer(given, "bins", signed ? 1 : 2, dense ? 1 : 2 ** 20);
+  const places = signed ? 2 * bins : bins;
+  const slots = groups * places;
+  rule(dense || slots <= 2 ** 20, "bins");
+  rule(dense || plan.sparsity <= 4096, "sparsity");
   integer(given, "tokens", plan.sparsity, plan.sparsity);
-  const top = integer(given, "top", 1, groups);
+  const top = integer(given, "top", 1, signed ? slots / 2 : slots - 1);
   const threshold = integer(given, "threshold", 1, 2 ** 32 - 1);
-  rule(
-    threshold * (2 * groups - top) > top * (2 ** 32 - threshold),
-    "threshold",
-  );
-  const most = plan.decode === "table" ? 31 : 32;
-  rule(plan.maps * 2 ** plan.bits <= 2 ** most, "maps");
-  return { groups, top, threshold, systematic };
+  rule(threshold * (slots - top) > top * (2 ** 32 - threshold), "threshold");
+  const table = plan.decode === "table";
+  const linear = plan.family === "linear";
+  rule(plan.family === "prf" || (linear && (dense || table)), "family");
+  const width = Math.log2(bins);
+  const degree = plan.bits - width;
+  if (linear && !dense) {
+    rule(bins > 1 && isPower(bins), "bins");
+    rule(degree >= Math.max(LEAST_DEGREE, width + +signed) && degree <= 24, "bits");
+  }
+  rule(plan.maps * 2 ** plan.bits <= 2 ** (table ? 31 : 32), "maps");
+  return { dense, signed, groups, bins, places, top, threshold, systematic, degree };
 }

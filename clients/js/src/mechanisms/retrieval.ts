@@ -2,7 +2,7 @@
 import { met, type Words } from "../coins.ts";
 import { COIN, EQUATION, mapOf, ones, ORDER, parity, prf, type PublicMap, type Wide } from "../hashing.ts";
 import { exactly, integer, rule, type Plan } from "../plan.ts";
-import { divide, ln, precise } from "../precise.ts";
+import { lnRatio } from "../precise.ts";
 import type { Item } from "../vector.ts";
 import type { Mechanism } from "./api.ts";
 
@@ -38,7 +38,7 @@ export function retrieval(plan: Plan): Mechanism {
     widths,
     drawn: linear ? 8 : 5,
     sent: linear ? 0 : 5,
-    loss: ln(divide(precise(keep), precise(2 ** 32 - keep))),
+    loss: lnRatio(keep, 2 ** 32 - keep),
     randomize(items, seed, words) {
       const said = answers(items, keep, words);
       const map = linear ? mapOf(plan, seed) : null;

@@ -49,7 +49,7 @@ export function signedBinning(plan: Plan): Mechanism {
 }
 
 /** Return a function from an id to its bin, and to 1 where its sign is negative. */
-function placesOf(plan: Plan, bins: number, seed: Wide): (id: Wide) => [number, number] {
+export function placesOf(plan: Plan, bins: number, seed: Wide): (id: Wide) => [number, number] {
   if (!plan.maps) {
     const hash = plan.family === "prf" ? prf : keyed;
     return (id) => [bins > 1 ? below(hash(seed, id, BIN), bins) : 0, hash(seed, id, SIGN) & 1];

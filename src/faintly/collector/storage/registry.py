@@ -3,6 +3,7 @@
 The database holds the same, and is changed first.
 """
 
+import math
 import sqlite3
 import threading
 import time
@@ -28,13 +29,16 @@ from faintly.errors import FaintlyError, FolderDamaged
 from faintly.mechanisms import Mechanism, mechanism_of
 from faintly.wire import report_v1
 
+CELL_BYTES = 4  # of a table; with very many reports a cell takes eight
+MOST_SHOWN = 300  # characters of an error about a plan, which may quote it
+
 
 class Registry:
     """All collections, by digest."""
 
-    def __init__(self, database: Database) -> None:
-        """Read everything from the database."""
-        self._database, self.clock = database, Clock()
+    def __init__(self, database: Database, table_bytes: float = math.inf) -> None:
+        """Read everything from the database; tables of a new plan take so many bytes at most."""
+        self._database, self._table_bytes, self.clock = database, table_bytes, Clock()
         self._lock = threading.Lock()  # one change at a time
         self.collections: dict[bytes, Collection] = {}
         by_id: dict[int, Collection] = {}
@@ -148,6 +152,7 @@ class Registry:
                         problems.CONFLICT, "this plan already has a collection with other settings"
                     )
                 return before
+            self._check_size(mechanism)
             made = Collection(0, plan, *wanted, False, mechanism)
             with self._database.transaction() as connection:
                 made.id = connection.execute(
@@ -161,6 +166,17 @@ class Registry:
                 self._add(epoch)
             self.collections[plan.digest] = made
             return made
+
+    def _check_size(self, mechanism: Mechanism) -> None:
+        tables = mechanism.sketch_shape.tables
+        size = 0 if tables is None else CELL_BYTES * math.prod(tables)
+        if size > self._table_bytes:
+            raise Problem(
+                problems.BAD_PLAN,
+                f"the tables of this plan take {size:,} bytes, "
+                f"and here at most {self._table_bytes:,}",
+                "Make a plan with smaller tables, or start with a larger table_bytes.",
+            )
 
     def open_epoch(self, digest: bytes, number: int) -> None:
         """Open an epoch; a closed one cannot be reopened."""
@@ -289,7 +305,7 @@ def _check_plan(plan: Plan) -> Mechanism:
     try:
         mechanism = mechanism_of(plan)
     except FaintlyError as error:
-        raise Problem(problems.BAD_PLAN, str(error)) from None
+        raise Problem(problems.BAD_PLAN, str(error)[:MOST_SHOWN]) from None
     if mechanism.layout.record_bytes > report_v1.MAX_RECORD_BYTES:
         raise Problem(problems.BAD_PLAN, "a report of this plan is too large to be sent")
     return mechanism

@@ -193,7 +193,7 @@ class ProjectionChoice(Mechanism):
 
     def _slots(self, vectors: VectorBatch, seeds: IdArray, rng: Rng) -> IntArray:
         tokens = draw_tokens(vectors, self.tokens, self.rounding, rng)
-        if self.bins > 1 or not self.shape.signed:
+        if self.form != "dense":
             hits = self._hits(seeds, tokens, rng)
             return client.choose_hit(hits, self.shape, self.top, self.threshold, rng)
         sums = self._projections(seeds, tokens)

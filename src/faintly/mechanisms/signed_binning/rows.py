@@ -51,7 +51,7 @@ NAMES = ("row", "bins", "steps", "clip", "range", "noise")
 
 
 def calibrate(request: Request) -> Calibrated:
-    """Return the integers of the row that suits the request."""
+    """Return the integers of the best row for the request."""
     options = dict(request.options)
     row = options.pop("row", None) or _row_for(request, options)
     require.one_of(row, "row", UNITS)
@@ -132,7 +132,7 @@ def _bins(request: Request, row: str, wanted: Any, max_bytes: int | None) -> int
 
 
 def paper_bins(row: str, request: Request) -> int:
-    """Return the paper's own number of bins for a row, with its condition kept."""
+    """Return the paper's number of bins for a row, within its condition."""
     epsilon, k = request.budget.epsilon, request.sparsity
     if row == "event":
         bins = epsilon**2 * k / 4
@@ -262,7 +262,7 @@ def tail_steps(thresholds: list[int]) -> int:
 
 
 def check(plan: Plan) -> None:
-    """Refuse a plan whose parameters this mechanism cannot honour."""
+    """Refuse a plan whose parameters break a rule."""
     given = require.named(plan, NAMES)
     row = given["row"]
     if not isinstance(row, str) or row not in UNITS or not isinstance(plan.unit, UNITS[row]):
@@ -293,5 +293,5 @@ def _check_thresholds(thresholds: Any) -> None:
         if not isinstance(threshold, int) or not 0 < threshold < noise.FULL:
             raise InvalidPlan(f"noise threshold {position} must be between 1 and 2^32 - 1")
     if thresholds[-1] > noise.FULL // 2:
-        # Drawing would go on and on; calibration stays far below.
+        # A draw would take very long; calibration stays far below.
         raise InvalidPlan("the last noise threshold must be at most 2^31")

@@ -36,6 +36,8 @@ def filled(open_store, plan, batches, body_of, fresh):
             store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
             if number == 1:
                 store.seal()
+        store.seal()
+        store.sketches.file(plan.digest, 0)
         store.close()
         return store.folder
 

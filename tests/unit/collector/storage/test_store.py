@@ -1,17 +1,15 @@
 """What a store takes, refuses, counts and forgets."""
 
-import errno
 import stat
 import threading
 import time
-import tracemalloc
 
 import pytest
 
 from faintly.collector.problems import Problem
 from faintly.collector.storage.status import segments_of, status_of
 from faintly.collector.storage.store import Limits
-from faintly.engine import aggregate, columns
+from faintly.engine import aggregate
 from faintly.engine.files import load_sketch
 from faintly.errors import FolderInUse, InvalidInput
 
@@ -75,16 +73,17 @@ def test_the_sketch_is_that_of_the_reports(open_store, plan, batches_of, body_of
         if number % 3 == 2:
             store.seal()
     store.seal()
-    for epoch, mine in ((0, batches[::2]), (3, batches[1::2]), (None, batches)):
+    halves = {0: batches[::2], 3: batches[1::2]}
+    for epoch, mine in halves.items():
         assert store.sketches.sketch(plan.digest, epoch) == aggregate(plan, mine)
-        if epoch is not None:
-            found = store.sketches.file(plan.digest, epoch)
-            assert load_sketch(found.path) == aggregate(plan, mine)
-            assert found.reports == sum(map(len, mine))
+        found = store.sketches.file(plan.digest, epoch)
+        assert load_sketch(found.path) == aggregate(plan, mine)
+        assert found.reports == sum(map(len, mine))
     assert store.registry.latest(plan.digest) == 3
     store.close()
     again = open_store()
-    assert again.sketches.sketch(plan.digest, None) == aggregate(plan, batches)
+    for epoch, mine in halves.items():
+        assert again.sketches.sketch(plan.digest, epoch) == aggregate(plan, mine)
     assert status_of(again.registry.collection(plan.digest)).reports == 95
     assert bool(segments_of(again, plan.digest)) == (retention == "keep")
 
@@ -99,32 +98,6 @@ def test_direct_reports_are_kept_and_answered(open_store, direct_plan, batches_o
     assert store.sketches.sketch(direct_plan.digest, 0) == aggregate(direct_plan, batches)
     store.close()
     assert open_store().sketches.sketch(direct_plan.digest, 0) == aggregate(direct_plan, batches)
-
-
-def test_direct_epochs_are_put_together_on_the_disk(
-    open_store, direct_plan, batches_of, body_of, fresh, monkeypatch
-):
-    """Together the reports of all epochs may be more than memory holds."""
-    monkeypatch.setattr(columns, "MERGED", 2**16)
-    store, batches = open_store(), batches_of(direct_plan, 60_000, 10_000)
-    digest = direct_plan.digest
-    store.registry.create(direct_plan, epochs=range(len(batches)))
-    for epoch, batch in enumerate(batches):
-        store.submit(digest, epoch, fresh(), body_of(direct_plan, batch))
-        store.seal()
-    tracemalloc.start()
-    found = store.sketches.sketch(digest, None)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert found == aggregate(direct_plan, batches)
-    size = found.hash_seeds.nbytes + found.fields.nbytes
-    assert peak < size, f"{peak} bytes for {size} of columns"
-
-    def full(**_):
-        raise OSError(errno.ENOSPC, "no space left")
-
-    monkeypatch.setattr("faintly.engine.columns.tempfile.TemporaryFile", full)
-    assert refused(store.sketches.sketch, digest, None) == "CANNOT_STORE"
 
 
 def test_a_version_changes_when_answers_may(store, plan, bodies, fresh):
