@@ -84,7 +84,7 @@ def reproduce(
         return
     folder = None if data is None else str(data)
     if data is not None and not data.is_dir():
-        raise InvalidInput(f"--data names the folder of datasets, and {data} is none")
+        raise InvalidInput(f"--data must be the folder of datasets; {data} is not a folder")
     with _progress() as on_progress:
         try:
             done = run_experiments(
@@ -98,7 +98,7 @@ def reproduce(
                 on_progress=on_progress,
             )
         except KeyboardInterrupt:
-            note(f"stopped; what is done is kept in {output}, and the same command goes on")
+            note(f"stopped; what is done is kept in {output}, and the same command resumes it")
             raise typer.Exit(130) from None
     _tell(done, output, as_json)
     if not done.good:
