@@ -35,6 +35,11 @@ def projection_plan(reports: int, keys: int) -> Plan:
     return _plan("projection-choice", reports, keys, protect="user", sparsity=32, groups=64)
 
 
+def choice_plan(reports: int, keys: int, **options: Any) -> Plan:
+    """Return a plan of projection choice for 16 items at epsilon 1, by table."""
+    return _plan("projection-choice", reports, keys, protect="user", sparsity=16, **options)
+
+
 def retrieval_plan(reports: int, keys: int, sparsity: int, decode: str) -> Plan:
     """Return a plan of retrieval, with as many blocks as the sparsity needs."""
     maps = 1 if decode == "table" else None

@@ -38,7 +38,7 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             metavar="NAME",
-            help="Experiments, or all; --list names them.",
+            help="Experiments, or all; without a name, those that there are.",
             show_default=False,
             **one_of(lambda: [*experiments(), ALL]),
         ),
@@ -78,13 +78,15 @@ def reproduce(
     """
     if quick and full:
         raise InvalidInput("--quick and --full exclude each other; choose one")
-    grid = QUICK if quick else FULL if full else DEFAULT
-    if listed:
-        _list(grid, as_json)
-        return
-    folder = None if data is None else str(data)
     if data is not None and not data.is_dir():
         raise InvalidInput(f"--data must be the folder of datasets; {data} is not a folder")
+    grid = QUICK if quick else FULL if full else DEFAULT
+    if listed or not (names or method):
+        _list(grid, as_json)
+        if not listed:
+            note("nothing was run; name experiments, or all")
+        return
+    folder = None if data is None else str(data)
     with _progress() as on_progress:
         try:
             done = run_experiments(

@@ -6,7 +6,7 @@ Plans are written out rather than calibrated, so that a better calibration chang
 import json
 from typing import Any
 
-from spec.generator import cases_projection, cases_retrieval
+from spec.generator import cases_gf, cases_orthogonal, cases_projection, cases_retrieval
 
 SALT = "000102030405060708090a0b0c0d0e0f"
 Document = dict[str, Any]
@@ -147,7 +147,9 @@ PLANS: dict[str, tuple[str, Document]] = {
     ),
     "squeeze": ("the (epsilon, delta) row: 8-byte seeds and keyed BLAKE2s", _SQUEEZE),
 }
-PLANS |= cases_retrieval.PLANS | cases_projection.PLANS
+GROUPS = (cases_retrieval, cases_projection, cases_gf, cases_orthogonal)
+for group in GROUPS:
+    PLANS |= group.PLANS
 
 
 def document(name: str) -> Document:
@@ -258,8 +260,7 @@ INVALID_PLANS: list[tuple[str, Document]] = [
     ("thresholds that keep less than the promised epsilon", _with("epsilon", "0.5")),
 ]
 INVALID_PLANS += [
-    (why, _with(path, value, name))
-    for why, name, path, value in cases_retrieval.INVALID + cases_projection.INVALID
+    (why, _with(path, value, name)) for group in GROUPS for why, name, path, value in group.INVALID
 ]
 
 KEYS: list[tuple[str, Document]] = [
@@ -287,7 +288,7 @@ ASKED: dict[str, list[Document]] = {
     "user-clip": [{"index": 5}],
     "squeeze": [{"text": "left-pad"}, {"bytes": "00ff"}],
 }
-ASKED |= cases_retrieval.ASKED | cases_projection.ASKED
+ASKED |= cases_retrieval.ASKED | cases_projection.ASKED | cases_orthogonal.ASKED
 
 # (plan, why, keys with values, label of the hashed words or the exact words)
 RANDOMIZE: list[tuple[str, str, list[tuple[Document, float]], str | list[int]]] = [
@@ -373,4 +374,5 @@ RANDOMIZE: list[tuple[str, str, list[tuple[Document, float]], str | list[int]]] 
         "squeeze",
     ),
 ]
-RANDOMIZE += cases_retrieval.RANDOMIZE + cases_projection.RANDOMIZE
+for group in GROUPS:
+    RANDOMIZE += group.RANDOMIZE

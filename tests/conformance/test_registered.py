@@ -42,13 +42,16 @@ def build(name, case, **changes):
 def served(name):
     """Return one mechanism for every unit and decoding that `name` can serve."""
     found = []
-    for protect, delta in UNITS:
-        for decode in ("table", "direct"):
-            case = {"protect": protect, "delta": delta, "epsilon": 1.5, "sparsity": 3}
-            try:
-                found.append(build(name, case, decode=decode, clients=1000))
-            except FaintlyError:
-                continue
+    for values in ("signed", "nonnegative"):
+        for protect, delta in UNITS:
+            for decode in ("table", "direct"):
+                case = {"protect": protect, "delta": delta, "epsilon": 1.5, "sparsity": 3}
+                try:
+                    found.append(build(name, case, decode=decode, values=values, clients=1000))
+                except FaintlyError:
+                    continue
+        if found:  # the others take values of one sign only
+            break
     return found
 
 

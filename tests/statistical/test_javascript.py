@@ -31,6 +31,12 @@ CASES = {
     "retrieval-table": {"protect": "event", "mechanism": "retrieval"},
     "retrieval-blocks": {"protect": "event", "mechanism": "retrieval", "blocks": 2},
     "retrieval-direct": {"protect": "event", "mechanism": "retrieval", "decode": "direct"},
+    "retrieval-gf": {
+        "protect": "event",
+        "mechanism": "retrieval-gf",
+        "form": "span-safe",
+        "decode": "direct",
+    },
     "projection-table": {"protect": "user", "mechanism": "projection-choice"},
     "projection-direct": {"protect": "user", "mechanism": "projection-choice", "decode": "direct"},
     "projection-systematic": {

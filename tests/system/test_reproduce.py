@@ -80,6 +80,7 @@ def test_the_list_and_the_errors_help(evaluation):
     listed = evaluation("--list")
     assert "user-eps" in listed.out
     assert "neighbouring" in listed.out
+    assert evaluation().out == listed.out  # rather than an hour of work nobody asked for
     known = evaluation("--list", "--json").json
     assert {one["name"] for one in known["methods"]} >= {"ours", "paper", "harmony"}
     wrong = evaluation("user-q", status=2)

@@ -8,8 +8,8 @@ export type Wide = readonly [low: number, high: number];
 export type Hash = (key: Wide, id: Wide, tag: number, w?: number) => number;
 
 // The letter of each use; no two share one.
-export const [BIN, SIGN, ROW, MATRIX, MAP, MASK, FOLD, EQUATION, COIN, ORDER, PROJECTION, GROUP] =
-  Array.from("bsrAjmfacopq", (letter) => letter.charCodeAt(0));
+export const [BIN, SIGN, ROW, MATRIX, MAP, MASK, FOLD, EQUATION, COIN, ORDER, PROJECTION, GROUP, SYMBOL] =
+  Array.from("bsrAjmfacopqy", (letter) => letter.charCodeAt(0));
 
 /** HalfSipHash-1-3. */
 export const prf: Hash = (key, id, tag, w) => {

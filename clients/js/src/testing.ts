@@ -1,4 +1,7 @@
 /** What tests need: mechanisms under given seeds and words. Never for data that leaves a device. */
+import { register } from "./mechanisms/index.ts";
+import { retrievalGf } from "./mechanisms/retrieval_gf.ts";
+
 export * from "./blake2s.ts";
 export * from "./bytes.ts";
 export * from "./coins.ts";
@@ -10,3 +13,5 @@ export { readPlan } from "./plan.ts";
 export * from "./precise.ts";
 export * from "./vector.ts";
 export * from "./wire.ts";
+
+register("retrieval-gf", retrievalGf);

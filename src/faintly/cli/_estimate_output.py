@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from faintly.cli.numbers import real
 from faintly.cli.output import note, say, shown, table
 
 if TYPE_CHECKING:
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
 
 Above = Annotated[
     float | None,
-    typer.Option(help="With the posterior: the chance that a mean is larger than this."),
+    typer.Option(
+        help="With the posterior: the chance that a mean is larger than this.", parser=real()
+    ),
 ]
 
 

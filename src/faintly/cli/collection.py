@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from faintly.cli import choices
+from faintly.cli.numbers import real, whole
 from faintly.cli.output import Json, emit, result, say, shown, table
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect
 
@@ -27,12 +28,18 @@ Epochs = Annotated[
 ]
 Period = Annotated[
     float | None,
-    typer.Option(help="Seconds of an epoch, where epochs follow the clock.", show_default=False),
+    typer.Option(
+        help="Seconds of an epoch, where epochs follow the clock.",
+        show_default=False,
+        parser=real(),
+    ),
 ]
 Grace = Annotated[
     float | None,
     typer.Option(
-        help="Seconds that such an epoch takes reports after its end.", show_default="one period"
+        help="Seconds that such an epoch takes reports after its end.",
+        show_default="one period",
+        parser=real(),
     ),
 ]
 
@@ -121,7 +128,7 @@ def seal(
 def open_(
     digest: Digest,
     server: Server,
-    epoch: Annotated[int, typer.Option(min=0, help="The epoch.", show_default=False)],
+    epoch: Annotated[int, typer.Option(help="The epoch.", show_default=False, parser=whole(0))],
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,
     as_json: Json = False,
@@ -137,7 +144,8 @@ def close(
     digest: Digest,
     server: Server,
     epoch: Annotated[
-        int | None, typer.Option(min=0, help="This epoch alone.", show_default="all of it")
+        int | None,
+        typer.Option(help="This epoch alone.", show_default="all of it", parser=whole(0)),
     ] = None,
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,

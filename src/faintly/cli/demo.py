@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from faintly.cli.numbers import real
 from faintly.cli.output import Json, emit, say, shown, table
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ def demo(
         Path,
         typer.Option("--output", "-o", help="Folder for plan, reports, sketch and chart."),
     ] = Path("faintly-demo"),
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")] = 2.0,
+    epsilon: Annotated[
+        float, typer.Option(help="Privacy budget of one report.", parser=real())
+    ] = 2.0,
     as_json: Json = False,
 ) -> None:
     """Collect which packages 120,000 npm packages depend on, without seeing any of them.
@@ -62,6 +65,8 @@ def _document(result: "DemoResult", out: Path) -> dict[str, Any]:
         "error_zero": result.error_zero,
         "keys": result.keys,
         "bytes": result.record_bytes,
+        "mechanism": result.plan.mechanism,
+        "signed_error_ratio": result.signed.times,
         "epsilon": result.plan.budget.epsilon,
         "chart": str(out / "top.png"),
     }
@@ -102,6 +107,12 @@ def _show(result: "DemoResult", out: Path) -> None:
         f"{result.error_posterior:.5f} (fitted to {made.population}), and {result.error_zero:.5f} "
         f"for the answer 0 to everything. {result.covered_posterior:.1%} of posterior intervals "
         f"hold the truth."
+    )
+    signed = result.signed
+    say(
+        f"People hold sets here, and the plan says so: values of either sign would need "
+        f"{signed.mechanism}, whose standard error is {signed.times:.1f} times as large, in "
+        f"{signed.record_bytes} bytes."
     )
     say(found.guarantee.describe())
     say(f"\nWritten to {out}/: plan.json, reports.fnt, sketch.fns, top.png. Go on with:")

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from faintly.cli.numbers import whole
 from faintly.cli.output import Json, Output, result
 from faintly.cli.remote import Folder, server_extra
 
@@ -13,7 +14,8 @@ def export(
     digest: Annotated[str, typer.Option(help="The collection.", show_default=False)],
     output: Output,
     epoch: Annotated[
-        int | None, typer.Option(min=0, help="One epoch.", show_default="all epochs")
+        int | None,
+        typer.Option(help="One epoch.", show_default="all epochs", parser=whole(0)),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from faintly.cli.numbers import real, whole
 from faintly.cli.output import Json, emit, note, read_text, say, table
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect, read_secret, trust
 
@@ -34,14 +35,18 @@ def load(
     plan: PlanOption = None,
     digest: Digest = None,
     singles: Annotated[bool, typer.Option("--singles", help="One report in a request.")] = False,
-    batch: Annotated[int, typer.Option(min=1, help="Reports in a request.")] = 10_000,
+    batch: Annotated[int, typer.Option(help="Reports in a request.", parser=whole(1))] = 10_000,
     rate: Annotated[
         float | None,
-        typer.Option(min=0.001, help="Requests a second; otherwise as many as are answered."),
+        typer.Option(
+            help="Requests a second; otherwise as many as are answered.", parser=real(0.001)
+        ),
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long to send.")] = 10.0,
-    connections: Annotated[int, typer.Option(min=1, max=4096, help="Kept open together.")] = 64,
-    epoch: Annotated[int, typer.Option(min=0, help="The epoch that is loaded.")] = 0,
+    seconds: Annotated[float, typer.Option(help="How long to send.", parser=real(0.1))] = 10.0,
+    connections: Annotated[
+        int, typer.Option(help="Kept open together.", parser=whole(1, 4096))
+    ] = 64,
+    epoch: Annotated[int, typer.Option(help="The epoch that is loaded.", parser=whole(0))] = 0,
     token_file: Annotated[
         Path | None, typer.Option(help="Single-use tokens, one a line; needs --singles.")
     ] = None,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,8 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from faintly.cli.numbers import real
+
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+    from faintly.core import Universe
+    from faintly.engine import Reader
 
 # What to do about clients that hold more items than planned.
 ADVICE = "faintly plan --sample FILE compares sparsities on such data."
@@ -25,7 +31,7 @@ Integers = Annotated[
     bool,
     typer.Option("--integers", help="Open universe: keys are integers, as in a Parquet column."),
 ]
-Level = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
+Level = Annotated[float, typer.Option(help="Confidence level of the intervals.", parser=real())]
 
 
 def emit(document: dict[str, Any]) -> None:
@@ -111,6 +117,18 @@ def progress() -> Iterator["Progress"]:
         yield shown
 
 
+@contextmanager
+def watched(reader: "Reader") -> Iterator["Reader"]:
+    """Yield the reader, with a progress display where it has to read report by report."""
+    with progress() as display:
+        task = display.add_task("reading reports", total=100, visible=False)
+
+        def done(share: float) -> None:
+            display.update(task, completed=round(100 * share), visible=share < 1)
+
+        yield reader.watched(lambda: None, done)
+
+
 def shown(key: object) -> str:
     """Return a key for the terminal, with control characters spelled out."""
     text = str(key)
@@ -133,13 +151,14 @@ def read_keys(path: Path) -> list[str]:
     return [line for line in read_text(path).splitlines() if line]
 
 
-def as_keys(texts: list[str], kind: str, integers: bool) -> list[Any]:
+def as_keys(texts: list[str], universe: "Universe", integers: bool) -> list[Any]:
     """Return keys typed on a command line as the universe wants them."""
     from faintly.errors import UnknownKey
 
-    if kind != "indexed" and not integers:
+    if universe.kind != "indexed" and not integers:
         return list(texts)
-    try:
-        return [int(text) for text in texts]
-    except ValueError:
-        raise UnknownKey("these keys must be integers") from None
+    for text in texts:
+        if not re.fullmatch("-?[0-9]{1,20}", text):
+            held = "any integer" if universe.size is None else f"the numbers 0..{universe.size - 1}"
+            raise UnknownKey(f"the keys of this plan are {held}, and {text!r} is none of them")
+    return [int(text) for text in texts]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faintly.cli import _plan_options as given
+from faintly.cli.numbers import whole_number
 from faintly.cli.output import Json, note, say
 
 if TYPE_CHECKING:
@@ -202,5 +203,5 @@ def _universe(text: str) -> "int | Universe | list[str]":
 
     if text == "open":
         return Universe.open()
-    value = _value(text)
-    return value if isinstance(value, int) else read_keys(Path(value))
+    size = whole_number(text)
+    return read_keys(Path(text)) if size is None else size

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from faintly.cli._estimate_output import Above, explain_posterior, show_estimates
-from faintly.cli.output import Integers, Json, Level, as_keys, emit, note, read_keys, say
+from faintly.cli.output import Integers, Json, Level, as_keys, emit, note, read_keys, say, watched
 
 
 def query(
@@ -34,10 +34,10 @@ def query(
     texts = [*(keys or []), *(read_keys(keys_from) if keys_from else [])]
     if not texts:
         raise InvalidInput("give at least one key, or --keys-from FILE")
-    kind = loaded.plan.universe.kind
-    reader, asked = Reader(loaded, level), as_keys(texts, kind, integers)
+    reader, asked = Reader(loaded, level), as_keys(texts, loaded.plan.universe, integers)
     crowd = posterior or above is not None
-    estimates = reader.posterior(asked, above) if crowd else reader.estimate(asked)
+    with watched(reader) as patient:
+        estimates = patient.posterior(asked, above) if crowd else patient.estimate(asked)
     if as_json:
         emit(estimate_document(estimates))
         return

@@ -66,6 +66,8 @@ def trust(ca_file: Path | None) -> "SSLContext | None":
 
     if ca_file is None:
         return None
+    if not ca_file.is_file():
+        raise InvalidInput(f"there is no file {ca_file} with certificates")
     try:
         return ssl.create_default_context(cafile=ca_file)
     except OSError:  # of which a wrong certificate is one

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from faintly.cli.numbers import whole
 from faintly.cli.output import Json, counted, emit, say
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect
 
@@ -17,8 +18,8 @@ MOST = 10_000  # what a collector issues at a time
 def token(
     server: Server,
     digest: Annotated[str, typer.Option(help="The collection.", show_default=False)],
-    count: Annotated[int, typer.Option(min=1, help="How many.")] = 1,
-    epoch: Annotated[int, typer.Option(min=0, help="The epoch that they are for.")] = 0,
+    count: Annotated[int, typer.Option(help="How many.", parser=whole(1))] = 1,
+    epoch: Annotated[int, typer.Option(help="The epoch that they are for.", parser=whole(0))] = 0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write, readable by you alone.")
     ] = None,

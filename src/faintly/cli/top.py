@@ -7,7 +7,8 @@ import typer
 
 from faintly.cli import choices
 from faintly.cli._estimate_output import Above, explain_posterior, show_estimates
-from faintly.cli.output import Integers, Json, Level, as_keys, emit, note, read_keys, say
+from faintly.cli.numbers import real, whole
+from faintly.cli.output import Integers, Json, Level, as_keys, emit, note, read_keys, say, watched
 
 if TYPE_CHECKING:
     from faintly.engine import TopList
@@ -19,7 +20,7 @@ _REASONS = {
 
 def top(
     sketch: Annotated[Path, typer.Argument(help="A sketch file.")],
-    count: Annotated[int, typer.Option("-n", "--count", help="Rows to show.")] = 20,
+    count: Annotated[int, typer.Option("-n", "--count", help="Rows to show.", parser=whole())] = 20,
     keys_from: Annotated[
         Path | None,
         typer.Option(help="Choose among the keys in this file (needed for an open universe)."),
@@ -28,7 +29,9 @@ def top(
         choices.Control,
         typer.Option(help="family: chance of any false row; fdr: share of false rows."),
     ] = "family",
-    false_rate: Annotated[float, typer.Option(help="The bound that --control keeps.")] = 0.05,
+    false_rate: Annotated[
+        float, typer.Option(help="The bound that --control keeps.", parser=real())
+    ] = 0.05,
     posterior: Annotated[
         bool | None,
         typer.Option(
@@ -53,12 +56,15 @@ def top(
     if keys_from is None and loaded.plan.universe.size is None:
         raise InvalidInput("an open universe has no list of keys; name some with --keys-from FILE")
     candidates = (
-        as_keys(read_keys(keys_from), loaded.plan.universe.kind, integers) if keys_from else None
+        as_keys(read_keys(keys_from), loaded.plan.universe, integers) if keys_from else None
     )
     reader = Reader(loaded, level)
     if posterior is None:
         posterior = reader.populated(len(candidates or ())) or above is not None
-    found = reader.top(count, candidates, control, false_rate, posterior=posterior, above=above)
+    with watched(reader) as patient:
+        found = patient.top(
+            count, candidates, control, false_rate, posterior=posterior, above=above
+        )
     if as_json:
         emit(top_document(found))
         return

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
+from faintly.core.arguments import real
 from faintly.errors import InvalidPlan
 
 # Rounded up: a bound is never shown smaller than it is.
@@ -50,6 +51,7 @@ class WithinL1:
     distance: float
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "distance", real(self.distance, "the distance of l1"))
         if not 0 < self.distance < math.inf:
             raise InvalidPlan("the distance of l1 must be positive and finite")
 
@@ -62,6 +64,8 @@ Unit = EventLevel | UserLevel | WithinL1
 
 def parse_unit(text: str) -> Unit:
     """Return the unit that `text` names: event, user or l1:DISTANCE."""
+    if not isinstance(text, str):
+        raise InvalidPlan("protect must be event, user or l1:DISTANCE, or one of these units")
     if text == "event":
         return EventLevel()
     if text == "user":
@@ -85,6 +89,8 @@ class Budget:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", real(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", real(self.delta, "delta"))
         if not 0 < self.epsilon < math.inf:
             raise InvalidPlan(f"epsilon must be above 0 and finite, got {self.epsilon:g}")
         if not 0 <= self.delta < 1:
@@ -151,6 +157,23 @@ class Guarantee:
         if wanted >= VOID_EPSILON:
             return "none"
         return "weak" if wanted >= WEAK_EPSILON else "sound"
+
+    def short(self) -> str:
+        """Return the guarantee as one sentence, without its conditions.
+
+        >>> Guarantee(EventLevel(), Budget(1.0), "a theorem").short().partition(":")[0]
+        'A report hides any one item of its sender'
+        """
+        hidden = {EventLevel: "any one item of its sender", UserLevel: "all that its sender holds"}
+        changes = f"changes of up to {getattr(self.unit, 'distance', 0):g} in its sender's values"
+        verb = "hardly hides" if self.strength == "none" else "hides"
+        sure = f"is at most {_percent(self.belief)} sure of it"
+        if self.budget.delta:
+            sure = f"is right about it in at most {_percent(self.belief)} of all cases"
+        return (
+            f"A report {verb} {hidden.get(type(self.unit), changes)}: an observer who gave it 50 % "
+            f"{sure} afterwards ({self.budget})."
+        )
 
     def describe(self) -> str:
         """Return the guarantee as one paragraph for people."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +14,22 @@ from faintly.data import read_records, to_vectors, true_means
 from faintly.engine import Reader, TopList, aggregate
 from faintly.engine.files import atomic_write, load_sketch, read_reports, save_plan, save_sketch
 from faintly.mechanisms import mechanism_of
-from faintly.planner import make_plan
+from faintly.planner import make_plan, predict
 from faintly.primitives.entropy import secure
 from faintly.wire.report_v1 import encode_batch
 
 SAMPLE = "npm_deps_sample.parquet"
 SPARSITY = 16  # names that the sample keeps of a package at most
 SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Signed:
+    """The plan for values of either sign, which does not know that people hold sets."""
+
+    mechanism: str
+    record_bytes: int
+    times: float  # its standard error, predicted, relative to that of the plan used
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,7 @@ class DemoResult:
     error_posterior: float  # the same of posterior means
     error_zero: float  # the same of the answer 0 to everything
     keys: int
+    signed: _Signed
 
 
 def run_demo(folder: Path, epsilon: float, on_step: Callable[[str], None]) -> DemoResult:
@@ -46,13 +57,14 @@ def run_demo(folder: Path, epsilon: float, on_step: Callable[[str], None]) -> De
         records = read_records(path)
     names = [str(key) for key in records.keys]
     on_step(f"planning: {records.count:,} clients, any package name, hide each single dependency")
-    plan = make_plan(
-        protect="event",
-        epsilon=epsilon,
-        sparsity=SPARSITY,
-        clients=records.count,
-        universe=Universe.open(),
-    )
+    wanted: dict[str, Any] = {
+        "protect": "event",
+        "epsilon": epsilon,
+        "sparsity": SPARSITY,
+        "clients": records.count,
+        "universe": Universe.open(),
+    }
+    plan, signed = make_plan(**wanted, values="set"), make_plan(**wanted)
     save_plan(plan, folder / "plan.json")
     layout = mechanism_of(plan).layout
     on_step(f"encoding: every client sends {layout.record_bytes} bytes, with secure randomness")
@@ -60,14 +72,14 @@ def run_demo(folder: Path, epsilon: float, on_step: Callable[[str], None]) -> De
     with atomic_write(folder / "reports.fnt") as stream:
         for batch in randomize_all(plan, vectors, secure(), secure()):
             stream.write(encode_batch(batch, layout))
-    on_step("aggregating: the server adds integers into tables, and may forget the reports")
+    on_step("aggregating: the server checks the reports and puts them in order")
     save_sketch(aggregate(plan, read_reports(plan, folder / "reports.fnt")), folder / "sketch.fns")
-    on_step(f"asking: one transform, then the mean of each of {len(names):,} package names")
+    on_step(f"asking for the mean of each of {len(names):,} package names")
     reader = Reader(load_sketch(folder / "sketch.fns"))
-    return _compare(reader, names, true_means(vectors, plan.ids(names)), layout.record_bytes)
+    return _compare(reader, names, true_means(vectors, plan.ids(names)), signed)
 
 
-def _compare(reader: Reader, names: list[str], truth: FloatArray, record_bytes: int) -> DemoResult:
+def _compare(reader: Reader, names: list[str], truth: FloatArray, signed: Plan) -> DemoResult:
     every, top = reader.posterior(names), reader.top(SHOWN, names, posterior=True)
     made = every.posterior
     assert made is not None
@@ -76,7 +88,12 @@ def _compare(reader: Reader, names: list[str], truth: FloatArray, record_bytes: 
     listed = [str(key) for key in top.estimates.keys]
     return DemoResult(
         plan=reader.sketch.plan,
-        record_bytes=record_bytes,
+        record_bytes=reader.mechanism.layout.record_bytes,
+        signed=_Signed(
+            mechanism=signed.mechanism,
+            record_bytes=mechanism_of(signed).layout.record_bytes,
+            times=predict(signed).stderr / predict(reader.sketch.plan).stderr,
+        ),
         top=top,
         truth=np.array([true_mean[key] for key in listed]),
         recall=len(best.intersection(listed)) / len(best),

@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +23,10 @@ from faintly.core import (
     Sketch,
     TableArray,
 )
+from faintly.core.arguments import instance, real, text, whole
 from faintly.core.estimate import Readings, normal_quantile
 from faintly.engine.crowd import Crowd, Noisy
-from faintly.engine.keys import ids_of
+from faintly.engine.keys import ids_of, key_list
 from faintly.engine.posterior import CHOSEN, FEWEST, Prior, fit
 from faintly.errors import InvalidInput
 from faintly.mechanisms import Mechanism, mechanism_of
@@ -39,13 +41,13 @@ MOST_OWN = 2**20  # keys that are read for that
 AGREED = 6.0  # standard deviations by which one map of a key seldom exceeds the others
 MOST_LISTED = 2**24  # keys that are read for a prior, with about half a gigabyte
 NULL = np.zeros(1)  # the mean of a key that nobody holds
-KEYS = 2**16  # read at a time
+READ_ENTRIES = 2**23  # of maps and keys, read at a time in direct mode: 64 MiB
 REPORTS = 2**20  # read at a time in direct mode
 WATCHED = 2**14  # the same where a check may stop the reading,
 READINGS = 2**26  # and reports times keys between checks: about a second
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TopList:
     """The largest means, and which of them stand out of the noise."""
 
@@ -68,6 +70,21 @@ class TopList:
             for significant, stands_out in zip(self.significant, above, strict=True)
         ]
 
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    def __repr__(self) -> str:
+        found = int(self.significant.sum())
+        return f"TopList({len(self)} of {self.compared:,} keys, {found} of them stand out)"
+
+    def columns(self) -> dict[str, Any]:
+        """Return the list as a dictionary of numpy columns, `key` first."""
+        return self.estimates.columns() | {"significant": self.significant}
+
+    def to_pandas(self) -> Any:
+        """Return the list as a pandas DataFrame."""
+        return self.estimates.to_pandas().assign(significant=self.significant)
+
 
 class Reader:
     """Answers questions about one sketch."""
@@ -88,12 +105,17 @@ class Reader:
             transformed: the transform of the tables, if it is made already.
             mechanism: the plan's, if it is made already.
         """
+        instance(sketch, Sketch, "sketch", "as aggregate returns it")
         normal_quantile(level)
         self.sketch, self.level = sketch, level
         self.mechanism = mechanism or mechanism_of(sketch.plan)
         self._given = transformed
         self._check: Callable[[], None] | None = None
+        self._progress: Callable[[float], None] = lambda _: None
         self._priors: dict[str, Prior] = {}  # of every level alike
+
+    def __repr__(self) -> str:
+        return f"Reader({self.sketch!r})"
 
     def at(self, level: float) -> "Reader":
         """Return a reader of the same sketch at another level, with the same transform."""
@@ -106,15 +128,22 @@ class Reader:
         made.level = level
         return made
 
-    def watched(self, check: Callable[[], None]) -> "Reader":
+    def watched(
+        self, check: Callable[[], None], progress: Callable[[float], None] | None = None
+    ) -> "Reader":
         """Return a reader that calls `check` about once a second, which may raise to stop it.
 
         Only reading reports one by one can take long; look-ups in tables are not watched.
+
+        Args:
+            check: called without arguments.
+            progress: called with the share of the reading that is done.
         """
         if self.sketch.plan.decode == "table":
             return self
         made = copy(self)
         made._check = check
+        made._progress = progress or made._progress
         return made
 
     @cached_property
@@ -136,23 +165,30 @@ class Reader:
 
     def _sums(self, ids: IdArray) -> IntArray:
         """Return (2, ids): the integer behind each estimate, and the largest part of one map."""
-        if self.sketch.plan.decode == "direct":
-            values = self._read(ids)
-            return np.stack([values.sum(axis=0), values.max(axis=0)])
-        return self.mechanism.gather(self._transformed, ids)
+        if self.sketch.plan.decode == "table":
+            return self.mechanism.gather(self._transformed, ids)
+        found = np.empty((2, len(ids)), dtype=np.int64)
+        size = max(1, READ_ENTRIES // self._maps)
+        for start in range(0, len(ids), size):
+            part = slice(start, start + size)
+            values = self._read(ids[part], start / len(ids), len(ids[part]) / len(ids))
+            found[:, part] = values.sum(axis=0), values.max(axis=0)
+        return found
 
-    def _read(self, ids: IdArray) -> IntArray:
-        """Return the integers (maps, ids) of direct reading.
+    def _read(self, ids: IdArray, before: float, share: float) -> IntArray:
+        """Return the integers (maps, ids) of direct reading: so large a share of it all.
 
         Reports are read some at a time, so that columns may be larger than memory.
         """
-        values = np.zeros((self._maps, len(ids)), dtype=np.int64)
+        values, read = np.zeros((self._maps, len(ids)), dtype=np.int64), 0
         for batch in self.sketch.batches(REPORTS if self._check is None else WATCHED):
-            chosen = self.mechanism.map_of(batch) if self._maps > 1 else None
-            for row in range(self._maps):
-                mine = batch if chosen is None else batch.take(chosen == row)
+            chosen = self.mechanism.map_of(batch) if self._maps > 1 else np.zeros(1, dtype=np.int64)
+            for row in np.unique(chosen).tolist():
+                mine = batch if self._maps == 1 else batch.take(chosen == row)
                 for piece in self._pieces(len(ids), len(mine)):
                     values[row, piece] += self.mechanism.read(mine, ids[piece])
+            read += len(batch)
+            self._progress(before + share * read / self.sketch.count)
         return values
 
     def _pieces(self, keys: int, reports: int) -> Iterator[slice]:
@@ -167,6 +203,7 @@ class Reader:
 
     def estimate(self, keys: Sequence[Key] | np.ndarray) -> Estimates:
         """Return the mean of each key over the reporting clients, with its error."""
+        keys = key_list(keys)
         return self.estimate_ids(ids_of(self.sketch.plan, keys), keys)
 
     def estimate_all(self) -> Estimates:
@@ -229,6 +266,8 @@ class Reader:
             keys: to ask about.
             above: also the chance that a mean is larger than this.
         """
+        keys = key_list(keys)
+        above = None if above is None else real(above, "above", InvalidInput)
         return self.posterior_ids(ids_of(self.sketch.plan, keys), keys, above)
 
     def populated(self, count: int) -> bool:
@@ -282,6 +321,8 @@ class Reader:
 
     def _variance(self, ids: IdArray, means: FloatArray) -> FloatArray:
         """Return the variances of keys, for which some mechanisms read all reports again."""
+        if self.sketch.plan.decode == "table":
+            return self.mechanism.table_variance(self._transformed, self.sketch, ids, means)
         pieces = self._pieces(len(ids), self.sketch.count)
         found = [self.mechanism.variance(self.sketch, ids[piece], means[piece]) for piece in pieces]
         return found[0] if len(found) == 1 else np.concatenate(found)
@@ -335,8 +376,8 @@ class Reader:
         """
         if self.sketch.plan.decode == "direct":
             return 0.0
-        size, tables = self.sketch.plan.universe.size, self._transformed
-        flat, squares, own = tables.reshape(-1), 0.0, 0
+        size, rows = self.sketch.plan.universe.size, self.mechanism.table_shape[0]
+        flat, squares, own = self._transformed[:rows].reshape(-1), 0.0, 0
         for start in range(0, len(flat), ENTRIES):
             part = flat[start : start + ENTRIES].astype(np.float64)
             squares += float(part @ part)
@@ -355,7 +396,7 @@ class Reader:
     def top(
         self,
         count: int,
-        candidates: Sequence[Key] | None = None,
+        candidates: Sequence[Key] | AnyArray | None = None,
         control: str = "family",
         false_rate: float = 0.05,
         *,
@@ -373,6 +414,9 @@ class Reader:
             posterior: also what the crowd of keys says about each; see `Reader.posterior`.
             above: with it, the chance that a mean is larger than this.
         """
+        count = whole(count, "the number of rows", InvalidInput)
+        false_rate = real(false_rate, "the false rate", InvalidInput)
+        control = text(control, "control", InvalidInput)
         if control not in CONTROLS:
             raise InvalidInput(f"control must be family or fdr, got {control!r}")
         if not 0 < false_rate < 1:
@@ -382,7 +426,9 @@ class Reader:
         if candidates is None:
             ids, candidates = self._every_key()
         else:
+            candidates = key_list(candidates)
             ids = ids_of(self.sketch.plan, candidates)
+        above = None if above is None else real(above, "above", InvalidInput)
         every, agreed = self._estimates(ids, candidates)
         least = _threshold_score(every.score, control, false_rate)
         shown = np.argsort(-every.mean, kind="stable")[:count]

@@ -29,6 +29,7 @@ from faintly.kernels.hashing import (
 )
 from faintly.kernels.language import Language, active, configuration_error
 from faintly.kernels.linear_systems import solve_field, solve_gf2, solve_words
+from faintly.kernels.orthogonal import fold_characters, read_hits
 from faintly.kernels.projection import project_linear, project_prf, read_slots
 from faintly.kernels.records import pack_records, shuffle_rows, unpack_records
 from faintly.kernels.tables import gather, read_cells, scatter_add, total_mass, walsh_hadamard
@@ -38,6 +39,7 @@ __all__ = [
     "bin_hashed",
     "bin_linear",
     "code_items",
+    "fold_characters",
     "gather",
     "hash_each",
     "hash_ids",
@@ -56,6 +58,7 @@ __all__ = [
     "rank_slots",
     "read_blake2s",
     "read_cells",
+    "read_hits",
     "read_inner",
     "read_parity",
     "read_polynomial",

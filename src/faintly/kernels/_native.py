@@ -8,7 +8,6 @@ Kernels check sizes and indices themselves: see arguments.py.
 import ctypes
 import operator
 import os
-import sysconfig
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -114,6 +113,10 @@ SIGNATURES: dict[str, tuple[Pointer | Number, ...]] = {
     "pick_slots": (U32, INT, INT, INT, INT, I64, I64, I64, OUT_I32, OUT_I64),
     "spread_bins_32": (I32, INT, INT, INT, INT, U32, OUT_I32),
     "spread_bins_64": (I64, INT, INT, INT, INT, U32, OUT_I64),
+    # orthogonal.c
+    "read_hits": (U32, INT, INT, U32, INT, INT, INT, OUT_U64, OUT_I64, OUT_I64),
+    "fold_characters_32": (I32, INT, INT, INT, U32, I64, OUT_I32),
+    "fold_characters_64": (I64, INT, INT, INT, U32, I64, OUT_I64),
     # binning.c
     "round_values": (F64, U32, INT, INT, OUT_I32, OUT_I64),
     "bin_prf": (*CLIENTS, I32, INT, OUT_I64),
@@ -137,8 +140,7 @@ SIGNATURES: dict[str, tuple[Pointer | Number, ...]] = {
 def _load() -> ctypes.CDLL | None:
     if os.environ.get("FAINTLY_KERNEL") == "numpy":
         return None  # as on a machine without a compiler
-    suffix = sysconfig.get_config_var("EXT_SUFFIX") or ".so"
-    path = Path(__file__).with_name(f"_kernels{suffix}")
+    path = Path(__file__).with_name("_kernels.dll" if os.name == "nt" else "_kernels.so")
     try:
         return ctypes.CDLL(str(path))
     except OSError:

@@ -6,6 +6,7 @@
  *   fields.c          reading what was solved; polynomials
  *   projection.c      groups and slots of projection choice
  *   bins.c            places of codes, best slots and tables of projection choice's bins
+ *   orthogonal.c      cells orthogonal to the rows of keys: counting them, folding tables
  *   binning.c         rounding, signed bins, their cells and reading them
  *   records.c         packing and shuffling reports
  *   comparison.c      what `make bench` measures the others against

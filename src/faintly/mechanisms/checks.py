@@ -317,6 +317,6 @@ def conformance(
     """Yield the verdict of every check that applies to a mechanism of small parameters."""
     yield check_statement(mechanism)
     yield check_reports(mechanism)
-    if mechanism.plan.hashing.family == "linear":
+    if mechanism.tabled:
         yield check_decoding(mechanism)
     yield check_privacy(mechanism, grid, items)

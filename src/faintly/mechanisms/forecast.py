@@ -94,6 +94,10 @@ class Forecast(MechanismApi):
         plan = replace(self.plan, sparsity=min(max(items, self.plan.sparsity), MAX_SPARSITY))
         return replace(self, plan=plan).relative_bias()  # type: ignore[type-var]  # a dataclass
 
+    def pair_cost(self) -> float:
+        """Return what direct reading of one report at one key costs, in hashes of a pair."""
+        return 1.0
+
     @abstractmethod
     def influence(self) -> float:
         """Return how far one lying client can move any estimate, times the number of reports."""

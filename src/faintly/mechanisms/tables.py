@@ -9,6 +9,7 @@ from faintly import kernels
 from faintly.core import (
     AnyArray,
     Cells,
+    FloatArray,
     IdArray,
     IntArray,
     NarrowArray,
@@ -32,6 +33,11 @@ class Tables(MechanismApi):
     def maps(self) -> LinearMaps:
         """Return the public maps of the linear family."""
         return LinearMaps(self.plan.hashing, self.plan.salt, self.plan.universe.size)
+
+    @property
+    def tabled(self) -> bool:
+        """Return whether reports can become cells of tables, whatever the plan decodes by."""
+        return self.plan.hashing.family == "linear"
 
     @property
     def table_shape(self) -> tuple[int, int]:
@@ -77,6 +83,16 @@ class Tables(MechanismApi):
         """Return (2, ids): sum and largest, over the maps, of what transformed tables hold."""
         blocks = self.table_shape[0] // self.maps.maps
         return kernels.gather(transformed, ids, self.maps, blocks, turn=self.turned)
+
+    def table_variance(
+        self,
+        transformed: TableArray,  # noqa: ARG002  # for mechanisms whose tables tell more
+        sketch: Sketch,
+        ids: IdArray,
+        means: FloatArray,
+    ) -> FloatArray:
+        """Return `variance` where transformed tables are at hand."""
+        return self.variance(sketch, ids, means)
 
     def read_cells(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return what `gather` over all maps would give, from the cells of the reports."""

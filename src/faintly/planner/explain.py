@@ -9,6 +9,12 @@ from faintly.mechanisms import mechanism_of
 from faintly.planner.error_model import smallest_visible
 from faintly.planner.search import Candidate, Ranking
 
+_WITH_VALUES = {
+    "signed": " with values between -1 and 1",
+    "nonnegative": " with values between 0 and 1",
+    "set": "",
+}
+
 
 def explain(ranking: Ranking, expected_mean: float | None = None) -> list[str]:
     """Return the paragraphs that explain the ranking's pick, each about one question."""
@@ -46,6 +52,12 @@ def why(ranking: Ranking) -> str:
             f" {better.title} with {better.decode} decoding would have n·Var {better.worst:.4g} "
             f"in {better.bytes} bytes, but {' and '.join(better.drawbacks)}."
         )
+    table = _by_table(ranking)
+    if table is not None:
+        text += (
+            f" It reads the reports themselves: tables within the memory would have n·Var "
+            f"{table.worst:.4g} in {table.bytes} bytes ({table.title})."
+        )
     if other is None:
         return f"{text} No other mechanism can serve within these limits."
     text += (
@@ -63,6 +75,13 @@ def _passed_over(ranking: Ranking) -> Candidate | None:
     return least if least.drawbacks and least.worst < 0.95 * ranking.pick.worst else None
 
 
+def _by_table(ranking: Ranking) -> Candidate | None:
+    """Return the best candidate that decodes by tables, where the pick does not."""
+    if ranking.pick.decode == "table":
+        return None
+    return next((one for one in ranking.candidates if one.decode == "table"), None)
+
+
 def _compared(other: float, pick: float) -> str:
     share = other / pick - 1
     if abs(share) < 0.005:
@@ -74,10 +93,10 @@ def _collected(pick: Candidate) -> str:
     plan = pick.plan
     return (
         f"What is collected. Each of about {plan.clients:,} devices sends one report of "
-        f"{pick.bytes} bytes. The device makes it from a private list of items with values "
-        f"between -1 and 1, usually at most {plan.sparsity} of them, by a procedure that adds "
-        "noise; the list itself never leaves the device. A device with an empty list sends a "
-        "report too, of the same length."
+        f"{pick.bytes} bytes. The device makes it from a private list of items"
+        f"{_WITH_VALUES[plan.values]}, usually at most {plan.sparsity} of them, by a procedure "
+        "that adds noise; the list itself never leaves the device. A device with an empty list "
+        "sends a report too, of the same length."
     )
 
 

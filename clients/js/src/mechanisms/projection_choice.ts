@@ -28,6 +28,7 @@ export function projectionChoice(plan: Plan): Mechanism {
   const slots = groups * places;
   const table = plan.decode === "table";
   const rowOf = (seed: Wide, group: number) => prf(seed, [group, 0], GROUP) & ones(degree);
+  const scores = new Int32Array(slots); // made once: there may be a million
   const widths = table ? [plan.bits] : [(slots - 1).toString(2).length];
   if (table && signed) widths.unshift(1);
   if (table && plan.maps > 1) widths.push(Math.log2(plan.maps));
@@ -41,7 +42,7 @@ export function projectionChoice(plan: Plan): Mechanism {
       const tokens = draw(items, plan.sparsity, systematic, words);
       const map = plan.maps ? mapOf(plan, seed) : null;
       const rows = Array.from({ length: map ? groups : 0 }, (_, group) => rowOf(seed, group));
-      const scores = new Int32Array(slots);
+      scores.fill(0);
       const hit = (slot: number, times = 1) => {
         scores[slot] += times;
         if (signed) scores[slot ^ 1] -= times;
@@ -63,27 +64,29 @@ export function projectionChoice(plan: Plan): Mechanism {
       if (!table) return [slot];
       const row = rowOf(seed, Math.floor(slot / places));
       // The server needs nothing but the cell: what else the seed tells stays at home.
-      const fields = signed ? [slot % 2, row] : [row * bins + (slot % bins)];
+      const place = slot % places;
+      const fields = signed ? [slot % 2, row * bins + (place >>> 1)] : [row * bins + place];
       return plan.maps > 1 ? [...fields, map!.number] : fields;
     },
   };
 }
 
 /** Return the place of an id in each group, by parities of a row and the id's code. */
-function byMap({ signed, places, degree }: Shape, map: PublicMap, rows: number[], id: Wide) {
+function byMap({ dense, signed, bins, degree }: Shape, map: PublicMap, rows: number[], id: Wide) {
   const code = map.code(id);
   const most = ones(degree);
   const wrap = most + 1 + POLYNOMIALS[degree - LEAST_DEGREE]; // the dense form never shifts
-  const start = signed ? map.negative(id) : code >>> degree;
+  const start = dense ? 0 : code >>> degree;
+  const flip = signed ? map.negative(id) : 0;
   return (group: number) => {
-    let place = start;
-    let row = rows[group];
-    for (let bit = 1; ; bit *= 2) {
-      place ^= parity(row & code) * bit; // rows have no higher bits
-      if (2 * bit >= places) return place;
+    let bin = start;
+    let row = rows[group]; // it has no higher bits than most
+    for (let bit = 1; bit < bins; bit *= 2) {
+      bin ^= parity(row & code) * bit;
       row *= 2;
       if (row > most) row ^= wrap;
     }
+    return signed ? 2 * bin + (parity(row & code) ^ flip) : bin;
   };
 }
 
@@ -179,12 +182,12 @@ function check(plan: Plan): Shape {
   rule(threshold * (slots - top) > top * (2 ** 32 - threshold), "threshold");
   const table = plan.decode === "table";
   const linear = plan.family === "linear";
-  rule(plan.family === "prf" || (linear && (dense || (table && !signed))), "family");
+  rule(plan.family === "prf" || (linear && (dense || table)), "family");
   const width = Math.log2(bins);
   const degree = plan.bits - width;
   if (linear && !dense) {
-    rule(isPower(bins), "bins");
-    rule(degree >= Math.max(LEAST_DEGREE, width) && degree <= 24, "bits");
+    rule(bins > 1 && isPower(bins), "bins");
+    rule(degree >= Math.max(LEAST_DEGREE, width + +signed) && degree <= 24, "bits");
   }
   rule(plan.maps * 2 ** plan.bits <= 2 ** (table ? 31 : 32), "maps");
   return { dense, signed, groups, bins, places, top, threshold, systematic, degree };

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from faintly.collector.storage.collection import Retention, State
+from faintly.collector.storage.credentials import MAX_ISSUED
 from faintly.collector.storage.status import CollectionStatus, SegmentRow
-from faintly.collector.storage.tokens import MAX_ISSUED
 from faintly.core.epochs import MAX_EPOCH
 
 MAX_KEYS = 100_000  # per query

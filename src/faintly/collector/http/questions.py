@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from faintly.collector.http.models import NewCollection
 from faintly.collector.problems import BAD_PLAN, BAD_REQUEST, INVALID, Problem
+from faintly.collector.storage.registry import MOST_SHOWN
 from faintly.core import Plan
 from faintly.core.strict_json import RepeatedField, no_repeats
 from faintly.errors import InvalidPlan
@@ -19,7 +20,6 @@ KEY_RULE = (
 RULES = {"keys": KEY_RULE, "candidates": KEY_RULE}  # lists whose members have one of two types
 UNKNOWN_FIELD = "extra_forbidden"  # as pydantic calls it
 JSON_HINT = "Send a JSON object with the header Content-Type: application/json."
-MOST_SHOWN = 300  # characters of an error about a plan, which may quote it
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -37,12 +37,14 @@ def parse(model: type[Model], body: bytes) -> Model:
         raise Problem(BAD_REQUEST, "the body is not JSON") from None
 
 
-def plan_of(wanted: NewCollection) -> Plan:
-    """Return the plan of a new collection, read as strictly as a file."""
+def new_collection(body: bytes) -> tuple[NewCollection, Plan]:
+    """Return the settings of a new collection and its plan, read as strictly as a file."""
+    wanted = parse(NewCollection, body)
     try:
-        return Plan.from_json(json.dumps(wanted.plan))
+        plan = Plan.from_json(json.dumps(wanted.plan))
     except InvalidPlan as error:
         raise Problem(BAD_PLAN, str(error)[:MOST_SHOWN]) from None
+    return wanted.model_copy(update={"plan": {}}), plan
 
 
 def invalid(error: Mapping[str, Any], *where: str) -> Problem:

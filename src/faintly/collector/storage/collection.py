@@ -83,8 +83,6 @@ class Collection:
     epochs: dict[int, Epoch] = field(default_factory=dict, repr=False)
     arrivals: Arrivals = field(default_factory=Arrivals, repr=False)
     counter: report_v1.BatchCounter = field(init=False, repr=False)
-    # Held while the sketches of all epochs are merged.
-    merging: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __post_init__(self) -> None:
         self.counter = report_v1.BatchCounter(self.digest, self.mechanism.layout)

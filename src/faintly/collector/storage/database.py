@@ -72,9 +72,9 @@ PRAGMA user_version = {VERSION};
 class Database:
     """Connections to the file: one for writing, one for reading, one for checkpoints."""
 
-    def __init__(self, folder: Path, name: str = NAME) -> None:
+    def __init__(self, folder: Path) -> None:
         """Open the file of a folder, or create it; SQLite recovers from a crash by itself."""
-        self.path = folder / name
+        self.path = folder / NAME
         if not self.path.exists():
             # SQLite gives its other files the permissions of this one. An existing file is not
             # touched: closing it would release the locks that this process holds on it.

@@ -1,0 +1,439 @@
+"""Orthogonal: sets at event level. Each held item speaks or is silent; the report says who spoke.
+
+Client  each item (kept with chance v) asks with chance τ that its m public rows be orthogonal to
+        the report, or m + 1 of them; the report is a uniform i orthogonal to all rows asked for
+Server  reading = 2^m - 1 if i is orthogonal to the rows of x, else -1, and 0 if i = 0;
+        mean[x] = Σ reading / (n·τ·(2^m - 1))
+There is no order, no basis and no sign: the equations always have a solution, so nothing is ever
+dropped and any number of items is hidden. orthogonal.proof.md has the arguments.
+
+direct  rows of t bits, hashed by the key of one of J public maps
+table   rows (e_l, β_l·π_j(x)) for one of J public maps: the report is a cell of table j, or one
+        for each of B public blocks of keys
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+from typing import Any, Self
+
+import numpy as np
+
+from faintly import kernels
+from faintly.core import (
+    AnyArray,
+    Budget,
+    Cells,
+    FloatArray,
+    Guarantee,
+    IdArray,
+    IntArray,
+    Layout,
+    Plan,
+    ReadingLaw,
+    ReportBatch,
+    Sketch,
+    SparseVector,
+    TableArray,
+    Universe,
+    VectorBatch,
+    WordArray,
+)
+from faintly.errors import InvalidVector
+from faintly.mechanisms import ghosts, simulation
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.orthogonal import channel as channels
+from faintly.mechanisms.orthogonal import law as laws
+from faintly.mechanisms.orthogonal import rows as public
+from faintly.mechanisms.orthogonal import sizes
+from faintly.mechanisms.orthogonal.channel import Channel
+from faintly.mechanisms.registry import register
+from faintly.primitives import hashing
+from faintly.primitives.entropy import Rng
+from faintly.primitives.rounding import bernoulli
+
+THEOREM = "orthogonal.proof.md, Theorem 1 (a new row at most halves what a report can be)"
+CONDITIONS = ("every value is between 0 and 1",)
+PAIR_COST = 1 / 64  # of a hash, for each word of a key's rows: 0.03 ns on the machine of 2 ns
+VALUE_STEPS = 16  # of a client's mean value, when what long vectors lose is worked out
+UNSENT_SEED_BYTES = 8  # picks the map; no server needs it
+
+
+@register("orthogonal")
+@dataclass(frozen=True, kw_only=True)
+class Orthogonal(Mechanism):
+    """Public parameters of one collection; both sides hold the same object."""
+
+    plan: Plan
+    channel: Channel
+    bits: int  # t or b: of one cell
+    blocks: int  # B: cells of a report
+    constants: tuple[int, ...]  # β; none where rows are hashed
+
+    @classmethod
+    def variants(cls, request: Request) -> Iterator[dict[str, Any]]:
+        """Yield channels of ever fewer rows: less variance costs more bits."""
+        sizes.check_values(request.values)
+        for one in channels.best(request.budget.epsilon, None, None):
+            yield {"rows": one.rows, "levels": len(one.speak)}
+
+    @classmethod
+    def calibrate(cls, request: Request) -> Calibrated:
+        """Choose the thresholds by epsilon and the sizes by sparsity and universe."""
+        return sizes.calibrate(request)
+
+    @classmethod
+    def from_plan(cls, plan: Plan) -> Self:
+        """Return the mechanism a plan describes, checking every parameter."""
+        channel, shape = sizes.check(plan)
+        given: dict[str, Any] = dict(plan.parameters)
+        constants = tuple(given["constants"])
+        return cls(
+            plan=plan, channel=channel, bits=shape.bits, blocks=shape.blocks, constants=constants
+        )
+
+    @property
+    def _shape(self) -> sizes.Shape:
+        return sizes.Shape(self.bits, self.blocks, self.plan.hashing.maps)
+
+    @property
+    def _table(self) -> bool:
+        return self.plan.decode == "table"
+
+    @property
+    def tabled(self) -> bool:
+        """Return whether reports become cells: rows that are hashed have no table."""
+        return self._table
+
+    @property
+    def _words(self) -> int:
+        return -(-self.bits // 32)
+
+    @property
+    def _map_bits(self) -> int:
+        return self.plan.hashing.maps.bit_length() - 1
+
+    @cached_property
+    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+        """Return the map's number if there are several, and the cells.
+
+        A cell of more than 32 bits is several fields, the last one narrower. The map comes first,
+        so that reports that stand sorted stand by map.
+        """
+        cell = [32] * (self.bits // 32) + [self.bits % 32] * (self.bits % 32 > 0)
+        widths = [self._map_bits] * (self._map_bits > 0) + cell * self.blocks
+        return Layout(
+            seed_bytes=0, widths=tuple(widths), limits=tuple(2**width for width in widths)
+        )
+
+    @property
+    def seed_bytes(self) -> int:
+        """Return the bytes of seed a client draws; it is not sent."""
+        return UNSENT_SEED_BYTES
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        """Return what undoes that an item is often silent."""
+        return self.channel.scale
+
+    def guarantee(self) -> Guarantee:
+        """Return the larger of ln g' and -ln(1-τ), for every map and any number of items."""
+        return Guarantee(self.plan.unit, Budget.at_least(self.channel.loss()), THEOREM, CONDITIONS)
+
+    def check_vector(self, vector: SparseVector) -> None:
+        """Refuse a negative value, which no report can say."""
+        self._check_signs(vector.values)
+
+    def _check_signs(self, values: FloatArray) -> None:
+        if (values < 0).any():
+            position = int(np.argmax(values < 0))
+            raise InvalidVector(
+                f"value at position {position} is negative; the plan needs values in [0, 1]"
+            )
+
+    def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
+        """Return the cells of one report per vector.
+
+        Words of `rng`: one per item to round its value (more where it ties), one per item for
+        what it asks, then the free bits of every cell.
+
+        Privacy: event level, pure, for every map and any number of items, by Theorem 1. The caller
+        draws `hash_seeds` without looking at the vectors, and from another source than `rng`.
+        """
+        self._check_signs(vectors.values)
+        asked = np.where(
+            bernoulli(vectors.values, rng), self._asked_for(rng, len(vectors.values)), 0
+        )
+        chosen = kernels.pick_maps(hash_seeds, self.plan.hashing.maps)
+        held = np.flatnonzero(asked)
+        owners = vectors.owners[held]
+        blocks, rows = self._rows(vectors.indices[held], chosen[owners])
+        segments = owners * self.blocks + blocks
+        place = np.argsort(segments, kind="stable")
+        wanted = np.arange(self.channel.most) < asked[held][place][:, None]
+        each = np.bincount(segments, weights=asked[held], minlength=len(vectors) * self.blocks)
+        free = rng.words(len(vectors) * self.blocks * self._words).reshape(-1, self._words)
+        equations = rows[place][wanted]
+        nothing = np.zeros(len(equations), dtype=np.uint32)
+        solved = kernels.solve_gf2(
+            np.concatenate([[0], np.cumsum(each)]).astype(np.int64),
+            nothing,  # any order gives the same law
+            equations,
+            nothing.astype(np.uint8),
+            free & self._low_bits,
+        )
+        fields = solved.reshape(len(vectors), self.blocks * self._words)
+        if self._map_bits:
+            fields = np.concatenate([chosen.astype(np.uint32)[:, None], fields], axis=1)
+        return fields
+
+    def _asked_for(self, rng: Rng, count: int) -> IntArray:
+        """Return how many rows each item asks for, if it has not been rounded away."""
+        words = rng.words(count)
+        asked = np.zeros(count, dtype=np.int64)
+        below = 0
+        for step, more in enumerate(self.channel.speak):
+            asked[(words >= below) & (words < below + more)] = self.channel.rows + step
+            below += more
+        return asked
+
+    @cached_property
+    def _low_bits(self) -> WordArray:
+        """Return the mask of each word of a cell: the last one may be narrower."""
+        return np.array(
+            [2 ** min(32, self.bits - 32 * word) - 1 for word in range(self._words)], np.uint32
+        )
+
+    def _rows(self, ids: IdArray, maps: AnyArray) -> tuple[IntArray, WordArray]:
+        """Return the block of each id in the map beside it, and its rows there."""
+        if not self._table:
+            count = self.channel.most * self._words
+            keys = np.ascontiguousarray(self.maps.fold_key[maps])
+            hashed = kernels.hash_words(keys, np.ascontiguousarray(ids), hashing.EQUATION, count)
+            rows = hashed.reshape(len(ids), self.channel.most, self._words) & self._low_bits
+            return np.zeros(len(ids), dtype=np.int64), rows
+        blocks, elements = self._split(self.maps.codes(ids, maps))
+        return blocks, public.table_rows(elements, public.images(list(self.constants), self._field))
+
+    @property
+    def _field(self) -> int:
+        return self.bits - self.channel.most
+
+    def _split(self, codes: WordArray) -> tuple[IntArray, WordArray]:
+        return public.split(codes, self.blocks, 2**self._field - 1)
+
+    @property
+    def table_shape(self) -> tuple[int, int]:
+        """Return a row for each map and block."""
+        if not self._table:
+            return self.plan.hashing.maps, 1
+        return self.plan.hashing.maps * self.blocks, 2**self.bits
+
+    @property
+    def turned(self) -> bool:
+        """Return False: there are no signs."""
+        return False
+
+    def map_of(self, batch: ReportBatch) -> IntArray:
+        """Return the number of the map that each report carries."""
+        if self._map_bits:
+            return batch.fields[:, 0].astype(np.int64)
+        return np.zeros(len(batch), dtype=np.int64)
+
+    def _cells(self, batch: ReportBatch) -> WordArray:
+        """Return (reports, blocks, words) the cells."""
+        own = batch.fields[:, int(self._map_bits > 0) :]
+        return own.reshape(len(batch), self.blocks, self._words)
+
+    def cells(self, batch: ReportBatch) -> Cells:
+        """Return B cells per report, of weight 1."""
+        if not self._table:
+            return Mechanism.cells(self, batch)
+        tables = self.map_of(batch)[:, None] * self.blocks + np.arange(self.blocks)
+        index = self._cells(batch)[:, :, 0] + (tables << self.bits).astype(np.uint32)
+        return Cells(index.ravel(), np.ones(index.size, dtype=np.int32))
+
+    def transform(self, tables: TableArray) -> TableArray:
+        """Return tables with an entry for each element of the field, the sum of its characters.
+
+        A cell that is 0 says nothing, so it does not count.
+        """
+        weights = self._weights
+        heaviest = max(kernels.total_mass(one) for one in np.split(tables, len(tables)))
+        wide = heaviest * int(weights.sum()) >= 2 ** (8 * tables.itemsize - 1)
+        made = tables.astype(np.int64 if wide else tables.dtype)
+        made[:, 0] = 0
+        kernels.walsh_hadamard(made)
+        images = public.images(public.combined(list(self.constants)), self._field)
+        return kernels.fold_characters(made, images, weights)
+
+    @property
+    def _weights(self) -> IntArray:
+        """Return w(u) of every set u of rows."""
+        first, second = self.channel.weights
+        made = np.full(2**self.channel.most, second, dtype=np.int64)
+        made[: 2**self.channel.rows] = first
+        made[0] = 0
+        return made
+
+    def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
+        """Return Σ reading for each id, over cells that are not 0."""
+        totals, cells, maps = np.zeros(len(ids), dtype=np.int64), self._cells(batch), None
+        maps = self.map_of(batch)
+        off, near, at = self.channel.readings
+        for j in np.unique(maps).tolist():
+            mine = cells[maps == j]
+            blocks, rows = self._rows(ids, np.full(len(ids), j))
+            for block in np.unique(blocks).tolist():
+                asked = np.flatnonzero(blocks == block)
+                here = np.ascontiguousarray(mine[:, block])
+                first, every = kernels.read_hits(here, rows[asked], self.channel.rows)
+                said = np.count_nonzero(here.any(axis=1))
+                totals[asked] += off * said + (near - off) * first + (at - near) * every
+        return totals
+
+    def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return n·Var: a share f of holders makes it (1-f)·V0 + f·V1.
+
+        Of values between 0 and 1 it is a bound, since the mean of v² is at least mean².
+        """
+        share = np.clip(means, 0.0, 1.0)
+        square = share if self.plan.values == "set" else share**2
+        variance: FloatArray = self.channel.unheld + share * self.held_excess_moment - square
+        return variance
+
+    def reading_law(self) -> ReadingLaw:
+        """Return the law of a uniform cell, by the client's own free bits."""
+        return self.channel.law
+
+    def pair_covariance(self) -> float:
+        """Return 0: every item speaks by a coin of its own."""
+        return 0.0
+
+    def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
+        """Return V0, which does not depend on what clients hold."""
+        return self.channel.unheld
+
+    @property
+    def held_excess_moment(self) -> float:
+        """Return by how much an item of value 1 reads more loudly than an absent one."""
+        return self.channel.held + 1 - self.channel.unheld
+
+    def worst_variance(self) -> float:
+        """Return the largest n·Var over all values of an item, and what ghosts add."""
+        excess = self.held_excess_moment
+        most = max(0.0, excess - 1)
+        if self.plan.values != "set":
+            value = min(1.0, max(0.0, excess / 2))
+            most = excess * value - value**2
+        return self.channel.unheld + most + self.ghost_variance()
+
+    def ghost_variance(self) -> float:
+        """Return what ghosts add where everybody holds the same k keys."""
+        plan, distinct = self.plan, self._table and self.plan.universe.size is not None
+        exponent = sizes.ghost_exponent(self.channel, plan.sparsity, self.blocks, distinct=distinct)
+        return plan.clients / plan.hashing.maps * 2.0 ** min(1000.0, exponent - self.bits)
+
+    def largest_ghost(self) -> float:
+        """Return what a key shows that nobody holds, if all hold two whose rows make its own.
+
+        Rows that are hashed are so long that there is no such key.
+        """
+        if not self._table:
+            return 0.0
+        strength = sizes.ghost_strength(self.channel, self.plan.universe.size)
+        variance = self.channel.unheld
+        return ghosts.in_errors(strength, self.plan.hashing.maps, self.plan.clients, variance)
+
+    def relative_bias(self) -> float:
+        """Return the share of an item's weight that full cells lose among k items."""
+        return self._bias_of(self.plan.sparsity)
+
+    def _bias_of(self, items: int, value: float = 1.0) -> float:
+        loads = sizes.Loads(self.channel, items, self.blocks, self.bits, value)
+        return loads.lost(self.bits)
+
+    def lost(self, vectors: VectorBatch) -> FloatArray:
+        """Return what full cells lose; nothing is cut, so long vectors may lose everything."""
+        lengths = vectors.lengths
+        shares = simulation.sums_of(vectors, np.abs) / np.maximum(1, lengths)
+        steps = np.ceil(shares * VALUE_STEPS)
+        lost = np.zeros(len(vectors))
+        for step in np.unique(steps).tolist():
+            mine = steps == step
+            bias = partial(self._bias_of, value=step / VALUE_STEPS)
+            lost[mine] = simulation.by_length(bias, lengths[mine])
+        return lost
+
+    def influence(self) -> float:
+        """Return the most that one report can say about any key."""
+        return max(map(abs, self.channel.readings)) * self.scale
+
+    def pair_cost(self) -> float:
+        """Return that of a few bits: planes of 512 reports are read together."""
+        return PAIR_COST * self.channel.most * self._words
+
+    def small_cases(self) -> Iterator[SmallCase]:
+        """Yield fewer bits than rows, so that dependent rows and full cells are enumerated."""
+        grid, rows = (0.0, 0.5, 1.0), self.channel.most
+        options: dict[str, Any] = {"rows": self.channel.rows, "levels": len(self.channel.speak)}
+        options["maps"] = 1
+        if not self._table:
+            yield SmallCase(self.small(bits=2, options=options), grid, items=3)
+            yield SmallCase(self.small(bits=3, options=options), grid, items=2)
+            return
+        four = {"bits": rows + 2, "universe": Universe.indexed(4)}
+        yield SmallCase(self.small(**four, options=options | {"blocks": 1}), grid, items=3)
+        two = {"bits": rows + 1, "universe": Universe.indexed(4)}
+        if self.blocks > 1 and rows < 4:  # a report of two cells is one of 2^(2b)
+            yield SmallCase(self.small(**two, options=options | {"blocks": 2}), grid, items=3)
+
+    def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int, int], ...]]:
+        """Yield every (block, mask, mask) of items: cells orthogonal to its first rows, and to all.
+
+        In direct mode every map is there, with rows that repeat, depend on each other or are 0.
+        """
+        yield from itertools.product(list(self._one_outcome()), repeat=items)
+
+    def _one_outcome(self) -> Iterator[tuple[int, int, int]]:
+        if not self._table:
+            for masks in laws.every_asked(self.channel, self.bits):
+                yield 0, *masks
+            return
+        elements = np.arange(2**self._field, dtype=np.uint32)
+        image = public.images(list(self.constants), self._field)
+        for block in range(self.blocks):
+            for rows in public.table_rows(elements, image):
+                yield block, *laws.asked(rows, self.channel, self.bits)
+
+    def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int, int], ...]:
+        """Return block and masks of each id under a seed."""
+        chosen = kernels.pick_maps(np.array([seed], dtype=np.uint64), self.plan.hashing.maps)
+        blocks, rows = self._rows(ids, np.repeat(chosen, len(ids)))
+        return tuple(
+            (block, *laws.asked(own, self.channel, self.bits))
+            for block, own in zip(blocks.tolist(), rows, strict=True)
+        )
+
+    def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
+        """Return the place of each report in `law`, which does not speak of the map's number."""
+        numbers = np.zeros(len(fields), dtype=np.int64)
+        for cell in fields[:, int(self._map_bits > 0) :].T:
+            numbers = numbers * 2**self.bits + cell
+        return numbers
+
+    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of all cells of a report, given the map that it names."""
+        placed = list(zip(outcome, values, strict=True))
+        cells = [
+            laws.cell_law(
+                self.channel,
+                [(value, place[1:]) for place, value in placed if place[0] == block],
+                self.bits,
+            )
+            for block in range(self.blocks)
+        ]
+        return reduce(lambda left, right: np.outer(left, right).ravel(), cells)

@@ -1,0 +1,98 @@
+"""The public rows of a key, under each map.
+
+direct  rows of t bits, hashed with the map's key: word w of row l has the number l·⌈t/32⌉ + w
+table   the code of a key says its block and an element π of GF(2^s), s = b - M; row l is the bit
+        s + l and β_l·π below it. The leading bits keep a key's rows independent, and the planes
+        of two keys meet in 0 alone. All products of two sums of constants β differ (a Sidon
+        space), so that the ghosts of two held keys are all at different keys.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+from faintly.core import AnyArray, WordArray
+from faintly.primitives.galois import PRIMITIVE
+from faintly.primitives.hashing import LEAST_ROW_BITS, POLYNOMIALS
+
+MOST_FIELD_BITS = LEAST_ROW_BITS + len(POLYNOMIALS) - 1
+TRIES = 4096  # of constants; in fields with room one of a few does
+STEP, START = 0x9E3779B1, 0x2545F491  # of the sequence of constants that are tried: any odd numbers
+
+
+def polynomial(bits: int) -> int:
+    """Return the polynomial modulo which elements of so many bits are multiplied."""
+    return POLYNOMIALS[bits - LEAST_ROW_BITS] if bits >= LEAST_ROW_BITS else PRIMITIVE[bits]
+
+
+def product(left: int, right: int, bits: int) -> int:
+    """Return the product of two elements of GF(2^bits)."""
+    total = 0
+    while right:
+        if right & 1:
+            total ^= left
+        left, right = left << 1, right >> 1
+        if left >> bits:
+            left ^= polynomial(bits)
+    return total
+
+
+@lru_cache(maxsize=64)
+def constants(count: int, bits: int) -> tuple[int, ...]:
+    """Return 1 and further constants of GF(2^bits) such that all products of their sums differ.
+
+    In a field too small for that, the next powers of X, which are only independent.
+    """
+    chosen, candidate = [1], START
+    for _ in range(TRIES):
+        if len(chosen) == count:
+            return tuple(chosen)
+        candidate = (candidate * STEP + 1) & 0xFFFFFFFF
+        wanted = [*chosen, candidate >> (32 - bits)]
+        if _products_differ(wanted, bits):
+            chosen = wanted
+    return tuple(1 << min(place, bits - 1) for place in range(count))
+
+
+def _products_differ(given: list[int], bits: int) -> bool:
+    sums = combined(given)[1:]
+    if 0 in sums:
+        return False
+    products = {product(one, other, bits) for i, one in enumerate(sums) for other in sums[i:]}
+    return len(products) == len(sums) * (len(sums) + 1) // 2
+
+
+def combined(given: list[int]) -> list[int]:
+    """Return β_u, the sum of the constants in u, for every set u."""
+    sums = [0]
+    for one in given:
+        sums += [known ^ one for known in sums]
+    return sums
+
+
+def images(factors: list[int], bits: int) -> WordArray:
+    """Return (factors, bits): each factor times 1, X, X², …; products are sums of these."""
+    made = [[product(one, 1 << bit, bits) for bit in range(bits)] for one in factors]
+    return np.array(made, dtype=np.uint32).reshape(len(factors), bits)
+
+
+def multiplied(image: WordArray, elements: WordArray) -> WordArray:
+    """Return the products of the factor that an image belongs to with each element."""
+    total = np.zeros_like(elements)
+    for bit, power in enumerate(image):
+        total ^= power * (elements >> np.uint32(bit) & np.uint32(1))
+    return total
+
+
+def table_rows(elements: WordArray, image: WordArray) -> WordArray:
+    """Return rows (keys, M, 1) of keys with these elements; `image` is that of the constants."""
+    count, bits = image.shape
+    leading = np.uint32(1) << np.arange(bits, bits + count, dtype=np.uint32)
+    rows = [multiplied(one, elements) | bit for one, bit in zip(image, leading, strict=True)]
+    return np.stack(rows, axis=1).reshape(len(elements), count, 1)
+
+
+def split(codes: AnyArray, blocks: int, low: int) -> tuple[AnyArray, WordArray]:
+    """Return the block of each code, and its element there."""
+    inside = (codes // np.uint32(blocks)) & np.uint32(low)
+    return (codes % np.uint32(blocks)).astype(np.int64), inside.astype(np.uint32)

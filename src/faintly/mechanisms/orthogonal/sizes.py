@@ -1,0 +1,363 @@
+"""How large a report is: bits of a cell, blocks, maps; and what that costs in bias and ghosts.
+
+The only loss is a cell whose speakers leave no freedom: it is 0, and is read as nothing. With R
+rows asked for beside its own M an item loses the mean of 2^(rank-t), at most min(1, 2^(M+R-t)).
+
+direct  one cell of t bits, rows hashed by the key of one of J maps: a loss of at most 2^-16, and
+        ghosts below 2 % of the variance
+table   keys are split into B blocks with a cell of b bits each. Fewest bytes win, then smallest
+        tables, among sizes that keep four rules at the planned clients n:
+
+        names    all keys of an indexed universe have codes of their own: B·2^(b-M) ≥ d
+        bias     the loss is below 0.3 standard errors, and below 2^-8
+        ghosts   one ghost is below 0.3 standard errors, and all add at most 2 % of variance, or an
+                 eighth in an open universe
+        memory   the tables, J·B·2^b integers, fit the memory
+
+        Where none do, sizes that keep all but the rule of ghosts, with at least 16 maps.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from faintly.core import EventLevel, FloatArray, Hashing, Plan
+from faintly.core.plan import MAX_BITS, MAX_MAPS
+from faintly.errors import InvalidPlan, UnsupportedUnit
+from faintly.mechanisms import ghosts
+from faintly.mechanisms import parameters as require
+from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.orthogonal import channel as channels
+from faintly.mechanisms.orthogonal import rows
+from faintly.mechanisms.orthogonal.channel import Channel
+from faintly.primitives.noise import FULL
+
+DIRECT_LOST = 2.0**-16  # of an item's weight
+LEAST_LOST = 2.0**-8  # the same in a table, or where bytes are limited
+DIRECT_MAPS = 64  # enough that no map is much of the whole, few enough that many reports share one
+MOST_WORDS = 256  # of all rows of a key: a hash counts them in one byte
+MAX_CELL_BITS = 26  # 2^26 cells of one table are a quarter of a gigabyte
+MAX_BLOCKS = 4096
+FULL_ROWS = 64  # more rows than bits: then nothing but 0 is left, and with 64 fewer nothing is lost
+ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
+LEAST_CELLS, CELLS_PER_CLIENT = 2**23, 2**10  # 32 MiB, or 4 KiB for each client
+PARAMETERS = ("rows", "speak", "bits", "blocks", "constants")
+OPTIONS = ("rows", "levels", "bits", "blocks", "maps", "max_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Sizes of one report: bits of a cell, cells, and public maps."""
+
+    bits: int
+    blocks: int
+    maps: int
+
+    @property
+    def record_bytes(self) -> int:
+        """Return the bytes of a report."""
+        return (self.bits * self.blocks + self.maps.bit_length() - 1 + 7) // 8
+
+    @property
+    def cells(self) -> int:
+        """Return the integers of all tables together."""
+        return self.maps * self.blocks << self.bits
+
+
+class Wanted(NamedTuple):
+    """Sizes that a request fixes; None leaves them open."""
+
+    bits: int | None
+    blocks: int | None
+    maps: int | None
+    max_bytes: int | None
+
+
+def calibrate(request: Request) -> Calibrated:
+    """Return the thresholds and the sizes that suit a request, or say what would."""
+    if not isinstance(request.unit, EventLevel):
+        raise UnsupportedUnit(f"orthogonal protects event, not {request.unit}")
+    check_values(request.values)
+    if request.family not in (None, "linear"):
+        raise InvalidPlan("orthogonal has public maps in either decoding; use the linear family")
+    given = {name: value for name, value in request.options.items() if value is not None}
+    for name in ("bits", "maps"):
+        given.setdefault(name, getattr(request, name))
+    asked = [given.pop(name, None) for name in OPTIONS]
+    require.no_more(given, "orthogonal", ", ".join(OPTIONS))
+    _check_options(asked)
+    wanted = Wanted(*asked[2:])
+    make = _table if request.decode == "table" else _direct
+    reason = InvalidPlan("")
+    for channel in channels.best(request.budget.epsilon, *asked[:2]):
+        try:
+            return _calibrated(request, channel, make(request, channel, wanted))
+        except InvalidPlan as error:
+            reason = error
+    raise reason
+
+
+def check_values(values: str) -> None:
+    """Refuse values that may be negative."""
+    if values == "signed":
+        raise InvalidPlan(
+            "orthogonal has no report for a negative value; plan for values set or nonnegative, "
+            "or use retrieval"
+        )
+
+
+def _check_options(asked: list[Any]) -> None:
+    most = (channels.MAX_ROWS, 2, 2**13, MAX_BLOCKS, MAX_MAPS, 2**20)
+    for name, value, limit in zip(OPTIONS, asked, most, strict=True):
+        if value is not None:
+            require.integer(value, name, 1, limit)
+
+
+def _calibrated(request: Request, channel: Channel, shape: Shape) -> Calibrated:
+    table = request.decode == "table"
+    constants = rows.constants(channel.most, shape.bits - channel.most) if table else ()
+    return Calibrated(
+        parameters={
+            "rows": channel.rows,
+            "speak": list(channel.speak),
+            "bits": shape.bits,
+            "blocks": shape.blocks,
+            "constants": list(constants),
+        },
+        hashing=Hashing(
+            family="linear",
+            bits=code_bits(shape, channel, request.decode, request.universe.size),
+            maps=shape.maps,
+        ),
+    )
+
+
+def _direct(request: Request, channel: Channel, wanted: Wanted) -> Shape:
+    if (wanted.blocks or 1) != 1:
+        raise InvalidPlan("blocks belong to tables; leave them out, or use --decode table")
+    maps, most = wanted.maps or DIRECT_MAPS, 32 * (MOST_WORDS // channel.most)
+    if wanted.bits:
+        require.integer(wanted.bits, "bits", 1, most)
+        return Shape(wanted.bits, 1, maps)
+    loads = Loads(channel, request.sparsity, 1, most)
+    limit = min(DIRECT_LOST, _hidden(channel, request.clients))
+    quiet = ghost_exponent(channel, request.sparsity, 1, distinct=False) + math.log2(
+        request.clients / (ghosts.TOGETHER * channel.unheld * maps)
+    )
+    bits = max(loads.least_bits(limit), math.ceil(quiet), 1)
+    if wanted.max_bytes is not None:
+        bits = min(bits, 8 * wanted.max_bytes - (maps.bit_length() - 1))
+    if bits > most or bits < 1 or loads.lost(bits) > max(limit, LEAST_LOST):
+        raise InvalidPlan(
+            f"orthogonal cannot carry {request.sparsity} items of {channel.rows} rows "
+            f"in {bits} bits; use fewer rows"
+        )
+    return Shape(bits, 1, maps)
+
+
+def _hidden(channel: Channel, clients: int) -> float:
+    """Return the loss that the noise hides even at a key that everybody holds."""
+    return ghosts.LARGEST * math.sqrt(channel.unheld / clients)
+
+
+def _table(request: Request, channel: Channel, wanted: Wanted) -> Shape:
+    """Return the sizes that keep the rules, or those of the fewest bytes that keep all but one."""
+    size, items = request.universe.size, request.sparsity
+    if wanted.bits is not None:
+        require.integer(wanted.bits, "bits", channel.most + 1, MAX_CELL_BITS)
+    strength = ghost_strength(channel, size)
+    least = max(ghosts.FEWEST, ghosts.least_maps(strength, request.clients, channel.unheld))
+    limit = min(LEAST_LOST, _hidden(channel, request.clients))
+    kept, left = [], []
+    for blocks in [wanted.blocks] if wanted.blocks else _block_counts(items * channel.most):
+        small = wanted.bits or _least_bits(request, channel, blocks, limit)
+        exponent = ghost_exponent(channel, items, blocks, distinct=size is not None)
+        share = ghosts.OPEN_TOGETHER if size is None else ghosts.TOGETHER
+        exponent += math.log2(request.clients / (share * channel.unheld))
+        for maps in [wanted.maps] if wanted.maps else _doubled(ghosts.FEWEST, MAX_MAPS):
+            quiet = wanted.bits or max(small, math.ceil(exponent - math.log2(maps)))
+            if maps >= least and _fits(Shape(quiet, blocks, maps), request, channel, wanted):
+                kept.append(Shape(quiet, blocks, maps))
+            elif _fits(Shape(small, blocks, maps), request, channel, wanted):
+                left.append(Shape(small, blocks, maps))
+    if kept:
+        # A byte is not worth tables far larger than what the reports could fill.
+        room = max(LEAST_CELLS, CELLS_PER_CLIENT * request.clients)
+        few = [one for one in kept if one.cells <= room] or kept
+        return min(few, key=lambda one: (one.record_bytes, one.cells))
+    if not left:
+        raise InvalidPlan(
+            f"no tables within {request.memory / 2**20:,.0f} MiB can serve sparsity {items} and "
+            f"{channel.rows} rows in such sizes; use fewer rows, or --decode direct"
+        )
+    return min(left, key=lambda one: (one.record_bytes, -one.maps))
+
+
+def _block_counts(most: int) -> Iterator[int]:
+    """Yield 1, 2, 3, … and then every tenth or so."""
+    blocks = 1
+    while blocks <= min(MAX_BLOCKS, 2 * most):
+        yield blocks
+        blocks += max(1, blocks // 12)
+
+
+def _doubled(least: int, most: int) -> list[int]:
+    return [least << step for step in range((most // least).bit_length())]
+
+
+def _least_bits(request: Request, channel: Channel, blocks: int, limit: float) -> int:
+    """Return the bits that name all keys and lose little of any item."""
+    names, size = channel.most + 1, request.universe.size
+    if size is not None:
+        codes = max(1, (size - 1).bit_length())
+        names = max(names, channel.most + codes - (blocks.bit_length() - 1))
+    loads = Loads(channel, request.sparsity, blocks, MAX_CELL_BITS)
+    return max(names, loads.least_bits(limit))
+
+
+def _fits(shape: Shape, request: Request, channel: Channel, wanted: Wanted) -> bool:
+    return (
+        shape.bits <= min(MAX_CELL_BITS, channel.most + rows.MOST_FIELD_BITS)
+        and ENTRY_BYTES * shape.cells <= request.memory
+        and (wanted.max_bytes is None or shape.record_bytes <= wanted.max_bytes)
+        and 2 ** code_bits(shape, channel, "table", request.universe.size)
+        >= (request.universe.size or 0)
+    )
+
+
+def code_bits(shape: Shape, channel: Channel, decode: str, size: int | None) -> int:
+    """Return the bits of the codes that public maps make, before they are split in blocks.
+
+    Rows that are hashed need no code; then the plan names the most that there are.
+    """
+    if decode == "direct":
+        return MAX_BITS
+    field = shape.bits - channel.most
+    if shape.blocks == 1:
+        return field
+    # Keys never merge if all codes fit: 2^D ≤ B·2^s. An open universe is folded anyway.
+    return MAX_BITS if size is None else min(MAX_BITS, field + shape.blocks.bit_length() - 1)
+
+
+class Loads:
+    """How many rows an item's k - 1 companions ask for in its own block, and what that costs it."""
+
+    def __init__(
+        self, channel: Channel, items: int, blocks: int, most: int, value: float = 1.0
+    ) -> None:
+        """Reckon for items of one value, and cells of up to so many bits."""
+        self.own, self.most = channel.most, most
+        one = np.zeros(channel.most + 1)
+        one[channel.rows : channel.most + 1] = channel.speak
+        one *= value / (FULL * blocks)
+        one[0] = 1 - value * channel.tau / blocks
+        self.chances = _power(one, max(0, items - 1), most + FULL_ROWS)
+
+    def lost(self, bits: int) -> float:
+        """Return the chance that a cell of so many bits has no freedom left, if the item speaks."""
+        rows = np.arange(len(self.chances)) + self.own
+        some = rows < bits + FULL_ROWS
+        zero = _zero_chances(min(bits, FULL_ROWS))
+        # Of many rows only the number that is missing to the bits counts.
+        near = np.maximum(0, rows[some] - bits + min(bits, FULL_ROWS))
+        kept = float(self.chances[some] @ (1 - zero[near]))
+        return max(0.0, 1 - kept)
+
+    def least_bits(self, limit: float) -> int:
+        """Return the fewest bits that lose no more, or one more than the most."""
+        low, high = 1, self.most + 1
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.lost(middle) <= limit else (middle + 1, high)
+        return low
+
+
+def _power(law: FloatArray, times: int, size: int) -> FloatArray:
+    """Return the law of a sum of so many, cut off where nothing matters any more."""
+    total = np.ones(1)
+    while times:
+        if times & 1:
+            total = np.convolve(total, law)[:size]
+        law = np.convolve(law, law)[:size]
+        times >>= 1
+    return total
+
+
+@lru_cache(maxsize=128)
+def _zero_chances(bits: int) -> FloatArray:
+    """Return the chance that a uniform vector orthogonal to random rows is 0, for 0, 1, … rows.
+
+    It is the mean of 2^(rank-bits); one more row raises a rank r with chance 1 - 2^(r-bits).
+    """
+    ranks = np.zeros(bits + 1)
+    ranks[0] = 1.0
+    inside = np.exp2(np.arange(bits + 1) - float(bits))
+    found = []
+    for _ in range(bits + FULL_ROWS + 1):
+        found.append(float(ranks @ inside))
+        stays = ranks * inside
+        stays[1:] += (ranks - ranks * inside)[:-1]
+        ranks = stays
+    return np.array(found)
+
+
+def ghost_strength(channel: Channel, size: int | None) -> float:
+    """Return the largest ghost: two held keys make one, or three where each has one row.
+
+    A key of an open universe may share a code.
+    """
+    keys = 3 if channel.most == 1 else 2
+    return 1.0 if size is None else min(1.0, channel.unheld * channel.tau ** (keys + 1))
+
+
+def ghost_exponent(channel: Channel, items: int, blocks: int, *, distinct: bool) -> float:
+    """Return log2 of the sum of squared ghosts in a key's block, if all hold the same k keys.
+
+    It is V0·((1+r)^k - 1), r = 1/(V0·B), less k·r where no two keys share a code. Nothing is cut
+    to k, so k counts as three at least.
+    """
+    items = max(3, items)
+    each = 1 / (channel.unheld * blocks)
+    growth = items * math.log1p(each)
+    if growth > 30:  # from here on nothing else shows
+        return growth / math.log(2) + math.log2(channel.unheld)
+    own = items * each if distinct else 0.0
+    return math.log2(max(1e-300, math.expm1(growth) - own)) + math.log2(channel.unheld)
+
+
+def check(plan: Plan) -> tuple[Channel, Shape]:
+    """Return channel and sizes of a plan, or refuse what this mechanism cannot honour."""
+    given = require.named(plan, PARAMETERS)
+    if not isinstance(plan.unit, EventLevel):
+        raise InvalidPlan(f"orthogonal protects event, not {plan.unit}")
+    check_values(plan.values)
+    if plan.hashing.family != "linear":
+        raise InvalidPlan("orthogonal has public maps; its family is linear")
+    channel = channels.check(given["rows"], given["speak"])
+    table = plan.decode == "table"
+    most = (
+        min(MAX_CELL_BITS, channel.most + rows.MOST_FIELD_BITS)
+        if table
+        else 32 * (MOST_WORDS // channel.most)
+    )
+    shape = Shape(
+        require.integer(given["bits"], "bits", channel.most + 1 if table else 1, most),
+        require.integer(given["blocks"], "blocks", 1, MAX_BLOCKS if table else 1),
+        plan.hashing.maps,
+    )
+    codes = code_bits(shape, channel, plan.decode, plan.universe.size)
+    if plan.hashing.bits != codes:
+        raise InvalidPlan(f"such cells need codes of {codes} bits, got {plan.hashing.bits}")
+    _check_constants(given["constants"], channel.most if table else 0, shape.bits - channel.most)
+    return channel, shape
+
+
+def _check_constants(given: Any, count: int, bits: int) -> None:
+    if not isinstance(given, list) or len(given) != count:
+        raise InvalidPlan(f"constants must be {count} elements of the field")
+    for one in given:
+        require.integer(one, "constants", 1, 2**bits - 1)
