@@ -16,6 +16,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "decode": decode.full,
     "many-cells": decode.many_cells,
     "direct": decode.direct,
+    "planes": decode.planes,
     "hashed": decode.hashed,
     "binning": clients.binning,
     "others": clients.others,
@@ -40,7 +41,7 @@ QUICK_BENCHMARKS: dict[str, Benchmark] = {
 # What goes into one file of benchmarks/results together: its title, and the benchmarks.
 SUITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "tables": ("Tables", ("scatter", "transform")),
-    "decode": ("Decoding", ("decode", "many-cells", "direct", "hashed")),
+    "decode": ("Decoding", ("decode", "many-cells", "direct", "planes", "hashed")),
     "clients": ("Clients", ("binning", "others", "scores", "randomness")),
     "server": ("Server", ("ingest", "text-keys", "merge")),
 }
