@@ -175,6 +175,7 @@ def test_all_hold_the_same_set(items, epsilon, seed):
     assert 0.95 - CLOSE < seen.pointwise < 0.95 + 3 * CLOSE, seen
 
 
+EVENT_RUNS = 40  # each takes seconds where reports are long or tables large
 EVENT_SETS = {"protect": "event", "values": "set", "mechanism": "orthogonal"}
 
 
@@ -194,7 +195,7 @@ def test_all_hold_the_same_set_of_events(seed):
 def test_all_hold_the_same_set_of_events_read_directly(items, epsilon, seed):
     people, truth = same(20_000, items, 8_192)
     wanted = {"epsilon": epsilon, "sparsity": items, "decode": "direct", **EVENT_SETS}
-    judge(observe(people, truth, seed, **wanted))
+    judge(observe(people, truth, seed, runs=EVENT_RUNS, **wanted))
 
 
 @pytest.mark.long
@@ -203,7 +204,7 @@ def test_all_hold_the_same_set_of_events_in_tables(items, epsilon, seed):
     """Where tables can keep the rules: no ghost above 0.3 standard errors."""
     people, truth = same(20_000, items, 8_192)
     wanted = {"epsilon": epsilon, "sparsity": items, **TABLE, **EVENT_SETS}
-    judge(observe(people, truth, seed, **wanted))
+    judge(observe(people, truth, seed, runs=EVENT_RUNS, **wanted))
 
 
 @pytest.mark.long
