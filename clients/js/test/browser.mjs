@@ -168,6 +168,7 @@ try {
   // the machine had something else to do.
   seen.blocked_ms = await page.evaluate(async (plans) => {
     const { Client } = await import("/demo/index.js");
+    await import("/demo/orthogonal.js");
     await import("/demo/retrieval-gf.js");
     const keys = Array.from({ length: 16 }, (_, i) => i);
     return Object.entries(plans).map(([name, plan]) => {

@@ -7,8 +7,8 @@ import type { Item } from "../vector.ts";
 import type { Mechanism } from "./api.ts";
 
 // By rising degree from 8: the low digits of the polynomials by which rows are shifted.
-const POLYNOMIALS = Array.from("K3959KQ3[99W953QK", (letter) => letter.charCodeAt(0) - 48);
-const LEAST_DEGREE = 8;
+export const POLYNOMIALS = Array.from("K3959KQ3[99W953QK", (letter) => letter.charCodeAt(0) - 48);
+export const LEAST_DEGREE = 8;
 
 interface Shape {
   readonly dense: boolean;
