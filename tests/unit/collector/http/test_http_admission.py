@@ -261,7 +261,7 @@ def test_who_waits_when_time_is_over_is_told_so(web, slow, caplog):
     assert submitting.answer == (503, "STOPPING")
     web.collector.service.readers._threads.shutdown()  # waits for what still computes
     assert len(seen) < len(KEYS)
-    assert web.collector.ingest._held == 0
+    assert web.collector.service.ingest._held == 0
 
 
 def test_long_questions_together_have_a_bound(web, address, refused, monkeypatch):
