@@ -11,6 +11,7 @@ from faintly.client.bulk import randomize
 from faintly.client.ledger import Ledger
 from faintly.client.policy import Policy, admit, read_plan
 from faintly.core import Key, Layout, Plan, Report, ReportBatch, SparseVector, Tally, VectorBatch
+from faintly.core.arguments import instance, real
 from faintly.core.projection import project
 from faintly.core.spending import Charge, Loss
 from faintly.errors import InvalidInput
@@ -64,7 +65,10 @@ class Client:
         Raises:
             PlanRefused: the policy, the ledger or the plan's own integers do not allow it.
         """
-        if period_s is not None and not 0 < period_s < math.inf:
+        instance(plan, Plan, "plan", "as make_plan returns it")
+        if ledger is not None:
+            instance(ledger, Ledger, "ledger", "or None")
+        if period_s is not None and not 0 < real(period_s, "period_s", InvalidInput) < math.inf:
             raise InvalidInput(f"the period must be positive and finite, got {period_s:g} s")
         if period_s is not None and ledger is None:
             raise TypeError("a period needs a ledger, which keeps the reports of its epochs")
@@ -103,6 +107,9 @@ class Client:
         """
         plan = read_plan(document)
         return cls(plan, policy=policy, ledger=ledger, period_s=period_s, clock=clock)
+
+    def __repr__(self) -> str:
+        return f"Client({self.plan!r})"
 
     def report(self, items: Items, *, epoch: int | None = None) -> Report:
         """Return one randomized report of a mapping of key to value, or of a set of keys.
@@ -178,6 +185,7 @@ class Client:
 
     def encode(self, report: Report) -> bytes:
         """Return a report as a batch of one, ready to send."""
+        instance(report, Report, "report", "as Client.report returns it")
         return report_v1.encode_batch(ReportBatch.of([report]), self._layout)
 
     @property

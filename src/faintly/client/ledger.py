@@ -27,6 +27,7 @@ from faintly.client.journal import (
     Total,
 )
 from faintly.core import Unit, parse_unit
+from faintly.core.arguments import path_of
 from faintly.core.epochs import check_epoch
 from faintly.core.spending import Charge, Limit, Limits, Loss, Spending
 from faintly.errors import EpochPassed, InvalidInput, LedgerFailed
@@ -175,7 +176,7 @@ class Ledger:
             wait_s: how long to wait for another process that is using the ledger.
             disk: the file system; tests replace it.
         """
-        self.path = Path(path).resolve()
+        self.path = path_of(path).resolve()
         self.limits = Limits.of(limits)
         self._wait_s = wait_s
         self._disk = disk or Disk()
@@ -221,7 +222,7 @@ class Ledger:
         if data is None:
             if mark is not None:
                 raise LedgerFailed(
-                    f"the ledger {self.path} is gone, and its mark is still there: put both back, "
+                    f"the ledger {self.path} is missing, but its mark is there: restore both, "
                     "or delete the mark if what was spent may be forgotten"
                 )
             return Book(), None

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from faintly.core import Budget, Guarantee, Plan, Unit, UserLevel
+from faintly.core.arguments import listed, text
 from faintly.core.spending import at_least, units_of
 from faintly.errors import FaintlyError, InvalidInput, PlanRefused
 from faintly.mechanisms import MechanismApi, mechanism_class, mechanism_of
@@ -60,7 +61,7 @@ class Policy:
             raise TypeError("units must be a list, such as ['event', 'user']")
         return cls(
             budget=Budget(epsilon, delta),
-            units=units_of(tuple(units)),
+            units=units_of(tuple(listed(units, "units"))),
             bounded_items=bounded_items,
             baselines=_names(baselines),
         )
@@ -100,13 +101,13 @@ class Policy:
 def _names(names: Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         raise TypeError("baselines must be a list, such as ['harmony']")
-    return tuple(names)
+    return tuple(text(name, "a baseline", InvalidInput) for name in listed(names, "baselines"))
 
 
 def _digest(digest: bytes | str) -> bytes:
     try:
-        raw = bytes.fromhex(digest) if isinstance(digest, str) else bytes(digest)
-    except ValueError:
+        raw = bytes.fromhex(digest) if isinstance(digest, str) else bytes(memoryview(digest))
+    except (TypeError, ValueError, OverflowError, MemoryError):
         raw = b""
     if len(raw) != DIGEST_BYTES:
         raise InvalidInput(f"a plan's digest has {DIGEST_BYTES} bytes, or twice as many hex digits")
@@ -118,7 +119,7 @@ def read_plan(document: str | bytes) -> Plan:
     try:
         return Plan.from_json(document)
     except FaintlyError as error:
-        raise PlanRefused(f"the document is not a sound plan: {error}") from error
+        raise PlanRefused(f"the document is not a valid plan: {error}") from error
 
 
 def admit(plan: Plan, policy: Policy | None) -> MechanismApi:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from faintly.core.arguments import real
 from faintly.core.arrays import FloatArray, IntArray
 from faintly.core.privacy import Guarantee
 from faintly.core.reading_law import ReadingLaw
@@ -25,6 +26,7 @@ _COLUMNS = ("mean", "stderr", "low", "high", "low_all", "high_all")
 
 def normal_quantile(level: float, comparisons: int = 1) -> float:
     """Return z such that |N(0,1)| stays below it in all `comparisons` with probability `level`."""
+    level = real(level, "the confidence level", InvalidInput)
     if not 0 < level < 1:
         raise InvalidInput(f"the confidence level must be above 0 and below 1, got {level:g}")
     # Šidák: each of m independent intervals gets the level level^(1/m).
@@ -92,7 +94,7 @@ class Posterior:
         return found if self.above is None else found | {"above": self.above}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Estimates:
     """Estimates of many keys as columns; iterate it for one `Estimate` at a time."""
 
@@ -113,6 +115,9 @@ class Estimates:
 
     def __len__(self) -> int:
         return len(self.mean)
+
+    def __repr__(self) -> str:
+        return f"Estimates({len(self):,} keys, {self.reports:,} reports, ±{self.noise_floor:.4g})"
 
     @property
     def comparisons(self) -> int:
@@ -181,7 +186,7 @@ class Estimates:
         return exact / read.law.deviation * self.null_stderr
 
     def take(self, chosen: np.ndarray) -> "Estimates":
-        """Return the chosen rows; simultaneous intervals still speak of all keys compared.
+        """Return the chosen rows; simultaneous intervals still cover all keys compared.
 
         Rows are chosen for what they show, so their intervals must cover the choice as well.
         """

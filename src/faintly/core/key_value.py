@@ -36,6 +36,8 @@ def entry_vector(entries: Mapping[Key, float]) -> dict[Key, float]:
     >>> entry_vector({"Alien": 0.5})
     {'Alien#held': 1.0, 'Alien#value': 0.5}
     """
+    if not isinstance(entries, Mapping):
+        raise InvalidInput("entries must be a mapping of key to value, such as {'Alien': 0.5}")
     vector: dict[Key, float] = {}
     for key, value in entries.items():
         number = number_of(value)

@@ -19,7 +19,7 @@ from faintly.core.privacy import Budget, Unit, WithinL1, decimal_text, parse_uni
 from faintly.core.strict_json import no_repeats
 from faintly.core.universe import Key, Universe
 from faintly.core.vector import SparseVector, vector_from_mapping
-from faintly.errors import InvalidPlan
+from faintly.errors import InvalidPlan, InvalidVector
 
 FORMAT = "faintly-plan/1"
 MAX_EPSILON = 16.0  # beyond e^16 a report hides nothing worth a theorem
@@ -81,7 +81,7 @@ def shared_fields(source: Any, shared: type[Terms]) -> dict[str, Any]:
     return {each.name: getattr(source, each.name) for each in fields(shared)}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Plan(Terms):
     """Every public parameter of one collection; immutable, and named by its digest."""
 
@@ -129,6 +129,13 @@ class Plan(Terms):
         """Return the 16 bytes that name this plan."""
         return hashlib.blake2s(self.canonical, digest_size=16).digest()
 
+    def __repr__(self) -> str:
+        return (
+            f"Plan({self.mechanism}, protect {self.unit}, {self.budget}, sparsity "
+            f"{self.sparsity:,}, {self.clients:,} clients, {self.universe.kind} universe, digest "
+            f"{self.digest.hex()})"
+        )
+
     def document(self) -> dict[str, Any]:
         """Return the plan as the JSON object that files hold."""
         universe: dict[str, Any] = {"kind": self.universe.kind}
@@ -166,6 +173,8 @@ class Plan(Terms):
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Return the plan that `text` holds, or say which rule it breaks."""
+        if not isinstance(text, str | bytes):
+            raise InvalidPlan("a plan is read from JSON text; to read a file, pass what it holds")
         try:
             decoded = text.decode("utf-8") if isinstance(text, bytes) else text
             document = json.loads(
@@ -196,6 +205,10 @@ class Plan(Terms):
             return items
         if isinstance(items, Mapping):
             return vector_from_mapping(self.ids(list(items), private=True), items)
+        if isinstance(items, str | bytes) or not isinstance(items, Iterable):
+            raise InvalidVector(
+                "a vector is made of a mapping of key to value, or of a set of keys"
+            )
         return SparseVector(self.ids(list(items), private=True))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
+from faintly.core.arguments import real
 from faintly.errors import InvalidPlan
 
 # Rounded up: a bound is never shown smaller than it is.
@@ -50,6 +51,7 @@ class WithinL1:
     distance: float
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "distance", real(self.distance, "the distance of l1"))
         if not 0 < self.distance < math.inf:
             raise InvalidPlan("the distance of l1 must be positive and finite")
 
@@ -62,6 +64,8 @@ Unit = EventLevel | UserLevel | WithinL1
 
 def parse_unit(text: str) -> Unit:
     """Return the unit that `text` names: event, user or l1:DISTANCE."""
+    if not isinstance(text, str):
+        raise InvalidPlan("protect must be event, user or l1:DISTANCE, or one of these units")
     if text == "event":
         return EventLevel()
     if text == "user":
@@ -85,6 +89,8 @@ class Budget:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", real(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", real(self.delta, "delta"))
         if not 0 < self.epsilon < math.inf:
             raise InvalidPlan(f"epsilon must be above 0 and finite, got {self.epsilon:g}")
         if not 0 <= self.delta < 1:

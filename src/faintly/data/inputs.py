@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from faintly.core import AnyArray, Key, Plan, VectorBatch
+from faintly.core.arguments import instance
 from faintly.data.columns import Source, number_labels, number_values
 from faintly.data.files import read_records
 from faintly.data.naming import Columns
@@ -56,6 +57,7 @@ def vectors_from(
 
     Privacy: errors never show keys, values or client labels.
     """
+    instance(plan, Plan, "plan", "as make_plan returns it")
     made = _vectors(data, plan, strict, columns)
     return made.padded(plan.clients) if pad and len(made) < plan.clients else made
 
@@ -74,6 +76,7 @@ def _vectors(data: Any, plan: Plan, strict: bool, columns: Columns | None) -> Ve
 def records_of(data: Any, *, strict: bool = True, columns: Columns | None = None) -> Records:
     """Return the rows that the data hold, in any shape but a `VectorBatch`."""
     columns, rows = Columns() if columns is None else columns, Source(strict=strict)
+    instance(columns, Columns, "columns", "such as Columns(client='user')")
     if isinstance(data, Records):
         loose = replace(data.source, strict=False)  # lenient records cannot become strict again
         return data if strict else replace(data, source=loose)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from faintly.core import Plan, VectorBatch
+from faintly.core.arguments import instance
 from faintly.core.key_value import coordinates
 from faintly.data.inputs import records_of
 from faintly.data.naming import Columns
@@ -34,6 +35,7 @@ def entries_from(
 
     Privacy: errors never show keys, values or client labels.
     """
+    instance(plan, Plan, "plan", "as key_value_plan returns it")
     made = to_vectors(_paired(records_of(data, strict=strict, columns=columns), plan), plan)
     return made.padded(plan.clients) if pad and len(made) < plan.clients else made
 

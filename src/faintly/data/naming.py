@@ -48,7 +48,7 @@ class Columns:
     duplicates: str = DUPLICATES[0]
 
     def __post_init__(self) -> None:
-        if self.duplicates not in DUPLICATES:
+        if not isinstance(self.duplicates, str) or self.duplicates not in DUPLICATES:
             raise InvalidInput(f"duplicates is one of {', '.join(DUPLICATES)}")
         for part, name in (("client", self.client), ("key", self.key), ("value", self.value)):
             if name is not None and not isinstance(name, str):

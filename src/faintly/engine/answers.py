@@ -23,9 +23,10 @@ from faintly.core import (
     Sketch,
     TableArray,
 )
+from faintly.core.arguments import instance, real, text, whole
 from faintly.core.estimate import Readings, normal_quantile
 from faintly.engine.crowd import Crowd, Noisy
-from faintly.engine.keys import ids_of
+from faintly.engine.keys import ids_of, key_list
 from faintly.engine.posterior import CHOSEN, FEWEST, Prior, fit
 from faintly.errors import InvalidInput
 from faintly.mechanisms import Mechanism, mechanism_of
@@ -104,6 +105,7 @@ class Reader:
             transformed: the transform of the tables, if it is made already.
             mechanism: the plan's, if it is made already.
         """
+        instance(sketch, Sketch, "sketch", "as aggregate returns it")
         normal_quantile(level)
         self.sketch, self.level = sketch, level
         self.mechanism = mechanism or mechanism_of(sketch.plan)
@@ -111,6 +113,9 @@ class Reader:
         self._check: Callable[[], None] | None = None
         self._progress: Callable[[float], None] = lambda _: None
         self._priors: dict[str, Prior] = {}  # of every level alike
+
+    def __repr__(self) -> str:
+        return f"Reader({self.sketch!r})"
 
     def at(self, level: float) -> "Reader":
         """Return a reader of the same sketch at another level, with the same transform."""
@@ -198,6 +203,7 @@ class Reader:
 
     def estimate(self, keys: Sequence[Key] | np.ndarray) -> Estimates:
         """Return the mean of each key over the reporting clients, with its error."""
+        keys = key_list(keys)
         return self.estimate_ids(ids_of(self.sketch.plan, keys), keys)
 
     def estimate_all(self) -> Estimates:
@@ -260,6 +266,8 @@ class Reader:
             keys: to ask about.
             above: also the chance that a mean is larger than this.
         """
+        keys = key_list(keys)
+        above = None if above is None else real(above, "above", InvalidInput)
         return self.posterior_ids(ids_of(self.sketch.plan, keys), keys, above)
 
     def populated(self, count: int) -> bool:
@@ -388,7 +396,7 @@ class Reader:
     def top(
         self,
         count: int,
-        candidates: Sequence[Key] | None = None,
+        candidates: Sequence[Key] | AnyArray | None = None,
         control: str = "family",
         false_rate: float = 0.05,
         *,
@@ -406,6 +414,9 @@ class Reader:
             posterior: also what the crowd of keys says about each; see `Reader.posterior`.
             above: with it, the chance that a mean is larger than this.
         """
+        count = whole(count, "the number of rows", InvalidInput)
+        false_rate = real(false_rate, "the false rate", InvalidInput)
+        control = text(control, "control", InvalidInput)
         if control not in CONTROLS:
             raise InvalidInput(f"control must be family or fdr, got {control!r}")
         if not 0 < false_rate < 1:
@@ -415,7 +426,9 @@ class Reader:
         if candidates is None:
             ids, candidates = self._every_key()
         else:
+            candidates = key_list(candidates)
             ids = ids_of(self.sketch.plan, candidates)
+        above = None if above is None else real(above, "above", InvalidInput)
         every, agreed = self._estimates(ids, candidates)
         least = _threshold_score(every.score, control, false_rate)
         shown = np.argsort(-every.mean, kind="stable")[:count]

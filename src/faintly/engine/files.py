@@ -174,6 +174,19 @@ def _mapped(path: Path) -> bytes | AnyArray:
     return read_bytes(path)  # pipes have no size, and an empty file cannot be mapped
 
 
+class _SketchFiles:
+    """What `Sketch.save` and `Sketch.load` do."""
+
+    def save(self, sketch: Sketch, path: Path) -> None:
+        save_sketch(sketch, path)
+
+    def load(self, path: Path) -> Sketch:
+        return load_sketch(path)
+
+
+Sketch.files = _SketchFiles()
+
+
 def sketch_shape(plan: Plan) -> SketchShape:
     """Return what a sketch of the plan holds."""
     return mechanism_of(plan).sketch_shape

@@ -13,13 +13,14 @@ import numpy as np
 
 from faintly.client import randomize_all
 from faintly.core import FloatArray, Guarantee, Key, Plan, Unit, Universe, VectorBatch
+from faintly.core.arguments import whole
 from faintly.core.plan import SALT_BYTES, VALUES
 from faintly.data import Columns, Records, cut, repeated_rows, true_means, vectors_in
 from faintly.data.inputs import records_of
 from faintly.data.records import as_indices
 from faintly.engine import Reader, TopList, aggregate
 from faintly.engine.keys import ids_of
-from faintly.errors import FaintlyError
+from faintly.errors import FaintlyError, InvalidInput
 from faintly.mechanisms import mechanism_of
 from faintly.planner import Excess, Ranking, excess, solve, try_sparsities
 from faintly.planner.error_model import smallest_visible
@@ -140,7 +141,10 @@ def try_(
     >>> [str(row.key) for row in seen.top.estimates]
     ['tea', 'milk']
     """
-    columns = Columns(client=client, key=key, value=value, duplicates=duplicates or "refuse")
+    sparsity = None if sparsity is None else whole(sparsity, "sparsity")
+    seed = whole(seed, "seed", InvalidInput)
+    repeats = "refuse" if duplicates is None else duplicates
+    columns = Columns(client=client, key=key, value=value, duplicates=repeats)
     records = records_of(data, columns=columns)
     if duplicates is None and bool((records.values == 1).all()):
         records = replace(records, duplicates="once")

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from faintly.collector.http import logs, models
-from faintly.collector.http.questions import new_collection, parse
+from faintly.collector.http.models import new_collection, parse
 from faintly.collector.http.reading import Counted, EpochChoice, Fault, Question, Source
 from faintly.collector.problems import (
     BAD_REQUEST,

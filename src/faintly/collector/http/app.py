@@ -18,7 +18,7 @@ from faintly.collector.http.access import Access, Gate
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
 from faintly.collector.http.middleware import Middleware, refusal, unexpected
-from faintly.collector.http.questions import invalid
+from faintly.collector.http.models import invalid
 from faintly.collector.http.readers import Readers
 from faintly.collector.http.routes import Service
 from faintly.collector.http.routes_answers import answer_routes

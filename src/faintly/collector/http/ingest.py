@@ -5,11 +5,8 @@ The thread that commits wakes the event loop once for all requests of a commit.
 """
 
 import asyncio
-import contextlib
 import time
-from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from prometheus_client import Histogram
 
@@ -89,9 +86,7 @@ class Ingest:
         digest = _parse_digest(exchange.scope["path"])
         waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         token = _parse_token(exchange.headers.get(b"faintly-token"))
-        take = partial(
-            self._store.take, digest, epoch, request, body, token=token, waiter=waiter, answer=wake
-        )
+        take = partial(self._store.take, digest, epoch, request, body, token=token, waiter=waiter)
         slow = len(body) >= THREAD_BYTES or self._store.opens(digest, epoch)
         reports = await asyncio.to_thread(take) if slow else take()
         offered = time.perf_counter()
@@ -102,20 +97,6 @@ class Ingest:
         if outcome is COUNTED:  # a replay succeeds even on a full disk
             self.failed_at = None
         return json_answer(200, b'{"status":"%s","reports":%d}' % (outcome.encode(), reports))
-
-
-def wake(outcomes: Sequence[tuple[Any, Outcome]]) -> None:
-    """Pass the outcomes of a commit from its thread to the event loop."""
-    loop = outcomes[0][0].get_loop()
-    # If the loop has ended, every sender is gone.
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(_resolve, outcomes)
-
-
-def _resolve(outcomes: Sequence[tuple[asyncio.Future[Outcome], Outcome]]) -> None:
-    for waiter, outcome in outcomes:
-        if not waiter.done():  # its sender disconnected
-            waiter.set_result(outcome)
 
 
 def _parse_query(query: bytes) -> tuple[bytes, int]:

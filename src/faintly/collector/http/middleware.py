@@ -101,14 +101,15 @@ class Exchange:
         # In pieces: TLS would buffer all of a long answer at once, and a client that reads
         # nothing would go unnoticed.
         while len(body) > PIECE_BYTES:
-            await self._part(body[:PIECE_BYTES], more=True)
+            await self._part(body[:PIECE_BYTES])
             body = memoryview(body)[PIECE_BYTES:]
         more = message.get("more_body", False)
-        await self._part(body, more=more or not self.ended)
         if not more and not self.ended:
+            await self._part(body)
             while not self.ended:
                 await self.receive()
-            await self._part(b"", more=False)
+            body = b""
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def reply(self, answer: Reply) -> None:
         """Send a whole answer."""
@@ -116,8 +117,8 @@ class Exchange:
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
 
-    async def _part(self, body: "bytes | memoryview[Any]", *, more: bool) -> None:
-        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+    async def _part(self, body: "bytes | memoryview[Any]") -> None:
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
     def _complete(self, headers: Headers) -> Headers:
         """Add what every answer has, unless it says otherwise."""

@@ -414,6 +414,34 @@ def test_refused_requests_leave_no_circles(web, address):
         gc.enable()
 
 
+def test_the_head_of_an_answer_leaves_with_its_body():
+    """And what comes alone does not wait for more."""
+    written = []
+
+    class Wire(asyncio.Transport):
+        def write(self, data):
+            written.append(bytes(data))
+
+        def close(self):
+            written.append(None)
+
+    async def write():
+        both = protocol.Together(Wire(), asyncio.get_running_loop())
+        both.write(b"head")
+        both.write(b"body")
+        both.write(b"")
+        both.write(b"alone")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        both.write(bytes(protocol.TOGETHER_BYTES + 1))
+        both.write(b"last")
+        both.close()
+
+    asyncio.run(write())
+    large = bytes(protocol.TOGETHER_BYTES + 1)
+    assert written == [b"headbody", b"alone", large, b"last", None]
+
+
 def test_nothing_is_left_of_a_connection_that_ended(web, address, plan, body_of):
     """The collector looks for garbage seldom, so that a connection must not be part of a circle."""
     alive = []
