@@ -10,6 +10,7 @@ from faintly.collector.storage.status import CollectionStatus, SegmentRow
 from faintly.core.epochs import MAX_EPOCH
 
 MAX_KEYS = 100_000  # per query
+MAX_NAME = 200  # letters of a collection's name
 MAX_HISTORY_KEYS = 1_000  # per query, in each epoch
 
 
@@ -52,7 +53,7 @@ class NewCollection(Question):
     """A collection to create: its plan, and how its reports are kept."""
 
     plan: dict[str, Any] = Field(description="The plan as `faintly plan` writes it.")
-    name: str = Field("", max_length=200)
+    name: str = Field("", max_length=MAX_NAME, description="For people, and to ask by.")
     retention: Retention = Field(
         "keep", description="drop: raw reports are deleted once they are counted."
     )
