@@ -88,6 +88,7 @@ def control_plane(service: Service) -> FastAPI:
             (Problem, HTTPException, RequestValidationError, FolderDamaged, Exception), _refuse
         ),
     )
+    app.state.registry = service.store.registry  # to find collections by their names
     for routes in (operation_routes, collection_routes, part_routes, answer_routes):
         app.include_router(routes(service))
     app.include_router(docs_routes(app))

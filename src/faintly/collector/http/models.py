@@ -20,6 +20,7 @@ from faintly.core.strict_json import RepeatedField, no_repeats
 from faintly.errors import InvalidPlan
 
 MAX_KEYS = 100_000  # per query
+MAX_NAME = 200  # letters of a collection's name
 MAX_HISTORY_KEYS = 1_000  # per query, in each epoch
 KEY_RULE = (
     "a key is an integer from 0 to 2^64 - 1, or text of at most 65,536 characters "
@@ -72,7 +73,7 @@ class NewCollection(Question):
     """A collection to create: its plan, and how its reports are kept."""
 
     plan: dict[str, Any] = Field(description="The plan as `faintly plan` writes it.")
-    name: str = Field("", max_length=200)
+    name: str = Field("", max_length=MAX_NAME, description="For people, and to ask by.")
     retention: Retention = Field(
         "keep", description="drop: raw reports are deleted once they are counted."
     )

@@ -15,6 +15,7 @@ from faintly.collector.http.routes import (
     Answers,
     Digest,
     EpochPath,
+    PlanDigest,
     Routes,
     Service,
     asked,
@@ -137,7 +138,7 @@ def collection_routes(service: Service) -> APIRouter:
         openapi_extra=BATCH,
     )
     async def send_reports(
-        digest: Digest, _request: RequestId, _epoch: EpochNumber = 0, _token: Token = None
+        digest: PlanDigest, _request: RequestId, _epoch: EpochNumber = 0, _token: Token = None
     ) -> Response:
         raise AssertionError(f"the middleware takes reports for {digest}")
 
