@@ -133,7 +133,10 @@ class ReadingLaw:
         border = reports * (max if side > 0 else min)(self.values)
         found = np.full(len(totals), float(border))
         inside = totals != border
-        saddles = self._saddle((totals[inside] + side * self.step / 2) / reports)
+        # Totals that no reports have are listed too, and some lie within half a step of an end.
+        half = self.step / 2
+        least, most = reports * min(self.values) + half, reports * max(self.values) - half
+        saddles = self._saddle((totals[inside] + side * half).clip(least, most) / reports)
         slopes = np.sqrt(reports * self._moments(saddles)[1])
         far = np.full(inside.sum(), side * STEEPEST / self._reach)
         tilts = _solve(
