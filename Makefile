@@ -24,11 +24,13 @@ demo: $(VENV)/demo.stamp ## the whole flow on the sample that ships with the rep
 	@$(BIN)/faintly demo $(DEMO_ARGS)
 
 test: $(VENV)/dev.stamp ## the tests that fit into minutes: every module, one statistical seed
+	@scripts/install_js.sh node || echo "no Node: the tests of the JavaScript client are left out, and listed"
 	$(BIN)/python -m pytest -n auto -m "not long"
 
 test-all: test-long test-numpy sanitize fuzz ## what `make test` leaves out: long tests, numpy, sanitizers, fuzzing
 
 test-long: $(VENV)/dev.stamp ## the long tests: enumeration, large samples, crashes, speed
+	@scripts/install_js.sh || echo "no Node or Chromium: the tests that need them are left out, and listed"
 	$(BIN)/python -m pytest -n auto -m long
 
 # The kernels give the same integers, which these tests show; samples of the same law, longer

@@ -12,11 +12,13 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 from benchmarks import document, samples
 from benchmarks.result import Row, amount
 from benchmarks.script import finish, options
+from faintly.collector.storage.inbox import Outcome
 from faintly.collector.storage.store import Store
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
@@ -39,10 +41,10 @@ def store_seconds(plan: Plan, bodies: list[bytes], count: int, window: int) -> t
     room = threading.Semaphore(window)
     refused: list[object] = []
 
-    def answer(pairs: object) -> None:
-        outcomes = [outcome for _, outcome in pairs]  # type: ignore[attr-defined]
-        refused.extend(outcome for outcome in outcomes if outcome != "counted")
-        room.release(len(outcomes))
+    def answer(waiter: Future[Outcome]) -> None:
+        if waiter.result() != "counted":
+            refused.append(waiter.result())
+        room.release()
 
     with tempfile.TemporaryDirectory() as name, Store.open(Path(name) / "data") as store:
         store.registry.create(plan)
@@ -50,7 +52,9 @@ def store_seconds(plan: Plan, bodies: list[bytes], count: int, window: int) -> t
         for number, request in enumerate(requests):
             room.acquire()
             body = bodies[number % BODIES]
-            store.take(plan.digest, 0, request, body, waiter=None, answer=answer)
+            waiter: Future[Outcome] = Future()
+            waiter.add_done_callback(answer)
+            store.take(plan.digest, 0, request, body, waiter=waiter)
         for _ in range(window):
             room.acquire()
         store.seal()

@@ -1,11 +1,12 @@
-"""Write docs/explanation/accuracy.md's table and figure: what how many clients find.
+"""Write docs/explanation/accuracy.md's tables and figure: what how many clients find.
 
-python scripts/accuracy_docs.py           write the table between the markers, and the figure
-python scripts/accuracy_docs.py --check   fail if they are not what would be written
+python scripts/accuracy_docs.py           write the tables between the markers, and the figure
+python scripts/accuracy_docs.py --check   fail if the tables are not what would be written
 
 Nothing is collected. For each number of clients the planner makes a plan, and its predicted
 variance at a key that nobody holds gives the smallest share that stands out. For the top 20,
-normal noise of that variance is added to the true shares of the demo's sample, `RUNS` times.
+normal noise of that variance is added to the true shares of the demo's sample, `RUNS` times. At
+user level a plan for fewer items cuts longer vectors, and the shares are those after the cut.
 """
 
 import argparse
@@ -13,13 +14,15 @@ import io
 import math
 import re
 import sys
+from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 
-from faintly.core import FloatArray
+from faintly.core import FloatArray, VectorBatch
 from faintly.data import read_records, to_vectors, true_means
 from faintly.demo.run import SAMPLE, SPARSITY
 from faintly.planner import make_plan, request_for, survey
@@ -36,12 +39,16 @@ MARKED = re.compile(r"(<!-- accuracy -->\n).*?(<!-- /accuracy -->)", re.DOTALL)
 CLIENTS = [10**power for power in range(4, 9)]
 BETWEEN = [round(10 ** (4 + step / 4)) for step in range(17)]  # for curves
 UNITS = {"event": (1.0, 2.0, 4.0), "user": (1.0, 2.0, 4.0)}
+SPARSITIES, AT = (4, 16, 64), 2.0  # of the second table, and its epsilon
 TOP, RUNS = 20, 20
 SALT = bytes(16)  # of no consequence: nothing is hashed
 
 
-def shares() -> FloatArray:
-    """Return the share of the sample's packages that use each name, the largest first."""
+def shares() -> dict[int, FloatArray]:
+    """Return the share of the sample's packages that report each name, by sparsity.
+
+    The names are in the order of the true shares, the largest first.
+    """
     with as_file(files("faintly.demo") / SAMPLE) as path:
         records = read_records(path)
     names = [str(key) for key in records.keys]
@@ -53,16 +60,23 @@ def shares() -> FloatArray:
         universe=names,
         salt=SALT,
     )
-    vectors = to_vectors(records, plan)
-    return np.sort(true_means(vectors, plan.ids(names)))[::-1]
+    vectors, ids = to_vectors(records, plan), plan.ids(names)
+    order = np.argsort(-true_means(vectors, ids), kind="stable")
+    lengths = np.repeat(vectors.lengths, vectors.lengths)
+    found = {}
+    for sparsity in SPARSITIES:
+        kept = np.minimum(1.0, sparsity / lengths)  # of each item, if k of all are kept
+        cut = VectorBatch(vectors.offsets, vectors.indices, kept)
+        found[sparsity] = true_means(cut, ids)[order]
+    return found
 
 
-def stderr(unit: str, epsilon: float, clients: int, keys: int) -> float:
+def stderr(unit: str, epsilon: float, clients: int, keys: int, sparsity: int = SPARSITY) -> float:
     """Return the standard error that the planner's pick predicts at a key nobody holds."""
     request = request_for(
         protect=unit,
         epsilon=epsilon,
-        sparsity=SPARSITY,
+        sparsity=sparsity,
         clients=clients,
         universe=keys,
         values="set",
@@ -80,46 +94,82 @@ def recall(truth: FloatArray, noise: float) -> float:
     return float(np.mean(found))
 
 
-def lines(truth: FloatArray) -> list[str]:
-    """Return the table: for each unit and epsilon what so many clients find."""
-    made = ["| protect, ε | " + " | ".join(f"n = {count:,}" for count in CLIENTS) + " |"]
-    made.append("|---|" + "---:|" * len(CLIENTS))
+def lines(truth: dict[int, FloatArray]) -> list[str]:
+    """Return both tables: what so many clients find, by unit and epsilon, and by sparsity."""
+    made = _head("protect, ε")
     for unit, epsilons in UNITS.items():
         for epsilon in epsilons:
-            cells = []
-            for count in CLIENTS:
-                noise = stderr(unit, epsilon, count, len(truth))
-                visible = smallest_visible(noise, len(truth))
-                share = f"{visible:.2%}" if visible < 1 else "none"
-                cells.append(f"{share}, {recall(truth, noise):.0%}")
+            cells = [_cell(truth, unit, epsilon, count, SPARSITY) for count in CLIENTS]
             made.append(f"| {unit}, {epsilon:g} | {' | '.join(cells)} |")
+    made += ["", f"By the sparsity k, at ε = {AT:g}:", "", *_head("protect, k")]
+    for unit in UNITS:
+        for sparsity in SPARSITIES:
+            cells = [_cell(truth, unit, AT, count, sparsity) for count in CLIENTS]
+            made.append(f"| {unit}, {sparsity} | {' | '.join(cells)} |")
     return made
 
 
-def figure(truth: FloatArray) -> str:
-    """Return both curves as SVG."""
+def _head(first: str) -> list[str]:
+    counts = " | ".join(f"n = {count:,}" for count in CLIENTS)
+    return [f"| {first} | {counts} |", "|---|" + "---:|" * len(CLIENTS)]
+
+
+def _cell(
+    truth: dict[int, FloatArray], unit: str, epsilon: float, clients: int, sparsity: int
+) -> str:
+    """Return the smallest share that stands out, and the recall of the top 20."""
+    held = reported(truth, unit, sparsity)
+    noise = stderr(unit, epsilon, clients, len(held), sparsity)
+    visible = smallest_visible(noise, len(held))
+    share = f"{visible:.2%}" if visible < 1 else "none"
+    return f"{share}, {recall(held, noise):.0%}"
+
+
+def reported(truth: dict[int, FloatArray], unit: str, sparsity: int) -> FloatArray:
+    """Return the shares that reports carry: at event level nothing is cut."""
+    return truth[sparsity if unit == "user" else max(truth)]
+
+
+def figure(truth: dict[int, FloatArray]) -> str:
+    """Return all curves as SVG: by epsilon above, by sparsity below."""
     plt.rcParams["svg.hashsalt"] = "accuracy"
-    drawing, panels = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    drawing, panels = plt.subplots(2, 2, figsize=(11, 8.2), layout="constrained")
     for line, (unit, epsilons) in zip(("-", "--"), UNITS.items(), strict=True):
         for colour, epsilon in zip(COLOURS, epsilons, strict=False):
-            noise = [stderr(unit, epsilon, count, len(truth)) for count in BETWEEN]
-            seen = [smallest_visible(one, len(truth)) for one in noise]
             look = {"color": colour, "linestyle": line, "label": f"{unit}, ε = {epsilon:g}"}
-            panels[0].loglog(BETWEEN, seen, **look)
-            panels[1].semilogx(BETWEEN, [recall(truth, one) for one in noise], **look)
-    panels[0].set_ylim(1e-4, 1)
-    panels[0].set_ylabel("smallest share that stands out")
-    panels[1].set_ylim(0, 1.02)
-    panels[1].set_ylabel(f"share of the true top {TOP} found")
-    for axes in panels:
+            _curve(panels[0], truth, (unit, epsilon, SPARSITY), look)
+    for colour, sparsity in zip(COLOURS, SPARSITIES, strict=False):
+        look = {"color": colour, "linestyle": "--", "label": f"user, k = {sparsity}"}
+        _curve(panels[1], truth, ("user", AT, sparsity), look)
+    for (left, right), title in zip(panels, (f"k = {SPARSITY}", f"ε = {AT:g}"), strict=True):
+        left.set_ylim(1e-4, 1)
+        left.set_ylabel("smallest share that stands out")
+        right.set_ylim(0, 1.02)
+        right.set_ylabel(f"share of the true top {TOP} found")
+        left.set_title(title, loc="left")
+        right.legend(frameon=False)
+    for axes in panels.flat:
         axes.set_xlabel("clients")
         axes.grid(True, color="0.9")
         axes.spines[["top", "right"]].set_visible(False)
-    panels[1].legend(frameon=False)
     out = io.StringIO()
     drawing.savefig(out, format="svg", metadata={"Date": None})
     plt.close(drawing)
     return "\n".join(row.rstrip() for row in out.getvalue().splitlines()) + "\n"
+
+
+def _curve(
+    panels: Sequence[Any],
+    truth: dict[int, FloatArray],
+    case: tuple[str, float, int],
+    look: dict[str, str],
+) -> None:
+    """Draw what stands out, and what is found, over the number of clients."""
+    unit, epsilon, sparsity = case
+    held = reported(truth, unit, sparsity)
+    noise = [stderr(unit, epsilon, count, len(held), sparsity) for count in BETWEEN]
+    panels[0].loglog(BETWEEN, [smallest_visible(one, len(held)) for one in noise], **look)
+    panels[1].semilogx(BETWEEN, [recall(held, one) for one in noise], **look)
 
 
 def main() -> int:

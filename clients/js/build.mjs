@@ -27,7 +27,8 @@ const sender = { filter: /^\.\/sender\/index\.ts$/, path: "./sender.js" };
 const modules = {
   index: { entry: "src/index.ts", script: "faintly.min" },
   sender: { entry: "src/sender/index.ts", from: encoder, script: "faintly-sender.min" },
-  // It has copies of the functions that it needs; errors and names must be those of the encoder.
+  // These have copies of the functions that they need; errors and names must be those of the encoder.
+  orthogonal: { entry: "src/orthogonal.ts", from: register, script: "faintly-orthogonal.min" },
   "retrieval-gf": { entry: "src/retrieval_gf.ts", from: register, script: "faintly-retrieval-gf.min" },
   node: { entry: "src/node.ts", from: sender },
   testing: { entry: "src/testing.ts" },

@@ -46,11 +46,12 @@ def page(tmp_path: Path, collector):
     """Return a collector that serves the client's bundles as a page."""
     folder = tmp_path / "page"
     folder.mkdir()
-    for name in ("index.js", "sender.js", "faintly.min.js", "faintly-sender.min.js"):
-        shutil.copy(CLIENT / "dist" / name, folder)
+    for bundle in (CLIENT / "dist").glob("*.js"):
+        shutil.copy(bundle, folder)
     (folder / "index.html").write_text("<!doctype html><title>page</title>")
     scripts = "".join(
-        f'<script src="{name}.min.js"></script>' for name in ("faintly", "faintly-sender")
+        f'<script src="{name}.min.js"></script>'
+        for name in ("faintly", "faintly-sender", "faintly-retrieval-gf")
     )
     (folder / "script.html").write_text(f"<!doctype html><title>page</title>{scripts}")
     return collector(tmp_path / "page-data", demo=json.dumps(str(folder))).start()
@@ -76,8 +77,12 @@ def test_500_reports_from_a_page_arrive_once_each(collector, page, tmp_path):
         ]
         assert seen["pending"] == [0, 130, 0]
         assert seen["spent"] == [{"reports": 1, "epsilon": 1}] * 2
-        assert seen["script"] == ["function", "function"]
-        assert seen["longest_ms"] < 16
+        assert seen["script"] == ["function", True]
+        assert seen["full"] == [
+            [["LedgerFailed", "cannot write the ledger: QuotaExceededError"], [0, 0], 0],
+            [None, [1, 0], 1],
+        ]
+        assert all(blocked < 16 for _, blocked in seen["blocked_ms"]), seen["blocked_ms"]
         web.post(f"{where}/seal")
         status = web.get(where).json()
         assert status["reports"] + status["pending"] == REPORTS

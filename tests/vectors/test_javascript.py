@@ -20,7 +20,6 @@ from faintly.planner import make_plan
 from tests.javascript import CLIENT, node
 
 SAMPLES = 1000  # each audit is wrong about a sound client with a chance of about 1e-6 per check
-REFUSED = ("orthogonal",)  # that a default may name, and this client does not know
 NOBODY = SparseVector(np.zeros(0, dtype=np.uint64))
 
 
@@ -47,6 +46,8 @@ def tight_plans():
             ("user", "projection-choice", {}),
             ("user", "projection-choice", {"form": "unsigned", "values": "set"}),
             ("user", "projection-choice", {"form": "bins", "decode": "direct"}),
+            ("event", "orthogonal", {"values": "set"}),
+            ("event", "orthogonal", {"values": "set", "decode": "direct", "levels": 2}),
             ("event", "retrieval-gf", {"symbol_bits": 2, "decode": "direct"}),
             ("event", "signed-binning", {}),
             ("user", "signed-binning", {}),
@@ -63,8 +64,8 @@ def moved(plan: Plan, step: int) -> Plan:
     parameters = dict(plan.parameters)
     if plan.mechanism == "retrieval-gf":
         return with_weights(plan, step)
-    for name in ("keep", "threshold", "noise"):
-        if name == "noise" and name in parameters:
+    for name in ("keep", "threshold", "noise", "speak"):
+        if name in ("noise", "speak") and name in parameters:
             first, *rest = parameters[name]
             parameters[name] = [first + step, *rest]
         elif name in parameters:
@@ -133,9 +134,6 @@ def test_it_knows_what_the_planner_names_by_default(javascript, protect):
             protect=protect, epsilon=epsilon, sparsity=sparsity, clients=100_000,
             universe=universe, values=values,
         )  # fmt: skip
-        if plan.mechanism in REFUSED:
-            check_refused(javascript, plan)
-            continue
         made = javascript.encode(mechanism_of(plan), NOBODY)
         assert len(made) == mechanism_of(plan).layout.record_bytes
 
@@ -159,6 +157,7 @@ def test_what_is_no_client_is_an_error_in_our_words():
 AUDITED = {
     "retrieval": {"protect": "event", "mechanism": "retrieval"},
     "retrieval-gf": {"protect": "event", "mechanism": "retrieval-gf", "form": "span-safe"},
+    "orthogonal": {"protect": "event", "mechanism": "orthogonal", "values": "set"},
     "projection": {"protect": "user", "mechanism": "projection-choice"},
     "projection-sets": {
         "protect": "user",

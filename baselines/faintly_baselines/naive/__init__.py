@@ -32,7 +32,7 @@ from faintly.core import (
     WordArray,
 )
 from faintly.core.report import fields_below
-from faintly.errors import InvalidPlan, TooManyItems
+from faintly.errors import InvalidPlan
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms import simulation
 from faintly.mechanisms.api import Calibrated, Request
@@ -145,8 +145,7 @@ class Naive(Coordinates):
         return out
 
     def _rounded(self, vectors: VectorBatch, rng: Rng) -> NarrowArray:
-        if self.enforces_sparsity and vectors.lengths.max(initial=0) > self.plan.sparsity:
-            raise TooManyItems(f"the plan allows at most {self.plan.sparsity} items")
+        self._check_items(vectors.lengths.max(initial=0))
         return round_values(vectors.values, self.noise.steps, rng)
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:

@@ -1,5 +1,6 @@
 /** What tests need: mechanisms under given seeds and words. Never for data that leaves a device. */
 import { register } from "./mechanisms/index.ts";
+import { orthogonal } from "./mechanisms/orthogonal.ts";
 import { retrievalGf } from "./mechanisms/retrieval_gf.ts";
 
 export * from "./blake2s.ts";
@@ -14,4 +15,5 @@ export * from "./precise.ts";
 export * from "./vector.ts";
 export * from "./wire.ts";
 
+register("orthogonal", orthogonal);
 register("retrieval-gf", retrievalGf);

@@ -47,6 +47,9 @@ test("a mechanism with an entry of its own is known once that is imported", asyn
   const of = (name) => new Client(document(name), { policy: ANY });
   const message = /does not know the mechanism retrieval-gf of faintly-plan\/1; it knows projection-choice, /;
   assert.throws(() => of("gf"), { name: "InvalidPlan", message });
+  assert.throws(() => of("orthogonal"), { name: "InvalidPlan", message: /mechanism orthogonal of faintly-plan\/1/ });
+  await import("../dist/orthogonal.js");
+  assert.equal(of("orthogonal").report([1, 2]).length, 31 + plans.get("orthogonal").record_bytes);
   await import("../dist/retrieval-gf.js");
   assert.equal(of("gf").report([1, 2]).length, 31 + plans.get("gf").record_bytes);
   const full = { ...document("gf"), parameters: { ...document("gf").parameters, form: "full" } };

@@ -114,7 +114,11 @@ class MechanismApi(ABC):
 
     def check_vector(self, vector: SparseVector) -> None:
         """Refuse a vector that the theorem does not cover, before anything is charged."""
-        if self.enforces_sparsity and len(vector) > self.plan.sparsity:
+        self._check_items(len(vector))
+
+    def _check_items(self, items: int) -> None:
+        """Refuse a vector of so many items where the theorem needs at most k."""
+        if self.enforces_sparsity and items > self.plan.sparsity:
             raise TooManyItems(
                 f"the plan allows at most {self.plan.sparsity} items; choose which to keep"
             )

@@ -81,6 +81,9 @@ def test_ties_go_to_tables_then_fewer_bytes_then_cheaper_decoding_and_drawbacks_
 def test_bias_time_and_memory_are_drawbacks():
     assert _drawbacks(0.0, 10**9, 2**30) == ()
     assert len(_drawbacks(0.02, 10**12, 2**40, refuses=True)) == 4
+    assert _drawbacks(0.001, 1, 1, stderr=1e-3, share=0.05) == ()
+    assert _drawbacks(0.001, 1, 1, stderr=1e-3) != ()
+    assert _drawbacks(0.02, 1, 1, stderr=1.0, share=0.001) != ()
     direct = [
         one
         for one in rank(protect="event", epsilon=1.0, sparsity=8, clients=10**7, universe=10**6)

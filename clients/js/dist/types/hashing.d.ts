@@ -17,6 +17,7 @@ export declare const ones: (bits: number) => number;
 /** The public map that a seed picks: the code of an id, and whether its mask is negative. */
 export interface PublicMap {
     readonly number: number;
+    readonly fold: Wide;
     code(id: Wide): number;
     negative(id: Wide): number;
 }

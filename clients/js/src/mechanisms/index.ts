@@ -24,7 +24,7 @@ export function mechanismOf(plan: Plan): Mechanism {
   if (!make) {
     throw new InvalidPlan(
       `this client does not know the mechanism ${plan.mechanism} of faintly-plan/1; ` +
-        `it knows ${[...KNOWN.keys()].join(", ")}; retrieval-gf is an entry of its own`,
+        `it knows ${[...KNOWN.keys()].join(", ")}; some have an entry of their own`,
     );
   }
   const mechanism = make(plan);

@@ -13,8 +13,7 @@ from faintly.collector.http import answers
 from faintly.collector.http.access import Access
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
-from faintly.collector.http.models import MAX_NAME, Refusal
-from faintly.collector.http.questions import JSON_HINT, parse
+from faintly.collector.http.models import JSON_HINT, MAX_NAME, Refusal, parse
 from faintly.collector.http.readers import Readers
 from faintly.collector.problems import INVALID, TOO_LARGE, Problem
 from faintly.collector.storage.store import Store

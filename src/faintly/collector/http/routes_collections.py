@@ -7,7 +7,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from faintly.collector.http import models
-from faintly.collector.http.questions import new_collection
+from faintly.collector.http.models import new_collection
 from faintly.collector.http.routes import (
     OCTETS,
     SHORT_BYTES,

@@ -62,28 +62,24 @@ class Registry:
                 "ORDER BY collection, number"
             ):
                 self._add(Epoch(key, by_id[owner], *rest))
-            self._count()
+                self.recount(self.by_id[key])
+            for key, reports in database.rows(
+                "SELECT epoch, sum(reports) FROM inbox GROUP BY epoch"
+            ):
+                self.add_pending([(self.by_id[key], reports)])
         except KeyError:
             raise FolderDamaged(f"{database.path} refers to rows that it does not have") from None
 
-    def _count(self) -> None:
-        """Read how much each epoch has sealed and pending."""
-        for key, reports in self._database.rows(
-            "SELECT epoch, sum(reports) FROM inbox GROUP BY epoch"
-        ):
-            self.add_pending([(self.by_id[key], reports)])
-        for key, last, count, reports, size in self._database.rows(
-            "SELECT epoch, max(number), count(*), sum(reports), sum(bytes) "
-            "FROM segments GROUP BY epoch"
-        ):
-            epoch = self.by_id[key]
-            epoch.last, epoch.segments, epoch.sealed, epoch.bytes = last, count, reports, size
-        for key, last, reports, size in self._database.rows(
-            "SELECT epoch, number, reports, bytes FROM sketches"
-        ):
-            epoch = self.by_id[key]
-            if epoch.collection.retention == "drop":
-                epoch.last, epoch.sealed, epoch.bytes = last, reports, size
+    def recount(self, epoch: Epoch) -> None:
+        """Read what is sealed of an epoch; the manifest has changed."""
+        dropped = epoch.collection.retention == "drop"
+        table = "sketches" if dropped else "segments"
+        ((last, files, reports, size),) = self._database.rows(
+            f"SELECT max(number), count(*), sum(reports), sum(bytes) FROM {table} WHERE epoch = ?",
+            (epoch.id,),
+        )
+        epoch.last, epoch.sealed, epoch.bytes = last or 0, reports or 0, size or 0
+        epoch.segments = 0 if dropped else files
 
     def add_pending(self, changes: Iterable[tuple[Epoch, int]]) -> None:
         """Add to the pending reports of epochs, or subtract; the caller holds the write lock."""

@@ -22,8 +22,7 @@ import numpy as np
 from faintly.collector import problems
 from faintly.collector.problems import Problem
 from faintly.collector.storage import segments, sketches
-from faintly.collector.storage.collection import Collection, Epoch
-from faintly.collector.storage.counters import Counters
+from faintly.collector.storage.collection import Collection, Counters, Epoch
 from faintly.collector.storage.database import Database
 from faintly.collector.storage.disk import discard
 from faintly.collector.storage.registry import Registry
@@ -121,8 +120,6 @@ class Sealer:
         self.reached("written")
         row = (epoch.id, number, len(records), stored.size, stored.checksum)
         self._commit(segments.INSERT, row, epoch, (first, last), len(records))
-        epoch.last, epoch.segments = number, epoch.segments + 1
-        epoch.sealed, epoch.bytes = epoch.sealed + len(records), epoch.bytes + stored.size
         self.reached("committed")
         self._sketches.refresh(epoch, sketches.TAIL)
 
@@ -132,7 +129,6 @@ class Sealer:
         row = self._sketches.write(epoch, aggregator.sketch(), before + 1)
         self.reached("written")
         self._commit(sketches.INSERT, row, epoch, (first, last), len(records))
-        _, epoch.last, epoch.sealed, epoch.bytes, _ = row
         self.reached("committed")
         if before:
             discard(self._folder, sketches.path_of(self._folder, epoch, before))
@@ -158,6 +154,7 @@ class Sealer:
                     )
                 connection.execute(f"DELETE FROM {CHOSEN}", chosen)
             self._registry.add_pending([(epoch, -reports)])
+            self._registry.recount(epoch)
 
     def compact(self, epoch: Epoch) -> None:
         """Merge all small segments of an epoch."""
@@ -215,8 +212,7 @@ class Sealer:
             )
             connection.execute(segments.INSERT, row)
             connection.execute(sketches.INSERT, sketch)
-        epoch.last, epoch.segments = number, epoch.segments + 1 - len(run)
-        epoch.bytes += stored.size - sum(each.size for each in run.values())
+        self._registry.recount(epoch)
         self.reached("replaced")
         self._unnamed.update(paths.values())
         if old:

@@ -6,7 +6,6 @@ the process dies. What one part does alone is called on that part, such as `stor
 
 import os
 import sqlite3
-from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,12 +16,11 @@ from faintly.collector import problems
 from faintly.collector.problems import Problem
 from faintly.collector.storage import credentials, recovery
 from faintly.collector.storage.acknowledged import Acknowledged
-from faintly.collector.storage.collection import CLOSED, Collection, Epoch
-from faintly.collector.storage.counters import Counters
+from faintly.collector.storage.collection import CLOSED, Collection, Counters, Epoch
 from faintly.collector.storage.credentials import Credentials
 from faintly.collector.storage.database import NAME_BYTES, Database, damaged
 from faintly.collector.storage.disk import lock_folder
-from faintly.collector.storage.inbox import Answer, Inbox, Outcome, Submission
+from faintly.collector.storage.inbox import Inbox, Outcome, Submission, Waiter
 from faintly.collector.storage.maintenance import Maintenance
 from faintly.collector.storage.registry import Registry
 from faintly.collector.storage.seal import Sealer
@@ -35,7 +33,6 @@ from faintly.errors import Rejected
 class Limits:
     """How much a store accepts at a time, and when it seals; the defaults of `faintly serve`."""
 
-    body_bytes: int = 8 << 20  # largest request body
     inbox_bytes: int = 512 << 20  # pending bytes above which submissions are refused as busy
     waiting: int = 4096  # queued submissions above which more are refused as busy
     seal_reports: int = 1_000_000  # pending reports at which an epoch is sealed
@@ -154,19 +151,16 @@ class Store:
         body: bytes,
         *,
         token: bytes | None = None,
-        waiter: object,
-        answer: Answer,
+        waiter: Waiter,
     ) -> int:
         """Check a submission and queue it for the next commit; return its reports.
 
-        Never waits for the disk, unless it `opens` an epoch. After the commit, `answer` is called
-        once, from another thread, with the (waiter, outcome) of every submission that shares the
-        commit and this `answer`.
-        An outcome is "counted", "replayed", or a `Problem`.
+        Never waits for the disk, unless it `opens` an epoch. After the commit, the waiter gets
+        the outcome: "counted", "replayed", or a `Problem`.
         """
         collection = self.registry.collection(digest)
         try:
-            self._check_room(body)
+            self._check_room()
             if len(request) != NAME_BYTES:
                 raise Problem(problems.NO_REQUEST_ID, f"a request id has {NAME_BYTES} bytes")
             reports = _count_reports(collection, body)
@@ -176,7 +170,7 @@ class Store:
         except Problem as problem:
             collection.arrivals.refuse(problem.kind.code)
             raise
-        self.inbox.submit(Submission(found, request, body, reports, hashed, waiter, answer))
+        self.inbox.submit(Submission(found, request, body, reports, hashed, waiter))
         return reports
 
     def opens(self, digest: bytes, epoch: int) -> bool:
@@ -186,11 +180,9 @@ class Store:
             return False
         return epoch not in collection.epochs
 
-    def _check_room(self, body: bytes) -> None:
+    def _check_room(self) -> None:
         if self._stopping:
             raise problems.stopping()
-        if len(body) > self.limits.body_bytes:
-            raise Problem(problems.TOO_LARGE, f"a body has at most {self.limits.body_bytes} bytes")
         if self.inbox.waiting >= self.limits.waiting:
             raise Problem(problems.BUSY, "too many requests wait for the disk")
         if self.registry.pending_bytes >= self.limits.inbox_bytes:
@@ -201,7 +193,7 @@ class Store:
     ) -> str:
         """Submit reports and wait: returns "counted" or "replayed", or raises `Problem`."""
         future: Future[Outcome] = Future()
-        self.take(digest, epoch, request, body, token=token, waiter=future, answer=_resolve)
+        self.take(digest, epoch, request, body, token=token, waiter=future)
         outcome = future.result()
         if isinstance(outcome, Problem):
             raise outcome
@@ -220,10 +212,6 @@ class Store:
         collection = self.registry.collection(digest)
         if not collection.tokens:
             raise Problem(problems.CONFLICT, "the collection was created without tokens")
-        if not 1 <= count <= credentials.MAX_ISSUED:
-            raise Problem(
-                problems.BAD_REQUEST, f"issue 1 to {credentials.MAX_ISSUED} tokens at a time"
-            )
         found = self.registry.accepting(collection, epoch, issuing=True)
         return credentials.issue_tokens(self.database, found, count)
 
@@ -247,9 +235,3 @@ def _check_token(collection: Collection, reports: int, token: bytes | None) -> b
     if reports != 1:
         raise Problem(problems.BAD_REPORTS, "a token stands for one report; send one at a time")
     return credentials.token_hash(token)
-
-
-def _resolve(pairs: Sequence[tuple[object, Outcome]]) -> None:
-    for future, outcome in pairs:
-        assert isinstance(future, Future)
-        future.set_result(outcome)

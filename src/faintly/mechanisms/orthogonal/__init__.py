@@ -15,7 +15,7 @@ table   rows (e_l, β_l·π_j(x)) for one of J public maps: the report is a cell
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Any, Self
 
 import numpy as np
@@ -58,6 +58,7 @@ from faintly.primitives.rounding import bernoulli
 THEOREM = "orthogonal.proof.md, Theorem 1 (a new row at most halves what a report can be)"
 CONDITIONS = ("every value is between 0 and 1",)
 PAIR_COST = 1 / 64  # of a hash, for each word of a key's rows: 0.03 ns on the machine of 2 ns
+VALUE_STEPS = 16  # of a client's mean value, when what long vectors lose is worked out
 UNSENT_SEED_BYTES = 8  # picks the map; no server needs it
 
 
@@ -351,13 +352,21 @@ class Orthogonal(Mechanism):
         """Return the share of an item's weight that full cells lose among k items."""
         return self._bias_of(self.plan.sparsity)
 
-    def _bias_of(self, items: int) -> float:
-        return sizes.Loads(self.channel, items, self.blocks).lost(self.bits)
+    def _bias_of(self, items: int, value: float = 1.0) -> float:
+        loads = sizes.Loads(self.channel, items, self.blocks, self.bits, value)
+        return loads.lost(self.bits)
 
     def lost(self, vectors: VectorBatch) -> FloatArray:
         """Return what full cells lose; nothing is cut, so long vectors may lose everything."""
-        sums = simulation.sums_of(vectors, np.abs)
-        return simulation.by_length(self._bias_of, np.ceil(sums).astype(np.int64))
+        lengths = vectors.lengths
+        shares = simulation.sums_of(vectors, np.abs) / np.maximum(1, lengths)
+        steps = np.ceil(shares * VALUE_STEPS)
+        lost = np.zeros(len(vectors))
+        for step in np.unique(steps).tolist():
+            mine = steps == step
+            bias = partial(self._bias_of, value=step / VALUE_STEPS)
+            lost[mine] = simulation.by_length(bias, lengths[mine])
+        return lost
 
     def influence(self) -> float:
         """Return the most that one report can say about any key."""

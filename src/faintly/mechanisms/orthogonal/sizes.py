@@ -1,7 +1,7 @@
 """How large a report is: bits of a cell, blocks, maps; and what that costs in bias and ghosts.
 
 The only loss is a cell whose speakers leave no freedom: it is 0, and is read as nothing. With R
-rows asked for beside its own M an item loses at most min(1, 2^(M+R-t)) of its weight.
+rows asked for beside its own M an item loses the mean of 2^(rank-t), at most min(1, 2^(M+R-t)).
 
 direct  one cell of t bits, rows hashed by the key of one of J maps: a loss of at most 2^-16, and
         ghosts below 2 % of the variance
@@ -17,14 +17,16 @@ table   keys are split into B blocks with a cell of b bits each. Fewest bytes wi
         Where none do, sizes that keep all but the rule of ghosts, with at least 16 maps.
 """
 
+import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from faintly.core import EventLevel, Hashing, Plan
+from faintly.core import EventLevel, FloatArray, Hashing, Plan
 from faintly.core.plan import MAX_BITS, MAX_MAPS
 from faintly.errors import InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import ghosts
@@ -33,6 +35,7 @@ from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.orthogonal import channel as channels
 from faintly.mechanisms.orthogonal import rows
 from faintly.mechanisms.orthogonal.channel import Channel
+from faintly.primitives.noise import FULL
 
 DIRECT_LOST = 2.0**-16  # of an item's weight
 LEAST_LOST = 2.0**-8  # the same in a table, or where bytes are limited
@@ -40,6 +43,7 @@ DIRECT_MAPS = 64  # enough that no map is much of the whole, few enough that man
 MOST_WORDS = 256  # of all rows of a key: a hash counts them in one byte
 MAX_CELL_BITS = 26  # 2^26 cells of one table are a quarter of a gigabyte
 MAX_BLOCKS = 4096
+FULL_ROWS = 64  # more rows than bits: then nothing but 0 is left, and with 64 fewer nothing is lost
 ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
 LEAST_CELLS, CELLS_PER_CLIENT = 2**23, 2**10  # 32 MiB, or 4 KiB for each client
 PARAMETERS = ("rows", "speak", "bits", "blocks", "constants")
@@ -88,14 +92,16 @@ def calibrate(request: Request) -> Calibrated:
     require.no_more(given, "orthogonal", ", ".join(OPTIONS))
     _check_options(asked)
     wanted = Wanted(*asked[2:])
-    make = _table if request.decode == "table" else _direct
-    reason = InvalidPlan("")
-    for channel in channels.best(request.budget.epsilon, *asked[:2]):
-        try:
-            return _calibrated(request, channel, make(request, channel, wanted))
-        except InvalidPlan as error:
-            reason = error
-    raise reason
+    found = channels.best(request.budget.epsilon, *asked[:2])
+    ways = [_direct] if request.decode == "direct" else [_quiet_table, _table]
+    for make, channel in itertools.product(ways, found):
+        shape = make(request, channel, wanted)
+        if shape is not None:
+            return _calibrated(request, channel, shape)
+    raise InvalidPlan(
+        f"orthogonal has no report for sparsity {request.sparsity} in such sizes; use fewer rows, "
+        "a smaller sparsity or more bytes, or the other decoding"
+    )
 
 
 def check_values(values: str) -> None:
@@ -133,27 +139,23 @@ def _calibrated(request: Request, channel: Channel, shape: Shape) -> Calibrated:
     )
 
 
-def _direct(request: Request, channel: Channel, wanted: Wanted) -> Shape:
+def _direct(request: Request, channel: Channel, wanted: Wanted) -> Shape | None:
     if (wanted.blocks or 1) != 1:
         raise InvalidPlan("blocks belong to tables; leave them out, or use --decode table")
     maps, most = wanted.maps or DIRECT_MAPS, 32 * (MOST_WORDS // channel.most)
     if wanted.bits:
         require.integer(wanted.bits, "bits", 1, most)
         return Shape(wanted.bits, 1, maps)
-    loads = Loads(channel, request.sparsity, 1)
+    loads = Loads(channel, request.sparsity, 1, most)
     limit = min(DIRECT_LOST, _hidden(channel, request.clients))
     quiet = ghost_exponent(channel, request.sparsity, 1, distinct=False) + math.log2(
         request.clients / (ghosts.TOGETHER * channel.unheld * maps)
     )
-    bits = max(loads.least_bits(limit, most), math.ceil(quiet), 1)
+    bits = max(loads.least_bits(limit), math.ceil(quiet), 1)
     if wanted.max_bytes is not None:
         bits = min(bits, 8 * wanted.max_bytes - (maps.bit_length() - 1))
-    if bits > most or bits < 1 or loads.lost(bits) > max(limit, LEAST_LOST):
-        raise InvalidPlan(
-            f"orthogonal cannot carry {request.sparsity} items of {channel.rows} rows "
-            f"in {bits} bits; use fewer rows"
-        )
-    return Shape(bits, 1, maps)
+    fits = 1 <= bits <= most and loads.lost(bits) <= max(limit, LEAST_LOST)
+    return Shape(bits, 1, maps) if fits else None
 
 
 def _hidden(channel: Channel, clients: int) -> float:
@@ -161,37 +163,42 @@ def _hidden(channel: Channel, clients: int) -> float:
     return ghosts.LARGEST * math.sqrt(channel.unheld / clients)
 
 
-def _table(request: Request, channel: Channel, wanted: Wanted) -> Shape:
-    """Return the sizes that keep the rules, or those of the fewest bytes that keep all but one."""
-    size, items = request.universe.size, request.sparsity
+def _quiet_table(request: Request, channel: Channel, wanted: Wanted) -> Shape | None:
+    """Return the sizes that keep all rules, if there are any."""
+    strength = ghost_strength(channel, request.universe.size)
+    least = max(ghosts.FEWEST, ghosts.least_maps(strength, request.clients, channel.unheld))
+    share = ghosts.OPEN_TOGETHER if request.universe.size is None else ghosts.TOGETHER
+    kept = []
+    for small in _shapes(request, channel, wanted):
+        exponent = ghost_exponent(
+            channel, request.sparsity, small.blocks, distinct=request.universe.size is not None
+        )
+        exponent += math.log2(request.clients / (share * channel.unheld * small.maps))
+        quiet = replace(small, bits=max(small.bits, math.ceil(exponent)))
+        if small.maps >= least and quiet.bits == (wanted.bits or quiet.bits):
+            kept += [quiet] if _fits(quiet, request, channel, wanted) else []
+    # A byte is not worth tables far larger than what the reports could fill.
+    room = max(LEAST_CELLS, CELLS_PER_CLIENT * request.clients)
+    few = [one for one in kept if one.cells <= room] or kept
+    return min(few, key=lambda one: (one.record_bytes, one.cells), default=None)
+
+
+def _table(request: Request, channel: Channel, wanted: Wanted) -> Shape | None:
+    """Return the sizes of the fewest bytes that keep all rules but that of ghosts."""
+    fit = (one for one in _shapes(request, channel, wanted) if _fits(one, request, channel, wanted))
+    return min(fit, key=lambda one: (one.record_bytes, -one.maps), default=None)
+
+
+def _shapes(request: Request, channel: Channel, wanted: Wanted) -> Iterator[Shape]:
+    """Yield the fewest bits for every number of blocks and maps; what is wanted stays."""
     if wanted.bits is not None:
         require.integer(wanted.bits, "bits", channel.most + 1, MAX_CELL_BITS)
-    strength = ghost_strength(channel, size)
-    least = max(ghosts.FEWEST, ghosts.least_maps(strength, request.clients, channel.unheld))
     limit = min(LEAST_LOST, _hidden(channel, request.clients))
-    kept, left = [], []
-    for blocks in [wanted.blocks] if wanted.blocks else _block_counts(items * channel.most):
-        small = wanted.bits or _least_bits(request, channel, blocks, limit)
-        exponent = ghost_exponent(channel, items, blocks, distinct=size is not None)
-        share = ghosts.OPEN_TOGETHER if size is None else ghosts.TOGETHER
-        exponent += math.log2(request.clients / (share * channel.unheld))
+    most = request.sparsity * channel.most
+    for blocks in [wanted.blocks] if wanted.blocks else _block_counts(most):
+        bits = wanted.bits or _least_bits(request, channel, blocks, limit)
         for maps in [wanted.maps] if wanted.maps else _doubled(ghosts.FEWEST, MAX_MAPS):
-            quiet = wanted.bits or max(small, math.ceil(exponent - math.log2(maps)))
-            if maps >= least and _fits(Shape(quiet, blocks, maps), request, channel, wanted):
-                kept.append(Shape(quiet, blocks, maps))
-            elif _fits(Shape(small, blocks, maps), request, channel, wanted):
-                left.append(Shape(small, blocks, maps))
-    if kept:
-        # A byte is not worth tables far larger than what the reports could fill.
-        room = max(LEAST_CELLS, CELLS_PER_CLIENT * request.clients)
-        few = [one for one in kept if one.cells <= room] or kept
-        return min(few, key=lambda one: (one.record_bytes, one.cells))
-    if not left:
-        raise InvalidPlan(
-            f"no tables within {request.memory / 2**20:,.0f} MiB can serve sparsity {items} and "
-            f"{channel.rows} rows in such sizes; use fewer rows, or --decode direct"
-        )
-    return min(left, key=lambda one: (one.record_bytes, -one.maps))
+            yield Shape(bits, blocks, maps)
 
 
 def _block_counts(most: int) -> Iterator[int]:
@@ -212,8 +219,8 @@ def _least_bits(request: Request, channel: Channel, blocks: int, limit: float) -
     if size is not None:
         codes = max(1, (size - 1).bit_length())
         names = max(names, channel.most + codes - (blocks.bit_length() - 1))
-    loads = Loads(channel, request.sparsity, blocks)
-    return max(names, loads.least_bits(limit, MAX_CELL_BITS + 1))
+    loads = Loads(channel, request.sparsity, blocks, MAX_CELL_BITS)
+    return max(names, loads.least_bits(limit))
 
 
 def _fits(shape: Shape, request: Request, channel: Channel, wanted: Wanted) -> bool:
@@ -241,31 +248,65 @@ def code_bits(shape: Shape, channel: Channel, decode: str, size: int | None) -> 
 
 
 class Loads:
-    """How many of an item's k - 1 companions speak in its own block, and what that costs it."""
+    """How many rows an item's k - 1 companions ask for in its own block, and what that costs it."""
 
-    def __init__(self, channel: Channel, items: float, blocks: int) -> None:
-        self.own = channel.most
-        # On average two levels ask for this much more than 2^m to the number of speakers.
-        self.each = channel.rows + math.log2(1 + channel.higher)
-        others, chance = max(0, math.ceil(items) - 1), channel.tau / blocks
-        self.speakers = np.arange(others + 1)
-        ways = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, others + 1)))])
-        chosen = ways[-1] - ways - ways[::-1]
-        said = chosen + self.speakers * math.log(chance)
-        self.chances = np.exp(said + self.speakers[::-1] * math.log1p(-chance))
+    def __init__(
+        self, channel: Channel, items: int, blocks: int, most: int, value: float = 1.0
+    ) -> None:
+        """Reckon for items of one value, and cells of up to so many bits."""
+        self.own, self.most = channel.most, most
+        one = np.zeros(channel.most + 1)
+        one[channel.rows : channel.most + 1] = channel.speak
+        one *= value / (FULL * blocks)
+        one[0] = 1 - value * channel.tau / blocks
+        self.chances = _power(one, max(0, items - 1), most + FULL_ROWS)
 
     def lost(self, bits: int) -> float:
-        """Return a bound on the chance that a cell of so many bits has no freedom left."""
-        missing = np.minimum(0.0, self.own + self.each * self.speakers - bits)
-        return min(1.0, float(self.chances @ np.exp2(missing)))
+        """Return the chance that a cell of so many bits has no freedom left, if the item speaks."""
+        rows = np.arange(len(self.chances)) + self.own
+        some = rows < bits + FULL_ROWS
+        zero = _zero_chances(min(bits, FULL_ROWS))
+        # Of many rows only the number that is missing to the bits counts.
+        near = np.maximum(0, rows[some] - bits + min(bits, FULL_ROWS))
+        kept = float(self.chances[some] @ (1 - zero[near]))
+        return max(0.0, 1 - kept)
 
-    def least_bits(self, limit: float, most: int) -> int:
+    def least_bits(self, limit: float) -> int:
         """Return the fewest bits that lose no more, or one more than the most."""
-        low, high = 1, most + 1
+        low, high = 1, self.most + 1
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if self.lost(middle) <= limit else (middle + 1, high)
         return low
+
+
+def _power(law: FloatArray, times: int, size: int) -> FloatArray:
+    """Return the law of a sum of so many, cut off where nothing matters any more."""
+    total = np.ones(1)
+    while times:
+        if times & 1:
+            total = np.convolve(total, law)[:size]
+        law = np.convolve(law, law)[:size]
+        times >>= 1
+    return total
+
+
+@lru_cache(maxsize=128)
+def _zero_chances(bits: int) -> FloatArray:
+    """Return the chance that a uniform vector orthogonal to random rows is 0, for 0, 1, … rows.
+
+    It is the mean of 2^(rank-bits); one more row raises a rank r with chance 1 - 2^(r-bits).
+    """
+    ranks = np.zeros(bits + 1)
+    ranks[0] = 1.0
+    inside = np.exp2(np.arange(bits + 1) - float(bits))
+    found = []
+    for _ in range(bits + FULL_ROWS + 1):
+        found.append(float(ranks @ inside))
+        stays = ranks * inside
+        stays[1:] += (ranks - ranks * inside)[:-1]
+        ranks = stays
+    return np.array(found)
 
 
 def ghost_strength(channel: Channel, size: int | None) -> float:

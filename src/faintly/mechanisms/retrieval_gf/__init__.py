@@ -34,7 +34,6 @@ from faintly.core import (
     WordArray,
 )
 from faintly.core.report import fields_below
-from faintly.errors import TooManyItems
 from faintly.mechanisms import ghosts
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
@@ -133,11 +132,7 @@ class RetrievalGf(Mechanism):
         is refused depends on its length alone, never on the seed. The caller draws
         `hash_seeds` without looking at the vectors, and from another source than `rng`.
         """
-        if self.enforces_sparsity and (vectors.lengths > self.plan.sparsity).any():
-            raise TooManyItems(
-                f"the {self.form} form allows at most {self.plan.sparsity} items; "
-                "choose which to keep"
-            )
+        self._check_items(vectors.lengths.max(initial=0))
         owners = vectors.owners
         seeds = hash_seeds[owners]
         held = bernoulli(np.abs(vectors.values), rng) * np.sign(vectors.values).astype(np.int64)
@@ -230,7 +225,8 @@ class RetrievalGf(Mechanism):
         sorted, so every m-th of them represents all.
         """
         if ids is None or sketch.hash_seeds is None or sketch.fields is None or not sketch.count:
-            return np.full(len(means), self._variance_beside(sketch.count))
+            alone = self.predicted_variance(self.plan.sparsity)
+            return np.full(len(means), alone + self._shared_seeds(sketch.count))
         some = slice(None, None, -(-sketch.count // MOMENT_REPORTS))
         seeds, fields = sketch.hash_seeds[some], sketch.fields[some]
         moment = self._sums(seeds, fields, ids)[1] * (self.scale**2 / len(seeds))
@@ -259,9 +255,6 @@ class RetrievalGf(Mechanism):
     def ghost_variance(self) -> float:
         """Return what shared points add where every client holds the same k items of size 1."""
         return self._shared_seeds(self.plan.clients)
-
-    def _variance_beside(self, reports: int) -> float:
-        return self.predicted_variance(self.plan.sparsity) + self._shared_seeds(reports)
 
     def _shared_seeds(self, reports: int) -> float:
         """Return the n·Var from keys that share a point under a seed, if all hold the same k.
@@ -375,8 +368,7 @@ class RetrievalGf(Mechanism):
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return q^-t·∏ρ over the greedy basis, or over the points, for every report."""
         held = [(value, place) for value, place in zip(values, outcome, strict=True) if value]
-        if self.enforces_sparsity and len(held) > self.plan.sparsity:
-            raise TooManyItems(f"the {self.form} form allows at most {self.plan.sparsity} items")
+        self._check_items(len(held))
         size, count = self.channel.size, self.symbols
         law = np.full(size**count, float(size) ** -count)
         if self.form == "polynomial":
@@ -415,6 +407,4 @@ def _content(values: list[float]) -> dict[int, float]:
     return clipped
 
 
-@lru_cache(maxsize=2**14)
-def _basis(rows: tuple[tuple[int, ...], ...], order: int) -> list[int]:
-    return independent(rows, order)
+_basis = lru_cache(maxsize=2**14)(independent)  # enumeration repeats few arguments

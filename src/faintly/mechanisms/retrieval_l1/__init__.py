@@ -36,7 +36,6 @@ from faintly.core import (
     WordArray,
 )
 from faintly.core.report import fields_below
-from faintly.errors import TooManyItems
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
@@ -129,10 +128,7 @@ class RetrievalL1(Mechanism):
         seed. The caller draws `hash_seeds` freshly, without looking at the vectors, and from
         another source than `rng`.
         """
-        if (vectors.lengths > self.plan.sparsity).any():
-            raise TooManyItems(
-                f"retrieval-l1 allows at most {self.plan.sparsity} items; choose which to keep"
-            )
+        self._check_items(vectors.lengths.max(initial=0))
         if self._pointed:
             answers = self.channel.draw(vectors.values, rng).astype(np.uint32)
             free = uniform_below(np.full(len(vectors) * self.symbols, self.order), rng)
@@ -316,8 +312,7 @@ class RetrievalL1(Mechanism):
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return q^-t·∏ρ over the items whose rows are not in the span of those before."""
         held = [(value, place) for value, place in zip(values, outcome, strict=True) if value]
-        if len(held) > self.plan.sparsity:
-            raise TooManyItems(f"retrieval-l1 allows at most {self.plan.sparsity} items")
+        self._check_items(len(held))
         law = np.full(self.order**self.symbols, float(self.order) ** -self.symbols)
         if self._pointed:
             for value, (point, _) in held:

@@ -35,7 +35,6 @@ from faintly.core import (
     WordArray,
 )
 from faintly.core.report import fields_below
-from faintly.errors import TooManyItems
 from faintly.mechanisms import simulation
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
@@ -116,10 +115,7 @@ class SignedBinning(Mechanism):
         Privacy: the plan's unit within its budget, by the row's theorem. The caller draws
         `hash_seeds` without looking at the vectors, and from another source than `rng`.
         """
-        if self.enforces_sparsity and (vectors.lengths > self.plan.sparsity).any():
-            raise TooManyItems(
-                f"the squeeze row allows at most {self.plan.sparsity} items; choose which to keep"
-            )
+        self._check_items(vectors.lengths.max(initial=0))
         rounded = round_values(vectors.values, self.steps, rng)
         raw = self._bins(vectors, hash_seeds, rounded).ravel()
         if self.clip is not None:
