@@ -17,6 +17,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "many-cells": decode.many_cells,
     "bins": bins.bins,
     "direct": decode.direct,
+    "planes": decode.planes,
     "hashed": decode.hashed,
     "binning": clients.binning,
     "others": clients.others,
@@ -41,7 +42,7 @@ QUICK_BENCHMARKS: dict[str, Benchmark] = {
 # What goes into one file of benchmarks/results together: its title, and the benchmarks.
 SUITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "tables": ("Tables", ("scatter", "transform")),
-    "decode": ("Decoding", ("decode", "many-cells", "bins", "direct", "hashed")),
+    "decode": ("Decoding", ("decode", "many-cells", "bins", "direct", "planes", "hashed")),
     "clients": ("Clients", ("binning", "others", "scores", "randomness")),
     "server": ("Server", ("ingest", "text-keys", "merge")),
 }

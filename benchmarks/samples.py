@@ -46,6 +46,11 @@ def retrieval_plan(reports: int, keys: int, sparsity: int, decode: str) -> Plan:
     return _plan("retrieval", reports, keys, sparsity=sparsity, decode=decode, maps=maps)
 
 
+def orthogonal_plan(reports: int, keys: int) -> Plan:
+    """Return a plan of sets at event level: 16 items, two rows each, read directly."""
+    return _plan("orthogonal", reports, keys, sparsity=16, decode="direct", values="set")
+
+
 def open_plan(reports: int) -> Plan:
     """Return a plan for text keys: four tables, one cell a report."""
     return _plan("retrieval", reports, Universe.open(), sparsity=8, decode="table", maps=4)

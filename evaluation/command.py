@@ -79,7 +79,7 @@ def reproduce(
     if quick and full:
         raise InvalidInput("--quick and --full exclude each other; choose one")
     if data is not None and not data.is_dir():
-        raise InvalidInput(f"--data names the folder of datasets, and {data} is none")
+        raise InvalidInput(f"--data must be the folder of datasets; {data} is not a folder")
     grid = QUICK if quick else FULL if full else DEFAULT
     if listed or not (names or method):
         _list(grid, as_json)
@@ -100,7 +100,7 @@ def reproduce(
                 on_progress=on_progress,
             )
         except KeyboardInterrupt:
-            note(f"stopped; what is done is kept in {output}, and the same command goes on")
+            note(f"stopped; what is done is kept in {output}, and the same command resumes it")
             raise typer.Exit(130) from None
     _tell(done, output, as_json)
     if not done.good:

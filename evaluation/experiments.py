@@ -283,11 +283,13 @@ def _recall(grid: Grid) -> Experiment:
 def _of_sets(data: Stored, unit: str, grid: Grid) -> tuple[str, ...]:
     """Return the methods for sets, where reading every key of every report is not too slow.
 
-    On kosarak collision takes 3 seconds a run and wheel 45; npm has eight times the reads. A quick
-    run has no time for either. Ours is read from tables.
+    On kosarak collision takes 3 seconds a run and wheel 45; npm has eight times the reads, and a
+    quick run no time for either. Ours is read from tables at user level, and directly at event
+    level.
     """
-    slow = data is not KOSARAK or unit != "user" or grid is QUICK
-    return ("ours-sets",) if slow else ("ours-sets", "collision")
+    if data is KOSARAK and grid is not QUICK:
+        return ("ours-sets", "collision") if unit == "user" else ("ours-sets",)
+    return ("ours-sets",) if unit == "user" or grid is FULL else ()
 
 
 def _sets(grid: Grid) -> Experiment:

@@ -41,9 +41,7 @@ class Log:
             whole += len(line)
             self._keep(record)
         if data[whole:].count(b"\n"):
-            raise InvalidInput(
-                f"{path} holds something else than results after {whole} bytes; move it away"
-            )
+            raise InvalidInput(f"{path} is not a log of results after byte {whole}; move it away")
         self._file = path.open("ab")
         self._file.truncate(whole)
 

@@ -46,6 +46,7 @@ class Method:
     stronger: bool = False  # at l1, the user-level form may run: it hides any change at all
     decode: str | None = None  # where few keys are asked; None: tables where that can be
     values: str = "signed"  # what the planner is told about the data, where it picks
+    patient: bool = False  # decoded as the planner picks, even where that reads every report
 
     def protects(self, unit: str) -> bool:
         """Return whether the method claims to protect the unit."""
@@ -76,7 +77,8 @@ class Method:
             # By default tables, and direct decoding where there are none.
             own = self.decode if decode is None else None
             return self._named({**wanted, "decode": own, **self.options, "salt": salt})
-        ranking = survey(request_for(decode=decode, values=self.values, **wanted))
+        held_to = None if self.patient else decode
+        ranking = survey(request_for(decode=held_to, values=self.values, **wanted))
         fast = [
             one
             for one in ranking.candidates
@@ -140,6 +142,7 @@ METHODS = {
             label="ours, for sets",
             mechanism=None,
             values="set",
+            patient=True,
             units=(EVENT, USER),
             look=Look(colour=BLUE, marker="p", line=DASHED, width=2.0),
         ),

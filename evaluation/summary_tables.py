@@ -22,13 +22,14 @@ NOTES = (
     "Mean squared errors of others over that of ours, at equal ε: above 1×, ours errs less. Ranges "
     "go over the points of an experiment; the closest rival is the one with the smallest ratio at "
     "any point. Pure means δ = 0; “any kind” adds biased methods and those with a δ. In recall and "
-    "sets, ours is what the planner picks for sets."
+    "sets, ours is what the planner picks for sets, where that was run."
 )
 SHRUNK = (
     "Mean squared errors of the estimates, and of posterior means: a prior is fitted to the "
     "estimates of all keys, of every method alike, as post-processing that costs no privacy. The "
     "bias is the mean error of the 20 largest answers, with what a cut to k items takes. On "
-    "kosarak100k and npm_deps, which are sets, ours is what the planner picks for sets."
+    "kosarak100k and npm_deps, which are sets, ours is what the planner picks for sets, but for "
+    "npm_deps at event level, where a full run alone reads every report for every key."
 )
 
 

@@ -113,7 +113,7 @@ class OneSparse(Mechanism):
         table = plan.decode == "table"
         most = MAX_BINS if scheme == "optimal" and not table else 1
         if table and scheme == "optimal" and given["bins"] != 1:
-            raise InvalidPlan("several bins are no signed cell of a table; use --decode direct")
+            raise InvalidPlan("tables allow one bin only; use --decode direct")
         bins = require.integer(given["bins"], "bins", 1, most)
         if plan.hashing.family != ("linear" if table else "prf"):
             raise InvalidPlan(f"{cls.name} decodes linear hashing by table and prf directly")

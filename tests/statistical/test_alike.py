@@ -175,6 +175,52 @@ def test_all_hold_the_same_set(items, epsilon, seed):
     assert 0.95 - CLOSE < seen.pointwise < 0.95 + 3 * CLOSE, seen
 
 
+EVENT_RUNS = 40  # each takes seconds where reports are long or tables large
+EVENT_SETS = {"protect": "event", "values": "set", "mechanism": "orthogonal"}
+
+
+def test_all_hold_the_same_set_of_events(seed):
+    """Long rows read true, and one map of a table shows ghosts of two keys."""
+    people, truth = same(10_000, 6, 4_096)
+    own = {"epsilon": 2.0, "sparsity": 6, **EVENT_SETS}
+    judge(observe(people, truth, seed, runs=20, decode="direct", **own))
+    one = {"decode": "table", "maps": 1, "rows": 2, "bits": 16, "blocks": 1}
+    seen = observe(people, truth, seed, runs=20, **one, **own)
+    assert seen.covered <= 20 - binomial_limit(20, PROMISED, FALSE_ALARM), seen
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
+@pytest.mark.parametrize("items", [6, 14, 32])
+def test_all_hold_the_same_set_of_events_read_directly(items, epsilon, seed):
+    people, truth = same(20_000, items, 8_192)
+    wanted = {"epsilon": epsilon, "sparsity": items, "decode": "direct", **EVENT_SETS}
+    judge(observe(people, truth, seed, runs=EVENT_RUNS, **wanted))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("items", "epsilon"), [(6, 0.5), (6, 1.0), (14, 0.5)])
+def test_all_hold_the_same_set_of_events_in_tables(items, epsilon, seed):
+    """Where tables can keep the rules: no ghost above 0.3 standard errors."""
+    people, truth = same(20_000, items, 8_192)
+    wanted = {"epsilon": epsilon, "sparsity": items, **TABLE, **EVENT_SETS}
+    judge(observe(people, truth, seed, runs=EVENT_RUNS, **wanted))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("items", "epsilon"), [(6, 4.0), (14, 2.0)])
+def test_all_hold_the_same_in_signed_bins(items, epsilon, seed):
+    """As with sets; who counts hits calls no bin emptier than one of a key that nobody holds."""
+    people, truth = same(20_000, items, 8_192)
+    bins = {**SETS, "values": "signed", "form": "bins", "share": 0.05}
+    seen = observe(people, truth, seed, runs=100, epsilon=epsilon, sparsity=items, **bins, **TABLE)
+    limit = binomial_limit(seen.runs, PROMISED, FALSE_ALARM)
+    assert seen.false < limit, seen
+    assert seen.false_share < limit, seen
+    assert seen.covered > seen.runs - limit, seen
+    assert 0.95 - CLOSE < seen.pointwise < 0.95 + 3 * CLOSE, seen
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("items", "epsilon"), [(6, 4.0), (14, 4.0)], ids=["strong ghosts", "many ghosts"]

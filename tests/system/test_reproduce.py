@@ -88,7 +88,7 @@ def test_the_list_and_the_errors_help(evaluation):
     wrong = evaluation("user-k", "--quick", "--method", "magic", status=2)
     assert "there is no magic; there are ours" in wrong.err
     assert "exclude" in evaluation("--quick", "--full", status=1).err
-    assert "is none" in evaluation("--data", "nowhere", status=1).err
+    assert "is not a folder" in evaluation("--data", "nowhere", status=1).err
 
 
 def test_a_failed_task_is_reported_and_sets_the_status(evaluation, tmp_path):

@@ -17,6 +17,7 @@ from benchmarks.measure import one_core
 from faintly import kernels
 from faintly.core import Hashing
 from faintly.kernels import comparison, compiled, reference
+from faintly.mechanisms.orthogonal.rows import combined, images
 from faintly.primitives import fields
 from faintly.primitives.hashing import LinearBins, LinearMaps
 
@@ -211,7 +212,10 @@ def client_cases(draw: np.random.Generator) -> Cases:
     bins = LinearBins(16, 2**6, signed=False)
     tables = draw.integers(0, 3, (4, 2**16), dtype=np.int32)
     codes, flips = (ids % 2**16).astype(np.uint32), np.zeros(2**12, dtype=np.uint8)
+    constants = images(combined([1, 7]), 10)
     return {
+        "read_hits": ((sixteen[:, :2].copy(), sixteen[:16].reshape(16, 8, 2), 4), {}),
+        "fold_characters": ((tables[:, : 2**12].copy(), constants, np.array([0, 1, 1, 1])), {}),
         "place_codes": ((*held[:2], codes, flips), {"groups": 64, "bins": bins}),
         "rank_slots": ((hits, 2**12), {"signed": False, "top": 2**8}),
         "pick_slots": ((hits, 2**12, False, classes, ranked[2] // 2), {}),

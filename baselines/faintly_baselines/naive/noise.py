@@ -5,7 +5,7 @@ laplace   discrete Laplace noise
 response  a value rounded to -1, 0 or 1 is kept with chance T/2^32, else one of the other two
 
 A unit is a distance in the L1 norm: 2 for one coordinate, 2k for everything that a person with
-at most k items holds. Sums over many clients are drawn as such by `totals`, with numpy's
+at most k items holds. `totals` draws sums over many clients directly, with numpy's
 generator: that is for simulation, never for a client.
 """
 

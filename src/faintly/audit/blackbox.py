@@ -102,11 +102,11 @@ def loss_bound(
     train = left.take(slice(0, half)), right.take(slice(0, half))
     held = left.take(slice(half, None)), right.take(slice(half, None))
     events = list(_events(mechanism, train, held))
+    if changed is not None:
+        events += _reading_events(mechanism, held, changed)
     delta = mechanism.guarantee().budget.delta
     # Each event is tried in both directions, so twice as many share the false-alarm rate.
     tail = FALSE_ALARM / (2 * max(1, len(events)))
-    if changed is not None:
-        events += _reading_events(mechanism, held, changed)
     counts = []
     for name, one, other in events:
         hits, misses, trials = int(one.sum()), int(other.sum()), len(one)

@@ -27,9 +27,10 @@ from faintly.core import Plan, ReportBatch, SparseVector, VectorBatch
 from faintly.errors import ClientFailed, FaintlyError, InvalidPlan, TooManyItems
 from faintly.mechanisms import Mechanism, SmallCase, checks, mechanism_class
 from faintly.primitives.entropy import secure
-from faintly.wire.report_v1 import encode_batch
+from faintly.wire.report_v1 import CHECKSUM_BYTES, HEADER, encode_batch
 
 SAMPLES = 20_000  # per input: enough to find a loss of twice the promise from epsilon 0.5 on
+FRAME_BYTES = HEADER.size + CHECKSUM_BYTES  # of a report that is sent alone
 LENGTHS = 64  # reports whose length is compared
 COMMON = 50  # expected count from which the normal limit holds at one in a million
 SEEDS = (1, 2, 3)  # public seeds that are tried; a pure guarantee holds for each
@@ -195,7 +196,9 @@ def _length(mechanism: Mechanism, encode: Encode) -> Iterator[Finding]:
         vector = SparseVector(np.arange(count, dtype=np.uint64))
         for _ in range(LENGTHS):
             lengths.add(len(encode(mechanism, vector)))
-    evidence = f"reports of no, one and k items have {sorted(lengths)} bytes"
+    # A plan states the bytes of a report; one that is sent alone has a frame around them.
+    sizes = " or ".join(f"{length - FRAME_BYTES:,}" for length in sorted(lengths))
+    evidence = f"reports of no, one and k items have {sizes} bytes, and {FRAME_BYTES} around them"
     yield Finding("length", len(lengths) == 1, len(lengths), 1, evidence)
 
 

@@ -153,6 +153,9 @@ ExpectedMean = Annotated[
 Everything = Annotated[
     bool, typer.Option("--candidates", help="Show the whole ranking, and what was refused.")
 ]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show every number of the plan, and why this one.")
+]
 Explain = Annotated[
     bool, typer.Option("--explain", help="Explain the plan in words, for people who decide.")
 ]

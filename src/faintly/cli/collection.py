@@ -15,7 +15,10 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Digest = Annotated[str, typer.Argument(help="The plan's digest, which names the collection.")]
+Digest = Annotated[
+    str,
+    typer.Argument(help="The collection: its name, or its plan's digest.", metavar="COLLECTION"),
+]
 Retention = Annotated[
     choices.Retention,
     typer.Option(help="Keep the raw reports, or drop them once they are counted."),
@@ -48,7 +51,7 @@ Grace = Annotated[
 def create(
     plan: Annotated[Path, typer.Argument(help="The plan, as faintly plan writes it.")],
     server: Server,
-    name: Annotated[str, typer.Option(help="A title for people.")] = "",
+    name: Annotated[str, typer.Option(help="A name, for people and to ask by.")] = "",
     retention: Retention = "keep",
     tokens: Annotated[bool, typer.Option("--tokens", help="Each report needs a token.")] = False,
     epoch: Epochs = None,
@@ -174,14 +177,16 @@ def delete(
     if not yes:
         typer.confirm(f"Delete {digest} and all its reports for good?", abort=True, err=True)
     with connect(server, credential_file, ca_file, 0) as connection:
-        found = connection.ask("DELETE", f"{path}?confirm={digest}")
+        # Deleting by the digest alone, so that the name cannot be another's meanwhile.
+        named = connection.ask("GET", path)["digest"]
+        found = connection.ask("DELETE", f"{_path(named)}?confirm={named}")
     result(as_json, found, f"deleted {digest}")
 
 
 def _path(digest: str) -> str:
-    from faintly.client.transport import collection_path
+    from faintly.client.transport import named_path
 
-    return collection_path(digest)
+    return named_path(digest)
 
 
 def _row(found: dict[str, Any]) -> list[str]:

@@ -1,5 +1,6 @@
 """faintly load: how much load a collector on this machine takes."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +27,11 @@ PlanOption = Annotated[
 ]
 Digest = Annotated[
     str | None,
-    typer.Option(help="Load this collection, which then holds made-up reports.", metavar="HEX"),
+    typer.Option(
+        "--collection",
+        "--digest",
+        help="Load this collection, by name or digest; it then holds made-up reports.",
+    ),
 ]
 
 
@@ -61,7 +66,7 @@ def load(
 ) -> None:
     """Load a collector with made-up, valid reports, and show what it takes.
 
-    Makes a collection of its own and deletes it afterwards. With --digest it loads one that
+    Makes a collection of its own and deletes it afterwards. With --collection it loads one that
     exists: the reports are counted like real ones and cannot be told from them afterwards, so
     never name a collection that holds people's reports.
     """
@@ -102,12 +107,15 @@ def _collection(
 ) -> Iterator["Plan"]:
     """Yield the plan of the collection to load: the one that is named, or one made for this."""
     from faintly.client.policy import Policy
+    from faintly.client.transport import named_path
     from faintly.errors import InvalidInput
     from faintly.mechanisms import mechanism_names
 
     if digest is not None:
         if plan is not None:
-            raise InvalidInput("give --plan or --digest, not both")
+            raise InvalidInput("give --plan or --collection, not both")
+        if not re.fullmatch("[0-9a-f]{32}", digest):  # whoever has the digest need not read
+            digest = str(connection.ask("GET", named_path(digest))["digest"])
         note("these reports are counted like real ones and stay in the collection")
         baselines = sorted(set(mechanism_names()) - set(mechanism_names(baselines=False)))
         # Nobody's data is sent, and never more items than the plan's sparsity.

@@ -47,6 +47,7 @@ def plan(
     expected_mean: given.ExpectedMean = None,
     candidates: given.Everything = False,
     explain: given.Explain = False,
+    verbose: given.Verbose = False,
     plot: given.Plot = None,
     shuffle: given.Shuffle = False,
     shuffle_delta: given.ShuffleDelta = 1e-6,
@@ -95,6 +96,7 @@ def plan(
         shuffle_delta=shuffle_delta if shuffle else None,
         everything=candidates,
         explain=explain,
+        verbose=verbose,
     )
     _show(shown, output, plot, as_json)
 

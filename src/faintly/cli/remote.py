@@ -34,6 +34,18 @@ CaFile = Annotated[
 ]
 
 
+# A digest is a name, too, which older scripts give by the second option.
+CollectionOption = Annotated[
+    str,
+    typer.Option(
+        "--collection",
+        "--digest",
+        help="The collection: its name, or its plan's digest.",
+        show_default=False,
+    ),
+]
+
+
 @contextmanager
 def server_extra() -> Iterator[None]:
     """Raise with the missing package if the collector's are not installed."""

@@ -7,7 +7,7 @@ import typer
 
 from faintly.cli.numbers import whole
 from faintly.cli.output import Json, counted, emit, say
-from faintly.cli.remote import CaFile, CredentialFile, Server, connect
+from faintly.cli.remote import CaFile, CollectionOption, CredentialFile, Server, connect
 
 if TYPE_CHECKING:
     from faintly.client.transport import Connection
@@ -17,7 +17,7 @@ MOST = 10_000  # what a collector issues at a time
 
 def token(
     server: Server,
-    digest: Annotated[str, typer.Option(help="The collection.", show_default=False)],
+    digest: CollectionOption,
     count: Annotated[int, typer.Option(help="How many.", parser=whole(1))] = 1,
     epoch: Annotated[int, typer.Option(help="The epoch that they are for.", parser=whole(0))] = 0,
     output: Annotated[
@@ -51,9 +51,9 @@ def token(
 
 
 def _issue(connection: "Connection", digest: str, epoch: int, count: int) -> list[str]:
-    from faintly.client.transport import collection_path
+    from faintly.client.transport import named_path
 
-    path = f"{collection_path(digest)}/tokens"
+    path = f"{named_path(digest)}/tokens"
     made: list[str] = []
     while len(made) < count:
         body = {"epoch": epoch, "count": min(MOST, count - len(made))}

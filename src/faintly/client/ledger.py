@@ -222,7 +222,7 @@ class Ledger:
         if data is None:
             if mark is not None:
                 raise LedgerFailed(
-                    f"the ledger {self.path} is gone, and its mark is still there: put both back, "
+                    f"the ledger {self.path} is missing, but its mark is there: restore both, "
                     "or delete the mark if what was spent may be forgotten"
                 )
             return Book(), None

@@ -119,7 +119,7 @@ def read_plan(document: str | bytes) -> Plan:
     try:
         return Plan.from_json(document)
     except FaintlyError as error:
-        raise PlanRefused(f"the document is not a sound plan: {error}") from error
+        raise PlanRefused(f"the document is not a valid plan: {error}") from error
 
 
 def admit(plan: Plan, policy: Policy | None) -> MechanismApi:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from faintly.client.journal import REQUEST_BYTES
 from faintly.client.policy import Policy, admit, read_plan
@@ -307,6 +307,15 @@ def collection_path(digest: str) -> str:
     if not re.fullmatch("[0-9a-f]{32}", digest):
         raise InvalidInput("a plan's digest has 32 hexadecimal digits in lower case")
     return f"/v1/collections/{digest}"
+
+
+def named_path(named: str) -> str:
+    """Return the path of a collection that is given by its digest or by its name."""
+    if not named or "/" in named or not named.isprintable():
+        raise InvalidInput(
+            "a collection is named by its digest, or by a name without slashes and line breaks"
+        )
+    return f"/v1/collections/{quote(named, safe='')}"
 
 
 def _header_text(text: str, what: str) -> str:

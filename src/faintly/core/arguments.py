@@ -31,7 +31,7 @@ def whole(value: Any, name: str, error: type[InvalidInput] = InvalidPlan) -> int
 
 
 def real(value: Any, name: str, error: type[InvalidInput] = InvalidPlan) -> float:
-    """Return a number as a float; infinities and NaN are left to whoever knows the range."""
+    """Return a number as a float; the caller checks its range, infinities and NaN included."""
     if _is_number(value):
         try:
             return float(value)
@@ -78,7 +78,7 @@ def _is_number(value: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """Return a number or a text as it is, if it is short, and of anything else its type."""
+    """Return a short number or text as it is, and the type of anything else."""
     if value is None or _is_number(value) or isinstance(value, str):
         text = ascii(value.item() if isinstance(value, np.generic) else value)
         if len(text) <= LONGEST:

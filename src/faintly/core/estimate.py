@@ -186,7 +186,7 @@ class Estimates:
         return exact / read.law.deviation * self.null_stderr
 
     def take(self, chosen: np.ndarray) -> "Estimates":
-        """Return the chosen rows; simultaneous intervals still speak of all keys compared.
+        """Return the chosen rows; simultaneous intervals still cover all keys compared.
 
         Rows are chosen for what they show, so their intervals must cover the choice as well.
         """

@@ -170,8 +170,9 @@ class Guarantee:
         sure = f"is at most {_percent(self.belief)} sure of it"
         if self.budget.delta:
             sure = f"is right about it in at most {_percent(self.belief)} of all cases"
+        what = hidden.get(type(self.unit), changes)
         return (
-            f"A report {verb} {hidden.get(type(self.unit), changes)}: an observer who gave it 50 % "
+            f"{_VERDICTS[self.strength]}A report {verb} {what}: an observer who gave it 50 % "
             f"{sure} afterwards ({self.budget})."
         )
 

@@ -41,7 +41,7 @@ class SketchShape:
 
 
 class SketchFiles(Protocol):
-    """How sketches come to a disk and back."""
+    """Reads and writes sketch files."""
 
     def save(self, sketch: "Sketch", path: Path) -> None:
         """Write a sketch."""
@@ -79,7 +79,7 @@ class Sketch:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the sketch to a file, which is whole or not there at all."""
+        """Write the sketch to a file, atomically."""
         self.files.save(self, path_of(path))
 
     @classmethod

@@ -195,9 +195,9 @@ class Limits:
         for account in self.accounts:
             if charge.cost(account) is None:
                 raise PlanRefused(
-                    f"the plan protects {charge.unit} and its mechanism enforces no number of "
-                    f"items, so it has no bound at {account} level, which the ledger limits; use "
-                    f"a plan that protects {account}"
+                    f"the plan protects {charge.unit} and its mechanism takes any number of items, "
+                    f"so it has no bound at {account} level, which the ledger limits; use a plan "
+                    f"that protects {account}"
                 )
 
     def admit(self, spending: Spending, charge: Charge) -> Spending:

@@ -20,6 +20,7 @@ from faintly.core import (
     IdArray,
     IntArray,
     Key,
+    Plan,
     Sketch,
     TableArray,
 )
@@ -272,10 +273,7 @@ class Reader:
 
     def populated(self, count: int) -> bool:
         """Return whether so many keys, asked together, have a population to fit a prior to."""
-        size = self.sketch.plan.universe.size
-        if size is not None and size <= MOST_LISTED:
-            return size >= FEWEST
-        return count >= CHOSEN
+        return populated(self.sketch.plan, count)
 
     def posterior_ids(
         self, ids: IdArray, keys: Sequence[Key] | np.ndarray, above: float | None = None
@@ -458,3 +456,11 @@ def _threshold_score(score: FloatArray, control: str, false_rate: float) -> floa
     tails = np.array([math.erfc(one / math.sqrt(2)) / 2 for one in hopeful.tolist()])
     passing = np.nonzero(tails <= false_rate * np.arange(1, len(tails) + 1) / compared)[0]
     return float(hopeful[passing[-1]]) if len(passing) else math.inf
+
+
+def populated(plan: Plan, count: int) -> bool:
+    """Return whether so many keys of a plan, asked together, have a population for a prior."""
+    size = plan.universe.size
+    if size is not None and size <= MOST_LISTED:
+        return size >= FEWEST
+    return count >= CHOSEN

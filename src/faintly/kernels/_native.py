@@ -134,6 +134,7 @@ SIGNATURES: dict[str, tuple[Pointer | Number, ...]] = {
     "bare_add_32": (OUT_I32, U32, I32, INT),
     "bare_add_64": (OUT_I64, U32, I32, INT),
     "paper_loop": HASHED,
+    "hit_loop": (U32, INT, INT, U32, INT, INT, OUT_I64),
 }
 
 

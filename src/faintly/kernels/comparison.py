@@ -5,6 +5,7 @@ import numpy as np
 from faintly.core.arrays import IdArray, IntArray, NarrowArray, TableArray, WordArray
 from faintly.kernels._native import available, call
 from faintly.kernels.binning import checked_reports, read_prf
+from faintly.kernels.orthogonal import checked_rows, read_hits
 from faintly.kernels.tables import checked_cells, table_bits
 
 LANGUAGE = "C" if available() else "numpy"
@@ -29,3 +30,14 @@ def paper_loop(seeds: IdArray, values: IntArray, ids: IdArray) -> IntArray:
     columns = (seeds, values, values.shape[1], len(seeds))
     call("paper_loop", *columns, ids, len(ids), totals)
     return totals
+
+
+def hit_loop(cells: WordArray, rows: WordArray) -> IntArray:
+    """Return how many cells hit each key: one key, one cell, one row at a time."""
+    if not available():
+        return read_hits(cells, rows, 1)[1]
+    cells, rows = checked_rows(cells, rows, 1)
+    keys, count, words = rows.shape
+    hits = np.empty(keys, dtype=np.int64)
+    call("hit_loop", cells, len(cells), words, rows, keys, count, hits)
+    return hits

@@ -22,7 +22,7 @@ def configuration_error() -> str:
     if CHOICE not in ("", "c", "numpy"):
         return f"FAINTLY_KERNEL must be c or numpy, got {CHOICE!r}; unset it to let faintly choose"
     if CHOICE == "c" and not _native.available():
-        return "FAINTLY_KERNEL=c asks for kernels that were not built; unset it"
+        return "FAINTLY_KERNEL=c needs the compiled kernels, which were not built; unset it"
     return ""
 
 

@@ -6,7 +6,7 @@ planes of one bit each, so that 512 of them are read together.
 
 import numpy as np
 
-from faintly.core.arrays import IntArray, TableArray, WordArray
+from faintly.core.arrays import AnyArray, IntArray, TableArray, WordArray
 from faintly.kernels import threads
 from faintly.kernels._native import call
 from faintly.kernels.arguments import exactly
@@ -28,12 +28,8 @@ def read_hits(cells: WordArray, rows: WordArray, first: int) -> IntArray:
         rows: (keys, count, words) the rows of each key.
         first: how many of them are the first.
     """
-    cells, rows = exactly(cells, np.uint32, 2, "cells"), exactly(rows, np.uint32, 3, "rows")
+    cells, rows = checked_rows(cells, rows, first)
     keys, count, words = rows.shape
-    if not (1 <= first <= count <= MOST_ROWS and 1 <= words <= MOST_WORDS):
-        raise TypeError("keys must have 1 to 8 rows of 1 to 256 words, the first among them")
-    if cells.shape[1] != words:
-        raise TypeError("cells and rows must have the same number of words")
 
     def read(some: slice, asked: slice, sums: IntArray) -> None:
         mine, wanted = cells[some], rows[asked]
@@ -54,6 +50,17 @@ def read_hits(cells: WordArray, rows: WordArray, first: int) -> IntArray:
                 hits[0, key] = np.count_nonzero(met)
         hits[1, key] = np.count_nonzero(met)
     return hits
+
+
+def checked_rows(cells: AnyArray, rows: AnyArray, first: int) -> list[AnyArray]:
+    """Return cells and the rows of keys, of the same words."""
+    cells, rows = exactly(cells, np.uint32, 2, "cells"), exactly(rows, np.uint32, 3, "rows")
+    _, count, words = rows.shape
+    if not (1 <= first <= count <= MOST_ROWS and 1 <= words <= MOST_WORDS):
+        raise TypeError("keys must have 1 to 8 rows of 1 to 256 words, the first among them")
+    if cells.shape[1] != words:
+        raise TypeError("cells and rows must have the same number of words")
+    return [cells, rows]
 
 
 def fold_characters(tables: TableArray, images: WordArray, weights: IntArray) -> TableArray:

@@ -91,7 +91,7 @@ class Tables(MechanismApi):
         ids: IdArray,
         means: FloatArray,
     ) -> FloatArray:
-        """Return `variance` where transformed tables are at hand."""
+        """Return `variance`, given the transformed tables."""
         return self.variance(sketch, ids, means)
 
     def read_cells(self, batch: ReportBatch, ids: IdArray) -> IntArray:

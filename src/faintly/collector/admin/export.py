@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from faintly.collector.problems import Problem
 from faintly.collector.storage import segments
 from faintly.collector.storage.collection import Collection, Epoch
 from faintly.collector.storage.database import NAME, Database
@@ -51,6 +52,17 @@ def export_reports(folder: Path, digest: bytes, epoch: int | None, path: Path) -
                 stream.write(report_v1.encode_batch(batch, collection.mechanism.layout))
             written += len(records)
     return written
+
+
+def find(folder: Path, named: str) -> bytes:
+    """Return the digest of a collection that is given by that or by its name."""
+    if not (folder / NAME).is_file():
+        raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
+    with Database(folder) as database:
+        try:
+            return bytes.fromhex(Registry(database).digest_of(named))
+        except Problem as problem:
+            raise InvalidInput(f"{folder}: {problem}") from None
 
 
 @contextmanager

@@ -21,16 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from faintly.collector import problems
 from faintly.collector.http import logs, models
-from faintly.collector.http.questions import new_collection, parse
+from faintly.collector.http.models import new_collection, parse
 from faintly.collector.http.reading import Counted, EpochChoice, Fault, Question, Source
-from faintly.collector.problems import (
-    BAD_REQUEST,
-    INVALID,
-    NOT_ACCEPTABLE,
-    UNKNOWN_KEY,
-    Problem,
-)
+from faintly.collector.problems import Problem
 from faintly.core import Estimates, Key
 from faintly.core.estimate import normal_quantile
 from faintly.engine import Reader, TopList
@@ -67,7 +62,7 @@ def _media(accept: str, offered: Sequence[str]) -> str:
     best = max(offered, key=preference)
     if preference(best)[0] > 0:
         return best
-    raise Problem(NOT_ACCEPTABLE, f"the answer is {' or '.join(offered)}")
+    raise Problem(problems.NOT_ACCEPTABLE, f"the answer is {' or '.join(offered)}")
 
 
 def _wanted(accept: str) -> dict[str, tuple[float, int]]:
@@ -154,7 +149,7 @@ class Answers:
         epochs = self._source.each()
         if len(epochs) * len(keys) > MOST_CELLS:
             raise Problem(
-                INVALID,
+                problems.INVALID,
                 f"{len(keys):,} keys in {len(epochs):,} epochs are more than {MOST_CELLS:,} rows",
                 "Ask for fewer keys at a time, or for single epochs with estimates.",
             )
@@ -167,7 +162,7 @@ class Answers:
             body += b"," * (number > 0) + self._encoded_epoch(each, keys)
             if len(body) > MOST_HISTORY_BYTES:
                 raise Problem(
-                    INVALID,
+                    problems.INVALID,
                     "the answer would be too long, since every epoch repeats the keys",
                     "Ask for fewer or shorter keys.",
                 )
@@ -203,7 +198,7 @@ class Answers:
         try:
             body = encode_json(document) if media == JSON else encode_arrow(document, found)
         except InvalidInput as error:
-            raise Problem(BAD_REQUEST, str(error)) from None
+            raise Problem(problems.BAD_REQUEST, str(error)) from None
         return Response(self._etag(counted, media, *parameters), media, body)
 
     def _about(self, counted: Counted) -> dict[str, Any]:
@@ -229,8 +224,8 @@ def refused(error: InvalidInput) -> Problem:
     if isinstance(error, UnknownKey):
         # The engine quotes the key, which must not be repeated here; its position comes last.
         place = str(error).rpartition(" at position ")[2]
-        return Problem(UNKNOWN_KEY, f"the key at position {place}")
-    return Problem(INVALID, str(error))
+        return Problem(problems.UNKNOWN_KEY, f"the key at position {place}")
+    return Problem(problems.INVALID, str(error))
 
 
 def _tag(*parts: object) -> str:

@@ -1,6 +1,6 @@
 """The application: the hot path beside FastAPI, with one shape for every error.
 
-Endpoints run in threads, some after waiting for admission, so the event loop is free for reports.
+Endpoints run in threads, or wait for a reader, so the event loop is free for reports.
 They return encoded bytes: response models serve as documentation, and tests check that answers
 match them.
 """
@@ -18,7 +18,7 @@ from faintly.collector.http.access import Access, Gate
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
 from faintly.collector.http.middleware import Middleware, refusal, unexpected
-from faintly.collector.http.questions import invalid
+from faintly.collector.http.models import invalid
 from faintly.collector.http.readers import Readers
 from faintly.collector.http.routes import Service
 from faintly.collector.http.routes_answers import answer_routes
@@ -44,11 +44,6 @@ class Collector:
     middleware: Middleware
     control: FastAPI
     service: Service
-
-    @property
-    def ingest(self) -> Ingest:
-        """Return the hot path."""
-        return self.service.ingest
 
     def stop(self) -> None:
         """Refuse new reports and queries."""
@@ -93,6 +88,7 @@ def control_plane(service: Service) -> FastAPI:
             (Problem, HTTPException, RequestValidationError, FolderDamaged, Exception), _refuse
         ),
     )
+    app.state.registry = service.store.registry  # to find collections by their names
     for routes in (operation_routes, collection_routes, part_routes, answer_routes):
         app.include_router(routes(service))
     app.include_router(docs_routes(app))

@@ -10,6 +10,7 @@ from functools import partial
 
 from prometheus_client import Histogram
 
+from faintly.collector import problems
 from faintly.collector.http.access import Access
 from faintly.collector.http.middleware import (
     PREFIX,
@@ -18,14 +19,7 @@ from faintly.collector.http.middleware import (
     Reply,
     json_answer,
 )
-from faintly.collector.problems import (
-    BAD_REQUEST,
-    BUSY,
-    CANNOT_STORE,
-    NO_REQUEST_ID,
-    Problem,
-    stopping,
-)
+from faintly.collector.problems import Problem, stopping
 from faintly.collector.storage.credentials import TOKEN_BYTES
 from faintly.collector.storage.database import NAME_BYTES
 from faintly.collector.storage.inbox import COUNTED, Outcome
@@ -57,7 +51,7 @@ class Ingest:
         try:
             return await self._submit(exchange, epoch, request, body)
         except Problem as problem:
-            if problem.kind is CANNOT_STORE:
+            if problem.kind is problems.CANNOT_STORE:
                 self.failed_at = time.monotonic()
             raise
         finally:
@@ -76,7 +70,7 @@ class Ingest:
                 held += len(pieces[-1])
                 self._held += len(pieces[-1])
                 if self._held > self._most_held:
-                    raise Problem(BUSY, "too many bodies arrive or wait for the disk")
+                    raise Problem(problems.BUSY, "too many bodies arrive or wait for the disk")
         except BaseException:
             self._held -= held
             raise
@@ -104,14 +98,16 @@ def _parse_query(query: bytes) -> tuple[bytes, int]:
     given = [part.partition("=") for part in query.decode("latin-1").split("&") if part]
     fields = {name: value for name, _, value in given}
     if len(fields) < len(given) or not fields.keys() <= {"request", "epoch"}:
-        raise Problem(BAD_REQUEST, "the query has request and epoch, once each, and nothing else")
+        raise Problem(
+            problems.BAD_REQUEST, "the query has request and epoch, once each, and nothing else"
+        )
     epoch = fields.get("epoch", "0")
     # 16 digits suffice for every epoch, and longer numbers take long to parse.
     if not (epoch.isascii() and epoch.isdigit()) or len(epoch) > 16 or int(epoch) > MAX_EPOCH:
-        raise Problem(BAD_REQUEST, "an epoch is an integer from 0 to 2^53 - 1")
+        raise Problem(problems.BAD_REQUEST, "an epoch is an integer from 0 to 2^53 - 1")
     request = _parse_hex(fields.get("request", ""), NAME_BYTES)
     if request is None:
-        raise Problem(NO_REQUEST_ID, "a request has an id of 32 hexadecimal digits")
+        raise Problem(problems.NO_REQUEST_ID, "a request has an id of 32 hexadecimal digits")
     return request, int(epoch)
 
 
@@ -119,7 +115,7 @@ def _parse_digest(path: str) -> bytes:
     """Return the digest in a path."""
     digest = _parse_hex(path[len(PREFIX) : len(PREFIX) + 32], 16)
     if digest is None:
-        raise Problem(BAD_REQUEST, "a collection is named by 32 hexadecimal digits")
+        raise Problem(problems.BAD_REQUEST, "a collection is named by 32 hexadecimal digits")
     return digest
 
 

@@ -37,12 +37,17 @@ class Metrics:
         self.commit_wait = Histogram(
             "faintly_commit_wait_seconds", words, buckets=BUCKETS, registry=registry
         )
+        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         registry.register(StoreMetrics(store))
 
     def add(self, route: str, method: str, status: int, seconds: float, body_bytes: int) -> None:
         """Count one answered request."""
-        self._requests.labels(route, method, status).inc()
-        self._seconds.labels(route).observe(seconds)
+        key = route, method, status
+        if key not in self._known:
+            self._known[key] = self._requests.labels(*key), self._seconds.labels(route)
+        counted, timed = self._known[key]
+        counted.inc()
+        timed.observe(seconds)
         self._body_bytes.inc(body_bytes)
 
     def page(self) -> bytes:

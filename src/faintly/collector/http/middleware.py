@@ -9,16 +9,11 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from faintly.collector import problems
 from faintly.collector.http import logs
 from faintly.collector.http.access import PREFLIGHT, Gate, Headers
 from faintly.collector.http.metrics import Metrics
-from faintly.collector.problems import (
-    INTERNAL,
-    NOT_AUTHORISED,
-    RETRY_AFTER_S,
-    Problem,
-    stopping,
-)
+from faintly.collector.problems import Problem, stopping
 from faintly.engine.documents import encode_json
 
 Scope = MutableMapping[str, Any]
@@ -56,15 +51,15 @@ def refusal(problem: Problem) -> Reply:
     """Return the answer to an error."""
     answer = json_answer(problem.kind.status, encode_json(problem.document()))
     if problem.kind.status in {429, 503}:
-        answer[1].append((b"retry-after", b"%d" % RETRY_AFTER_S))
-    if problem.kind is NOT_AUTHORISED:
+        answer[1].append((b"retry-after", b"%d" % problems.RETRY_AFTER_S))
+    if problem.kind is problems.NOT_AUTHORISED:
         answer[1].append((b"www-authenticate", b"Bearer"))
     return answer
 
 
 def unexpected() -> Problem:
     """Return the answer to an unexpected error; the log has the details."""
-    return Problem(INTERNAL, "the collector failed on this request")
+    return Problem(problems.INTERNAL, "the collector failed on this request")
 
 
 class Exchange:
@@ -101,14 +96,15 @@ class Exchange:
         # In pieces: TLS would buffer all of a long answer at once, and a client that reads
         # nothing would go unnoticed.
         while len(body) > PIECE_BYTES:
-            await self._part(body[:PIECE_BYTES], more=True)
+            await self._part(body[:PIECE_BYTES])
             body = memoryview(body)[PIECE_BYTES:]
         more = message.get("more_body", False)
-        await self._part(body, more=more or not self.ended)
         if not more and not self.ended:
+            await self._part(body)
             while not self.ended:
                 await self.receive()
-            await self._part(b"", more=False)
+            body = b""
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def reply(self, answer: Reply) -> None:
         """Send a whole answer."""
@@ -116,8 +112,8 @@ class Exchange:
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
 
-    async def _part(self, body: "bytes | memoryview[Any]", *, more: bool) -> None:
-        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+    async def _part(self, body: "bytes | memoryview[Any]") -> None:
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
     def _complete(self, headers: Headers) -> Headers:
         """Add what every answer has, unless it says otherwise."""

@@ -9,7 +9,7 @@ import asyncio
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import httptools
 from uvicorn import Config
@@ -24,6 +24,7 @@ BODY_BYTES = 2 << 30  # of a body that is refused, and read before the connectio
 ARRIVE_S = 60.0  # how long a request may take to arrive, and a connection to send its first
 STALL_S = 60.0  # how often to check that an answer is being read
 STALL_BYTES = 1 << 20  # of it that must have left since; a slow line takes ten times as many
+TOGETHER_BYTES = 4096  # of a write that waits for the next one
 UPGRADE = re.compile(rb"(?i)\r\nupgrade:[^\r\n]*")
 TOLD = 64  # connections above the limit that are told so
 TELL_S = 1.0  # how long they have to read it
@@ -67,7 +68,8 @@ class Protocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request, but not for ever."""
-        self._transport = transport
+        # It has every method of a transport.
+        self._transport = cast(asyncio.Transport, Together(transport, self._loop))
         self._room.taken += 1
         over = self._room.taken - self._room.most
         if over <= 0:
@@ -219,3 +221,40 @@ class Protocol(asyncio.Protocol):
             self._transport.write_eof()
         self._stop_timer()
         self._set_timer(TELL_S)
+
+
+class Together:
+    """The transport of a connection, on which the head of an answer leaves with its body.
+
+    uvicorn writes them one by one. Each would be a packet, which costs a call of the system here
+    and often one where they are read: an eighth of all that a single report takes.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop, self._first = transport, loop, b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: "bytes | memoryview[Any]") -> None:
+        """Write, or wait for more until the event loop has done what is due."""
+        if self._first or len(data) > TOGETHER_BYTES:
+            first, self._first = self._first, b""
+            self._transport.write(first + data)
+        elif data:
+            self._first = bytes(data)
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        if self._first:
+            self.write(b"")
+
+    def write_eof(self) -> None:
+        """Write what is left, and tell that no more comes."""
+        self._flush()
+        self._transport.write_eof()
+
+    def close(self) -> None:
+        """Write what is left, and close."""
+        self._flush()
+        self._transport.close()

@@ -214,9 +214,10 @@ class Readers:
 
         def leave(answered: asyncio.Future[Any]) -> None:
             self._free.put_nowait(seat)
-            answered.exception()  # nobody may be waiting for it
+            if abandoned.is_set() and not answered.cancelled():
+                answered.exception()  # nobody else looks at it,
+                asked.file.unlink(missing_ok=True)  # or takes the file
 
-        answered.add_done_callback(leave)
         try:
             return await asyncio.shield(answered)
         except asyncio.CancelledError:
@@ -224,6 +225,9 @@ class Readers:
             if seat.reader is not None:
                 seat.reader.give_up(asked.number)
             raise
+        finally:
+            # Now or later: a seat is taken until its thread is done.
+            answered.add_done_callback(leave)
 
     async def _seat(self) -> Seat:
         """Return a seat, after waiting for it."""

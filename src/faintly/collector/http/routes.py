@@ -13,8 +13,7 @@ from faintly.collector.http import answers
 from faintly.collector.http.access import Access
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
-from faintly.collector.http.models import Refusal
-from faintly.collector.http.questions import JSON_HINT, parse
+from faintly.collector.http.models import JSON_HINT, MAX_NAME, Refusal, parse
 from faintly.collector.http.readers import Readers
 from faintly.collector.problems import INVALID, TOO_LARGE, Problem
 from faintly.collector.storage.store import Store
@@ -53,10 +52,24 @@ def _only_digits(text: object) -> object:
 
 
 EpochPath = Annotated[int, BeforeValidator(_only_digits), Path(alias="epoch", ge=0, le=MAX_EPOCH)]
-Digest = Annotated[
-    str,
-    Path(pattern="^[0-9a-f]{32}$", description="The digest that names the collection's plan."),
+PlanDigest = Annotated[
+    str, Path(alias="digest", pattern="^[0-9a-f]{32}$", description="The digest of the plan.")
 ]
+NameOrDigest = Annotated[
+    str,
+    Path(
+        alias="digest",
+        max_length=MAX_NAME,
+        description="The collection: the digest of its plan, or its name if no other has it.",
+    ),
+]
+
+
+async def _digest_of(request: Request, named: NameOrDigest) -> str:
+    return str(request.app.state.registry.digest_of(named))
+
+
+Digest = Annotated[str, Depends(_digest_of)]
 EpochQuery = Annotated[
     str | None,
     Query(

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from faintly.collector.http import models
-from faintly.collector.http.questions import new_collection
+from faintly.collector.http.models import new_collection
 from faintly.collector.http.routes import (
     OCTETS,
     SHORT_BYTES,
@@ -15,6 +15,7 @@ from faintly.collector.http.routes import (
     Answers,
     Digest,
     EpochPath,
+    PlanDigest,
     Routes,
     Service,
     asked,
@@ -137,7 +138,7 @@ def collection_routes(service: Service) -> APIRouter:
         openapi_extra=BATCH,
     )
     async def send_reports(
-        digest: Digest, _request: RequestId, _epoch: EpochNumber = 0, _token: Token = None
+        digest: PlanDigest, _request: RequestId, _epoch: EpochNumber = 0, _token: Token = None
     ) -> Response:
         raise AssertionError(f"the middleware takes reports for {digest}")
 

@@ -43,7 +43,7 @@ class Settings(BaseSettings):
     tls_key: Path | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     connections: int = Field(4096, ge=1, le=1 << 20)  # at a time, as far as open files allow
-    body_bytes: int = Field(DEFAULTS.body_bytes, ge=1024, le=1 << 30)
+    body_bytes: int = Field(8 << 20, ge=1024, le=1 << 30)
     inbox_bytes: int = Field(DEFAULTS.inbox_bytes, ge=1 << 20)
     waiting: int = Field(DEFAULTS.waiting, ge=1)
     seal_reports: int = Field(DEFAULTS.seal_reports, ge=1)

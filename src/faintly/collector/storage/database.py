@@ -148,20 +148,16 @@ class Database:
         except FileNotFoundError:
             return 0
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *, truncate: bool) -> None:
         """Move the write-ahead log into the file, so that the log can start over.
 
-        Commits go on during the first pass; they wait only during the second, short one.
+        Commits go on during the first pass; they wait only during the second, short one. Truncated,
+        the log holds no deleted reports.
         """
         self._checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        mode = "TRUNCATE" if truncate else "PASSIVE"
         with self.write_lock:
-            self._checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-    def empty_log(self) -> None:
-        """Move the write-ahead log into the file and truncate it: it may hold deleted reports."""
-        self._checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        with self.write_lock:
-            self._checkpointer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._checkpointer.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
 
     def purge(self, table: str, kept: Callable[[int], bool]) -> None:
         """Delete the rows of all epochs but those kept, in small transactions.

@@ -138,8 +138,6 @@ class Maintenance:
     def _tidy(self) -> None:
         """Keep the write-ahead log short, and empty it when no report is pending."""
         self._store.sealer.tidy()
-        size = self._store.database.wal_bytes()
-        if size and not self._registry.pending:
-            self._store.database.empty_log()
-        elif size >= WAL_BYTES:
-            self._store.database.checkpoint()
+        size, idle = self._store.database.wal_bytes(), not self._registry.pending
+        if size and (idle or size >= WAL_BYTES):
+            self._store.database.checkpoint(truncate=idle)

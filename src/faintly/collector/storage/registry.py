@@ -4,6 +4,7 @@ The database holds the same, and is changed first.
 """
 
 import math
+import re
 import sqlite3
 import threading
 import time
@@ -31,6 +32,9 @@ from faintly.wire import report_v1
 
 CELL_BYTES = 4  # of a table; with very many reports a cell takes eight
 MOST_SHOWN = 300  # characters of an error about a plan, which may quote it
+
+
+DIGEST = re.compile("[0-9a-f]{32}")
 
 
 class Registry:
@@ -95,6 +99,19 @@ class Registry:
             raise Problem(
                 problems.UNKNOWN_COLLECTION, f"there is no collection {digest.hex()}"
             ) from None
+
+    def digest_of(self, named: str) -> str:
+        """Return the digest of a collection in hexadecimal, given that or the collection's name."""
+        if DIGEST.fullmatch(named):
+            return named
+        found = [each for each in list(self.collections.values()) if each.name == named]
+        if not found:
+            raise Problem(problems.UNKNOWN_COLLECTION, "there is no collection of this name")
+        if len(found) > 1:
+            raise Problem(
+                problems.CONFLICT, "several collections have this name; use the digest of one"
+            )
+        return found[0].plan.digest.hex()
 
     def epoch(self, digest: bytes, number: int) -> Epoch:
         """Return an epoch, whatever its state."""

@@ -22,8 +22,7 @@ import numpy as np
 from faintly.collector import problems
 from faintly.collector.problems import Problem
 from faintly.collector.storage import segments, sketches
-from faintly.collector.storage.collection import Collection, Epoch
-from faintly.collector.storage.counters import Counters
+from faintly.collector.storage.collection import Collection, Counters, Epoch
 from faintly.collector.storage.database import Database
 from faintly.collector.storage.disk import discard
 from faintly.collector.storage.registry import Registry

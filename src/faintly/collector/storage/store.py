@@ -16,8 +16,7 @@ from faintly.collector import problems
 from faintly.collector.problems import Problem
 from faintly.collector.storage import credentials, recovery
 from faintly.collector.storage.acknowledged import Acknowledged
-from faintly.collector.storage.collection import CLOSED, Collection, Epoch
-from faintly.collector.storage.counters import Counters
+from faintly.collector.storage.collection import CLOSED, Collection, Counters, Epoch
 from faintly.collector.storage.credentials import Credentials
 from faintly.collector.storage.database import NAME_BYTES, Database, damaged
 from faintly.collector.storage.disk import lock_folder
@@ -34,7 +33,6 @@ from faintly.errors import Rejected
 class Limits:
     """How much a store accepts at a time, and when it seals; the defaults of `faintly serve`."""
 
-    body_bytes: int = 8 << 20  # largest request body
     inbox_bytes: int = 512 << 20  # pending bytes above which submissions are refused as busy
     waiting: int = 4096  # queued submissions above which more are refused as busy
     seal_reports: int = 1_000_000  # pending reports at which an epoch is sealed
@@ -162,7 +160,7 @@ class Store:
         """
         collection = self.registry.collection(digest)
         try:
-            self._check_room(body)
+            self._check_room()
             if len(request) != NAME_BYTES:
                 raise Problem(problems.NO_REQUEST_ID, f"a request id has {NAME_BYTES} bytes")
             reports = _count_reports(collection, body)
@@ -182,11 +180,9 @@ class Store:
             return False
         return epoch not in collection.epochs
 
-    def _check_room(self, body: bytes) -> None:
+    def _check_room(self) -> None:
         if self._stopping:
             raise problems.stopping()
-        if len(body) > self.limits.body_bytes:
-            raise Problem(problems.TOO_LARGE, f"a body has at most {self.limits.body_bytes} bytes")
         if self.inbox.waiting >= self.limits.waiting:
             raise Problem(problems.BUSY, "too many requests wait for the disk")
         if self.registry.pending_bytes >= self.limits.inbox_bytes:
@@ -216,10 +212,6 @@ class Store:
         collection = self.registry.collection(digest)
         if not collection.tokens:
             raise Problem(problems.CONFLICT, "the collection was created without tokens")
-        if not 1 <= count <= credentials.MAX_ISSUED:
-            raise Problem(
-                problems.BAD_REQUEST, f"issue 1 to {credentials.MAX_ISSUED} tokens at a time"
-            )
         found = self.registry.accepting(collection, epoch, issuing=True)
         return credentials.issue_tokens(self.database, found, count)
 

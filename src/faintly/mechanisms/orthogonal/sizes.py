@@ -17,9 +17,10 @@ table   keys are split into B blocks with a cell of b bits each. Fewest bytes wi
         Where none do, sizes that keep all but the rule of ghosts, with at least 16 maps.
 """
 
+import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -91,14 +92,16 @@ def calibrate(request: Request) -> Calibrated:
     require.no_more(given, "orthogonal", ", ".join(OPTIONS))
     _check_options(asked)
     wanted = Wanted(*asked[2:])
-    make = _table if request.decode == "table" else _direct
-    reason = InvalidPlan("")
-    for channel in channels.best(request.budget.epsilon, *asked[:2]):
-        try:
-            return _calibrated(request, channel, make(request, channel, wanted))
-        except InvalidPlan as error:
-            reason = error
-    raise reason
+    found = channels.best(request.budget.epsilon, *asked[:2])
+    ways = [_direct] if request.decode == "direct" else [_quiet_table, _table]
+    for make, channel in itertools.product(ways, found):
+        shape = make(request, channel, wanted)
+        if shape is not None:
+            return _calibrated(request, channel, shape)
+    raise InvalidPlan(
+        f"orthogonal has no report for sparsity {request.sparsity} in such sizes; use fewer rows, "
+        "a smaller sparsity or more bytes, or the other decoding"
+    )
 
 
 def check_values(values: str) -> None:
@@ -136,7 +139,7 @@ def _calibrated(request: Request, channel: Channel, shape: Shape) -> Calibrated:
     )
 
 
-def _direct(request: Request, channel: Channel, wanted: Wanted) -> Shape:
+def _direct(request: Request, channel: Channel, wanted: Wanted) -> Shape | None:
     if (wanted.blocks or 1) != 1:
         raise InvalidPlan("blocks belong to tables; leave them out, or use --decode table")
     maps, most = wanted.maps or DIRECT_MAPS, 32 * (MOST_WORDS // channel.most)
@@ -151,12 +154,8 @@ def _direct(request: Request, channel: Channel, wanted: Wanted) -> Shape:
     bits = max(loads.least_bits(limit), math.ceil(quiet), 1)
     if wanted.max_bytes is not None:
         bits = min(bits, 8 * wanted.max_bytes - (maps.bit_length() - 1))
-    if bits > most or bits < 1 or loads.lost(bits) > max(limit, LEAST_LOST):
-        raise InvalidPlan(
-            f"orthogonal cannot carry {request.sparsity} items of {channel.rows} rows "
-            f"in {bits} bits; use fewer rows"
-        )
-    return Shape(bits, 1, maps)
+    fits = 1 <= bits <= most and loads.lost(bits) <= max(limit, LEAST_LOST)
+    return Shape(bits, 1, maps) if fits else None
 
 
 def _hidden(channel: Channel, clients: int) -> float:
@@ -164,37 +163,42 @@ def _hidden(channel: Channel, clients: int) -> float:
     return ghosts.LARGEST * math.sqrt(channel.unheld / clients)
 
 
-def _table(request: Request, channel: Channel, wanted: Wanted) -> Shape:
-    """Return the sizes that keep the rules, or those of the fewest bytes that keep all but one."""
-    size, items = request.universe.size, request.sparsity
+def _quiet_table(request: Request, channel: Channel, wanted: Wanted) -> Shape | None:
+    """Return the sizes that keep all rules, if there are any."""
+    strength = ghost_strength(channel, request.universe.size)
+    least = max(ghosts.FEWEST, ghosts.least_maps(strength, request.clients, channel.unheld))
+    share = ghosts.OPEN_TOGETHER if request.universe.size is None else ghosts.TOGETHER
+    kept = []
+    for small in _shapes(request, channel, wanted):
+        exponent = ghost_exponent(
+            channel, request.sparsity, small.blocks, distinct=request.universe.size is not None
+        )
+        exponent += math.log2(request.clients / (share * channel.unheld * small.maps))
+        quiet = replace(small, bits=max(small.bits, math.ceil(exponent)))
+        if small.maps >= least and quiet.bits == (wanted.bits or quiet.bits):
+            kept += [quiet] if _fits(quiet, request, channel, wanted) else []
+    # A byte is not worth tables far larger than what the reports could fill.
+    room = max(LEAST_CELLS, CELLS_PER_CLIENT * request.clients)
+    few = [one for one in kept if one.cells <= room] or kept
+    return min(few, key=lambda one: (one.record_bytes, one.cells), default=None)
+
+
+def _table(request: Request, channel: Channel, wanted: Wanted) -> Shape | None:
+    """Return the sizes of the fewest bytes that keep all rules but that of ghosts."""
+    fit = (one for one in _shapes(request, channel, wanted) if _fits(one, request, channel, wanted))
+    return min(fit, key=lambda one: (one.record_bytes, -one.maps), default=None)
+
+
+def _shapes(request: Request, channel: Channel, wanted: Wanted) -> Iterator[Shape]:
+    """Yield the fewest bits for every number of blocks and maps; what is wanted stays."""
     if wanted.bits is not None:
         require.integer(wanted.bits, "bits", channel.most + 1, MAX_CELL_BITS)
-    strength = ghost_strength(channel, size)
-    least = max(ghosts.FEWEST, ghosts.least_maps(strength, request.clients, channel.unheld))
     limit = min(LEAST_LOST, _hidden(channel, request.clients))
-    kept, left = [], []
-    for blocks in [wanted.blocks] if wanted.blocks else _block_counts(items * channel.most):
-        small = wanted.bits or _least_bits(request, channel, blocks, limit)
-        exponent = ghost_exponent(channel, items, blocks, distinct=size is not None)
-        share = ghosts.OPEN_TOGETHER if size is None else ghosts.TOGETHER
-        exponent += math.log2(request.clients / (share * channel.unheld))
+    most = request.sparsity * channel.most
+    for blocks in [wanted.blocks] if wanted.blocks else _block_counts(most):
+        bits = wanted.bits or _least_bits(request, channel, blocks, limit)
         for maps in [wanted.maps] if wanted.maps else _doubled(ghosts.FEWEST, MAX_MAPS):
-            quiet = wanted.bits or max(small, math.ceil(exponent - math.log2(maps)))
-            if maps >= least and _fits(Shape(quiet, blocks, maps), request, channel, wanted):
-                kept.append(Shape(quiet, blocks, maps))
-            elif _fits(Shape(small, blocks, maps), request, channel, wanted):
-                left.append(Shape(small, blocks, maps))
-    if kept:
-        # A byte is not worth tables far larger than what the reports could fill.
-        room = max(LEAST_CELLS, CELLS_PER_CLIENT * request.clients)
-        few = [one for one in kept if one.cells <= room] or kept
-        return min(few, key=lambda one: (one.record_bytes, one.cells))
-    if not left:
-        raise InvalidPlan(
-            f"no tables within {request.memory / 2**20:,.0f} MiB can serve sparsity {items} and "
-            f"{channel.rows} rows in such sizes; use fewer rows, or --decode direct"
-        )
-    return min(left, key=lambda one: (one.record_bytes, -one.maps))
+            yield Shape(bits, blocks, maps)
 
 
 def _block_counts(most: int) -> Iterator[int]:

@@ -317,7 +317,7 @@ def check(plan: Plan) -> Shape:
     if not isinstance(plan.unit, EventLevel):
         raise InvalidPlan(f"retrieval protects event, not {plan.unit}")
     if plan.hashing.family == "blake2s":
-        raise InvalidPlan("retrieval has the prf and the linear family")
+        raise InvalidPlan("retrieval needs the prf or the linear family")
     require.integer(given["keep"], "keep", FULL // 2 + 1, FULL - 1)
     shape = Shape(
         require.integer(given["bits"], "bits", 1, MAX_DIRECT_BITS),

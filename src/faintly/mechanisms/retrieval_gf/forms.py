@@ -210,7 +210,7 @@ def _check_polynomial(shape: Mapping[str, Any], sparsity: int, size: int | None)
             f"use {sparsity} symbols"
         )
     if seed_bytes == 0 and (size is None or size > 2**bits):
-        wants = "no universe that is open" if size is None else f"{(size - 1).bit_length()} bits"
+        wants = "a universe that is not open" if size is None else f"{(size - 1).bit_length()} bits"
         raise InvalidPlan(
             f"without a seed every key needs its own point of the field ({wants}); "
             f"use seed_bytes {SHORT_SEED} or more"

@@ -125,7 +125,7 @@ def _bins(request: Request, row: str, wanted: Any, max_bytes: int | None) -> int
     if linear and wanted & (wanted - 1):
         nearest = 1 << round(math.log2(wanted))
         raise InvalidPlan(
-            f"the linear family needs a power of two of bins, got {wanted}; use {nearest}, "
+            f"in the linear family bins must be a power of two, got {wanted}; use {nearest}, "
             "or --decode direct --family prf"
         )
     return wanted
@@ -274,7 +274,7 @@ def check(plan: Plan) -> None:
     if plan.hashing.family == "linear" and bins * reach > MAX_RANGE:
         raise InvalidPlan("bins times range must fit 31 bits: a cell's weight can be that large")
     if plan.hashing.family == "linear" and bins & (bins - 1):
-        raise InvalidPlan(f"the linear family needs a power of two of bins, got {bins}")
+        raise InvalidPlan(f"in the linear family bins must be a power of two, got {bins}")
     if row == "squeeze" and plan.hashing.family != "blake2s":
         raise InvalidPlan("the squeeze row needs the blake2s family")
     if row == "user":

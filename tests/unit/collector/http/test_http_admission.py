@@ -8,7 +8,7 @@ import time
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import readers
+from faintly.collector.http import readers, reading
 from faintly.engine import answers as engine
 from faintly.mechanisms import mechanism_of
 
@@ -261,7 +261,7 @@ def test_who_waits_when_time_is_over_is_told_so(web, slow, caplog):
     assert submitting.answer == (503, "STOPPING")
     web.collector.service.readers._threads.shutdown()  # waits for what still computes
     assert len(seen) < len(KEYS)
-    assert web.collector.ingest._held == 0
+    assert web.collector.service.ingest._held == 0
 
 
 def test_long_questions_together_have_a_bound(web, address, refused, monkeypatch):
@@ -283,3 +283,25 @@ def test_who_hangs_up_before_the_end_of_a_question_asks_nothing(web, address):
 
     assert asyncio.run(ask()) == (499, "ABANDONED")
     assert web.collector.service.readers._held == 0
+
+
+def test_nothing_is_left_of_a_sketch_that_nobody_waits_for(web, address, monkeypatch):
+    gate = Gate(reading.write_sketch, 1)
+    monkeypatch.setattr(reading, "write_sketch", gate)
+    free = web.collector.service.readers._free
+
+    async def ask():
+        asker = Asker(f"{address}/sketch", {})
+        asker.scope["method"] = "GET"
+        asked = asker.ask(web.collector.middleware)
+        await gate.fill()
+        asker.gone.set()
+        await asked
+        gate.open()
+        while free.qsize() < len(web.collector.service.readers.seats):
+            await asyncio.sleep(0.001)
+        return asker.answer
+
+    assert asyncio.run(asyncio.wait_for(ask(), 60)) == (499, "ABANDONED")
+    assert list((web.store.folder / "spool").iterdir()) == []
+    assert web("GET", f"{address}/sketch").status_code == 200

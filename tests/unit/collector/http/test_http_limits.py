@@ -75,7 +75,7 @@ def test_a_strangers_body_is_not_read(web, address, refused):
 
 
 def test_bodies_have_so_much_memory_and_no_more(web, address, plan, body_of, refused):
-    ingest = web.collector.ingest
+    ingest = web.collector.service.ingest
     body = body_of(plan, 1000)
     taken = ingest._held = ingest._most_held - len(body) + 1  # by others that wait
     refused(web.send(plan, body), 429, "BUSY")
@@ -245,7 +245,7 @@ def test_who_sends_nothing_more_is_cut_off(web, address, monkeypatch, rest):
     monkeypatch.setattr(protocol, "ARRIVE_S", 0.2)
     pieces = [] if rest is None else [head_of(address) + rest]
     assert asyncio.run(answered_to(web.collector, pieces)) == b""
-    assert web.collector.ingest._held == 0
+    assert web.collector.service.ingest._held == 0
 
 
 def test_who_is_quick_is_answered_and_kept(web, address, plan, body_of, monkeypatch):
