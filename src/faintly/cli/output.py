@@ -113,7 +113,14 @@ def progress() -> Iterator["Progress"]:
         TimeRemainingColumn(),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as shown:
+    shown = Progress(
+        *columns,
+        console=console,
+        disable=not console.is_terminal,
+        # A step may take minutes, and the time that is left is known by all steps so far.
+        speed_estimate_period=24 * 3600,
+    )
+    with shown:
         yield shown
 
 

@@ -75,6 +75,7 @@ def _simulate(plan: "Plan", known: Known, as_json: bool, *, runs: int, seed: int
 
     with progress() as bar:
         task = bar.add_task("simulating", total=runs)
+        bar.advance(task, 0)  # the clock starts, so that the first run tells how long others take
         result = run_all(plan, *known, runs=runs, seed=seed, on_run=lambda: bar.advance(task))
     if as_json:
         emit(result.document() | {"seed": seed})
@@ -98,6 +99,7 @@ def _compare(
 
     with progress() as bar:
         task = bar.add_task("simulating", total=None)
+        bar.advance(task, 0)
 
         def show(title: str, done: int, total: int) -> None:
             bar.update(task, description=title, completed=done, total=total)

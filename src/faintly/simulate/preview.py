@@ -25,6 +25,7 @@ from faintly.mechanisms import mechanism_of
 from faintly.planner import Excess, Ranking, excess, solve, try_sparsities
 from faintly.planner.error_model import smallest_visible
 from faintly.primitives.entropy import secure, seeded
+from faintly.simulate.run import NOTHING
 from faintly.simulate.words import describe
 
 SHOWN = 20
@@ -153,6 +154,8 @@ def try_(
     salt = seeded(seed, "salt").words(SALT_BYTES // 4).tobytes()
     universe, keys = _universe(records)
     vectors = vectors_in(records, universe, salt)
+    if not len(keys):
+        raise InvalidInput(NOTHING)
     held = _held(records, vectors)
     del records  # which take as much memory as the vectors
     on_step("planning: how many items, which mechanism")

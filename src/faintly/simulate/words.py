@@ -28,7 +28,8 @@ def _who(seen: "Preview") -> str:
     held = seen.held
     again = f" Of the rows, {held.repeated:,} repeat a key of their person." * bool(held.repeated)
     return (
-        f"{held.clients:,} people, {held.keys:,} keys, {held.rows:,} rows. {KINDS[held.values]}; "
+        f"{_count(held.clients, 'person', 'people')}, {_count(held.keys, 'key', 'keys')}, "
+        f"{_count(held.rows, 'row', 'rows')}. {KINDS[held.values]}; "
         f"half of them hold {held.half:,} or fewer, the most {held.most:,}.{again}"
     )
 
@@ -45,8 +46,8 @@ def _found(seen: "Preview") -> str:
     rows = len(seen.truth)
     right = round(seen.recall * rows)
     return (
-        f"{seen.found:,} of {seen.held.keys:,} keys stand out of the noise. {right:,} of the true "
-        f"top {rows:,} are in the list above. {seen.coverage:.0%} of all 95 % intervals hold the "
+        f"Keys that stand out of the noise: {seen.found:,} of {seen.held.keys:,}. Of the true top "
+        f"{rows:,}, {right:,} are in the list. Of all 95 % intervals, {seen.coverage:.0%} hold the "
         "truth."
     )
 
@@ -54,7 +55,10 @@ def _found(seen: "Preview") -> str:
 def _smallest(seen: "Preview") -> str:
     clients = seen.held.clients
     if seen.visible > 1:
-        return "No mean at all would stand out: these people are too few for this epsilon."
+        return (
+            "Not even a key that everybody holds would surely stand out: these people are too few "
+            "for this epsilon."
+        )
     people = f", {round(seen.visible * clients):,} of {clients:,} people"
     return (
         f"The smallest {_mean(seen)} that stands out is about {seen.visible:.3g}"
@@ -75,14 +79,16 @@ def _more(seen: "Preview") -> str:
         if more.epsilon is not None
         else "no epsilon that still protects people"
     )
-    return (
-        f"To find {what}, it would take {more.clients:,} people instead of {seen.held.clients:,}, "
-        f"or {budget}."
-    )
+    crowd = f"{_count(more.clients, 'person', 'people')} instead of {seen.held.clients:,}"
+    return f"To find {what}, it would take {crowd}, or {budget}."
 
 
 def _bias(seen: "Preview") -> str:
     return seen.excess.describe() if seen.excess.over else ""
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def _mean(seen: "Preview") -> str:

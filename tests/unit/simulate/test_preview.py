@@ -122,6 +122,7 @@ def test_its_picture_is_drawn(seen, tmp_path):
         {"data": 3},
         {"data": "no such file"},
         {"data": [], "epsilon": 1},
+        {"data": [set(), set()]},
         {"data": [{"a"}], "epsilon": "much"},
         {"data": [{"a"}], "epsilon": -1},
         {"data": [{"a"}], "protect": "everything"},
