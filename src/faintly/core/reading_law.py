@@ -64,7 +64,7 @@ class ReadingLaw:
         """Return the normal score of P(a key nobody holds reads as much or more) for each total."""
         some, places = self._distinct(totals)
         found = np.full(len(some), -math.inf)
-        inside = some > reports * min(self.values)
+        inside = some >= reports * min(self.values) + self.step  # between lie no possible totals
         above = np.minimum(some[inside], reports * max(self.values)) - self.step / 2
         found[inside] = self._root(self._saddle(above / reports), np.zeros(inside.sum()), reports)
         return found[places]
@@ -132,7 +132,7 @@ class ReadingLaw:
         """Return one end of each interval: the mean of the law with the total in its tail."""
         border = reports * (max if side > 0 else min)(self.values)
         found = np.full(len(totals), float(border))
-        inside = totals != border
+        inside = np.abs(totals - border) >= self.step  # others than the border are not possible
         saddles = self._saddle((totals[inside] + side * self.step / 2) / reports)
         slopes = np.sqrt(reports * self._moments(saddles)[1])
         far = np.full(inside.sum(), side * STEEPEST / self._reach)
