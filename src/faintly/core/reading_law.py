@@ -64,7 +64,7 @@ class ReadingLaw:
         """Return the normal score of P(a key nobody holds reads as much or more) for each total."""
         some, places = self._distinct(totals)
         found = np.full(len(some), -math.inf)
-        inside = some > reports * min(self.values)
+        inside = some >= reports * min(self.values) + self.step  # between lie no possible totals
         above = np.minimum(some[inside], reports * max(self.values)) - self.step / 2
         found[inside] = self._root(self._saddle(above / reports), np.zeros(inside.sum()), reports)
         return found[places]
