@@ -15,7 +15,7 @@ SOURCES := pyproject.toml baselines/pyproject.toml setup.py constraints.txt $(wi
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-long test-numpy sanitize fuzz check js stat vectors docs cli-reference reproduce bench peers clean
+.PHONY: help demo test test-all test-long test-numpy sanitize fuzz check js image stat vectors docs cli-reference reproduce bench peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -24,11 +24,13 @@ demo: $(VENV)/demo.stamp ## the whole flow on the sample that ships with the rep
 	@$(BIN)/faintly demo $(DEMO_ARGS)
 
 test: $(VENV)/dev.stamp ## the tests that fit into minutes: every module, one statistical seed
+	@scripts/install_js.sh node || echo "no Node: the tests of the JavaScript client are left out, and listed"
 	$(BIN)/python -m pytest -n auto -m "not long"
 
 test-all: test-long test-numpy sanitize fuzz ## what `make test` leaves out: long tests, numpy, sanitizers, fuzzing
 
 test-long: $(VENV)/dev.stamp ## the long tests: enumeration, large samples, crashes, speed
+	@scripts/install_js.sh || echo "no Node or Chromium: the tests that need them are left out, and listed"
 	$(BIN)/python -m pytest -n auto -m long
 
 # The kernels give the same integers, which these tests show; samples of the same law, longer
@@ -56,6 +58,9 @@ check: $(VENV)/dev.stamp ## formatting, lint, types, layers and documentation
 js: ## rebuild the JavaScript client's bundles; installs Node and what it needs
 	scripts/install_js.sh
 	cd clients/js && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent build
+
+image: $(VENV)/dev.stamp ## build the container image and start it; without docker, its steps in a Debian tree
+	$(BIN)/python scripts/container.py
 
 stat: $(VENV)/dev.stamp ## the statistical tests under other seeds: make stat SEEDS="7 8 9"
 	@for seed in $(SEEDS); do \

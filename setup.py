@@ -11,15 +11,21 @@ import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 SOURCES = Path("src/faintly/kernels")
+SUFFIX = ".dll" if sys.platform == "win32" else ".so"  # as kernels/_native.py loads it
 NO_C = os.environ.get("FAINTLY_NO_C", "") not in ("", "0")
 NOTE = "note: faintly is installed without its C kernels; numpy computes the same integers, slower"
 
 
 class BuildKernels(build_ext):
     """Compile a library for ctypes where the base class would compile a Python module."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """Return a name without a version of Python in it: the library serves all of them."""
+        return str(Path(*fullname.split(".")).with_suffix(SUFFIX))
 
     def get_export_symbols(self, ext: Extension) -> list[str]:
         """Return only what the extension lists: there is no PyInit function to export."""
@@ -41,6 +47,14 @@ class BuildKernels(build_ext):
             print(NOTE, file=sys.stderr)
 
 
+class PlatformWheel(bdist_wheel):
+    """A wheel for every Python 3 of one platform."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Return the tags; nothing in the wheel is bound to an interpreter."""
+        return "py3", "none", super().get_tag()[2]
+
+
 KERNELS = Extension(
     "faintly.kernels._kernels",
     sources=sorted(str(path) for path in SOURCES.glob("*.c")),
@@ -51,4 +65,7 @@ KERNELS = Extension(
 if NO_C:
     print(NOTE, file=sys.stderr)
 
-setup(ext_modules=[] if NO_C else [KERNELS], cmdclass={"build_ext": BuildKernels})
+setup(
+    ext_modules=[] if NO_C else [KERNELS],
+    cmdclass={"bdist_wheel": PlatformWheel, "build_ext": BuildKernels},
+)

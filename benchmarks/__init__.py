@@ -1,4 +1,4 @@
-"""How fast, as ratios: every kernel and the whole decode beside what they compare with.
+"""Speed, as ratios: every kernel and the whole decode against a yardstick.
 
 `make bench` runs all of it.
 """

@@ -2,8 +2,8 @@
 
 python -m benchmarks [--quick] [--suite NAME | --only NAME ...] [--json FILE]
 
-Each ratio comes from one run, in which both sides take turns. The status is 0 whether or not the
-targets are met: machines differ, and are busy.
+Each ratio comes from one run, in which both sides alternate. The status is 0 even if targets are
+missed: machines differ, and may be busy.
 """
 
 import sys
@@ -13,7 +13,7 @@ from benchmarks.script import finish, options, started
 
 
 def main() -> int:
-    """Measure what is asked for, print its table, and save it with --json FILE."""
+    """Measure the chosen benchmarks, print the table, and save it with --json FILE."""
     parser = options("Ratios on this machine.")
     parser.add_argument("--quick", action="store_true", help="the main ratios, within a minute")
     chosen = parser.add_mutually_exclusive_group()

@@ -1,7 +1,7 @@
-"""Ask a collector in loops until told to stop; a process beside the server.
+"""Query a collector in several loops, from a process of its own, until told to stop.
 
-Reads {"port", "path", "body", "loops"} as a line of JSON from standard input, and asks until the
-input ends. Prints a line once the first answer has come, and then how many came with each status.
+Reads {"port", "path", "body", "loops"} as a line of JSON from standard input, and queries until the
+input ends. Prints a line after the first answer, and at the end the number of answers by status.
 """
 
 import http.client
@@ -15,7 +15,7 @@ PIECE = 1 << 20
 
 
 def ask(job: dict[str, Any], body: bytes, seen: Counter[int], first: threading.Event) -> None:
-    """Ask the same question again and again, and throw the answers away."""
+    """Send the same query over and over, and discard the answers."""
     connection = http.client.HTTPConnection("127.0.0.1", job["port"])
     while True:
         connection.request("POST", job["path"], body, {"content-type": "application/json"})
@@ -27,7 +27,7 @@ def ask(job: dict[str, Any], body: bytes, seen: Counter[int], first: threading.E
 
 
 def main() -> None:
-    """Ask in as many loops as wanted."""
+    """Run the loops of one job."""
     job = json.loads(sys.stdin.readline())
     body, seen, first = job["body"].encode(), Counter[int](), threading.Event()
     for _ in range(job["loops"]):

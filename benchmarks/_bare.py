@@ -1,4 +1,4 @@
-"""The least that stock uvicorn can do: read the body, answer 200. The collector's yardstick."""
+"""The collector's yardstick: stock uvicorn that reads the body and answers 200."""
 
 import socket
 

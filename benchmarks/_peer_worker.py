@@ -1,8 +1,8 @@
 """Time the peers' local-hashing decode; runs in their environment, not in ours.
 
-Reads a list of {"peer", "reports", "keys"} as JSON from standard input, and prints the seconds of
-each (of the processor, best of three) with the versions. Their own clients make the reports,
-outside the clock.
+Reads a list of {"peer", "reports", "keys"} as JSON from standard input, and prints for each the
+processor seconds (best of three) and the versions. Their own clients make the reports, which is
+not timed.
 """
 
 import importlib.metadata
@@ -35,7 +35,7 @@ def pure_ldp(reports: int, keys: int, optimal: bool) -> Decode:
 
 
 def pure_ldp_fast(reports: int, keys: int) -> Decode:
-    """Return the decode of the fast variant; its matrix of hashes is made outside the clock."""
+    """Return the decode of the fast variant; making its matrix of hashes is not timed."""
     client = FastLHClient(EPSILON, keys, FUNCTIONS, use_olh=True)
     sent = [client.privatise(1 + number % keys) for number in range(reports)]
     hashed = [

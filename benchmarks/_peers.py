@@ -1,4 +1,4 @@
-"""Ask the peers, which live in .venv-peers, for the time of their local-hashing decode."""
+"""Run the peers, installed in .venv-peers, to time their local-hashing decode."""
 
 import json
 import subprocess

@@ -1,9 +1,9 @@
-"""Send reports as fast as a server answers, or at a given rate; a process beside the server.
+"""Send reports from a process of its own, as fast as a server answers or at a given rate.
 
 Reads {"port", "path", "bodies", "connections", "seconds", "rate"} as JSON from standard input,
-bodies in hexadecimal. Each head names another sender, as those do that come through a proxy.
-Prints requests answered with 200, others, seconds, and latencies. At a given rate a request's
-latency counts from when it was due, so that a server that falls behind shows it.
+bodies in hexadecimal. Each request names another sender, as behind a proxy. Prints the number of
+200s and of other answers, seconds, and latencies. At a given rate a latency counts from when the
+request was due, so that it shows a server that falls behind.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ class Connection(asyncio.Protocol):
         self._load.free(self)
 
     def send(self, due: float) -> None:
-        """Send one request that was due at a time."""
+        """Send one request that was due at the time `due`."""
         self._due = due
         self._transport.write(self._load.request())
 
     def data_received(self, data: bytes) -> None:
-        """Take a part of the answer; what the servers here send ends with a brace."""
+        """Take a part of the answer, which ends with a brace from both servers."""
         self._answer += data
         if self._answer.endswith(b"}"):
             self._load.answered(self._answer[9:12], time.perf_counter() - self._due)
@@ -46,13 +46,13 @@ class Connection(asyncio.Protocol):
             self._load.free(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - given
-        """Count a server that hangs up as a failure."""
+        """Count a closed connection as a failure."""
         if not self._load.done:
             self._load.answered(b"000", 0.0)
 
 
 class Load:
-    """Everything that is sent."""
+    """The requests of one job, and their answers."""
 
     def __init__(self, job: dict[str, Any]) -> None:
         self._bodies = [bytes.fromhex(body) for body in job["bodies"]]
@@ -70,7 +70,7 @@ class Load:
         return start, f" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {size}\r\n".encode()
 
     def request(self) -> bytes:
-        """Return the next request, with a fresh id and a head that no other has."""
+        """Return the next request, with a fresh id and unique headers."""
         self._turn = (self._turn + 1) % len(self._bodies)
         start, end = self._heads[self._turn]
         name = os.urandom(16)

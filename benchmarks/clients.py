@@ -1,4 +1,4 @@
-"""What clients do in bulk: randomize, hash, score, pack."""
+"""Bulk encoding: randomize, hash, score, pack."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from faintly.mechanisms import mechanism_of
 from faintly.primitives.entropy import secure
 from faintly.wire import report_v1
 
-CLIENTS = 2**14  # of one call: arrays of a few megabytes
+CLIENTS = 2**14  # per call: arrays of a few megabytes
 KEYS = 2**20
 
 

@@ -2,8 +2,8 @@
 
 python -m benchmarks.collector [--quick] [--json FILE]
 
-Beside it, in turns, a bare handler under stock uvicorn reads the body and answers 200. What other
-guests of the host took of the cores meanwhile is told: nothing here can do without them.
+It alternates with a bare handler under stock uvicorn that reads the body and answers 200. The
+last row says how much time other guests of the host took from the cores.
 """
 
 import http.client
@@ -33,21 +33,21 @@ from faintly.planner import make_plan
 from faintly.wire import report_v1
 
 HERE = Path(__file__).resolve().parent
-SHARE = 0.45  # of what the bare handler answers that is wanted of single reports
-BATCHED = 4_000_000  # reports a second that are wanted in batches
+SHARE = 0.45  # target for single reports, as a share of the bare handler's rate
+BATCHED = 4_000_000  # target for batches, in reports a second
 BATCH = 10_000
 SINGLE_LOAD, BATCH_LOAD = 4_000, BATCHED / 2  # reports a second at which
-WAIT_S = 0.1  # 99 % of the requests may wait so long
-BODIES = 16  # different ones, sent in turns
+WAIT_S = 0.1  # target for the 99th percentile of latency
+BODIES = 16  # different ones, sent in rotation
 WARM, LONG = 10_000_000, 50_000_000  # reports before and while memory is watched
-GROWTH_MIB = 64  # of which a process of some hundred may grow and still be called flat
-ASKED_KEYS, REFUSED_BYTES = 100_000, 5 << 20  # of questions that come while reports are sent
-LEAST, MOST = 1 / 3, 10.0  # what a sender keeps of its rate meanwhile, and waits as a multiple
+GROWTH_MIB = 64  # growth of a process of some hundred MiB that still counts as flat
+ASKED_KEYS, REFUSED_BYTES = 100_000, 5 << 20  # of queries during sending
+LEAST, MOST = 1 / 3, 10.0  # targets during queries: share of the rate kept, multiple of the latency
 SINGLE_CONNECTIONS, BATCH_CONNECTIONS = 128, 16
 
 
 def bodies(plan: Plan, reports: int) -> list[str]:
-    """Return batches of made-up reports in hexadecimal; noise looks like this."""
+    """Return batches of random reports in hexadecimal."""
     layout = mechanism_of(plan).layout
     rng = np.random.default_rng(1)
     made = []
@@ -82,7 +82,7 @@ def send(port: int, path: str, bodies: list[str], **job: Any) -> dict[str, Any]:
 
 @contextmanager
 def process(*command: object) -> Iterator[tuple[str, int]]:
-    """Run a server, and yield the line that it prints once it listens, and its number."""
+    """Run a server, and yield the line that it prints once it listens, and its process id."""
     running = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
     try:
         assert running.stdout is not None
@@ -94,7 +94,7 @@ def process(*command: object) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def collector(plan: Plan) -> Iterator[tuple[int, int]]:
-    """Run a collector of one plan in a folder of its own, and yield its port and number."""
+    """Run a collector of one plan in a temporary folder, and yield its port and process id."""
     with tempfile.TemporaryDirectory() as folder:
         serve = "from faintly.cli import main; main()", "serve", "--data", folder, "--port", "0"
         command = (sys.executable, "-c", *serve, "--json", "--log-level", "warning")
@@ -115,7 +115,7 @@ def create(port: int, plan: Plan) -> None:
 
 
 class Turns:
-    """Collector and bare handler, sent the same reports in turns."""
+    """Collector and bare handler, sent the same reports alternately."""
 
     def __init__(self, ports: tuple[int, int], plan: Plan, reports: int) -> None:
         self._ports, self._path, self._reports = ports, path_of(plan), reports
@@ -162,7 +162,7 @@ class Turns:
         )
 
     def wait_row(self, name: str, rate: float, rounds: int, seconds: float) -> Row:
-        """Return what 99 % of the requests wait at most at a rate, counted from when due."""
+        """Return the 99th percentile of latency at a rate, counted from when a request was due."""
         seen = self.take(rounds, rate=rate / self._reports, seconds=seconds)
         ours, theirs = ([each["p99"] for each in every] for every in seen)
         return Row(
@@ -179,7 +179,7 @@ class Turns:
 
 
 def steady_rows(port: int, number: int, plan: Plan) -> Iterator[Row]:
-    """Yield how memory and the inbox grow while many reports come at the rate that is wanted."""
+    """Yield how memory and the inbox grow while many reports arrive at the target rate."""
     sent = bodies(plan, BATCH)
     job: dict[str, Any] = {"connections": BATCH_CONNECTIONS, "rate": BATCHED / BATCH}
     send(port, path_of(plan), sent, seconds=WARM / BATCHED, **job)
@@ -215,7 +215,7 @@ def steady_rows(port: int, number: int, plan: Plan) -> Iterator[Row]:
 
 @contextmanager
 def askers(port: int, path: str, body: str, loops: int) -> Iterator[dict[str, int]]:
-    """Run loops of questions; yields, from their first answer on, what is then told of them."""
+    """Run loops of queries; yields, after the first answer, a dictionary of answers by status."""
     with subprocess.Popen(
         [sys.executable, HERE / "_asker.py"],
         stdin=subprocess.PIPE,
@@ -234,7 +234,7 @@ def askers(port: int, path: str, body: str, loops: int) -> Iterator[dict[str, in
 
 
 def asked_rows(port: int, plan: Plan, rounds: int, seconds: float) -> Iterator[Row]:
-    """Yield what one sender loses while others ask, and how long `readyz` takes meanwhile."""
+    """Yield what one sender loses while others query, and how long `readyz` takes meanwhile."""
     size = plan.universe.size or 1
     keys = json.dumps({"keys": [number % size for number in range(ASKED_KEYS)]})
     refused = json.dumps({"keys": ["x" * 1024] * (REFUSED_BYTES >> 10), "unknown": 1})
@@ -249,7 +249,7 @@ def asked_rows(port: int, plan: Plan, rounds: int, seconds: float) -> Iterator[R
 def beside_rows(
     port: int, plan: Plan, case: tuple[str, str, str, int, int], rounds: int, seconds: float
 ) -> Iterator[Row]:
-    """Yield the rate and the waits of one sender beside loops of questions, and alone."""
+    """Yield the rate and latency of one sender during loops of queries, against it alone."""
     name, what, question, loops, status = case
     sent, path = bodies(plan, 1), path_of(plan)
     job: dict[str, Any] = {"connections": 1, "seconds": seconds}
@@ -282,7 +282,7 @@ def beside_rows(
             theirs=theirs,
             unit=unit,
             ratio=ratio,
-            # What is refused costs its senders as much; only answers are promised to cost little.
+            # Refused requests have no target: only those that are answered must cost little.
             target=target if status == 200 else "",
             met=(ratio >= LEAST if unit == "/s" else ratio <= MOST) if status == 200 else None,
             note=f"theirs: the same sender alone; medians of turns; answers: {meanwhile}",
@@ -327,7 +327,7 @@ def memory(number: int) -> float:
 
 
 def watch(number: int, peaks: list[float], done: threading.Event) -> None:
-    """Keep the most that a process holds, until told that it is done."""
+    """Record the peak memory of a process until `done` is set."""
     while not done.wait(0.05):
         peaks.append(memory(number))
 
@@ -360,7 +360,7 @@ def measure(rounds: int, seconds: float) -> Iterator[Row]:
         what = "single reports over HTTP, durable"
         started(what)
         yield singles.rate_row("collector-single", what, rounds, seconds, share=SHARE)
-        settle(port, plan)  # what full load left in the inbox is not part of a fixed load
+        settle(port, plan)  # empty the inbox of what the full load left
         yield singles.wait_row("collector-single-p99", SINGLE_LOAD, rounds, seconds)
         settle(port, plan)
         started("a sender while others ask")
@@ -375,13 +375,13 @@ def measure(rounds: int, seconds: float) -> Iterator[Row]:
 
 
 def cores() -> tuple[int, int]:
-    """Return the time that all cores have had, and what of it other guests of the host took."""
+    """Return the time of all cores, and how much of it other guests of the host took."""
     times = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return sum(times), times[7]
 
 
 def stolen_row(before: tuple[int, int]) -> Row:
-    """Return how much of the cores was not to be had."""
+    """Return the share of the cores' time that was stolen."""
     whole, stolen = (now - then for now, then in zip(cores(), before, strict=True))
     return Row(
         name="collector-stolen",

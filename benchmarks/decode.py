@@ -23,7 +23,7 @@ from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.orthogonal import Orthogonal
 from faintly.wire import report_v1
 
-PAIRS_OF_LOOP = 2_000_000 if kernels.active == "c" else 300_000  # of the subset, about 20 ms
+PAIRS_OF_LOOP = 2_000_000 if kernels.active == "c" else 300_000  # in the subset: about 20 ms
 
 
 def all_totals(plan: Plan, batches: Iterable[ReportBatch], ids: IdArray) -> IntArray:

@@ -14,7 +14,7 @@ PACKAGES = ("faintly", "numpy", "cryptography")
 
 
 def describe() -> dict[str, Any]:
-    """Return the machine, the versions, which kernels serve, and the day."""
+    """Return the machine, the versions, the active kernels and the date."""
     return {
         "machine": {
             "cpu": cpu_model(),
@@ -39,7 +39,7 @@ def package_versions(names: tuple[str, ...]) -> dict[str, str]:
 
 
 def cpu_model() -> str:
-    """Return the name of the processor, as far as the system tells."""
+    """Return the name of the processor, if the system has it."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):

@@ -1,8 +1,8 @@
 """Measure two things side by side: interleaved, warm, on one core, garbage collection off.
 
-Other programs share the machine, so a time alone says little. A ratio of two minima that were
-taken in turns says how the two compare. Times are those of the processor: what waits for its
-turn on a busy machine does not count, on either side.
+Other programs share the machine, so a time alone says little; the ratio of two minima from
+alternating calls says how the two compare. Times are processor times, so waiting for a busy
+machine does not count on either side.
 """
 
 import gc
@@ -22,18 +22,18 @@ import numpy as np
 Work = Callable[[], object]
 Clock = Callable[[], float]
 WALL: Clock = time.perf_counter
-# All threads of this process together. Where it ticks too coarsely the clock on the wall serves.
+# All threads of this process together; wall-clock time where its resolution is too coarse.
 PROCESSOR: Clock = (
     time.process_time if time.get_clock_info("process_time").resolution <= 1e-6 else WALL
 )
 LARGEST_REUSED = 31 * 2**20  # bytes: glibc reuses no blocks beyond 32 MiB
-TURN, CALLS = 0.004, 8  # seconds and calls of a turn: what takes longer is called once
+TURN, CALLS = 0.004, 8  # most seconds and calls of one turn; longer work is called once
 THREADS = "FAINTLY_THREADS"  # how many threads the kernels may use
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to measure: rounds at most, and seconds after which no round is begun."""
+    """How long to measure: the most rounds, and the seconds after which no round begins."""
 
     rounds: int
     seconds: float
@@ -67,16 +67,16 @@ def compare(
     before: Work | None = None,
     clock: Clock = PROCESSOR,
 ) -> tuple[Timing, Timing]:
-    """Return the timings of both, which take turns.
+    """Return the timings of both, which alternate.
 
-    The first round warms caches up; it counts only where there was no time for another.
+    The first round warms up the caches; it counts only if there is no time for another.
 
     Args:
         ours: what is measured.
         theirs: what it is measured against.
         effort: how long.
-        before: brings the inputs back before each call, outside the clock.
-        clock: WALL where several threads are to gain something.
+        before: restores the inputs before each call; not timed.
+        clock: WALL where several threads should help.
     """
     rounds: list[tuple[float, float]] = []
     deadline = time.perf_counter() + effort.seconds
@@ -102,7 +102,7 @@ def measure(work: Work, effort: Effort, clock: Clock = PROCESSOR) -> Timing:
 
 
 def _seconds(work: Work, before: Work | None, clock: Clock) -> float:
-    """Return the best of one turn: short work is called again, in the caches that it keeps warm."""
+    """Return the best time of one turn: short work is called several times, with warm caches."""
     best, end = math.inf, WALL() + TURN
     for _ in range(CALLS):
         if before is not None:
@@ -117,10 +117,10 @@ def _seconds(work: Work, before: Work | None, clock: Clock) -> float:
 
 @contextmanager
 def _settled() -> Iterator[None]:
-    """Rest garbage collection, and bring the allocator into the state of a long-running process.
+    """Disable garbage collection, and put the allocator into the state of a long-running process.
 
-    glibc takes larger blocks from the system each time, and waits for their pages each time,
-    until one of that size has been given back once; from then on memory is reused.
+    glibc maps each large block anew, and pays for its page faults, until one of that size has been
+    freed; from then on memory is reused.
     """
     np.ones(LARGEST_REUSED, dtype=np.uint8)
     enabled = gc.isenabled()
@@ -165,7 +165,7 @@ def allocated_bytes(work: Work) -> int:
 
 
 def forget_peak() -> None:
-    """Let the peak of memory start anew from what is held now; only Linux can."""
+    """Reset the peak of memory to the current use, on Linux."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 

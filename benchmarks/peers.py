@@ -1,4 +1,4 @@
-"""Local hashing as other libraries decode it, beside our decode of as many reports and keys.
+"""Local hashing as other libraries decode it, against our decode of as many reports and keys.
 
 python -m benchmarks.peers [--json FILE]      after `make peers`
 
@@ -62,7 +62,7 @@ def exact_row(peer: str, ours: Timing, seconds: list[float]) -> Row:
 
 
 def fast_row(ours: Timing, seconds: list[float]) -> Row:
-    """Return the row of the variant with few hash functions: reports and keys add up there."""
+    """Return the row of the variant with few hash functions, whose time is linear in both sizes."""
     (small, keys), (large, _) = SUBSETS[:2]
     a_report = max(0.0, (seconds[1] - seconds[0]) / (large - small))
     a_key = max(0.0, (seconds[0] - small * a_report) / keys)
@@ -77,7 +77,7 @@ def fast_row(ours: Timing, seconds: list[float]) -> Row:
 
 
 def main() -> int:
-    """Time ours beside each peer, and print one table."""
+    """Time ours against each peer, and print one table."""
     given = options("Peers").parse_args()
     if not _peers.available():
         print(_peers.HOW_TO, file=sys.stderr)

@@ -27,7 +27,7 @@ class Row:
 
     @property
     def figure(self) -> float:
-        """Return the number that a target is about: the ratio, or ours where nothing compares."""
+        """Return the number that the target limits: the ratio, or ours without a comparison."""
         return self.ours if self.ratio is None else self.ratio
 
     def document(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from benchmarks import clients, decode, machine, server, tables
+from benchmarks import bins, clients, decode, machine, server, tables
 from benchmarks.measure import FULL, QUICK, Effort, peak_bytes
 from benchmarks.result import Row
 
@@ -15,6 +15,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "transform": tables.transform,
     "decode": decode.full,
     "many-cells": decode.many_cells,
+    "bins": bins.bins,
     "direct": decode.direct,
     "planes": decode.planes,
     "hashed": decode.hashed,
@@ -41,7 +42,7 @@ QUICK_BENCHMARKS: dict[str, Benchmark] = {
 # What goes into one file of benchmarks/results together: its title, and the benchmarks.
 SUITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "tables": ("Tables", ("scatter", "transform")),
-    "decode": ("Decoding", ("decode", "many-cells", "direct", "planes", "hashed")),
+    "decode": ("Decoding", ("decode", "many-cells", "bins", "direct", "planes", "hashed")),
     "clients": ("Clients", ("binning", "others", "scores", "randomness")),
     "server": ("Server", ("ingest", "text-keys", "merge")),
 }

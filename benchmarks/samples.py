@@ -1,4 +1,4 @@
-"""Made-up plans, reports and vectors."""
+"""Synthetic plans, reports and vectors."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -33,6 +33,11 @@ def binning_plan(reports: int, keys: int, **options: Any) -> Plan:
 def projection_plan(reports: int, keys: int) -> Plan:
     """Return a plan that scores 64 projections of 32 items."""
     return _plan("projection-choice", reports, keys, protect="user", sparsity=32, groups=64)
+
+
+def choice_plan(reports: int, keys: int, **options: Any) -> Plan:
+    """Return a plan of projection choice for 16 items at epsilon 1, by table."""
+    return _plan("projection-choice", reports, keys, protect="user", sparsity=16, **options)
 
 
 def retrieval_plan(reports: int, keys: int, sparsity: int, decode: str) -> Plan:
@@ -112,9 +117,9 @@ def encoded(plan: Plan, reports: int, keys: int) -> ReportBatch:
 def copier(*arrays: AnyArray) -> Callable[[], None]:
     """Return a function that copies the arrays, and keeps the copies until it is called again.
 
-    A copy that is dropped at once goes back to the system or not, as the allocator sees fit, and
-    finding memory anew can take five times as long as copying. A copy that is kept for one call
-    is always reused by the next but one: the plain cost, and the harder one to be compared with.
+    The memory of a copy that is dropped at once may go back to the system, and mapping it again can
+    take five times as long as copying. If each copy is kept until the next call, memory is always
+    reused: that is the cost of copying alone, and the harder one to compare with.
     """
     kept: list[list[AnyArray]] = []
 
@@ -127,7 +132,7 @@ def copier(*arrays: AnyArray) -> Callable[[], None]:
 def vectors(clients: int, items: int, keys: int, whole: bool = False) -> VectorBatch:
     """Return clients with `items` distinct keys each, of values in [-1, 1], or of ones."""
     draw = generator()
-    # Consecutive keys from a random start are distinct, and cost no more than others.
+    # Consecutive keys from a random start are distinct, and cost the same as others.
     first = draw.integers(0, keys, clients, dtype=np.uint64)[:, None]
     indices: IdArray = np.remainder(
         first + np.arange(items, dtype=np.uint64), keys, dtype=np.uint64

@@ -1,9 +1,9 @@
-"""The cost of decoding every key, against reports, keys and items a client; and its plot.
+"""The cost of decoding every key, against reports, keys and items per client, and its plot.
 
 python -m benchmarks.scaling [--json FILE] [--plot FILE]      peers only after `make peers`
 
-Whatever would take too long runs on a subset of the keys (peers: of reports and keys) and is
-scaled linearly; such points are hollow. Local hashing has no vectors: against n and d a client
+Slow cases run on a subset of the keys (peers: of reports and keys) and are scaled linearly; their
+points are hollow. Local hashing has no vectors: against n and d a client
 sends one of its reports, against k it sends k of them.
 """
 

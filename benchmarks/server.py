@@ -1,4 +1,4 @@
-"""What a server does besides decoding: take bytes in, stream, merge, answer text keys."""
+"""What a server does besides decoding: ingest, stream, merge, answer text keys."""
 
 import numpy as np
 

@@ -2,9 +2,9 @@
 
 python -m benchmarks.store [--quick] [--json FILE]
 
-Beside it, in turns, runs the least that could keep the same promise: bodies appended to a file,
-synced once for each group of as many as the store had in a commit. It checks, counts, shuffles
-and seals nothing. Times of the store end when everything is sealed.
+It alternates with the least that is as durable: bodies appended to a file, which is synced after
+each group as large as a commit of the store. That checks, counts, shuffles and seals nothing.
+Times of the store end when everything is sealed.
 """
 
 import os
@@ -12,18 +12,20 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 from benchmarks import document, samples
 from benchmarks.result import Row, amount
 from benchmarks.script import finish, options
+from faintly.collector.storage.inbox import Outcome
 from faintly.collector.storage.store import Store
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 
 ROUNDS = 3
-BODIES = 64  # made beforehand and sent again and again, each time under a fresh request id
+BODIES = 64  # made in advance and sent repeatedly, each time under a fresh request id
 
 
 def bodies_of(plan: Plan, size: int) -> list[bytes]:
@@ -39,10 +41,10 @@ def store_seconds(plan: Plan, bodies: list[bytes], count: int, window: int) -> t
     room = threading.Semaphore(window)
     refused: list[object] = []
 
-    def answer(pairs: object) -> None:
-        outcomes = [outcome for _, outcome in pairs]  # type: ignore[attr-defined]
-        refused.extend(outcome for outcome in outcomes if outcome != "counted")
-        room.release(len(outcomes))
+    def answer(waiter: Future[Outcome]) -> None:
+        if waiter.result() != "counted":
+            refused.append(waiter.result())
+        room.release()
 
     with tempfile.TemporaryDirectory() as name, Store.open(Path(name) / "data") as store:
         store.registry.create(plan)
@@ -50,7 +52,9 @@ def store_seconds(plan: Plan, bodies: list[bytes], count: int, window: int) -> t
         for number, request in enumerate(requests):
             room.acquire()
             body = bodies[number % BODIES]
-            store.take(plan.digest, 0, request, body, waiter=None, answer=answer)
+            waiter: Future[Outcome] = Future()
+            waiter.add_done_callback(answer)
+            store.take(plan.digest, 0, request, body, waiter=waiter)
         for _ in range(window):
             room.acquire()
         store.seal()

@@ -1,4 +1,4 @@
-"""Reports of one cell stream through ingestion, and memory stays flat.
+"""Stream reports of one cell through ingestion; memory must stay flat.
 
 python -m benchmarks.stream [--reports 1e8] [--json FILE]
 """

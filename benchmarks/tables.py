@@ -1,4 +1,4 @@
-"""The two kernels of table decoding, beside the memory that they cannot do without."""
+"""The two kernels of table decoding, against the memory traffic that they need."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from faintly.core import NarrowArray, TableArray, WordArray
 from faintly.kernels import comparison
 from faintly.kernels.comparison import LANGUAGE
 
-CELLS = 2**20  # in one call: more than enough to forget where the last ones went
+CELLS = 2**20  # per call: more than branch predictors and caches remember
 IN_CACHE, OUT_OF_CACHE = 2.0, 1.3  # targets
 
 

@@ -1,14 +1,13 @@
 """Whether errors are as large as methods predict, over many cells at once.
 
-Of many cells some are more than three standard errors off by chance alone. How many depends on
-how a cell's standard error is known: for keys that err independently it is √(2/keys) for each run,
-and the spread of the runs can only widen it; where keys err together, the runs are all there is,
-and their score follows Student's law. Both chances come from one integral over the spread S of
-r runs, S² ~ χ²/(r-1):
+Some of many cells are more than three standard errors off by chance alone. How many depends on how
+a cell's standard error is estimated. If keys err independently it is at least √(2/keys) for each
+run. If they err together it comes from the runs alone, and the score follows Student's law. Both
+chances come from one integral over the spread S of r runs, S² ~ χ²/(r-1):
 
     chance = E[2Φ(-limit·max(floor, S))], floor 1 or 0
 
-A variance that is a little wrong everywhere shows in no single cell, but in all cells of a method
+A small error in a predicted variance shows in no single cell, but in all cells of a method
 together: the sum of its scores over the root of their number.
 """
 
@@ -41,7 +40,7 @@ def scores(cells: Iterable[Cell]) -> list[float]:
 
 
 def pooled(found: Iterable[float]) -> float:
-    """Return the score of many cells together: unit variance, if each has.
+    """Return the score of many cells together; it has unit variance if each score has.
 
     >>> pooled([1.0, 1.0, 1.0, 1.0])
     2.0
@@ -59,7 +58,7 @@ def by_method(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
 
 
 def chance(limit: float, runs: int, floor: float) -> float:
-    """Return how likely a right prediction is more than `limit` standard errors off.
+    """Return how likely a correct prediction is more than `limit` standard errors off.
 
     >>> round(chance(3.0, 10, 0.0), 4)  # Student's law with 9 degrees of freedom
     0.015
@@ -75,7 +74,7 @@ def chance(limit: float, runs: int, floor: float) -> float:
 
 
 def allowed(cells: int, share: float) -> int:
-    """Return the number of hits that chance exceeds once in a thousand times.
+    """Return the number of hits that is exceeded by chance once in a thousand times.
 
     >>> allowed(100, 0.0), allowed(100, 0.015)
     (0, 6)
@@ -90,5 +89,5 @@ def allowed(cells: int, share: float) -> int:
 
 
 def pooled_limit(methods: int) -> float:
-    """Return what the largest of so many pooled scores exceeds once in a thousand times."""
+    """Return the limit that the largest of so many pooled scores exceeds once in 1,000 times."""
     return NormalDist().inv_cdf(1 - FALSE_ALARM / (2 * max(1, methods)))

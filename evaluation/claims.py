@@ -2,7 +2,7 @@
 
 paper  what Zhou et al. write; "about 5x" counts as kept from 80 % of the number on
 ours   what this library sets out to reach against the paper's method
-order  what theory leaves no doubt about; a run that contradicts one is broken
+order  what theory proves; a run that contradicts it is broken
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from evaluation.verdict import Claim, Growth, Near, Ratio, Unbent, Verdict
 
 ABOUT = 0.8
 SUCCINCT = ("k-fold", "sampling", "harmony", "pckv")
-PRUDENT = 1.1  # an order may be missed by this factor: few runs of few clients
+PRUDENT = 1.1  # tolerance of an order: few runs of few clients
 
 
 def _user(point: Point) -> bool:
@@ -42,7 +42,7 @@ def _sparse(point: Point) -> bool:
 
 
 def _modest(point: Point) -> bool:
-    """Return whether a report is far from telling the truth."""
+    """Return whether epsilon is at most 1.5."""
     return point.epsilon <= 1.5
 
 
@@ -242,7 +242,7 @@ CLAIMS: tuple[Claim, ...] = (
 
 
 def verdicts(results: Results, *, quick: bool = False) -> list[Verdict]:
-    """Return every claim with its verdict; a quick run has the sizes of no claim but the order."""
+    """Return every claim with its verdict; a quick run has the sizes for orders only."""
     return [claim.verdict(results) for claim in CLAIMS if not quick or claim.kind == "order"]
 
 

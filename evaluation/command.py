@@ -21,14 +21,14 @@ from faintly.cli.choices import one_of
 from faintly.cli.output import Json, emit, note, progress, say, table
 from faintly.errors import InvalidInput
 
-QUICK_SECONDS = 180  # that a quick run takes at most on two cores; said, not enforced
-LINE_SECONDS = 10  # between two lines about progress, where nobody watches
+QUICK_SECONDS = 180  # limit of a quick run on two cores; exceeding it only prints a note
+LINE_SECONDS = 10  # between two progress lines, where there is no terminal
 
 app = typer.Typer(
     name="python -m evaluation",
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # as for faintly itself: brackets are no markup
+    rich_markup_mode=None,  # as in faintly itself: brackets are not markup
 )
 
 
@@ -38,7 +38,7 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             metavar="NAME",
-            help="Experiments, or all; --list names them.",
+            help="Experiments, or all; without a name, those that there are.",
             show_default=False,
             **one_of(lambda: [*experiments(), ALL]),
         ),
@@ -72,19 +72,21 @@ def reproduce(
     """Run experiments: the paper's figures and tables, and ours.
 
     Results go to the folder as CSV and Parquet, figures as SVG and PNG, and all of it into
-    report.html. A run that was stopped goes on where it was: finished tasks are kept.
+    report.html. A stopped run resumes: finished tasks are kept.
     The status is 1 if a task failed, if methods came out in an order that theory rules out, or if
     errors are not as large as the methods predict.
     """
     if quick and full:
         raise InvalidInput("--quick and --full exclude each other; choose one")
+    if data is not None and not data.is_dir():
+        raise InvalidInput(f"--data must be the folder of datasets; {data} is not a folder")
     grid = QUICK if quick else FULL if full else DEFAULT
-    if listed:
+    if listed or not (names or method):
         _list(grid, as_json)
+        if not listed:
+            note("nothing was run; name experiments, or all")
         return
     folder = None if data is None else str(data)
-    if data is not None and not data.is_dir():
-        raise InvalidInput(f"--data names the folder of datasets, and {data} is none")
     with _progress() as on_progress:
         try:
             done = run_experiments(
@@ -98,7 +100,7 @@ def reproduce(
                 on_progress=on_progress,
             )
         except KeyboardInterrupt:
-            note(f"stopped; what is done is kept in {output}, and the same command goes on")
+            note(f"stopped; what is done is kept in {output}, and the same command resumes it")
             raise typer.Exit(130) from None
     _tell(done, output, as_json)
     if not done.good:
@@ -115,7 +117,7 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
                 task,
                 total=state.total,
                 completed=state.done,
-                # The bar's own guess knows nothing of how much longer some methods take.
+                # The bar's own estimate ignores that some methods take longer.
                 description="running"
                 + (f", about {plain_time(state.left)} left" if state.left else "")
                 + (f", {state.failed} failed" if state.failed else ""),
@@ -197,5 +199,5 @@ def _claim(one: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the command; errors that a user can mend become one line and status 1."""
+    """Run the command; errors that a user can fix become one line and status 1."""
     run_command(app)

@@ -29,7 +29,7 @@ class Curve:
 
     @property
     def label(self) -> str:
-        """Return the method's name for people, and whether its answers are off by design."""
+        """Return the method's name for people, and whether its answers are biased."""
         return self.method.label + (" (biased)" if any(self.biased) else "")
 
 
@@ -77,7 +77,7 @@ def _curves(experiment: Experiment, rows: Sequence[Record], measure: str) -> lis
                 [_place(experiment, row) for row in ordered],
                 [row[measure] for row in ordered],
                 [row[f"{measure}_stderr"] or 0.0 for row in ordered],
-                # Everybody knows that the all-zero answer is off.
+                # That the all-zero answer is biased goes without saying.
                 [name != ZERO.name and row["claimed_bias"] > UNBIASED for row in ordered],
             )
         )

@@ -27,13 +27,13 @@ from faintly.primitives.entropy import seeded
 
 EXPONENT = 1.4  # the paper, Evaluation, "Datasets"
 MEAN, SPREAD = 1.0, 0.3  # likewise
-MOST_MISSING = 0.01  # of the clients: stored files lack those without items, 63 at most
+MOST_MISSING = 0.01  # of the clients; stored files lack those without items, at most 63
 RATINGS = ("movies/ratings.csv", "ml-20m/ratings.csv", "ratings.csv")
 
 
 @dataclass(frozen=True, slots=True)
 class Synthetic:
-    """The paper's synthetic data: one fresh crowd for every run."""
+    """The paper's synthetic data, drawn anew for every run."""
 
     clients: int
     universe: int
@@ -47,7 +47,7 @@ class Synthetic:
         return f"zipf-{EXPONENT:g} {self.values} {sizes}"
 
     def digest(self, folder: str | None) -> str:  # noqa: ARG002  # of `Data`
-        """Return nothing: the name says everything."""
+        """Return an empty string: the name determines the data."""
         return ""
 
     def vectors(self, run: int, folder: str | None) -> VectorBatch:  # noqa: ARG002  # of `Data`
@@ -78,7 +78,7 @@ class Stored:
         return _stored(self, folder)
 
     def digest(self, folder: str | None) -> str:
-        """Return a hash of the file, so that results of other data are not taken for these."""
+        """Return a hash of the file, so that results of other data are not reused."""
         path = _path(self.name, folder)
         file = path / "data.parquet" if path.is_dir() else path
         return _digest(file, file.stat().st_size, file.stat().st_mtime_ns)
@@ -111,7 +111,7 @@ class Sample:
 
 @lru_cache(maxsize=1)
 def load(data: Data, run: int, folder: str | None = None) -> Sample:
-    """Return the sample of a run; the last one is kept, for the next method to face it."""
+    """Return the sample of a run; the last one is cached for the next method."""
     vectors = data.vectors(run, folder)
     items = vectors.indices.view(np.int64)  # an index is far below 2^63
     sums = [np.bincount(items, weights, data.universe) for weights in _powers(vectors.values)]
@@ -125,11 +125,11 @@ def _powers(values: FloatArray) -> Iterator[FloatArray]:
 
 
 def generator_of(name: str) -> np.random.Generator:
-    """Return numpy's generator for made-up data, seeded by a name; never near real noise."""
+    """Return numpy's generator for made-up data, seeded by a name; never for real noise."""
     return np.random.Generator(np.random.Philox(seeded(0, name).words(4).tolist()))
 
 
-@lru_cache(maxsize=4)  # runs take turns, and each comes back to all datasets
+@lru_cache(maxsize=4)  # runs alternate between the datasets
 def _stored(data: Stored, folder: str | None) -> VectorBatch:
     records = read_records(_path(data.name, folder))
     vectors = vectors_in(records, Universe.indexed(data.universe))
@@ -143,13 +143,13 @@ def _stored(data: Stored, folder: str | None) -> VectorBatch:
 
 
 @lru_cache(maxsize=8)
-def _digest(file: Path, size: int, changed: int) -> str:  # noqa: ARG001  # a changed file is another
+def _digest(file: Path, size: int, changed: int) -> str:  # noqa: ARG001  # a changed file is a different one
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def _path(name: str, folder: str | None) -> Path:
-    """Return where a dataset is: in the folder, or in what FAINTLY_DATA names, nowhere else."""
+    """Return the path of a dataset, in the folder or else in FAINTLY_DATA."""
     given = folder or os.environ.get(DATA_FOLDER)
     if not given:
         raise InvalidData(

@@ -15,7 +15,7 @@ from evaluation.datasets import Data, Stored, Synthetic
 from evaluation.grids import DEFAULT, FULL, QUICK, Grid
 from evaluation.methods import BUILT_IN, METHODS
 
-TOP = 100  # coordinates that the paper's panels over epsilon and d look at
+TOP = 100  # coordinates scored in the paper's panels over epsilon and d
 FEW_READS = 10**8  # reports times keys, up to which direct decoding takes about a second
 
 
@@ -23,9 +23,9 @@ FEW_READS = 10**8  # reports times keys, up to which direct decoding takes about
 class Point:
     """One setting: data, what is protected, how well, and which keys are asked about.
 
-    `keys`: all of the universe, through tables where reading each would take long; `each` of
-    them read however long it takes; the `top` 100 by true mean, and a thousand of the least to
-    check the predicted variance by; or `some`, a thousand spread evenly over the universe.
+    `keys`: `all` of the universe, by tables where direct reading would be slow; `each` of them,
+    read directly however slow; the `top` 100 by true mean, with a thousand of the smallest to check
+    the predicted variance; or `some`, a thousand spread evenly over the universe.
     """
 
     data: Data
@@ -36,17 +36,17 @@ class Point:
 
     @property
     def name(self) -> str:
-        """Return a name that no other point has, whatever methods it runs."""
+        """Return the unique name of this point; methods are not part of it."""
         return f"{self.data.name} | {self.unit} | eps={self.epsilon:g} | {self.keys}"
 
     @property
     def decode(self) -> str | None:
-        """Return the decoding that methods are held to: tables where reading would take long."""
+        """Return the decoding that methods must use: tables where direct reading would be slow."""
         many = self.keys == "all" and self.data.clients * self.data.universe > FEW_READS
         return "table" if many else None
 
     def at(self, axis: str) -> float | str:
-        """Return where the point stands on an axis."""
+        """Return the position of the point on an axis."""
         if axis == "distance":
             return float(self.unit.partition(":")[2])
         if axis == "data":
@@ -98,7 +98,7 @@ L1 = (
     *("harmony", "pckv", "pckv-ue", "collision-signed"),
 )
 SETS = ("ours", "paper", "published", "sampling", "k-fold", "naive", "pckv")
-LIMITED = (4, 16)  # distances where refusing more than k items buys something; it is slow
+LIMITED = (4, 16)  # distances where refusing more than k items helps; it is slow
 FAR = 16  # distance from about which the condition of the squeezed bound holds
 
 
@@ -152,7 +152,7 @@ def _panels(unit: str, methods: tuple[str, ...], grid: Grid) -> list[Experiment]
 
 
 def _within(distance: int, grid: Grid) -> Iterator[str]:
-    """Yield the methods at a distance; slow ones at few, but for a full run."""
+    """Yield the methods at a distance; slow ones only at a few, except in a full run."""
     ends = grid is FULL or distance in (FAR, max(grid.distances))
     slow = {
         "ours-limited": distance in LIMITED and (ends or grid is QUICK),
@@ -208,7 +208,7 @@ def _headline(grid: Grid) -> Experiment:
         Point(wide, "user", 1.0, "top", USER),
         Point(wide, "user", 3.0, "top", ("ours", "paper", "published", "collision-signed")),
         Point(wide, "event", 1.0, "top", EVENT),
-        # Of 1,000 keys the ratio would be known to 2 %, and at ε = 3 it is within 2 % of its goal.
+        # With 1,000 keys the ratio has an error of 2 %, and at ε = 3 it is within 2 % of its goal.
         *(Point(signs, "event", epsilon, "each", event) for epsilon in (1.0, 3.0)),
         *(Point(normal, "event", epsilon, "some", event) for epsilon in (1.0, 3.0)),
     )
@@ -225,24 +225,22 @@ def _headline(grid: Grid) -> Experiment:
 
 def _pareto(grid: Grid) -> Experiment:
     data = Synthetic(grid.clients, 4096, grid.sparsity)
-    points = (
-        Point(data, "event", 1.0, "some", _for("event", BUILT_IN)),
-        Point(
-            data, "user", 1.0, "some", tuple(n for n in _for("user", BUILT_IN) if n not in _SETS)
-        ),
-    )
+    points = [
+        Point(data, unit, 1.0, "some", tuple(n for n in _for(unit, BUILT_IN) if n not in _SETS))
+        for unit in ("event", "user")
+    ]
     return Experiment(
         name="pareto",
         title=f"Error against bytes, k = {grid.sparsity}, d = 4096, ε = 1",
         question="What does a smaller error cost in bytes?",
         axis="bytes",
         measures=("mse",),
-        points=points,
+        points=tuple(points),
         facet="unit",
     )
 
 
-_SETS = ("ours-sets", "collision", "wheel")  # no negative values; the last two 0 and 1 only
+_SETS = ("ours-sets", "collision", "wheel")  # for values 0 and 1 only
 
 
 def _error_n(grid: Grid) -> Experiment:
@@ -273,8 +271,8 @@ def _recall(grid: Grid) -> Experiment:
         name="recall",
         title="True top 20 found, and signal to noise, on real sets",
         question="Are the most frequent items found? “Ours” allows for negative values, which sets "
-        "do not have. At user level methods made for sets err less, as collision (sets) shows on "
-        "kosarak100k (but for quick runs); “sets” compares ours without negative values with them.",
+        "do not have; “ours, for sets” and collision (sets), which ran on kosarak100k at user "
+        "level (but for quick runs), know that there are none.",
         axis="epsilon",
         measures=("recall", "signal"),
         points=tuple(points),
@@ -283,14 +281,15 @@ def _recall(grid: Grid) -> Experiment:
 
 
 def _of_sets(data: Stored, unit: str, grid: Grid) -> tuple[str, ...]:
-    """Return what is made for sets, where reading every key of every report is not too slow.
+    """Return the methods for sets, where reading every key of every report is not too slow.
 
-    On kosarak collision takes 3 seconds a run, ours without negative values 5 to 9 and wheel 45;
-    npm has eight times the reads. A quick run has no time for any.
+    On kosarak collision takes 3 seconds a run and wheel 45; npm has eight times the reads, and a
+    quick run no time for either. Ours is read from tables at user level, and directly at event
+    level.
     """
-    if data is not KOSARAK or unit != "user" or grid is QUICK:
-        return ()
-    return ("collision", "ours-sets") if grid is FULL else ("collision",)
+    if data is KOSARAK and grid is not QUICK:
+        return ("ours-sets", "collision") if unit == "user" else ("ours-sets",)
+    return ("ours-sets",) if unit == "user" or grid is FULL else ()
 
 
 def _sets(grid: Grid) -> Experiment:

@@ -1,13 +1,13 @@
-"""Figures of experiments, as SVG and PNG: for paper, screens and colour-blind readers.
+"""Figures of experiments, as SVG and PNG, legible on paper and to colour-blind readers.
 
 A method has one colour of Okabe and Ito's palette, one marker and one line style; no two methods
-share colour and marker. Names stand at the right end of the curves, in their order, in a darker
-ink than the curves: sky blue and orange letters would be too pale for paper.
+share colour and marker. Names are at the right end of the curves, in their order, in a darker
+shade than the curves: sky blue and orange letters would be too pale on paper.
 Bars are standard errors over the runs. The dotted grey line is the all-zero answer; the broad
-grey steps of a plot over bytes are its Pareto front. A hollow marker is an answer that stays off
+grey steps of a plot over bytes are its Pareto front. A hollow marker is an answer that stays biased
 however many clients there are, and the name of its curve says so.
 
-Figures are drawn from the rows of a summary, so that a summary.csv gives the same bytes.
+Figures are drawn from the rows of a summary, so the same summary.csv gives the same bytes.
 """
 
 import io
@@ -42,7 +42,7 @@ MEASURES = {
     "ratio": "n·MSE / lower bound at the worst key",
 }
 LINEAR = ("recall",)
-OURS = "ours"  # what must be seen: nothing covers it, nor its forms, which have longer names
+OURS = "ours"  # drawn on top, like its variants, whose names begin so
 WIDE = (8.6, 4.6)  # with spots, which need more room than curves
 PANEL = (5.5, 4.1)  # inches; small, so that letters stay legible where a page is narrow
 LABEL_SIZE = 9.5
@@ -99,7 +99,7 @@ def _figure(experiment: Experiment, rows: Iterable[Record]) -> Any | None:
     title = ", ".join([experiment.title, *sizes(experiment, own)])
     figure.suptitle(title, x=0.01, ha="left", fontsize=12)
     if scatter:
-        figure.draw_without_rendering()  # only now it is known which spots would touch
+        figure.draw_without_rendering()  # only after this is it known which spots would touch
         for axes, panel in zip(grid.flat, shown, strict=False):
             _spots(axes, panel)
     return figure
@@ -112,7 +112,7 @@ def _blank(salt: str, size: tuple[float, float]) -> Any:
         raise MissingDependency.of("figures need matplotlib", "eval") from None
     from matplotlib.figure import Figure
 
-    # Letters as shapes look the same everywhere, and a salt keeps ids of several figures apart.
+    # Letters as shapes look the same everywhere; a salt keeps the ids of several figures apart.
     mpl.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": salt, "font.size": 10.5})
     return Figure(figsize=size, layout="constrained")
 
@@ -152,7 +152,7 @@ def _draw(axes: "Axes", curve: Curve, measure: str, **changes: Any) -> None:
 
 
 def _spots(axes: "Axes", panel: Panel) -> None:
-    """Draw methods at their bytes, those that would cover each other side by side."""
+    """Draw methods at their bytes; those that would overlap stand side by side."""
     from matplotlib.transforms import ScaledTranslation
 
     _front(axes, panel.curves)
@@ -167,7 +167,7 @@ def _spots(axes: "Axes", panel: Panel) -> None:
 
 
 def _front(axes: "Axes", curves: list[Curve]) -> None:
-    """Draw the steps below which no method errs in so few bytes."""
+    """Draw the Pareto front: the least error for at most so many bytes."""
     spots = sorted((curve.x[0], curve.y[0]) for curve in curves if curve.x[0] > 0)
     best = [spot for spot in spots if spot[1] <= min(y for x, y in spots if x <= spot[0])]
     if len(best) > 1:
@@ -175,7 +175,7 @@ def _front(axes: "Axes", curves: list[Curve]) -> None:
 
 
 def _zero_line(axes: "Axes", curve: Curve, *, across: bool) -> None:
-    """Draw the all-zero answer, across the panel where it has one place only or none."""
+    """Draw the all-zero answer, as a line across the panel if it has at most one point."""
     look: dict[str, Any] = {
         "color": curve.look.colour,
         "linestyle": curve.look.line,
@@ -221,7 +221,7 @@ def _scales(axes: "Axes", experiment: Experiment, measure: str, curves: list[Cur
 
 
 def _plain(axes: "Axes", curves: list[Curve]) -> None:
-    """Label an axis of few decades with plain numbers: its powers of ten alone say too little."""
+    """Label an axis of few decades with plain numbers: powers of ten alone would be too few."""
     from matplotlib.ticker import FuncFormatter, LogLocator
 
     heights = [height for curve in curves for height in curve.y if height > 0]
@@ -330,7 +330,7 @@ def _sign(axes: "Axes", curve: Curve, height: float) -> None:
 
 
 def _spot(curve: Curve) -> dict[str, Any]:
-    """Return the look of a marker; a star's area is small, and ours must be found at once."""
+    """Return the look of a marker; a star is drawn larger, as its area is small."""
     ours = curve.method.name == OURS
     return {
         "color": curve.look.colour,

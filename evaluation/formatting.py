@@ -1,16 +1,16 @@
-"""Words and numbers as people read them: rounded by their error, with powers of ten as such."""
+"""Numbers and durations as text for people."""
 
 import math
 from collections.abc import Iterable
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 ASKED = {"all": "all keys", "each": "all keys", "top": "top 100 keys", "some": "1,000 keys"}
-NUMERIC = frozenset("0123456789(+−≤≥")  # a cell that begins so is a number
+NUMERIC = frozenset("0123456789(+−≤≥")  # first characters of a cell that is a number
 PLAIN = range(-2, 6)  # powers of ten of numbers that are written out
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Return a number with so many digits; nothing where it is not known.
+    """Return a number with so many digits; an empty string where it is not known.
 
     >>> number(0.04567), number(9.712e-5), number(23400, 7), number(-0.5)
     ('0.0457', '9.71·10⁻⁵', '23,400', '−0.5')
@@ -76,7 +76,7 @@ def plain_time(seconds: float) -> str:
 
 
 def is_words(column: Iterable[str]) -> bool:
-    """Return whether a column of a table is to be read, and not compared as numbers.
+    """Return whether a column of a table holds text rather than numbers.
 
     >>> is_words(["user", "event"]), is_words(["1.9×", "", "not run"]), is_words(["yes", "not run"])
     (True, False, True)

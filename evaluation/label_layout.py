@@ -1,13 +1,13 @@
-"""Where names and spots go so that none covers another."""
+"""Placing names and spots so that none covers another."""
 
 
 def spread(wanted: list[float], room: float) -> list[float]:
-    """Return ascending heights at least `room` apart, as near to the wanted ones as that allows.
+    """Return ascending heights at least `room` apart, as close as possible to the wanted ones.
 
     >>> spread([0.5, 0.5], 0.1)
     [0.45, 0.55]
     """
-    groups: list[list[float]] = []  # runs of labels that touch, by what each of them wants
+    groups: list[list[float]] = []  # wanted heights of labels that touch
     for height in wanted:
         groups.append([height])
         while len(groups) > 1 and _bottom(groups[-1], room) < _top(groups[-2], room) + room:
@@ -55,7 +55,7 @@ def beside(spots: list[tuple[float, float]], room: float) -> list[tuple[float, f
     [(0.75, 5.0), (1.25, 5.0), (1.0, 9.0)]
     """
     moved = list(spots)
-    for _ in spots:  # who moves may come to touch another: then they move together
+    for _ in spots:  # a moved spot may touch another: then both move
         before = list(moved)
         for group in _touching(moved, 1.01 * room):
             order = sorted(group, key=lambda number: spots[number])
@@ -68,7 +68,7 @@ def beside(spots: list[tuple[float, float]], room: float) -> list[tuple[float, f
 
 
 def _touching(spots: list[tuple[float, float]], room: float) -> list[list[int]]:
-    """Return groups of spots, by number, in which each is close to another one."""
+    """Return groups of indices of spots in which each is close to another."""
     groups: list[list[int]] = []
     for number, (x, y) in enumerate(spots):
         near = [

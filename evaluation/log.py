@@ -1,4 +1,4 @@
-"""The log of finished tasks: one JSON object a line, on disk before the next one is counted.
+"""The log of finished tasks: one JSON object per line, each on disk before the next task counts.
 
 A process that is killed leaves at most one broken line, at the end. It is cut off when the
 log is opened again, and its task is run again. One process at a time may have a log open.
@@ -41,9 +41,7 @@ class Log:
             whole += len(line)
             self._keep(record)
         if data[whole:].count(b"\n"):
-            raise InvalidInput(
-                f"{path} holds something else than results after {whole} bytes; move it away"
-            )
+            raise InvalidInput(f"{path} is not a log of results after byte {whole}; move it away")
         self._file = path.open("ab")
         self._file.truncate(whole)
 
@@ -57,7 +55,7 @@ class Log:
         self._keep(safe)
 
     def _keep(self, record: Record) -> None:
-        # Another version may compute something else, and what failed is worth another try.
+        # Another version may compute other results; failed tasks are tried again.
         if record.get("version") == __version__ and record.get("status") != "failed":
             self.records[record["task"]] = record
 
@@ -85,5 +83,5 @@ def _parsed(line: bytes) -> Record | None:
 
 
 def _finite(value: Any) -> Any:
-    """Return a number that JSON can write; what is not finite is as good as not measured."""
+    """Return the value, or None for a number that is not finite, which JSON lacks."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""One task: one method at one point, once. Everything that a results table needs.
+"""One task: one run of one method at one point, and all of its measures.
 
 linf, mse  largest and mean squared error over the keys that are scored
 bias       Σ error·truth / Σ truth²: the share of the truth by which estimates are off
@@ -32,9 +32,9 @@ from faintly.planner import lower_bound
 from faintly.primitives.entropy import seeded
 
 SPREAD_KEYS = 1000  # keys asked about where the whole universe would take too long
-FAINT = 0.1  # of a standard error: a stated bias below this spoils no comparison of variances
+FAINT = 0.1  # of a standard error: a smaller stated bias hardly changes the comparison
 LISTED = 20  # rows of a top list
-LEVEL = 0.95  # of intervals, which are not looked at here
+LEVEL = 0.95  # of intervals, which are not used here
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """Return the name that the seed is derived from; no position enters it."""
+        """Return the name that the seed is derived from; the task's position is not in it."""
         return f"{self.point.name} | {self.method} | run {self.run}"
 
     @property
@@ -96,7 +96,7 @@ class Measured:
     posterior_mse: float | None = None
     listed_bias: float | None = None
     posterior_listed_bias: float | None = None
-    parameters: str | None = None  # single numbers of the plan; its digest covers the others
+    parameters: str | None = None  # scalar parameters of the plan; the digest covers the lists
 
 
 def setting(task: Task) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def run(task: Task, folder: str | None) -> dict[str, Any]:
         measured = measure(task, load(task.point.data, task.run, folder))
         record |= {"status": "done", **asdict(measured)}
     except (BoundDoesNotApply, InvalidPlan, UnsupportedUnit) as error:
-        # A theorem that does not reach this point is an answer, not an accident.
+        # A refusal is a result: the theorem does not cover this point.
         record |= {"status": "refused", "error": f"{type(error).__name__}: {error}"}
     except Exception as error:  # one broken task must not end the others
         record |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
@@ -180,7 +180,7 @@ def measure(task: Task, sample: Sample) -> Measured:
 
 
 def parameters_of(plan: Plan) -> str:
-    """Return the numbers that a plan is made of, but for lists such as thresholds of noise."""
+    """Return the scalar parameters of a plan, without lists such as noise thresholds."""
     hashing = {f"hash_{name}": value for name, value in asdict(plan.hashing).items()}
     found = {**plan.parameters, **hashing, "failure": plan.failure}
     return ", ".join(
@@ -224,7 +224,7 @@ def score(means: FloatArray, sample: Sample, keys: Keys) -> dict[str, Any]:
 
 
 def shrunk(noisy: Noisy, sample: Sample, keys: Keys, *, nonnegative: bool) -> dict[str, Any]:
-    """Return how posterior means do; nothing where the keys were chosen, and are no population."""
+    """Return the measures of posterior means; none where keys were chosen by their truth."""
     if not keys.scored.all() or len(keys.ids) < FEWEST:
         return {}
     prior = fit(Crowd.of(noisy), f"the {len(keys.ids):,} keys asked", nonnegative=nonnegative)
@@ -237,10 +237,10 @@ def shrunk(noisy: Noisy, sample: Sample, keys: Keys, *, nonnegative: bool) -> di
 
 
 def largest(values: FloatArray, count: int) -> IntArray:
-    """Return where the largest values are, in descending order, the first of equals first."""
+    """Return the positions of the largest values, in descending order; ties by position."""
     some = np.arange(len(values))
     if count < len(values):
-        # Not "at least": what is no number comes last, and is not left out.
+        # Not "at least": NaN comes last, but is not left out.
         some = np.flatnonzero(~(-values > np.partition(-values, count - 1)[count - 1]))
     return some[np.argsort(-values[some], kind="stable")][:count]
 

@@ -1,7 +1,7 @@
 """The methods that are compared, as data: a label, a mechanism with its options, a look.
 
-A method is shown only where its guarantee holds. `units` says where that is; where a
-mechanism refuses all the same, the refusal is kept and the method left out at that point.
+A method is shown only where its guarantee holds: at its `units`. Where a mechanism refuses
+nevertheless, the refusal is recorded and the method left out at that point.
 Mechanisms of other packages, by their entry points, are methods too.
 """
 
@@ -16,14 +16,14 @@ from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.registry import MECHANISMS
 from faintly.planner import make_plan, request_for, survey
 
-SWEEP_GROUPS = 64  # of projection-choice: 256 would be within 1 % in n·Var, and four times slower
+SWEEP_GROUPS = 64  # of projection-choice; 256 would gain 1 % in n·Var and take four times as long
 DELTA = 1e-5  # the paper's, for Gaussian noise and for its squeezed bound
 EVENT, USER, L1 = "event", "user", "l1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """How a method is drawn; colour, marker and line each tell it apart."""
+    """How a method is drawn: colour, marker and line."""
 
     colour: str
     marker: str
@@ -45,6 +45,8 @@ class Method:
     hard_sparsity: bool = False
     stronger: bool = False  # at l1, the user-level form may run: it hides any change at all
     decode: str | None = None  # where few keys are asked; None: tables where that can be
+    values: str = "signed"  # what the planner is told about the data, where it picks
+    patient: bool = False  # decoded as the planner picks, even where that reads every report
 
     def protects(self, unit: str) -> bool:
         """Return whether the method claims to protect the unit."""
@@ -72,10 +74,11 @@ class Method:
             "hard_sparsity": self.hard_sparsity,
         }
         if self.mechanism is not None:
-            # Without a word about it, tables come first and direct decoding where there are none.
+            # By default tables, and direct decoding where there are none.
             own = self.decode if decode is None else None
             return self._named({**wanted, "decode": own, **self.options, "salt": salt})
-        ranking = survey(request_for(decode=decode, **wanted))
+        held_to = None if self.patient else decode
+        ranking = survey(request_for(decode=held_to, values=self.values, **wanted))
         fast = [
             one
             for one in ranking.candidates
@@ -88,7 +91,7 @@ class Method:
         if not (self.stronger and wanted["protect"].startswith(L1)):
             return make_plan(mechanism=self.mechanism, **wanted)
         found = []
-        for protect in (USER, wanted["protect"]):  # of equals, the one that hides more
+        for protect in (USER, wanted["protect"]):  # user first: of equals, the one that hides more
             try:
                 found.append(make_plan(mechanism=self.mechanism, **{**wanted, "protect": protect}))
             except UnsupportedUnit:  # most have no form of their own for a distance
@@ -103,7 +106,7 @@ def predicted(plan: Plan, sparsity: int) -> float:
     return mechanism_of(plan).predicted_variance(float(sparsity))
 
 
-# Okabe and Ito's palette, without its yellow, which white paper swallows.
+# Okabe and Ito's palette without its yellow, which is too pale on white.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#777777"
 DASHED, DOTTED, DASH_DOT = (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2))
@@ -136,11 +139,11 @@ METHODS = {
         ),
         Method(
             name="ours-sets",
-            label="ours, no negative values",
-            mechanism="projection-choice",
-            # More groups gain 2 % at most, and the bins that values of one sign want are many.
-            options={"form": "unsigned", "groups": 4, "decode": "direct", "values": "nonnegative"},
-            units=(USER,),
+            label="ours, for sets",
+            mechanism=None,
+            values="set",
+            patient=True,
+            units=(EVENT, USER),
             look=Look(colour=BLUE, marker="p", line=DASHED, width=2.0),
         ),
         Method(
@@ -356,7 +359,7 @@ METHODS = {
     )
 }
 
-BUILT_IN = tuple(METHODS)  # that experiments and claims speak of; others run where they are named
+BUILT_IN = tuple(METHODS)  # used by experiments and claims; others run only by name
 MARKERS = "osD^v<>PX*"
 
 
@@ -369,7 +372,7 @@ def _installed(names: Iterable[str]) -> dict[str, Method]:
             name=name,
             label=name,
             mechanism=mechanism,
-            units=(EVENT, USER, L1),  # what it does not protect, it refuses
+            units=(EVENT, USER, L1),  # it refuses the units that it does not protect
             stronger=True,
             look=Look(colour=GREY, marker=MARKERS[place % len(MARKERS)], line=DASHED),
         )

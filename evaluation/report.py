@@ -1,6 +1,6 @@
-"""One HTML file that shows everything: no script, no font, no address outside itself.
+"""The report: one HTML file without scripts, fonts or external links.
 
-Every text that comes from data, records or errors is escaped. Figures are inline SVG.
+All text from data, records or errors is escaped. Figures are inline SVG.
 """
 
 import json
@@ -117,7 +117,7 @@ def _opening(results: Results, scene: Scene) -> str:
 
 
 def _glance(results: Results) -> str:
-    """Return who errs less, where and by how much, before any detail."""
+    """Return the summary: who errs less, where and by how much."""
     rows = results.summary()
     best, again = winners(rows), side_by_side(rows, paper_numbers())
     same = same_as_paper(rows)
@@ -166,7 +166,7 @@ def _claims(judged: list[Verdict]) -> str:
 
 
 def _remarks(one: Verdict) -> str:
-    """Return what else there is to say: what it means, where it was measured, why it fails."""
+    """Return remarks: what it means, where it was measured, why it fails."""
     said = f" <small>({escape(one.remark)})</small>" if one.remark else ""
     if one.where:
         said += f"<br><small>{escape(one.where)}</small>"
@@ -268,7 +268,7 @@ def _label(name: str) -> str:
 
 
 def _flags(cell: Cell | None) -> str:
-    """Return what must be known beside a method's name: a bias, or a sum drawn by its law."""
+    """Return notes for a method's name: a bias, or that its sum was drawn."""
     if cell is None or cell.method is ZERO:
         return ""
     flags = ["biased"] if cell.mean("claimed_bias") > UNBIASED else []

@@ -1,4 +1,4 @@
-"""Everything from names of experiments to a folder of results, figures and one report."""
+"""From names of experiments to a folder of results, figures and a report."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -29,12 +29,12 @@ class Reproduction:
     left_out: dict[str, str]
     files: list[Path]
     seconds: float  # of this session alone
-    sessions: list[Session]  # those of an earlier start in the same folder first
+    sessions: list[Session]  # earlier ones in the same folder first
     grid: Grid
 
     @property
     def contradicted(self) -> list[Verdict]:
-        """Return what theory leaves no doubt about, and the runs contradict."""
+        """Return the claims of order that the runs contradict."""
         return [one for one in self.verdicts if one.kind == "order" and one.holds is False]
 
     @property

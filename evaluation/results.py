@@ -1,7 +1,7 @@
 """From the records of tasks to tables: one row per run, and one cell per point and method.
 
-The all-zero answer is a method like the others here: it costs no byte, protects everybody
-perfectly, and a method that errs more is not worth its budget.
+The all-zero answer counts as a method here: it costs no bytes and is perfectly private, so a method
+that errs more is useless.
 """
 
 import csv
@@ -27,7 +27,7 @@ SUMMARIZED = (
 )
 DIGITS = 6  # of a mean over runs; results.csv has them all
 UNBIASED = 0.01  # claimed relative bias up to which predicted and measured errors must agree
-ENOUGH_KEYS = 50  # that a comparison with the predicted variance needs
+ENOUGH_KEYS = 50  # least number for a comparison with the predicted variance
 SETTING = ("experiment", "task", "data", "clients", "universe", "sparsity", "unit", "epsilon")
 RUN = (
     *("keys", "method", "run", "seed", "version", "numpy", "data_digest"),
@@ -79,8 +79,8 @@ class Cell:
     def stderr(self, measure: str) -> float:
         """Return the standard error of the mean; NaN for fewer than two runs.
 
-        Few runs may agree by chance. For the bias what the predicted variances imply is known
-        too, and the larger of the two counts.
+        Few runs may agree by chance. For the bias, the error that follows from the predicted
+        variances is known, too, and the larger of the two is returned.
         """
         values = self.values(measure)
         if len(values) < 2:
@@ -129,7 +129,7 @@ class Results:
         return Cell(point, METHODS[name], done) if done else None
 
     def zero(self, point: Point) -> Cell | None:
-        """Return the all-zero answer's errors, which any method's records have."""
+        """Return the all-zero answer's errors, which follow from any method's records."""
         for name in point.methods:
             cell = self.cell(point, name)
             if cell is not None:

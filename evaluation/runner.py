@@ -1,7 +1,7 @@
-"""Runs the tasks of experiments, and goes on where an earlier run was stopped.
+"""Runs the tasks of experiments, resuming an earlier run.
 
-Which tasks there are follows from the experiments; which are done, from the log. Workers
-write nothing: this process logs every record as it comes.
+The experiments determine the tasks; the log says which are done. Workers write nothing: this
+process logs every record as it arrives.
 """
 
 import time
@@ -29,7 +29,7 @@ class Plan:
 
 @dataclass
 class Progress:
-    """How far a run has come; `left` is a guess from the times of like tasks."""
+    """How far a run has come; `left` is estimated from the times of similar tasks."""
 
     total: int
     done: int = 0
@@ -61,7 +61,7 @@ def plan_tasks(
                 for number in range(runs):
                     task = Task(point, name, number)
                     tasks[task.name] = task
-    # One run of everything comes first: from then on it is known how long the others take.
+    # The first run of everything comes first: it shows how long the others will take.
     return Plan(sorted(tasks.values(), key=lambda task: task.run), left_out)
 
 
@@ -106,12 +106,12 @@ def run_all(
 
 
 def _is_done(record: Record | None, task: Task, folder: str | None) -> bool:
-    """Return whether the log has the task, and of the same data."""
+    """Return whether the log has the task, with the same data."""
     return record is not None and record.get("data_digest", "") == task.point.data.digest(folder)
 
 
 class _Clock:
-    """Guesses how long tasks take: as long as in another run, or as like tasks of that size."""
+    """Estimates how long tasks take, from other runs of the task or from similar tasks."""
 
     def __init__(self, records: Iterable[Record]) -> None:
         self.seconds: dict[Hashable, float] = {}
@@ -128,7 +128,7 @@ class _Clock:
             self.work[kind] = self.work.get(kind, 0.0) + size
 
     def left(self, tasks: list[Task], jobs: int) -> float | None:
-        """Return the seconds that these tasks should take; None where nothing is known."""
+        """Return the seconds that these tasks should take; None without any data."""
         return sum(map(self._guess, tasks)) / max(1, jobs) if self.work else None
 
     def _guess(self, task: Task) -> float:

@@ -1,7 +1,7 @@
-"""How long a run took: kept beside its results, by sessions.
+"""How long a run took, in sessions, stored beside its results.
 
-A run that was stopped and goes on has several sessions. Each is on disk after every task, so that
-one that was killed counts up to its last task, and what is said is always the sum of them all.
+A run that was stopped and resumed has several sessions. Each is written after every task, so a
+killed one counts up to its last task. The report gives their sum.
 """
 
 import json
@@ -38,13 +38,13 @@ class Stopwatch:
         self.now = Session(0, 0.0, 0.0, jobs, cores())
 
     def add(self, record: Record) -> None:
-        """Count a finished task, with the processor time that its worker gave it."""
+        """Count a finished task and its worker's processor time."""
         spent = self.now.cpu_seconds + record["cpu_seconds"]
         self.now = replace(self.now, tasks=self.now.tasks + 1, cpu_seconds=spent)
         self._write(self.sessions)
 
     def stop(self) -> list[Session]:
-        """Return all sessions, with what this process itself has used; idle ones do not count."""
+        """Return all sessions that ran a task, with the processor time of this process added."""
         used = self.now.cpu_seconds + time.process_time() - self.own
         self.now = replace(self.now, cpu_seconds=used)
         found = self.sessions
@@ -80,7 +80,7 @@ def read(path: Path) -> list[Session]:
 
 
 def describe(sessions: Iterable[Session]) -> str:
-    """Return what the sessions took together; nothing where there are none.
+    """Return the total time of the sessions as text; empty where there are none.
 
     >>> describe([Session(900, 2640.0, 5100.0, 2, 2)])
     '900 tasks took 44 min on 2 cores with 2 jobs, 85 min of processor time'

@@ -1,10 +1,9 @@
-"""What a claim may say, and what results say about it.
+"""Claims, and how results judge them.
 
-A ratio claim says that at every point it is about, the best of some methods errs at least
-`least` times as much as one. A growth claim says that a method's error hardly moves along an
-axis. An agreement claim says that errors are as large as predicted. Each verdict follows from the
-records alone; what a claim says under `why` is shown only where they contradict it. A claim that
-nothing was run for has no verdict.
+A ratio claim says that at each of its points the best of some methods errs at least `least` times
+as much as another. A growth claim says that a method's error hardly changes along an axis. An
+agreement claim says that errors are as large as predicted. A verdict follows from the records
+alone; `why` is shown only where they contradict the claim. Without runs there is no verdict.
 """
 
 import math
@@ -18,7 +17,7 @@ from evaluation.experiments import Point
 from evaluation.formatting import plus_minus
 from evaluation.results import UNBIASED, Cell, Results
 
-ODDS = 1e-4  # chances below are not told apart: few runs do not know their own spread so well
+ODDS = 1e-4  # smaller chances are shown as "p < ODDS": few runs do not know their spread well
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class Ratio:
     least: float
     measure: str = "mse"
     reported: float | None = None  # a number of the paper's to compare with, instead of others
-    unbiased: bool = False  # compare with unbiased rivals only: shrinking is no accuracy
+    unbiased: bool = False  # compare with unbiased rivals only
     where: Callable[[Point], bool] = lambda _: True
     remark: str = ""
     why: str = ""  # it may fail
@@ -76,7 +75,7 @@ class Ratio:
         return Verdict(self.kind, self.text, wanted, value, holds, self.remark, why, where, error)
 
     def _missed(self, value: float, error: float) -> str:
-        """Return by how much the value is below what is wanted, and how likely chance does that."""
+        """Return by how much the value misses its target, and how likely that is by chance."""
         if math.isnan(error) or error == 0:
             return ""
         score = (self.least - value) / error

@@ -1,8 +1,7 @@
 """Worker processes, each given one task at a time over a pipe.
 
-A worker stays with one sample of data as long as there are tasks for it. When this process
-dies, however hard, its pipes close and the workers end; when a worker dies, its task is tried
-once more, and then given up.
+A worker keeps one sample of data as long as there are tasks for it. When this process dies, its
+pipes close and the workers end. When a worker dies, its task is retried once.
 """
 
 import multiprocessing
@@ -16,8 +15,8 @@ from evaluation.datasets import Data
 from evaluation.log import Record
 from evaluation.measure import Task, run, setting
 
-TRIES = 2  # a task whose process dies twice, for want of memory perhaps, is given up
-PATIENCE = 5  # seconds for a worker to see that its pipe is closed
+TRIES = 2  # a task whose process dies twice, perhaps out of memory, has failed
+PATIENCE = 5  # seconds for a worker to notice its closed pipe
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 Key = tuple[Data, int]
@@ -26,7 +25,7 @@ Key = tuple[Data, int]
 def records_of(
     tasks: list[Task], jobs: int, folder: str | None
 ) -> Iterator[tuple[Record, list[Task]]]:
-    """Yield the record of each task as it is done, with the tasks that are still to do."""
+    """Yield the record of each finished task, with the tasks that are left."""
     crew = _Crew(tasks, folder)
     try:
         crew.start(min(jobs, len(tasks)))
@@ -74,12 +73,12 @@ class _Crew:
         return [task for group in self.groups.values() for task in group] + self.busy
 
     def ready(self) -> list[_Worker]:
-        """Wait, and return the workers that have something to say, or have died."""
+        """Wait, and return the workers that have sent a record or died."""
         pipes = wait([worker.pipe for worker in self.workers if worker.task is not None])
         return [worker for worker in self.workers if worker.pipe in pipes]
 
     def finish(self, worker: _Worker) -> Record | None:
-        """Return the worker's record, and give it the next task; None if it is tried again."""
+        """Return the worker's record and give it the next task; None if the task is retried."""
         task = worker.task
         assert task is not None
         try:
@@ -90,7 +89,7 @@ class _Crew:
         return record
 
     def stop(self) -> None:
-        """Let every worker end."""
+        """End every worker."""
         for worker in self.workers:
             worker.pipe.close()
         for worker in self.workers:
@@ -102,7 +101,7 @@ class _Crew:
         self.groups.setdefault(_key(task), []).append(task)
 
     def _buried(self, worker: _Worker, task: Task) -> Record | None:
-        """Replace a dead process; return the record of failure once its task has had its tries."""
+        """Replace a dead process; return a record of failure after the last try of its task."""
         fresh = _started(self.folder)
         worker.process, worker.pipe, worker.task = fresh.process, fresh.pipe, None
         self.deaths[task.name] = self.deaths.get(task.name, 0) + 1
@@ -121,7 +120,7 @@ class _Crew:
         own = _key(worker.task) if worker.task else None
         worker.task = None
         if own not in self.groups:
-            # A sample that nobody works on comes first: two workers would both have to make it.
+            # Prefer a sample that no worker has: two workers would both have to make it.
             taken = {_key(task) for task in self.busy}
             own = next(iter([key for key in self.groups if key not in taken] or self.groups), None)
         if own is None:
@@ -137,7 +136,7 @@ def _key(task: Task) -> Key:
 
 
 def _started(folder: str | None) -> _Worker:
-    # A fresh interpreter inherits no pipe, so that a closed one is seen by whoever waits on it.
+    # A fresh interpreter inherits no pipes, so closing one is noticed at its other end.
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_work, args=(there, folder), daemon=True)

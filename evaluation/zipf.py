@@ -1,13 +1,13 @@
 """Distinct items drawn by Zipf's law, many clients at once.
 
 Item i of 0..d-1 has weight w[i] ∝ (i+1)^-s. A client draws its k items one after the other,
-each by weight among those not yet drawn. That is the order in which items arrive at
-independent exponential times E[i]/w[i], so the k first arrivals are what is wanted.
+each by weight among those not yet drawn. Items arriving at independent
+exponential times E[i]/w[i] come in that order, so the first k arrivals are the sample.
 
-Drawing d times for every client would be slow. The heavy items, the head, get their times
-one by one. The others arrive as one Poisson process: a number of arrivals until a time T,
-each at a uniform time and of an item by weight, the first of each item counting. A client
-whose k-th arrival is later than T has its process continued. The law is exact for any T.
+Drawing d times for every client would be slow. The heavy items, the head, get a time each. The
+others arrive as one Poisson process: a number of arrivals until a time T, each at a uniform time
+and of an item drawn by weight; the first arrival of an item counts. Where a client's k-th arrival
+is later than T, its process is continued. The law is exact for any T.
 """
 
 from dataclasses import dataclass
@@ -48,9 +48,9 @@ class DistinctZipf:
 
     @cached_property
     def head(self) -> int:
-        """Return how many items get a time of their own: what makes the whole work least."""
+        """Return how many items get a time of their own: the number that minimizes the work."""
         tails = 1 - np.concatenate([[0.0], np.cumsum(self.weights)])
-        # An arrival of the process costs several times as much as a time: it is sorted.
+        # An arrival of the process costs several times as much as a time, because it is sorted.
         work = np.arange(self.universe + 1) + 6 * self.horizon * tails
         return int(np.argmin(work))
 
@@ -78,8 +78,8 @@ class DistinctZipf:
                 times, items = self._with_tail(times, items, begin, end, generator)
             if times.shape[1] >= self.count:
                 order = np.argpartition(times, self.count - 1, axis=1)[:, : self.count]
-                # What arrives later than the process has run may not be among the first; the
-                # last of these is where the partition has put it.
+                # Done where the k-th arrival, which the partition puts last, is not later than
+                # the process has run.
                 done = times[np.arange(len(times)), order[:, -1]] <= end
                 found = np.take_along_axis(items, order, axis=1)
                 chosen[left[done]] = np.sort(found, axis=1)[done]

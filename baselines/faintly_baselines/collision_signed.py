@@ -67,7 +67,7 @@ class CollisionSigned(Collision):
         return hashing.scale_to(np.where(kept.negative, words[:, 1], words[:, 0]), self.slots)
 
     def _words(self, seeds: IdArray, ids: IdArray) -> WordArray:
-        """Return what says the slots of (x, +) and (x, -), one row for each id."""
+        """Return the words that give the slots of (x, +) and (x, -), one row for each id."""
         return kernels.hash_words(seeds, ids, hashing.PROJECTION, 2)
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
@@ -76,7 +76,7 @@ class CollisionSigned(Collision):
         return self.slots * (plus - minus)
 
     def _counts(self, seeds: IdArray, fields: WordArray, ids: IdArray) -> tuple[IntArray, IntArray]:
-        """Return for each id how many reports are its slot of + and its slot of -."""
+        """Return for each id how many reports name its slot of + and its slot of -."""
         said = fields[:, 0]
         zero = np.zeros_like(said)
         one = zero + np.uint32(1)
@@ -87,9 +87,9 @@ class CollisionSigned(Collision):
         return plus, minus
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
-        """Return n·Var: how often a report is either slot, scaled, less the squared mean.
+        """Return n·Var: the share of reports that name either slot, scaled, less the squared mean.
 
-        That share is counted, and it is least where nobody holds the key.
+        That share is counted; it is smallest where nobody holds the key.
         """
         square = np.full(len(means), self.predicted_variance(0.0))
         if ids is not None and sketch.hash_seeds is not None and sketch.fields is not None:
@@ -102,12 +102,12 @@ class CollisionSigned(Collision):
         return 2 * self._coins[0]
 
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
-        """Return n·Var at keys that some hold, whose slots are met more often."""
+        """Return n·Var at keys that some hold, whose slots are named more often."""
         return Mechanism.predicted_variances(self, vectors, ids)
 
     @property
     def held_excess_moment(self) -> float:
-        """Return how much more often a report is a slot of a held key; both may be one slot."""
+        """Return how much likelier a report names a slot of a held key; both may be one slot."""
         return (1 - 2 / self.slots) / self._gain
 
     def worst_variance(self) -> float:

@@ -1,7 +1,7 @@
 """Coverage: each item of a set covers an arc of a ring of slots, and one slot is reported.
 
-Client  x covers `arc` slots from h(x) on; a covered slot is sent with chance Q/2^32 each, and
-        what is left of all chances is shared equally by the slots that are not covered
+Client  x covers `arc` slots from h(x) on; each covered slot is sent with chance Q/2^32, and the
+        other slots share the rest equally
 Server  mean[x] = Σᵢ (1[slotᵢ in the arc of x] - arc/t) / (n·c),  c = arc·(Q/2^32 - 1/t)
 With Q/2^32 = e^ε/Ω and Ω = k·arc·e^ε + t - k·arc every slot has a chance between 1/Ω and e^ε/Ω,
 since at most k·arc slots are covered. `collision` and `wheel` are the two published cases for sets;
@@ -67,7 +67,7 @@ class Coverage(Mechanism):
 
     @classmethod
     def sized(cls, request: Request, slots: int, arc: int) -> Calibrated:
-        """Return slots and arc with the chance that a covered slot may have."""
+        """Return the parameters for these slots and this arc."""
         chance = weight(request.sparsity, request.budget.epsilon, slots, arc)
         parameters = {"slots": slots, "arc": arc, "weight": chance}
         hashing = require.only_direct(request, cls.name, FAMILY)
@@ -103,11 +103,11 @@ class Coverage(Mechanism):
 
     @property
     def scale(self) -> float:  # type: ignore[override]
-        """Return 1/(t·c): hits are counted t times, to stay whole."""
+        """Return 1/(t·c): hits count t times, to stay integers."""
         return 1 / (self.slots * self._gain)
 
     def guarantee(self) -> Guarantee:
-        """Return the log of a covered slot's chance over the least that is left to another."""
+        """Return the log of a covered slot's chance over the smallest chance of another."""
         most = self.plan.sparsity * self.arc
         left = Fraction(noise.FULL - most * self.weight, self.slots - most)
         loss = noise.log_at_least(self.weight / left)
@@ -157,7 +157,7 @@ class Coverage(Mechanism):
         return hashing.scale_to(words, self.slots)
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
-        """Return t times the reports in the arc of each id, less what chance alone gives."""
+        """Return t times the reports in the arc of each id, less the number that chance gives."""
         return self.slots * self._hits(batch, ids) - self.arc * len(batch)
 
     def _hits(self, batch: ReportBatch, ids: IdArray) -> IntArray:
@@ -173,7 +173,7 @@ class Coverage(Mechanism):
         return hits
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Return n·Var: that of a coin for those who hold the item, and another for the others."""
+        """Return n·Var: that of one coin for holders of the item, and of another for all others."""
         absent, held = self._coins
         share = np.clip(means, 0.0, 1.0)
         return absent + share * (held - absent)
@@ -188,7 +188,7 @@ class Coverage(Mechanism):
         return self._coins[0]
 
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
-        """Return n·Var at items that some hold: the mean of everyone's coin."""
+        """Return n·Var at items that some hold: the mean over all clients' coins."""
         k, (absent, held) = self.plan.sparsity, self._shares
         kept = np.repeat(k / np.maximum(vectors.lengths, k), vectors.lengths)
         share = absent + kept * (held - absent)
@@ -200,7 +200,7 @@ class Coverage(Mechanism):
         return max(self._coins)
 
     def lost(self, vectors: VectorBatch) -> FloatArray:
-        """Return what is lost where more tokens than k are cut."""
+        """Return what is lost by a cut to k tokens."""
         return self.cut(sums_of(vectors, np.abs))
 
     def influence(self) -> float:

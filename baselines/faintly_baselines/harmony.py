@@ -1,9 +1,9 @@
-"""Harmony: every client says one randomized bit about one coordinate chosen at random.
+"""Harmony: every client sends one randomized bit about one random coordinate.
 
 Client  j uniform over the d coordinates; a sign of mean v[j]; randomized response; send (j, sign)
 Server  mean[x] = d·(e^ε+1)/(e^ε-1)/n · Σᵢ signᵢ·1[jᵢ = x]
-Nguyên, Xiao, Yang, Hui, Shin and Shin 2016 (arXiv:1606.05053), for numeric attributes. It knows
-nothing of sparsity: most clients are asked about a coordinate that they do not hold.
+Nguyên, Xiao, Yang, Hui, Shin and Shin 2016 (arXiv:1606.05053), for numeric attributes. It does
+not use sparsity: most clients draw a coordinate that they do not hold.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
 """What k-fold and sampling share: slots that hold one item each, under a 1-sparse scheme.
 
-Client  deals its items and dummies, max(items, k) in all, at random into the first slots; the
-        item x of a slot, with chance |v|, becomes the symbol (h(x), s(x)·sign v) of 2b; all
-        else becomes a uniform one. The symbol is kept with chance T/2^32, else it turns into
-        one of the other 2b-1
+Client  deals its items and dummies, max(items, k) in all, at random; the first slots are sent.
+        The item x of a slot becomes, with chance |v|, the symbol (h(x), s(x)·sign v) of 2b;
+        anything else becomes a uniform one. The symbol is kept with chance T/2^32, else replaced
+        by one of the other 2b-1
 Server  mean[x] = k/slots · c/n · Σ ±s(x)·1[h(x) = j] over the slots (j, ±) of all reports,
         c = 1/(p-q) for p = T/2^32 and q = (1-p)/(2b-1)
 A symbol of one bin is one bit, which makes three published schemes one:
@@ -64,7 +64,7 @@ NAMES = ("scheme", "bins", "keep")
 MAX_SLOTS = 8192  # a hash numbers its words by one byte, and a word has a bit for 32 slots
 MAX_BIN_SLOTS = 256  # with bins every slot has a word of its own
 WORD_BITS = 32
-UNSENT_SEED_BYTES = 8  # table mode: rows and map come from it, and no server needs it
+UNSENT_SEED_BYTES = 8  # table mode: rows and map come from it; the server does not need it
 BLOCK = 2**20  # slots that are dealt, or read, at once
 OPEN_BITS = (16, 24)  # least and most code bits that folding keys needs
 
@@ -113,7 +113,7 @@ class OneSparse(Mechanism):
         table = plan.decode == "table"
         most = MAX_BINS if scheme == "optimal" and not table else 1
         if table and scheme == "optimal" and given["bins"] != 1:
-            raise InvalidPlan("several bins are no signed cell of a table; use --decode direct")
+            raise InvalidPlan("tables allow one bin only; use --decode direct")
         bins = require.integer(given["bins"], "bins", 1, most)
         if plan.hashing.family != ("linear" if table else "prf"):
             raise InvalidPlan(f"{cls.name} decodes linear hashing by table and prf directly")
@@ -148,12 +148,12 @@ class OneSparse(Mechanism):
 
     @property
     def seed_bytes(self) -> int:
-        """Return the bytes of seed a client draws; in table mode it is not sent."""
+        """Return the bytes of the seed that a client draws; in table mode it is not sent."""
         return UNSENT_SEED_BYTES if self._table else self.layout.seed_bytes
 
     @property
     def chances(self) -> tuple[float, float]:
-        """Return p and q: that a symbol is kept, and that it turns into a given other one."""
+        """Return p and q: the chance that a symbol is kept, and that it becomes a given other."""
         kept = self.keep / FULL
         return kept, (1 - kept) / (self._symbols - 1)
 
@@ -297,7 +297,7 @@ class OneSparse(Mechanism):
     def _hits_of(
         self, seeds: IdArray, fields: WordArray, ids: IdArray
     ) -> tuple[IntArray, IntArray]:
-        """Return the same of reports whose slots fit into memory together."""
+        """Return `_hits` of reports whose slots fit into memory together."""
         word, bit = self._word_of(np.tile(np.arange(self.slots), len(fields)))
         symbol = fields.ravel()
         minus, where = symbol & np.uint32(1), symbol >> np.uint32(1)
@@ -335,7 +335,7 @@ class OneSparse(Mechanism):
         return self.cut(vectors.lengths)
 
     def influence(self) -> float:
-        """Return what a report says about a key if all its slots speak of it."""
+        """Return what a report says about a key if all its slots name it."""
         return self.slots * self.scale
 
     def small_cases(self) -> Iterator[SmallCase]:
@@ -361,7 +361,7 @@ class OneSparse(Mechanism):
         return tuple(tuple(one) for one in places.reshape(len(ids), self.slots).tolist())
 
     def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
-        """Return the place of each report in `law`, which speaks of symbols only."""
+        """Return the index of each report in `law`, which lists symbols only."""
         symbols = fields[:, : self.slots].astype(np.int64)
         if self._table:
             symbols &= 1
@@ -386,6 +386,6 @@ def _hashing(request: Request, owner: str) -> Hashing:
         folded = (4 * request.clients - 1).bit_length()
         bits, maps = min(OPEN_BITS[1], max(OPEN_BITS[0], folded)), OPEN_MAPS
     else:
-        # Rows are uniform and independent, so one map is as good as many.
+        # Rows are uniform and independent, so one map suffices.
         bits, maps = max(1, (size - 1).bit_length()), 1
     return Hashing(family=own, bits=request.bits or bits, maps=request.maps or maps)

@@ -1,4 +1,4 @@
-"""PrivKV, one round: about one random key, is it there, and with which randomized sign.
+"""PrivKV, one round: presence and sign of one random key, both randomized.
 
 Client  j uniform over the d keys; held: present with odds of ε/2, and a sign of mean v[j] through
         randomized response of ε/2; not held: present with the odds of a lie, and a fair sign
@@ -84,7 +84,7 @@ class PrivKV(OneKey):
         keys = uniform_below(np.full(len(vectors), self.keys), rng)
         values = plain.values_at(vectors, keys, self.keys)
         signs = plain.signs_with_mean(values, rng)
-        told = plain.respond(signs, self.sign, rng)  # of value 0 it stays a fair coin
+        told = plain.respond(signs, self.sign, rng)  # a fair coin at value 0
         present = (rng.words(len(vectors)) < self.presence) == (values != 0)
         answers = np.where(present, np.where(told > 0, 1, 2), 0)
         return np.stack([keys, answers], axis=1).astype(np.uint32)
@@ -97,7 +97,7 @@ class PrivKV(OneKey):
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
         """Return n·Var: d times the share of answers with a sign, scaled, less the squared mean.
 
-        That share is counted, and it is least where nobody holds the key.
+        That share is counted; it is smallest where nobody holds the key.
         """
         least = 1 - self.presence / noise.FULL
         share = np.full(len(means), least)

@@ -12,8 +12,8 @@ from faintly.core import AnyArray, IntArray, NarrowArray
 class Rings:
     """The arcs of several clients, sorted around each one's ring.
 
-    Each arc covers what lies before the next one begins, and what it leaves before that is
-    uncovered: so a rank among either finds its slot. 32 bits suffice for slots.
+    For each arc it has the slots that the arc covers before the next one begins, and the uncovered
+    slots between the two. So the rank of a covered or uncovered slot gives its position.
     """
 
     sizes: IntArray  # arcs of each client
@@ -40,7 +40,7 @@ class Rings:
         return np.diff(ends[np.concatenate([[0], np.cumsum(self.sizes)])])
 
     def find(self, hit: AnyArray, rank: IntArray) -> IntArray:
-        """Return one slot of each ring, numbered on beyond its end.
+        """Return one slot of each ring, before reduction modulo its size.
 
         Args:
             hit: whether it is a covered slot.

@@ -24,5 +24,5 @@ class Sampling(OneSparse):
 
     @property
     def slots(self) -> int:
-        """Return one: a report speaks of a single item."""
+        """Return 1: a report is about a single item."""
         return 1

@@ -5,7 +5,7 @@ user   one bin, clipped at η = √(k·ln n)/2.5; Laplace noise of scale min(2η
        that is at least η (ε ≤ 2), one bit: + with odds ½ + B/(2η)·(e^ε-1)/(e^ε+1), B the
        clipped sum
 Server mean[x] = Σᵢ sᵢ(x)·yᵢ[hᵢ(x)] / n, where a bit stands for ±η·(e^ε+1)/(e^ε-1)
-So tight a clip cuts off what it should count: estimates at user level are too small, at n = 1e5 by
+The clip is too tight: estimates at user level are too small, at n = 1e5 by
 16 to 17.5 % for nearly every k from 3 on, and `relative_bias` says exactly how much. Zhou et al.
 2021 (arXiv:2112.03449) give the paper's own settings, which `signed-binning` has.
 """
@@ -55,7 +55,7 @@ DIVISOR = 2.5  # of the clip, as published
 STEPS = {
     "event": rows.STEPS["event"],
     "laplace": 256,  # a clip on this grid differs from η by under 0.2 % at k = 4
-    "response": 2**16,  # one bit is no longer on a finer grid
+    "response": 2**16,  # a finer grid does not lengthen one bit
 }
 MAX_CLIP = 2**31  # a choice among twice as many fits 32 bits
 
@@ -157,7 +157,7 @@ class SignedBinningPublished(SignedBinning):
         return Cells(*kernels.linear_cells(batch.hash_seeds, doubled, 1, self.maps))
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
-        """Return n·Var: of the bit, what it stands for squared, less the squared mean."""
+        """Return n·Var: for the bit, the square of what it stands for, less the squared mean."""
         if self.response is None:
             return super().variance(sketch, ids, means)
         return self._said**2 - np.minimum(means**2, 1.0)
@@ -249,7 +249,7 @@ def _user(request: Request, steps: int | None) -> Calibrated:
 
 
 def _check_bit(given: dict[str, Any]) -> None:
-    """Refuse parameters of a one-bit response that no calibration makes."""
+    """Refuse parameters that no one-bit response has."""
     fixed = {"row": "user", "bins": 1, "range": 1, "noise": []}
     if any(given[name] != value for name, value in fixed.items()):
         raise InvalidPlan("a one-bit response has row user, one bin, range 1 and no noise")

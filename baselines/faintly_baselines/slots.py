@@ -1,4 +1,4 @@
-"""Which slot gets what, the law that follows, and the odds of a symbol."""
+"""Dealing items to slots, the law of all slots, and the odds of a symbol."""
 
 import itertools
 import math
@@ -32,7 +32,7 @@ def deal(counts: IntArray, sparsity: int, slots: int, rng: Rng) -> AnyArray:
     clients = np.arange(len(counts))
     cards = np.arange(sizes.max(initial=sparsity), dtype=np.int32)
     deck = np.repeat(cards[:, None], len(counts), axis=1)
-    flat = deck.reshape(-1)  # the same cards
+    flat = deck.reshape(-1)  # a view
     for slot in range(slots):
         drawn = (slot + uniform_below(sizes - slot, rng)) * len(counts) + clients
         top = deck[slot].copy()
@@ -41,7 +41,7 @@ def deal(counts: IntArray, sparsity: int, slots: int, rng: Rng) -> AnyArray:
     return deck[:slots].T.copy()  # a client's slots side by side
 
 
-@lru_cache(maxsize=2**14)  # enumeration asks for the same few again and again
+@lru_cache(maxsize=2**14)  # enumeration repeats few arguments
 def dealt_law(
     held: tuple[tuple[float, Places], ...],
     dummies: int,

@@ -100,21 +100,21 @@ def response_threshold(epsilon: float) -> int:
 
 
 def check_response(value: Any, name: str) -> int:
-    """Return a threshold that tells the truth more often than not, and not always."""
+    """Return a threshold for which the truth is likelier than a lie, but not certain."""
     return require.integer(value, name, noise.FULL // 2 + 1, noise.FULL - 1)
 
 
 def largest_variance(quiet: float, excess: float) -> float:
-    """Return the largest n·Var over the value v that everyone gives a key.
+    """Return the largest n·Var over the value v that everyone has at a key.
 
-    It is quiet + excess·|v| - v²: at a key nobody holds, and what a held key adds.
+    n·Var is quiet + excess·|v| - v², where `quiet` is that of a key nobody holds.
     """
     most = min(1.0, excess / 2)
     return quiet + excess * most - most**2
 
 
 def simulation_source(secret: Rng) -> np.random.Generator:
-    """Return a generator of numpy's for simulated sums. No client may use it."""
+    """Return a numpy generator for simulated sums; never for a client."""
     return np.random.Generator(np.random.Philox(secret.words(4).tolist()))
 
 
@@ -129,12 +129,12 @@ def signs_with_mean(values: FloatArray, rng: Rng) -> IntArray:
 
 
 def respond(signs: IntArray, threshold: int, rng: Rng) -> IntArray:
-    """Return each sign, turned but for the chance threshold/2^32."""
+    """Return each sign, kept with chance threshold/2^32 and flipped otherwise."""
     return np.where(rng.words(len(signs)) < threshold, signs, -signs)
 
 
 def values_at(vectors: VectorBatch, keys: IntArray, size: int) -> FloatArray:
-    """Return the value that each client has at its own one of the keys, 0 where it has none."""
+    """Return the value of client i at keys[i], or 0 where it has none."""
     rows = vectors.owners * size + vectors.indices.astype(np.int64)
     wanted = np.arange(len(vectors)) * size + keys
     place = np.searchsorted(rows, wanted)

@@ -17,7 +17,7 @@ from faintly.mechanisms.registry import register
 from faintly_baselines import coverage
 from faintly_baselines.coverage import SETS, Coverage
 
-RING = 2**16  # points: fine against any arc that is worth having, and coarse against 2^32
+RING = 2**16  # points: much finer than any useful arc, much coarser than 2^32
 
 
 @register("wheel")

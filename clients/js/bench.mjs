@@ -1,5 +1,7 @@
 // How long one report takes: node bench.mjs [items]. Prints the best and the median of 200.
 import { Client } from "./dist/index.js";
+import "./dist/orthogonal.js";
+import "./dist/retrieval-gf.js";
 import { readFileSync } from "node:fs";
 
 const k = Number(process.argv[2] ?? 64);

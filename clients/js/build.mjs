@@ -1,4 +1,4 @@
-// Build dist/: an ESM file for each entry, two files for script tags, and types.
+// Build dist/: an ESM file for each entry, files for script tags, and types.
 // With --check, build elsewhere and compare with what is committed.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -20,34 +20,35 @@ const shared = {
   legalComments: "none",
 };
 
-// The sender does not carry a second encoder: a module imports it, a script finds the global.
-const outside = (filter, path) => ({
+// What a bundle takes from another one: a module imports it, a script finds it in the global Faintly.
+const encoder = { filter: /^\.\.\/index\.ts$/, path: "./index.js" };
+const register = { filter: /^\.\/(index|errors)\.ts$/, path: "./index.js" };
+const sender = { filter: /^\.\/sender\/index\.ts$/, path: "./sender.js" };
+const modules = {
+  index: { entry: "src/index.ts", script: "faintly.min" },
+  sender: { entry: "src/sender/index.ts", from: encoder, script: "faintly-sender.min" },
+  // These have copies of the functions that they need; errors and names must be those of the encoder.
+  orthogonal: { entry: "src/orthogonal.ts", from: register, script: "faintly-orthogonal.min" },
+  "retrieval-gf": { entry: "src/retrieval_gf.ts", from: register, script: "faintly-retrieval-gf.min" },
+  node: { entry: "src/node.ts", from: sender },
+  testing: { entry: "src/testing.ts" },
+};
+
+const outside = ({ filter, path }) => ({
   name: "outside",
   setup(made) {
     made.onResolve({ filter }, () => ({ path, external: true }));
   },
 });
-const encoder = /^\.\.\/index\.ts$/;
-const fromGlobal = (names) => ({
+const fromGlobal = ({ filter }, names) => ({
   name: "from-global",
   setup(made) {
-    made.onResolve({ filter: encoder }, () => ({ path: "encoder", namespace: "global" }));
+    made.onResolve({ filter }, () => ({ path: "encoder", namespace: "global" }));
     made.onLoad({ filter: /.*/, namespace: "global" }, () => ({
       contents: `export const {${names}} = Faintly`,
     }));
   },
 });
-
-const modules = {
-  index: { entryPoints: ["src/index.ts"] },
-  sender: { entryPoints: ["src/sender/index.ts"], plugins: [outside(encoder, "./index.js")] },
-  node: {
-    entryPoints: ["src/node.ts"],
-    platform: "node",
-    plugins: [outside(/^\.\/sender\/index\.ts$/, "./sender.js")],
-  },
-  testing: { entryPoints: ["src/testing.ts"] },
-};
 
 /** Bundle, then minify: terser's output is a twentieth smaller than that of esbuild. */
 async function bundle(options) {
@@ -60,20 +61,28 @@ async function bundle(options) {
   writeFileSync(options.outfile, code + "\n");
 }
 
-for (const [name, given] of Object.entries(modules)) {
-  await bundle({ format: "esm", outfile: join(out, `${name}.js`), ...given });
+for (const [name, { entry, from }] of Object.entries(modules)) {
+  await bundle({
+    entryPoints: [entry],
+    outfile: join(out, `${name}.js`),
+    format: "esm",
+    platform: name === "node" ? "node" : "browser",
+    plugins: from ? [outside(from)] : [],
+  });
 }
-// For script tags: each adds its names to the one global, Faintly.
 const namesOf = async (module) => Object.keys(await import(pathToFileURL(join(out, `${module}.js`)))).join();
-for (const [name, module] of Object.entries({ "faintly.min": "index", "faintly-sender.min": "sender" })) {
+const known = await namesOf("index");
+for (const [module, { entry, from, script }] of Object.entries(modules)) {
+  if (!script) continue;
   const names = await namesOf(module);
-  const [source] = modules[module].entryPoints;
-  const contents = `import {${names}} from "./${source}"; globalThis.Faintly = {...globalThis.Faintly, ${names}};`;
+  const contents = names
+    ? `import {${names}} from "./${entry}"; globalThis.Faintly = {...globalThis.Faintly, ${names}};`
+    : `import "./${entry}";`;
   await bundle({
     stdin: { contents, resolveDir: here },
-    outfile: join(out, `${name}.js`),
+    outfile: join(out, `${script}.js`),
     format: "iife",
-    plugins: [fromGlobal(await namesOf("index"))],
+    plugins: from ? [fromGlobal(from, known)] : [],
   });
 }
 const tsc = join(here, "node_modules/typescript/bin/tsc");
@@ -97,10 +106,10 @@ if (check) {
     name === "demo.js" ? [pageOut, join(page, name)] : [join(out, name), join(committed, name)],
   );
   const stale = pairs.filter(
-    ([made, kept]) => !existsSync(kept) || !readFileSync(made).equals(readFileSync(kept)),
+    ([fresh, kept]) => !existsSync(kept) || !readFileSync(fresh).equals(readFileSync(kept)),
   );
-  const known = new Set(files(out));
-  const left = files(committed).filter((name) => !known.has(name));
+  const made = new Set(files(out));
+  const left = files(committed).filter((name) => !made.has(name));
   rmSync(out, { recursive: true });
   if (stale.length || left.length) {
     console.error("not what the sources make:", ...stale.map(([, kept]) => kept), ...left);

@@ -1,70 +1,105 @@
-/** The page: one person's report, what a server reads from it, and from many. */
+/** The page: one person's report, what a collector reads from it, and from many. */
 import { Client } from "../../clients/js/src/index.ts";
 import { secureWords, uniform } from "../../clients/js/src/coins.ts";
-import { COIN, EQUATION, parity, prf, type Wide } from "../../clients/js/src/hashing.ts";
 import collection from "./plan.json";
+import { CHECKSUM_BYTES, HEADER_BYTES, readings, SEED_BYTES } from "./reading.ts";
 
-const HEADER_BYTES = 27;
-const SEED_BYTES = 5;
-const CHUNK = 25; // people between two frames, so that the page never stands still
+const WORK_MS = 8; // of each turn, so that the page never stands still
+const [LEAST, MOST] = [-0.15, 0.75]; // shares of people that a bar can show
+const SURE = 1.96; // standard errors: 19 times out of 20
 
 const client = new Client(collection, { policy: { epsilon: 1, units: ["event"] } });
 const names = [...client.plan.names!.keys()];
 const { keep, bits } = collection.parameters;
-const scale = 2 ** 32 / (2 * keep - 2 ** 32);
-const find = <T extends Element>(id: string) => document.getElementById(id) as unknown as T;
+const chance = keep / 2 ** 32; // that an answer is kept
+const scale = 1 / (2 * chance - 1);
+// By Bayes' rule, of a belief of one half: without the interest both readings are equally likely.
+const [doubted, believed] = [1 - chance, chance].map((likely) => likely / (likely + 0.5));
 const picked = new Set<string>(["chess", "jazz"]);
 
-/** Return what one report says about each name, +1 or -1: spec/retrieval-v1.md, section 8. */
-function readings(report: Uint8Array): number[] {
-  const record = report.subarray(HEADER_BYTES, -4);
-  const view = new DataView(record.slice().buffer);
-  const seed: Wide = [view.getUint32(0, true), record[4]];
-  const payload = record.slice(SEED_BYTES);
-  return names.map((_, id) => {
-    let odd = prf(seed, [id, 0], COIN, 0) & 1;
-    for (let w = 0; 32 * w < bits; w++) {
-      const row = prf(seed, [id, 0], EQUATION, w);
-      for (let byte = 0; byte < 4; byte++) {
-        const at = 4 * w + byte;
-        const width = Math.min(8, bits - 8 * at);
-        if (width <= 0) break;
-        odd ^= parity(((row >>> (8 * byte)) & payload[at]) & (2 ** width - 1));
-      }
-    }
-    return 1 - 2 * odd;
+const find = (id: string): HTMLElement => document.getElementById(id)!;
+const percent = (share: number, digits = 0): string => `${(100 * share).toFixed(digits)} %`;
+
+/** Return an element of a class with a text. */
+function made(tag: string, name: string, text = ""): HTMLElement {
+  const element = document.createElement(tag);
+  element.className = name;
+  element.textContent = text;
+  return element;
+}
+
+/** One row of a chart; its parts are moved, not made anew. */
+interface Bar {
+  readonly row: HTMLElement;
+  readonly value: HTMLElement;
+  part(name: string, from: number, to?: number): void;
+}
+
+/** Return a chart with a row for each name, whose tracks run from the least share to the most. */
+function chart(id: string, parts: readonly string[], least: number, most: number): Bar[] {
+  return names.map((name) => {
+    const row = made("div", "bar");
+    const track = made("div", "track");
+    const value = made("span", "value");
+    const found = new Map(parts.map((part) => [part, made("i", part)]));
+    track.append(...found.values());
+    row.append(made("span", "name", name), track, value);
+    find(id).append(row);
+    const place = (share: number) => {
+      return `${(100 * (Math.min(most, Math.max(least, share)) - least)) / (most - least)}%`;
+    };
+    return {
+      row,
+      value,
+      part(part, from, to = from) {
+        const { style } = found.get(part)!;
+        style.setProperty("--from", place(Math.min(from, to)));
+        style.setProperty("--to", place(Math.max(from, to)));
+      },
+    };
   });
 }
 
-/** Draw a bar from the middle for each name, and a line where the truth is. */
-function bars(id: string, values: readonly number[], most: number, truth?: readonly number[]): void {
-  find<HTMLElement>(id).replaceChildren(
-    ...values.flatMap((value, i) => {
-      const label = document.createElement("span");
-      label.textContent = names[i];
-      const at = (x: number) => 50 + (50 * Math.max(-most, Math.min(most, x))) / most;
-      const [left, right] = [Math.min(50, at(value)), Math.max(50, at(value))];
-      const holder = document.createElement("div");
-      const line = truth
-        ? `<rect x="${at(truth[i]) - 0.3}" width="0.6" height="20" fill="#1b1f24"/>`
-        : "";
-      // Numbers alone come here, so that there is nothing to escape.
-      holder.innerHTML =
-        `<svg viewBox="0 0 100 20" preserveAspectRatio="none" role="img" aria-label="${value.toFixed(2)}">` +
-        `<rect x="50" width="0.2" height="20" fill="#b8b2a4"/>` +
-        `<rect x="${left}" width="${right - left}" y="4" height="12" fill="#4a7fb5"/>${line}</svg>`;
-      return [label, holder];
-    }),
-  );
-}
+const one = chart("one", ["limit low", "limit high", "zero", "fill"], 0, 1);
+const many = chart("many", ["zero", "fill", "doubt", "truth"], LEAST, MOST);
+one.forEach((bar) => {
+  bar.part("limit low", doubted);
+  bar.part("limit high", believed);
+  bar.part("zero", 0.5);
+});
+many.forEach((bar) => bar.part("zero", 0));
+
+// The parts of a report, in their order: bytes, class, and what they tell.
+const PARTS: readonly [number, string, string][] = [
+  [5, "frame", "the format and its version"],
+  [16, "frame", "the digest of the plan: which collection this is for"],
+  [6, "frame", "the length and the number of records"],
+  [SEED_BYTES, "seed", "a public seed, drawn before your device looked at what you like"],
+  [bits / 8, "noise", "noisy bits: all that has to do with you"],
+  [CHECKSUM_BYTES, "frame", "a checksum of the bytes before"],
+];
 
 function showOne(): void {
   const report = client.report(picked);
-  find<HTMLElement>("vector").textContent = JSON.stringify([...picked].sort());
-  find<HTMLElement>("bytes").textContent = Array.from(report, (byte) =>
-    (byte + 256).toString(16).slice(1),
-  ).join(" ");
-  bars("one", readings(report), 2);
+  find("vector").replaceChildren(
+    ...names.flatMap((name) => [made("i", picked.has(name) ? "held" : "", picked.has(name) ? "1" : "0"), " "]),
+  );
+  let start = 0;
+  find("bytes").replaceChildren(
+    ...PARTS.flatMap(([length, name]) => {
+      const part = report.subarray(start, (start += length));
+      return Array.from(part, (byte) => [made("i", name, (byte + 256).toString(16).slice(1)), " "]).flat();
+    }),
+  );
+  const said = readings(report, names.length, bits);
+  said.forEach((reading, i) => {
+    const belief = reading > 0 ? believed : doubted;
+    one[i].row.className = picked.has(names[i]) ? "bar held" : "bar";
+    one[i].part("fill", 0.5, belief);
+    one[i].value.textContent = percent(belief);
+  });
+  const right = names.filter((name, i) => picked.has(name) === said[i] > 0).length;
+  find("score").textContent = `This time the bars point the right way for ${right} of ${names.length}.`;
 }
 
 /** Return made-up interests: the first names are popular, the last are rare. */
@@ -76,20 +111,37 @@ function someone(): Set<string> {
 let run = 0;
 async function showMany(): Promise<void> {
   const mine = ++run;
-  const people = 10 ** Number(find<HTMLInputElement>("people").value);
-  find<HTMLElement>("count").textContent = `${people}`;
+  const people = 10 ** Number((find("people") as HTMLInputElement).value);
   const sums = names.map(() => 0);
   const held = names.map(() => 0);
-  for (let done = 0; done < people; done++) {
-    const interests = someone();
-    readings(client.report(interests)).forEach((reading, i) => (sums[i] += reading));
-    names.forEach((name, i) => (held[i] += +interests.has(name)));
-    if (done % CHUNK === CHUNK - 1 || done === people - 1) {
-      bars("many", sums.map((sum) => (scale * sum) / (done + 1)), 1, held.map((count) => count / (done + 1)));
-      await new Promise((next) => setTimeout(next));
-      if (mine !== run) return; // somebody moved the slider
-    }
+  for (let done = 0; done < people; ) {
+    const until = performance.now() + WORK_MS;
+    do {
+      const interests = someone();
+      readings(client.report(interests), names.length, bits).forEach((reading, i) => (sums[i] += reading));
+      names.forEach((name, i) => (held[i] += +interests.has(name)));
+    } while (++done < people && performance.now() < until);
+    show(done, people, sums, held);
+    await new Promise((next) => setTimeout(next));
+    if (mine !== run) return; // somebody moved the slider
   }
+}
+
+function show(done: number, people: number, sums: readonly number[], held: readonly number[]): void {
+  let furthest = 0;
+  many.forEach((bar, i) => {
+    const mean = (scale * sums[i]) / done;
+    const doubt = SURE * Math.sqrt((scale ** 2 - Math.min(1, mean ** 2)) / done);
+    bar.part("fill", 0, mean);
+    bar.part("doubt", mean - doubt, mean + doubt);
+    bar.part("truth", held[i] / done);
+    bar.value.textContent = percent(mean);
+    furthest = Math.max(furthest, Math.abs(mean - held[i] / done));
+  });
+  const number = (count: number) => count.toLocaleString("en");
+  find("count").textContent = done < people ? `${number(done)} of ${number(people)}` : number(people);
+  find("errors").textContent =
+    done < people ? "" : `The estimate that is furthest off is off by ${(100 * furthest).toFixed(1)} percentage points.`;
 }
 
 for (const name of names) {
@@ -102,15 +154,20 @@ for (const name of names) {
     else picked.delete(name);
     showOne();
   });
-  label.append(box, ` ${name}`);
-  find<HTMLElement>("interests").append(label);
+  label.append(box, name);
+  find("interests").append(label);
 }
-const chance = keep / 2 ** 32;
-find<HTMLElement>("chance").textContent = `${(100 * chance).toFixed(1)} %`;
-find<HTMLElement>("promise").textContent =
-  `Whatever you pick, these are ${client.report([]).length} bytes. Whoever thought an interest as likely ` +
-  `as not can be at most ${(100 * chance).toFixed(1)} % sure of it afterwards (epsilon ${client.plan.epsilon}).`;
-find<HTMLElement>("again").addEventListener("click", showOne);
-find<HTMLElement>("people").addEventListener("input", showMany);
+for (const [length, name, text] of PARTS) {
+  find("parts").append(made("dt", name, `${length} bytes`), made("dd", "", text));
+}
+document.querySelectorAll(".least").forEach((each) => (each.textContent = percent(doubted, 1)));
+document.querySelectorAll(".most").forEach((each) => (each.textContent = percent(believed, 1)));
+find("length").textContent = `${client.report([]).length}`;
+find("promise").textContent =
+  `${client.plan.mechanism}, which protects each single interest with ε = ${client.plan.epsilon}. Its collection is ${client.plan.digest}.`;
+find("again").addEventListener("click", showOne);
+find("people").addEventListener("input", () => void showMany());
 showOne();
 void showMany();
+// Once it was loaded, the page also opens without a network; only secure pages have that.
+void navigator.serviceWorker?.register("worker.js").catch(() => {});

@@ -6,7 +6,7 @@ Plans are written out rather than calibrated, so that a better calibration chang
 import json
 from typing import Any
 
-from spec.generator import cases_orthogonal, cases_projection, cases_retrieval
+from spec.generator import cases_gf, cases_orthogonal, cases_projection, cases_retrieval
 
 SALT = "000102030405060708090a0b0c0d0e0f"
 Document = dict[str, Any]
@@ -147,7 +147,9 @@ PLANS: dict[str, tuple[str, Document]] = {
     ),
     "squeeze": ("the (epsilon, delta) row: 8-byte seeds and keyed BLAKE2s", _SQUEEZE),
 }
-PLANS |= cases_retrieval.PLANS | cases_projection.PLANS | cases_orthogonal.PLANS
+GROUPS = (cases_retrieval, cases_projection, cases_gf, cases_orthogonal)
+for group in GROUPS:
+    PLANS |= group.PLANS
 
 
 def document(name: str) -> Document:
@@ -258,9 +260,7 @@ INVALID_PLANS: list[tuple[str, Document]] = [
     ("thresholds that keep less than the promised epsilon", _with("epsilon", "0.5")),
 ]
 INVALID_PLANS += [
-    (why, _with(path, value, name))
-    for group in (cases_retrieval, cases_projection, cases_orthogonal)
-    for why, name, path, value in group.INVALID
+    (why, _with(path, value, name)) for group in GROUPS for why, name, path, value in group.INVALID
 ]
 
 KEYS: list[tuple[str, Document]] = [
@@ -374,4 +374,5 @@ RANDOMIZE: list[tuple[str, str, list[tuple[Document, float]], str | list[int]]] 
         "squeeze",
     ),
 ]
-RANDOMIZE += cases_retrieval.RANDOMIZE + cases_projection.RANDOMIZE + cases_orthogonal.RANDOMIZE
+for group in GROUPS:
+    RANDOMIZE += group.RANDOMIZE

@@ -28,6 +28,7 @@ def _plan(**changes: Any) -> Document:
 # T = ⌊2^32·N·e^ε/(N·(e^ε-1) + 2G)⌋. name: (why, fields that differ from the base plan)
 FEW = parameters(2, 4, 2, 2041685230)
 SETS = parameters(2, 4, 6, 2662501410) | {"form": "unsigned", "bins": 4}
+BINS = parameters(2, 4, 8, 2041685230) | {"form": "bins", "bins": 4}
 PLANS: dict[str, tuple[str, Document]] = {
     "projection": (
         "projection choice by table: a sign, a row and a map, no seed",
@@ -103,6 +104,35 @@ PLANS: dict[str, tuple[str, Document]] = {
             values="set",
             universe={"kind": "indexed", "size": 1000},
             parameters=SETS | {"groups": 2, "bins": 3, "top": 3, "threshold": 3139872686},
+            hashing=PRF,
+            decode="direct",
+        ),
+    ),
+    "projection-bins": (
+        "signed bins by table: a sign, a row with a bin, and a map; no seed",
+        _plan(
+            sparsity=2,
+            parameters=BINS,
+            hashing={"family": "linear", "bits": 10, "maps": 2},
+        ),
+    ),
+    "projection-bins-open": (
+        "signed bins by table over any text; rows of nine bits",
+        _plan(
+            sparsity=3,
+            universe={"kind": "open"},
+            parameters=BINS
+            | {"tokens": 3, "groups": 2, "bins": 8, "top": 6}
+            | {"threshold": 1655639351},
+            hashing={"family": "linear", "bits": 12, "maps": 4},
+        ),
+    ),
+    "projection-bins-direct": (
+        "signed bins read directly: three of them, which only the prf family allows",
+        _plan(
+            sparsity=2,
+            universe={"kind": "indexed", "size": 1000},
+            parameters=BINS | {"groups": 2, "bins": 3, "top": 4, "threshold": 2474403178},
             hashing=PRF,
             decode="direct",
         ),
@@ -211,6 +241,31 @@ RANDOMIZE: list[Randomize] = [
         [({"index": 10}, 1.0)],
         [0, HIGH, 1, 2, 0, 1, 0],
     ),
+    ("projection-bins", "no items: every token is a dummy in every group", [], "no values"),
+    (
+        "projection-bins",
+        "values of either sign: a token's sign turns that of its bins",
+        [({"index": 4}, 1.0), ({"index": 7}, -1.0)],
+        "two signs",
+    ),
+    (
+        "projection-bins",
+        "three tokens where two are allowed: a word for each, and no dummy",
+        [({"index": 1}, -1.0), ({"index": 5}, 1.0), ({"index": 9}, -1.0)],
+        "more signs",
+    ),
+    (
+        "projection-bins-open",
+        "text keys and a fraction",
+        [({"text": "left-pad"}, -1.0), ({"text": "é"}, 0.4), ({"text": ""}, 0.0)],
+        "open bins",
+    ),
+    (
+        "projection-bins-direct",
+        "a dummy's word beyond the last multiple of 6 is skipped, after all first words",
+        [({"index": 10}, -1.0)],
+        [0, HIGH, 1, 2, 0, 1, 0],
+    ),
 ]
 
 # (why, plan, path, value) of a valid plan with one field changed
@@ -228,6 +283,10 @@ INVALID: list[tuple[str, str, str, Any]] = [
     ("bins of a table that are no power of two", "projection-sets", "parameters.bins", 3),
     ("too few bits for rows and bins", "projection-sets", "hashing.bits", 9),
     ("more bits than rows and bins can have", "projection-sets", "hashing.bits", 27),
+    ("one signed bin in a table", "projection-bins", "parameters.bins", 1),
+    ("signed bins of a table that are no power of two", "projection-bins", "parameters.bins", 3),
+    ("too few bits for rows and signed bins", "projection-bins", "hashing.bits", 9),
+    ("signed bins of the linear family read directly", "projection-bins", "decode", "direct"),
     ("projection choice with the blake2s family", "projection-direct", "hashing.family", "blake2s"),
 ]
 ASKED: dict[str, list[Document]] = {
@@ -239,4 +298,7 @@ ASKED: dict[str, list[Document]] = {
     "projection-sets": [{"index": 0}, {"index": 9}],
     "projection-sets-open": [{"text": "left-pad"}, {"text": ""}],
     "projection-sets-direct": [{"index": 0}, {"index": 999}],
+    "projection-bins": [{"index": 0}, {"index": 9}],
+    "projection-bins-open": [{"text": "left-pad"}, {"text": ""}],
+    "projection-bins-direct": [{"index": 0}, {"index": 999}],
 }

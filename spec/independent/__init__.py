@@ -9,7 +9,7 @@ Plans are the JSON objects that plan files hold. This module dispatches on the m
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 
-from spec.independent import binning, orthogonal, projection, retrieval
+from spec.independent import binning, gf, orthogonal, projection, retrieval
 from spec.independent.binning import place, rounded, row_and_matrix
 from spec.independent.hashing import (
     Document,
@@ -52,6 +52,7 @@ MECHANISMS: dict[str, ModuleType] = {
     "signed-binning": binning,
     "retrieval": retrieval,
     "projection-choice": projection,
+    "retrieval-gf": gf,
     "orthogonal": orthogonal,
 }
 

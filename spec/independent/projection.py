@@ -1,6 +1,6 @@
 """Projection choice in plain integers: projection-choice-v1.md, section by section.
 
-The dense form is here, and what the form unsigned shares with it; `bins` has the rest of that.
+The dense form is here, and what the other two share with it; `bins` has the rest of them.
 """
 
 import math
@@ -26,9 +26,14 @@ from spec.independent.hashing import (
 PROJECTION, GROUP = (ord(letter) for letter in "pq")
 
 
-def unsigned(plan: Document) -> bool:
-    """Return whether slots have bins and no signs."""
-    return bool(plan["parameters"]["form"] == "unsigned")
+def dense(plan: Document) -> bool:
+    """Return whether there is one bin."""
+    return bool(plan["parameters"]["form"] == "dense")
+
+
+def hits(plan: Document, reports: Sequence[tuple[int, Sequence[int]]], item: int) -> int:
+    """Return how many reports have the bin of an id: all of them where there is one bin."""
+    return len(reports) if dense(plan) else len(bins.said(plan, reports, item))
 
 
 def row(plan: Document, seed: int, group: int) -> int:
@@ -97,7 +102,7 @@ def sums(
 def choose(plan: Document, scores: Sequence[int], words: Iterator[int]) -> int:
     """Return one slot: of the N best with the chance T/2^32, else one of the others."""
     top, slots = plan["parameters"]["top"], [one for score in scores for one in (score, -score)]
-    if unsigned(plan):
+    if plan["parameters"]["form"] == "unsigned":
         slots = list(scores)
     border = sorted(slots, reverse=True)[top - 1]
     above = sum(score > border for score in slots)
@@ -117,9 +122,9 @@ def randomize(
 ) -> list[int]:
     """Return the fields of one report of (id, value) pairs."""
     held = sorted((item, value) for item, value in items if value != 0)
-    score = bins.loads if unsigned(plan) else sums
+    score = sums if dense(plan) else bins.loads
     slot = choose(plan, score(plan, seed, tokens(plan, held, words), words), words)
-    if unsigned(plan):
+    if not dense(plan):
         return bins.fields_of(plan, seed, slot)
     if plan["decode"] == "direct":
         return [slot]
@@ -129,7 +134,7 @@ def randomize(
 
 def record(plan: Document, seed: int, fields: Sequence[int]) -> bytes:
     """Return the bytes of one report: seed and slot, or a cell alone."""
-    if unsigned(plan):
+    if not dense(plan):
         return bins.record(plan, seed, fields)
     hashing = plan["hashing"]
     if plan["decode"] == "direct":
@@ -141,7 +146,7 @@ def record(plan: Document, seed: int, fields: Sequence[int]) -> bytes:
 
 def total(plan: Document, reports: Sequence[tuple[int, Sequence[int]]], item: int) -> int:
     """Return the integer behind the estimate of an id, over (seed, fields) pairs."""
-    if unsigned(plan):
+    if not dense(plan):
         return bins.total(plan, reports, item)
     answer = 0
     for seed, fields in reports:
@@ -167,10 +172,10 @@ def best_sum(k: int, groups: int, top: int) -> Fraction:
     return answer
 
 
-def estimate(plan: Document, integer: int, reports: int) -> tuple[float, float]:
-    """Return the mean and its standard error."""
-    if unsigned(plan):
-        return bins.estimate(plan, integer, reports)
+def estimate(plan: Document, integer: int, reports: int, hits: int = 0) -> tuple[float, float]:
+    """Return the mean and its standard error; `hits` are the reports in the bin of the id."""
+    if not dense(plan):
+        return bins.estimate(plan, integer, reports, hits)
     given = plan["parameters"]
     k, groups, top = given["tokens"], given["groups"], given["top"]
     share, best = Fraction(given["threshold"], FULL), best_sum(k, groups, top)

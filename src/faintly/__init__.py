@@ -21,10 +21,11 @@ from faintly.core import (
     WithinL1,
 )
 from faintly.core.key_value import entry_vector
-from faintly.data import entries_from, vectors_from
-from faintly.engine import Aggregator, Reader, aggregate, conditional_means, decode
+from faintly.data import Columns, entries_from, vectors_from
+from faintly.engine import Aggregator, Reader, TopList, aggregate, conditional_means, decode
 from faintly.errors import FaintlyError
 from faintly.planner import key_value_plan, make_plan
+from faintly.simulate import Preview, try_
 
 __version__ = "0.1.0"
 
@@ -32,6 +33,7 @@ __all__ = [
     "Aggregator",
     "Budget",
     "Client",
+    "Columns",
     "Estimate",
     "Estimates",
     "EventLevel",
@@ -40,11 +42,13 @@ __all__ = [
     "Ledger",
     "Plan",
     "Policy",
+    "Preview",
     "Reader",
     "Report",
     "ReportBatch",
     "Sketch",
     "SparseVector",
+    "TopList",
     "Universe",
     "UserLevel",
     "VectorBatch",
@@ -57,5 +61,6 @@ __all__ = [
     "key_value_plan",
     "make_plan",
     "randomize_all",
+    "try_",
     "vectors_from",
 ]

@@ -1,13 +1,16 @@
 """Durable writes: when a call returns, the data is on the disk, not only in a cache.
 
 A file is written under another name, synced and renamed: after a crash there is all of it or what
-was there before. Syncing its folder then makes the new name durable, too.
+was there before. Syncing its folder then makes the new name durable, too. A checksum tells later
+whether it is still what was written.
 """
 
+import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,12 +19,14 @@ if sys.platform != "win32":
 
 PRIVATE = 0o600
 BINARY = getattr(os, "O_BINARY", 0)  # Windows only
+PART = ".part"  # suffix of a file that is not complete
+CHECKSUM_BYTES = 16
 
 
 def sync(handle: int) -> None:
     """Return once the data of an open file or folder is on the disk."""
     if sys.platform == "darwin":
-        # There fsync leaves the data in the drive's own cache.
+        # On macOS fsync leaves the data in the drive's own cache.
         fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
     else:
         os.fsync(handle)
@@ -43,14 +48,14 @@ def replacing(path: Path, part: Path, mode: int = PRIVATE) -> Iterator[BinaryIO]
     """Yield a stream into `part`, which becomes `path` once all of it is on the disk.
 
     Args:
-        path: a file there is replaced.
-        part: the name until then, in the same folder; one that a crash left is overwritten, and
-            nothing is left behind after an error.
+        path: the file to create or replace.
+        part: a temporary name in the same folder. A file that a crash left there is overwritten;
+            an error leaves none.
         mode: permissions of the file, less the umask.
     """
     try:
         part.unlink(missing_ok=True)
-        # Never through a link that somebody else put there.
+        # O_EXCL: never write through a link that somebody else made.
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode)
         with os.fdopen(handle, "wb") as stream:
             yield stream
@@ -60,3 +65,67 @@ def replacing(path: Path, part: Path, mode: int = PRIVATE) -> Iterator[BinaryIO]
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Size and checksum of a file."""
+
+    size: int
+    checksum: bytes
+
+
+class HashingWriter:
+    """A stream for writing that computes size and checksum."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._hash = stream, hashlib.blake2b(digest_size=CHECKSUM_BYTES)
+        self._bytes = 0
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Write all of it."""
+        self._stream.write(data)
+        self._hash.update(data)
+        self._bytes += len(data)
+        return len(data)
+
+    @property
+    def stored(self) -> Stored:
+        """Return size and checksum of what was written so far."""
+        return Stored(self._bytes, self._hash.digest())
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder that only its owner may read, and its parents, durably."""
+    if not path.is_dir():
+        make_folder(path.parent)  # mkdir would give the parents the default mode
+        path.mkdir(mode=0o700)
+        sync_folder(path.parent)
+
+
+def write_file(
+    path: Path, write: Callable[[HashingWriter], object], changed_s: int | None = None
+) -> Stored:
+    """Create a private file that `write` fills; returns once it is on the disk under its name.
+
+    Args:
+        path: of the file; its folder is created if need be.
+        write: is given the stream.
+        changed_s: the time of its last change to pretend, in seconds since 1970.
+    """
+    make_folder(path.parent)
+    with replacing(path, path.with_name(path.name + PART)) as stream:
+        hashing = HashingWriter(stream)
+        write(hashing)
+        stream.flush()  # a later write would change the time again
+        if changed_s is not None:
+            os.utime(stream.fileno(), (changed_s, changed_s))
+    sync_folder(path.parent)
+    return hashing.stored
+
+
+def measure(path: Path) -> Stored:
+    """Return the present size and checksum of a file."""
+    with path.open("rb") as stream:
+        found = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=CHECKSUM_BYTES))
+        return Stored(stream.tell(), found.digest())

@@ -1,8 +1,8 @@
 """A load generator for a collector: how many requests a second does this machine take?
 
-Raw asyncio protocols over kept-alive connections, with reports made beforehand: it shares the
-machine with the server that it measures, and must cost little. Every request carries a fresh
-request id, so that the collector has the work of counting each one.
+Raw asyncio protocols over persistent connections, with reports made in advance: it may share the
+machine with the server that it measures, so it must cost little. Every request has a fresh id, so
+that the collector counts each one.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ from faintly.mechanisms import mechanism_of
 from faintly.primitives.entropy import secure
 from faintly.wire.report_v1 import encode_batch, resize_batches
 
-ID_POOL = 1024  # request ids that are drawn together
-REFUSED_PAUSE_S = 0.05  # a connection that was refused waits, or it would measure refusals alone
+ID_POOL = 1024  # request ids drawn at once
+REFUSED_PAUSE_S = 0.05  # wait after a refusal, or refusals would be all that is measured
 TICK_S = 0.001
 DRAIN_S = 10.0
 
@@ -51,7 +51,7 @@ class Load:
 
 @dataclass(slots=True)
 class Measured:
-    """What was seen; latencies are seconds from when a request was due to its answer."""
+    """What was measured; latencies are seconds from when a request was due to its answer."""
 
     seconds: float = 0.0
     reports: int = 0
@@ -59,7 +59,7 @@ class Measured:
     errors: Counter[str] = field(default_factory=Counter)
 
     def document(self) -> dict[str, Any]:
-        """Return the numbers that people ask for."""
+        """Return the results as JSON."""
         seen = np.array(self.latencies or [0.0])
         p50, p99 = (float(np.quantile(seen, q)) for q in (0.5, 0.99))
         wall = max(self.seconds, 1e-9)
@@ -86,7 +86,7 @@ def empty_reports(plan: Plan, batches: int, reports: int) -> list[bytes]:
 
 
 def run(load: Load) -> Measured:
-    """Send for the given time, wait for the last answers, and return what was seen."""
+    """Send for the given time, wait for the last answers, and return the measurements."""
     try:
         import uvloop
     except ImportError:
@@ -148,7 +148,7 @@ class _Generator:
         )
 
     async def work(self) -> None:
-        """Send until the time is over, then wait for what is on its way."""
+        """Send until the time is over, then wait for the last answers."""
         self._begun = perf_counter()
         self._end = self._begun + self.load.seconds
         while perf_counter() < self._end and not self._exhausted:
@@ -167,7 +167,7 @@ class _Generator:
         return self._tokens is not None and not self._tokens
 
     def _hand_out(self) -> None:
-        """Send on connections that wait. They were free in time, so the wait was ours alone."""
+        """Send on idle connections. They were free when the request was due: the delay was ours."""
         while self._idle and not self._exhausted:
             now = perf_counter()
             if now >= self._end or self._due(now) > now:
@@ -179,7 +179,7 @@ class _Generator:
         return now if rate is None else self._begun + self._asked / rate
 
     def free(self, sender: "_Sender") -> None:
-        """Give a free connection its next request, or let it wait."""
+        """Give a free connection its next request, or mark it idle."""
         if sender.transport.is_closing():
             return
         now = perf_counter()
@@ -216,7 +216,7 @@ class _Generator:
         self._check_drained()
 
     def lost(self, sender: "_Sender") -> None:
-        """Count a connection that broke, and make another."""
+        """Count a broken connection, and replace it."""
         if sender in self._idle:
             self._idle.remove(sender)
         if sender.busy:
@@ -266,7 +266,7 @@ class _Sender(asyncio.Protocol):
             self._generator.answered(self, data[9:12], data[end:])
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Tell the generator, which counts what was on its way."""
+        """Tell the generator, which counts the request in flight."""
         self._generator.lost(self)
 
 

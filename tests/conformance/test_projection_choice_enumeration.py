@@ -247,6 +247,7 @@ def test_ghosts_stay_below_their_bound(groups, items, top):
         {"decode": "direct", "form": "bins"},
         {"decode": "direct", "form": "unsigned", "rounding": "systematic", "values": "set"},
         {"decode": "table", "form": "unsigned", "values": "nonnegative"},
+        {"decode": "table", "form": "bins"},
     ],
     ids=str,
 )

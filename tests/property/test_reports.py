@@ -36,6 +36,7 @@ OTHERS = [
     make_plan(protect="user", epsilon=1.0, universe=50, mechanism=name, **SIZES, **more)
     for name, more in (
         ("projection-choice", {"form": "unsigned", "values": "nonnegative"}),
+        ("projection-choice", {"form": "bins", "decode": "table"}),
         ("projection-choice", {"form": "unsigned", "values": "set", "decode": "direct"}),
         ("collision", {}),
         ("collision-signed", {}),

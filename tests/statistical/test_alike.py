@@ -208,6 +208,20 @@ def test_all_hold_the_same_set_of_events_in_tables(items, epsilon, seed):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("items", "epsilon"), [(6, 4.0), (14, 2.0)])
+def test_all_hold_the_same_in_signed_bins(items, epsilon, seed):
+    """As with sets; who counts hits calls no bin emptier than one of a key that nobody holds."""
+    people, truth = same(20_000, items, 8_192)
+    bins = {**SETS, "values": "signed", "form": "bins", "share": 0.05}
+    seen = observe(people, truth, seed, runs=100, epsilon=epsilon, sparsity=items, **bins, **TABLE)
+    limit = binomial_limit(seen.runs, PROMISED, FALSE_ALARM)
+    assert seen.false < limit, seen
+    assert seen.false_share < limit, seen
+    assert seen.covered > seen.runs - limit, seen
+    assert 0.95 - CLOSE < seen.pointwise < 0.95 + 3 * CLOSE, seen
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("items", "epsilon"), [(6, 4.0), (14, 4.0)], ids=["strong ghosts", "many ghosts"]
 )

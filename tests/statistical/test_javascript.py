@@ -31,6 +31,19 @@ CASES = {
     "retrieval-table": {"protect": "event", "mechanism": "retrieval"},
     "retrieval-blocks": {"protect": "event", "mechanism": "retrieval", "blocks": 2},
     "retrieval-direct": {"protect": "event", "mechanism": "retrieval", "decode": "direct"},
+    "retrieval-gf": {
+        "protect": "event",
+        "mechanism": "retrieval-gf",
+        "form": "span-safe",
+        "decode": "direct",
+    },
+    "orthogonal-table": {"protect": "event", "mechanism": "orthogonal", "values": "set"},
+    "orthogonal-direct": {
+        "protect": "event",
+        "mechanism": "orthogonal",
+        "values": "nonnegative",
+        "decode": "direct",
+    },
     "projection-table": {"protect": "user", "mechanism": "projection-choice"},
     "projection-direct": {"protect": "user", "mechanism": "projection-choice", "decode": "direct"},
     "projection-systematic": {
@@ -56,6 +69,12 @@ CASES = {
         "mechanism": "projection-choice",
         "form": "bins",
         "decode": "direct",
+    },
+    "projection-bins-table": {
+        "protect": "user",
+        "mechanism": "projection-choice",
+        "form": "bins",
+        "decode": "table",
     },
     "binning-event": {"protect": "event", "mechanism": "signed-binning"},
     "binning-user": {"protect": "user", "mechanism": "signed-binning"},

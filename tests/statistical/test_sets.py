@@ -64,7 +64,7 @@ def test_a_server_that_reads_other_bins_is_noticed(dataset, seed):
 @pytest.mark.long
 @pytest.mark.parametrize("universe", ["indexed", "open"])
 @pytest.mark.parametrize("name", SIZES)
-@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 3.0, 4.0])
 def test_errors_are_the_predicted_ones(dataset, seed, name, epsilon, universe):
     wanted = {"epsilon": epsilon, "decode": "table", **SETS}
     if universe == "open":

@@ -141,7 +141,8 @@ def test_encode_counts_whom_a_mechanism_would_refuse(faintly, tmp_path):
     polynomial = ["--mechanism", "retrieval-gf", "--option", "form=polynomial"]
     faintly(*EVENT, "--universe", 50, "--sparsity", 3, *polynomial, "-o", "plan.json")
     refused = faintly("encode", "--plan", "plan.json", "data.csv", "-o", "r.fnt", status=1)
-    assert "60 of 2,500 clients hold more than 3 items" in refused.err
+    assert "line 2 of data.csv: this client holds 9 items" in refused.err
+    assert "60 of 300 clients hold more than 3" in refused.err
     assert not list(tmp_path.glob("*r.fnt*"))
     # Where it refuses, simulate cuts, and says so.
     simulated = faintly("simulate", "--plan", "plan.json", "--data", "data.csv", "--runs", 2)

@@ -248,7 +248,7 @@ def test_a_collection_from_the_command_line(server, tmp_path):
     assert document("create", file, "--period-s", 3600)["epochs"] == []
     wanted = {"plan": json.loads(file.read_text()), "period_s": 3600}
     assert call("POST", f"{server}/v1/collections", wanted)["epochs"] == []
-    assert "32 hexadecimal digits" in collection("show", "../x", status=1)
+    assert "a name without slashes" in collection("show", "../x", status=1)
 
 
 def test_credentials_are_asked_for_once_there_are_any(server, tmp_path, faintly):

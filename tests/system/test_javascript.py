@@ -46,11 +46,12 @@ def page(tmp_path: Path, collector):
     """Return a collector that serves the client's bundles as a page."""
     folder = tmp_path / "page"
     folder.mkdir()
-    for name in ("index.js", "sender.js", "faintly.min.js", "faintly-sender.min.js"):
-        shutil.copy(CLIENT / "dist" / name, folder)
+    for bundle in (CLIENT / "dist").glob("*.js"):
+        shutil.copy(bundle, folder)
     (folder / "index.html").write_text("<!doctype html><title>page</title>")
     scripts = "".join(
-        f'<script src="{name}.min.js"></script>' for name in ("faintly", "faintly-sender")
+        f'<script src="{name}.min.js"></script>'
+        for name in ("faintly", "faintly-sender", "faintly-retrieval-gf")
     )
     (folder / "script.html").write_text(f"<!doctype html><title>page</title>{scripts}")
     return collector(tmp_path / "page-data", demo=json.dumps(str(folder))).start()
@@ -76,8 +77,12 @@ def test_500_reports_from_a_page_arrive_once_each(collector, page, tmp_path):
         ]
         assert seen["pending"] == [0, 130, 0]
         assert seen["spent"] == [{"reports": 1, "epsilon": 1}] * 2
-        assert seen["script"] == ["function", "function"]
-        assert seen["longest_ms"] < 16
+        assert seen["script"] == ["function", True]
+        assert seen["full"] == [
+            [["LedgerFailed", "cannot write the ledger: QuotaExceededError"], [0, 0], 0],
+            [None, [1, 0], 1],
+        ]
+        assert all(blocked < 16 for _, blocked in seen["blocked_ms"]), seen["blocked_ms"]
         web.post(f"{where}/seal")
         status = web.get(where).json()
         assert status["reports"] + status["pending"] == REPORTS
@@ -93,6 +98,10 @@ def test_the_example_page_works_without_a_network(collector):
     serving = collector(demo=json.dumps(str(EXAMPLE))).start()
     seen = run("example.mjs", serving.url)
     assert seen["errors"] == []
-    assert seen["names"] == seen["bars"] == 24
+    assert seen["names"] == len(seen["vector"]) == 24
+    assert seen["bars"] == [24, 24]
     assert seen["before"] != seen["after"]  # other noise, without a network
-    assert seen["lengths"] == [seen["lengths"][0]] * 3
+    assert {*seen["lengths"], seen["reloaded"]} == {2 * 39}
+    assert seen["vector"] == "1" * 24
+    assert seen["width"] == 360
+    assert {request.split()[0] for request in seen["requests"]} == {"GET"}  # nothing is sent

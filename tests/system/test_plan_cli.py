@@ -172,9 +172,24 @@ def test_what_cannot_be_is_refused_in_one_line(run, arguments, words):
     assert done.stdout == ""
 
 
+def test_a_newcomer_reads_three_lines_first(run):
+    """What can be learned, what is promised, what it costs; every number with --verbose."""
+    lines = run(*FULL).stdout.splitlines()
+    assert [line.split("  ")[0] for line in lines[:3]] == [
+        "you can learn",
+        "is promised",
+        "it costs",
+    ]
+    assert all(len(line.split()) < 45 for line in lines[:3])
+    assert not any(line.startswith(("digest", "n·Var", "guarantee")) for line in lines)
+    more = run(*FULL, "-v").stdout
+    for word in ("digest ", "mechanism ", "n·Var ", "guarantee ", "why "):
+        assert f"\n{word}" in more
+
+
 def test_each_limit_has_one_name_and_one_number(run, answer):
     found = answer(*FULL)
-    said = run(*FULL, "--explain", "--expected-mean", "0.001")
+    said = run(*FULL, "--explain", "--verbose", "--expected-mean", "0.001")
     lines = said.stdout.splitlines()
     (floor,) = [line for line in lines if "noise floor" in line]
     assert f"{found['noise_floor']:.4g}:" in floor

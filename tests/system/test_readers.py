@@ -12,8 +12,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks import samples
+from faintly.collector.http.routes import SHORT_BYTES
+from faintly.core import Universe
+from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of
+from faintly.planner import make_plan
 from faintly.wire import report_v1
+from faintly.wire.sketch_v1 import encode_sketch
 
 KEYS = 100_000
 LOOPS, QUESTIONS = 4, 2  # questions of each loop
@@ -88,6 +93,35 @@ def test_readers_end_with_their_collector_and_not_before(asked):
         assert select.select([ended], [], [], 60)[0], "it goes on without a collector"
     finally:
         os.close(ended)
+
+
+@pytest.mark.long
+def test_readers_parse_long_plans_and_merge_sketches(collector):
+    """As many names as a vocabulary has, and a sketch of two epochs to download."""
+    names = [f"{number:x}" * 3 for number in range(1000)]
+    universe = Universe.named(names)
+    plan = make_plan(protect="user", epsilon=1.0, sparsity=4, clients=1000, universe=universe)
+    server = collector().start()
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+
+    def ask(method, path, content=None):
+        connection.request(method, path, content, {"content-type": "application/json"})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+    wanted = json.dumps({"plan": plan.document(), "epochs": [0, 1]})
+    assert len(wanted) > SHORT_BYTES
+    assert ask("POST", "/v1/collections", wanted)[0] == 201
+    assert len(children(server.pid)) == 1
+    address = f"/v1/collections/{plan.digest.hex()}"
+    batches = list(samples.batches(plan, 40, 20))
+    for epoch, batch in enumerate(batches):
+        body = report_v1.encode_batch(batch, mechanism_of(plan).layout)
+        path = f"{address}/reports?epoch={epoch}&request={epoch:032x}"
+        assert ask("POST", path, body)[0] == 200
+    assert ask("POST", f"{address}/seal")[0] == 200
+    status, sketch = ask("GET", f"{address}/sketch?epoch=all")
+    assert (status, sketch) == (200, encode_sketch(aggregate(plan, batches)))
 
 
 def children(number):

@@ -80,6 +80,7 @@ def test_the_list_and_the_errors_help(evaluation):
     listed = evaluation("--list")
     assert "user-eps" in listed.out
     assert "neighbouring" in listed.out
+    assert evaluation().out == listed.out  # rather than an hour of work nobody asked for
     known = evaluation("--list", "--json").json
     assert {one["name"] for one in known["methods"]} >= {"ours", "paper", "harmony"}
     wrong = evaluation("user-q", status=2)
@@ -87,7 +88,7 @@ def test_the_list_and_the_errors_help(evaluation):
     wrong = evaluation("user-k", "--quick", "--method", "magic", status=2)
     assert "there is no magic; there are ours" in wrong.err
     assert "exclude" in evaluation("--quick", "--full", status=1).err
-    assert "is none" in evaluation("--data", "nowhere", status=1).err
+    assert "is not a folder" in evaluation("--data", "nowhere", status=1).err
 
 
 def test_a_failed_task_is_reported_and_sets_the_status(evaluation, tmp_path):

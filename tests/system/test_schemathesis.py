@@ -26,14 +26,14 @@ pytestmark = pytest.mark.long
 SERVE = "from faintly.cli import main; main()"
 # What breaks a collector: one route that fails, and one that answers as nothing announces.
 FAILS = """
-from faintly.collector.storage.store import Store
-def segments(self, digest): raise RuntimeError
-Store.segments = segments
+from faintly.collector.http import routes_collections
+def segments_of(*_): raise RuntimeError
+routes_collections.segments_of = segments_of
 """
 UNDECLARED = """
-from faintly.collector.http import routes_files
-reply = routes_files.json_reply
-routes_files.json_reply = lambda document: reply(document, 202)
+from faintly.collector.http import routes_collections
+reply = routes_collections.json_reply
+routes_collections.json_reply = lambda document, *_: reply(document, 202)
 """
 LEAST_CASES = 300  # a run that was stopped early, or asked little, shows nothing
 CHECKS = (

@@ -290,6 +290,20 @@ def test_a_file_and_the_environment_set_it_up(start, tmp_path):
     assert server.log == []
 
 
+def test_a_push_of_batches_that_are_too_large_says_what_to_do(
+    start, plan, bodies, faintly, tmp_path
+):
+    """The answer reaches the sender although the server does not want the rest."""
+    server = start(FAINTLY_SERVE_BODY_BYTES="1024")
+    assert server.ask("POST", "/v1/collections", {"plan": plan.document()})[0] == 201
+    file = tmp_path / "reports.fnt"
+    file.write_bytes(b"".join(bodies))
+    push = ["push", file, "--server", server.ready["url"]]
+    told = faintly(*push, "--batch", 600, status=1).err
+    assert "push with a smaller --batch, such as 300" in told
+    assert faintly(*push, "--batch", 300, "--json").json["sent"] == 600
+
+
 def test_tls(start, refuses, faintly, certificate, tmp_path):
     cert, key = certificate
     server = start("--tls-cert", str(cert), "--tls-key", str(key))
@@ -317,7 +331,7 @@ def test_help_stays_quick():
         "assert CliRunner().invoke(app, ['serve', '--help']).exit_code == 0; "
         "print([name for name in sys.argv[1:] if name in sys.modules])"
     )
-    heavy = ["fastapi", "uvicorn", "pydantic_settings", "structlog", "prometheus_client", "pyarrow"]
+    heavy = ["fastapi", "uvicorn", "pydantic_settings", "prometheus_client", "pyarrow"]
     done = subprocess.run(
         [sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True
     )

@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from benchmarks import Effort, compare, samples
+from benchmarks import Effort, bins, compare, samples
 from benchmarks.decode import all_totals
 from benchmarks.measure import one_core
 from faintly import kernels
@@ -24,7 +24,7 @@ from faintly.primitives.hashing import LinearBins, LinearMaps
 pytestmark = pytest.mark.long
 TRIES = 8
 EFFORT = Effort(rounds=9, seconds=0.4)
-LIMITS = {"transform": 8.0, "scatter": 2.5, "decode": 5_000.0}
+LIMITS = {"transform": 8.0, "scatter": 2.5, "decode": 5_000.0, "bins": 2.0}
 MAPS = LinearMaps(Hashing(family="linear", maps=1, bits=20), bytes(16), 2**20)
 Cases = dict[str, tuple[tuple, dict]]
 FASTER = 2.0  # times as fast as the reference: what each compiled kernel is at least,
@@ -110,6 +110,30 @@ def test_tables_decode_thousands_of_times_faster_than_the_papers_loop():
     )
     gain = keys / 10 / ratio
     assert gain >= LIMITS["decode"], f"loop / decode: {gain:,.0f}, at least {LIMITS['decode']:,.0f}"
+
+
+def bins_ratio(form: str) -> float:
+    """Return what all keys of a form with bins take, beside the dense form with as many cells."""
+    best = math.inf
+    for _ in range(TRIES):
+        ours, dense = bins.pairs(form, EFFORT, 2**17, 16)[1]
+        best = min(best, ours.best / dense.best)
+        if best <= LIMITS["bins"]:
+            break
+    return best
+
+
+@pytest.mark.parametrize("form", bins.FORMS)
+def test_tables_of_bins_cost_little_more_than_dense_ones(form):
+    ratio = bins_ratio(form)
+    assert ratio <= LIMITS["bins"], f"{form} / dense: {ratio:.2f}, limit {LIMITS['bins']}"
+
+
+def test_the_guard_notices_slow_bins(monkeypatch):
+    """Mutant: bins are spread by the numpy reference."""
+    monkeypatch.setattr(kernels, "spread_bins", reference.spread_bins)
+    ratio = bins_ratio("unsigned")
+    assert ratio > LIMITS["bins"], f"unsigned / dense: {ratio:.2f}, limit {LIMITS['bins']}"
 
 
 def shared_cases(draw: np.random.Generator) -> Cases:

@@ -1,5 +1,6 @@
 """The JavaScript client: its own tests, and what it makes of plans that Python judges as well."""
 
+import itertools
 import json
 import shlex
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from faintly.audit import ExternalClient, run
 from faintly.audit.run import make_mechanism
 from faintly.core import Plan, SparseVector
+from faintly.core.plan import VALUES
 from faintly.errors import ClientFailed, FaintlyError, InvalidInput
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
@@ -44,6 +46,9 @@ def tight_plans():
             ("user", "projection-choice", {}),
             ("user", "projection-choice", {"form": "unsigned", "values": "set"}),
             ("user", "projection-choice", {"form": "bins", "decode": "direct"}),
+            ("event", "orthogonal", {"values": "set"}),
+            ("event", "orthogonal", {"values": "set", "decode": "direct", "levels": 2}),
+            ("event", "retrieval-gf", {"symbol_bits": 2, "decode": "direct"}),
             ("event", "signed-binning", {}),
             ("user", "signed-binning", {}),
             ("l1:2.5", "signed-binning", {}),
@@ -57,13 +62,25 @@ def tight_plans():
 def moved(plan: Plan, step: int) -> Plan:
     """Return a plan whose first threshold is another one."""
     parameters = dict(plan.parameters)
-    for name in ("keep", "threshold", "noise"):
-        if name == "noise" and name in parameters:
+    if plan.mechanism == "retrieval-gf":
+        return with_weights(plan, step)
+    for name in ("keep", "threshold", "noise", "speak"):
+        if name in ("noise", "speak") and name in parameters:
             first, *rest = parameters[name]
             parameters[name] = [first + step, *rest]
         elif name in parameters:
             parameters[name] += step
     return replace(plan, parameters=parameters)
+
+
+def with_weights(plan: Plan, step: int) -> Plan:
+    """Return a plan of retrieval-gf whose heavy symbols have more or less weight."""
+    given = dict(plan.parameters)
+    # What the heavy symbols gain, the light ones lose: a step each. Of four, one or two are heavy.
+    gained = step * (4 // given["pairs"][0] - 1)
+    given["plus"] = [given["plus"][0] + gained, *(each - step for each in given["plus"][1:])]
+    given["minus"] = [each - step for each in given["minus"]]
+    return replace(plan, parameters=given)
 
 
 def python_takes(plan: Plan) -> bool:
@@ -93,17 +110,32 @@ def test_both_refuse_exactly_the_plans_that_state_too_little(javascript):
     assert verdicts == {True, False}
 
 
-@pytest.mark.parametrize("mechanism", ["retrieval-gf", "gaussian"])
+def check_refused(client: ExternalClient, plan: Plan) -> None:
+    words = f"does not know the mechanism {plan.mechanism} of faintly-plan/1"
+    with pytest.raises(ClientFailed, match=words):
+        client.encode(mechanism_of(plan), NOBODY)
+
+
+@pytest.mark.parametrize("mechanism", ["retrieval-l1", "gaussian"])
 def test_a_mechanism_that_it_does_not_know_is_refused_by_name(javascript, mechanism):
-    protect, other = ("l1:2", {"delta": 1e-6}) if mechanism == "gaussian" else ("event", {})
     plan = make_plan(
-        protect=protect, epsilon=1.0, sparsity=3, clients=100, universe=32, mechanism=mechanism,
-        decode="direct", **other,
+        protect="l1:2", epsilon=1.0, sparsity=3, clients=100, universe=32, mechanism=mechanism,
+        decode="direct", delta=1e-6,
     )  # fmt: skip
-    with pytest.raises(
-        ClientFailed, match=f"does not know the mechanism {mechanism} of faintly-pl"
-    ):
-        javascript.encode(mechanism_of(plan), NOBODY)
+    check_refused(javascript, plan)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("protect", ["event", "user", "l1:1"])
+def test_it_knows_what_the_planner_names_by_default(javascript, protect):
+    sizes = itertools.product(VALUES, (0.5, 2.0, 8.0), (1, 4, 64), (1000, "open"))
+    for values, epsilon, sparsity, universe in sizes:
+        plan = make_plan(
+            protect=protect, epsilon=epsilon, sparsity=sparsity, clients=100_000,
+            universe=universe, values=values,
+        )  # fmt: skip
+        made = javascript.encode(mechanism_of(plan), NOBODY)
+        assert len(made) == mechanism_of(plan).layout.record_bytes
 
 
 def test_what_is_no_client_is_an_error_in_our_words():
@@ -122,15 +154,30 @@ def test_what_is_no_client_is_an_error_in_our_words():
         silent.encode(mechanism_of(plan), NOBODY)
 
 
-def findings(mechanism: str, program: str) -> set[str]:
+AUDITED = {
+    "retrieval": {"protect": "event", "mechanism": "retrieval"},
+    "retrieval-gf": {"protect": "event", "mechanism": "retrieval-gf", "form": "span-safe"},
+    "orthogonal": {"protect": "event", "mechanism": "orthogonal", "values": "set"},
+    "projection": {"protect": "user", "mechanism": "projection-choice"},
+    "projection-sets": {
+        "protect": "user",
+        "mechanism": "projection-choice",
+        "form": "unsigned",
+        "values": "set",
+    },
+    "projection-bins": {"protect": "user", "mechanism": "projection-choice", "form": "bins"},
+    "binning": {"protect": "event", "mechanism": "signed-binning"},
+}
+
+
+def findings(name: str, program: str) -> set[str]:
     """Return the checks of an audit that a client breaks; the plan itself is not asked about."""
     plan = make_plan(
-        protect="user" if mechanism == "projection-choice" else "event",
+        **AUDITED[name],
         epsilon=2.0,
         sparsity=3,
         clients=1000,
         universe=64,
-        mechanism=mechanism,
         decode="direct",  # tables are read one report at a time in seconds
         salt=bytes(16),
     )
@@ -145,10 +192,10 @@ def findings(mechanism: str, program: str) -> set[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mechanism", ["retrieval", "projection-choice", "signed-binning"])
-def test_an_audit_passes_the_client_and_catches_a_broken_one(mechanism):
-    assert findings(mechanism, "bridge.mjs") == set()
-    assert "sampler" in findings(mechanism, "test/mutant_bridge.mjs")
+@pytest.mark.parametrize("name", AUDITED)
+def test_an_audit_passes_the_client_and_catches_a_broken_one(name):
+    assert findings(name, "bridge.mjs") == set()
+    assert "sampler" in findings(name, "test/mutant_bridge.mjs")
 
 
 @pytest.mark.long

@@ -1,13 +1,13 @@
 """ALP, the approximate Laplace projection, used by each client on its own vector.
 
 Client  the + and the - part of an item are keys of their own; |v|·level is rounded at random to an
-        integer, which sets one bit in each of as many columns, in a row that the seed chooses; then
-        every bit is turned with odds 1/(α+2)
+        integer m, and one bit is set in each of the first m columns, in a row that the seed
+        chooses; then every bit is flipped with odds 1/(α+2)
 Server  for both parts of x the level at which its bits agree best with a run of ones, over `level`;
         + less -, averaged over clients
 Aumüller, Lebeda and Pagh 2021, "Differentially private sparse vectors with low error, optimal
-space, and fast access", made for one vector that is released once. Averages do not become right
-with more clients: `relative_bias` says how wrong they stay.
+space, and fast access", made for a single release of one vector. Averages stay biased however many
+clients there are: `relative_bias` says by how much.
 """
 
 import itertools
@@ -52,20 +52,20 @@ from faintly_baselines.unhashed import growth, simulation_source
 THEOREM = "alp.proof.md, Theorem 1 (rounded levels in unary, every bit turned at random)"
 NAMES = ("rows", "columns", "level", "flip")
 FAMILY = "prf"
-STEPS = 256  # of the grid on which a value is put first
+STEPS = 256  # grid steps per unit: values are rounded to them first
 ONE = 2**16  # a level of 1
 LEVEL_BITS = (STEPS * ONE - 1).bit_length()
 ALPHA = 3.0
 ROWS_PER_ITEM = 10  # so that other items set at most a tenth of the rows of a column
 MAX_BITS = 2**16  # of a report: 8 KiB
 WORD_BITS = 32
-READ_BITS = 2**24  # of reports that are unpacked at once, a byte each
+READ_BITS = 2**24  # of reports unpacked at once, a byte each
 
 
 @register("alp")
 @dataclass(frozen=True, kw_only=True)
 class Alp(Mechanism):
-    """Bits of rows and columns, turned with one coin."""
+    """Bits in rows and columns, each flipped by a coin."""
 
     baseline = True
 
@@ -73,7 +73,7 @@ class Alp(Mechanism):
     rows: int
     columns: int
     level: int  # of a value of 1, out of 2^16
-    flip: int  # how often a bit is turned, out of 2^32
+    flip: int  # chance that a bit is flipped, out of 2^32
 
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
@@ -132,16 +132,16 @@ class Alp(Mechanism):
 
     @property
     def scale(self) -> float:  # type: ignore[override]
-        """Return the value of one unit of the whole numbers that stand for levels."""
+        """Return the value of one unit of the integers that stand for levels."""
         return ONE / (self.level * self._said[1])
 
     def guarantee(self) -> Guarantee:
-        """Return the log of what one item, turned from -1 to 1, can change at most."""
+        """Return the log of the largest ratio between reports of an item of -1 and of 1."""
         loss = noise.log_at_least(_ratio(self.flip, self.level))
         return Guarantee(self.plan.unit, Budget.at_least(loss), THEOREM)
 
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
-        """Return the turned bits of one report per vector.
+        """Return the flipped bits of one report per vector.
 
         Privacy: any change of one item, pure, for every seed and any number of items. The caller
         draws `hash_seeds` without looking at the vectors, and from another source than `rng`.
@@ -221,10 +221,10 @@ class Alp(Mechanism):
         public: Rng,  # noqa: ARG002
         secret: Rng,
     ) -> IntArray:
-        """Return integers with the law of `read` at each key, drawn for alike clients together.
+        """Return integers with the law of `read` at each key, drawn for groups of like clients.
 
-        Reading costs reports times keys, far more than making them. `simulation.py` says what is
-        exact.
+        Reading takes time proportional to reports times keys, far more than making them.
+        `simulation.py` says what is exact.
         """
         levels = self._levels(vectors, secret)
         source = simulation_source(secret)
@@ -245,7 +245,7 @@ class Alp(Mechanism):
         return estimate.moments(self._shape, 0.0, mean_square)[1]
 
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
-        """Return n·Var about the biased mean, which values are taken to share in proportion."""
+        """Return n·Var about the biased mean, taking the bias as proportional to the value."""
         others = mean_square(vectors)
         quiet = self.predicted_variance(others)
         mean, loud = estimate.moments(self._shape, 1.0, max(0.0, others - 1))
@@ -319,8 +319,8 @@ class Alp(Mechanism):
 def _ratio(flip: int, level: int) -> Fraction:
     """Return r^i·(1+f·(r-1)) · r^i/(1-f·(1-1/r)) for level i + f, where r = (1-flip)/flip.
 
-    That is how much likelier the bits of a level may be than those of none, times how much less
-    likely: an item that turns from -1 to 1 leaves one part and enters the other.
+    The factors bound how much likelier, and how much less likely, a level makes some bits: an item
+    that changes from -1 to 1 leaves one part and enters the other.
     """
     odds = Fraction(noise.FULL - flip, flip)
     whole, part = divmod(level, ONE)

@@ -1,8 +1,8 @@
-"""What a client of ALP reads back: the estimator, and its exact moments.
+"""The estimator of ALP, and its exact moments.
 
 For each part (+ and -) of a key the server looks at m noisy bits, one a column, and takes the level
 n in 0..m at which Σ (2·bit - 1) over the first n of them is largest, ties averaged. That is not
-linear in the bits, and rows are shared, so the mean is off; `moments` says by how much.
+linear in the bits, and rows are shared, so the mean is biased; `moments` says by how much.
 """
 
 import math
@@ -23,7 +23,7 @@ class Shape:
     rows: int  # s
     columns: int  # m
     level: float  # what a value of 1 becomes before it is rounded
-    flip: float  # how often a bit is turned
+    flip: float  # chance that a bit is flipped
 
     @property
     def reached(self) -> FloatArray:
@@ -32,7 +32,7 @@ class Shape:
 
 
 def levels(columns: int) -> tuple[IntArray, int]:
-    """Return the level that each pattern of bits says, times a number that makes all whole.
+    """Return the level of each pattern of bits times a factor that makes all integers.
 
     Bit b of a pattern is that of column b.
     """
@@ -59,7 +59,7 @@ def moments(shape: Shape, value: float, others: float) -> tuple[float, float]:
     own = shape.level * value
     low = math.floor(own)
     mean = square = 0.0
-    # Of others each is met in a column as often as a value of 1 reaches it.
+    # Each other item is present in a column as often as a value of 1 reaches it.
     columns = [(float(taken), others) for taken in shape.reached]
     for reached, chance in ((low, 1 - (own - low)), (low + 1, own - low)):
         if chance > 0:
@@ -70,7 +70,7 @@ def moments(shape: Shape, value: float, others: float) -> tuple[float, float]:
 
 
 def gap_law(shape: Shape, reached: int, loads: Sequence[int]) -> tuple[IntArray, FloatArray]:
-    """Return what + less - may say, in whole numbers, and how likely each of them is.
+    """Return the possible differences of + and -, as integers, and their probabilities.
 
     Args:
         shape: sizes.
@@ -86,9 +86,10 @@ def gap_law(shape: Shape, reached: int, loads: Sequence[int]) -> tuple[IntArray,
 
 
 def _both_parts(shape: Shape, reached: int, columns: Sequence[tuple[float, float]]) -> FloatArray:
-    """Return the law of the patterns of + (row) and - (column), + having reached a level.
+    """Return the joint law of the patterns of + (row) and - (column), + having reached a level.
 
-    `columns` has for each column the chance that another item reaches it, and how many there are.
+    `columns` has for each column the chance that another item reaches it, and how many others
+    there are.
     """
     law = np.ones((1, 1))
     for column, (taken, others) in enumerate(columns):

@@ -1,12 +1,12 @@
-"""Totals of ALP without its reports: clients that are alike are drawn together.
+"""Totals of ALP without its reports: like clients are drawn together.
 
-What a report says about a key depends on the level that the client's own item has reached there and
-on how many of its other items have reached each column; the rest is chance. So rounding is drawn as
-clients do it, alike clients are counted, and what each count says is one multinomial.
+What a report says about a key depends on the level of the client's own item there, on how many of
+its other items reach each column, and on chance. So rounding is drawn as clients do it, clients are
+grouped by these numbers, and the answers of each group are one multinomial draw.
 
-At each key this is the exact law of the sum. Between keys it leaves out what two of them share in
-one report. Unless the client holds both, their errors are still uncorrelated: exchanging the
-rows of + and - of a key that is not held is as likely, and turns its error alone.
+At each key this is the exact law of the sum. The dependence between keys of one report is left
+out. Unless the client holds both keys their errors are uncorrelated anyway: swapping the rows of
++ and - of a key that is not held is as likely, and changes the sign of its error alone.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from faintly.core import AnyArray, IdArray, IntArray, VectorBatch
 from faintly.mechanisms.simulation import positions
 from faintly_baselines.alp.estimate import Shape, gap_law
 
-CLIENTS = 512  # whose rows stay in a cache
+CLIENTS = 512  # taken together, so that their rows stay in a cache
 
 
 def draw_totals(
@@ -25,7 +25,7 @@ def draw_totals(
     ids: IdArray,
     source: np.random.Generator,
 ) -> IntArray:
-    """Return the total at each id, in the whole numbers of `gap_law`.
+    """Return the total at each id, in the integers of `gap_law`.
 
     Args:
         shape: sizes.
@@ -41,7 +41,7 @@ def draw_totals(
     asked, back = np.unique(ids, return_inverse=True)
     held = _holders(vectors, levels, member.ravel(), asked, (len(groups), columns))
     absent = np.bincount(member.ravel(), minlength=len(groups)) - held.sum(axis=2)
-    held[:, :, columns] += absent  # an item of level 0 says what no item says
+    held[:, :, columns] += absent  # an item of level 0 is as good as absent
     totals = np.zeros(len(asked), dtype=np.int64)
     for group, load in enumerate(groups):
         for level in range(-columns, columns + 1):

@@ -1,6 +1,6 @@
 """Naive perturbation: every coordinate of a vector is rounded, perturbed and sent.
 
-Client  y[x] = noise(round at random(v[x]·steps)) for each key x, held or not
+Client  y[x] = noise(randomized rounding(v[x]·steps)) for each key x, held or not
 Server  mean[x] = scale/n · Σᵢ yᵢ[x]
 `noise.py` has the three kinds of noise, naive.proof.md the arguments. Baseline of Zhou et al.
 2022, who use Gaussian noise and send 4 bytes a key. A report is as long as the universe, so
@@ -32,7 +32,7 @@ from faintly.core import (
     WordArray,
 )
 from faintly.core.report import fields_below
-from faintly.errors import InvalidPlan, TooManyItems
+from faintly.errors import InvalidPlan
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms import simulation
 from faintly.mechanisms.api import Calibrated, Request
@@ -47,7 +47,7 @@ from faintly_baselines.unhashed import largest_variance, simulation_source
 NAMES = ("noise", "steps", "range", "spread")
 MAX_KEYS = 2**20
 DRAWS = 2**20  # noise drawn at once when bulk encoding
-SMALL_REPORTS = 2**16  # that an enumerated case can send
+SMALL_REPORTS = 2**16  # possible reports of an enumerated case
 
 
 @register("naive")
@@ -145,8 +145,7 @@ class Naive(Coordinates):
         return out
 
     def _rounded(self, vectors: VectorBatch, rng: Rng) -> NarrowArray:
-        if self.enforces_sparsity and vectors.lengths.max(initial=0) > self.plan.sparsity:
-            raise TooManyItems(f"the plan allows at most {self.plan.sparsity} items")
+        self._check_items(vectors.lengths.max(initial=0))
         return round_values(vectors.values, self.noise.steps, rng)
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
@@ -168,7 +167,7 @@ class Naive(Coordinates):
     ) -> IntArray:
         """Return integers with the law of `read`: the noise of all clients is drawn as one sum.
 
-        The range of a report is left out; n·d draws leave it with the plan's failure/10.
+        The limits of a report are ignored: n·d draws exceed them with the plan's failure/10.
         """
         rounded = self._rounded(vectors, secret)
         source = simulation_source(secret)
@@ -194,7 +193,7 @@ class Naive(Coordinates):
         return self.noise.variance * self.scale**2
 
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
-        """Return noise and rounding; randomized response rounds as it answers."""
+        """Return noise and rounding; in randomized response, rounding is part of the noise."""
         if isinstance(self.noise, Response):
             return super().predicted_variances(vectors, ids)
         rounding = simulation.rounding_variance(vectors, self.noise.steps)
@@ -223,7 +222,7 @@ class Naive(Coordinates):
         options: dict[str, Any] = {"noise": self.noise.kind}
         if self.noise.kind == "laplace":
             options["steps"] = min(self.noise.steps, 2)
-        # With a delta, a range that is hardly ever left keeps what can tell inputs apart.
+        # With a delta the range is seldom exceeded, or the tails that tell inputs apart are lost.
         wide: dict[str, Any] = {"failure": 1e-9} if self.plan.budget.delta else {}
         for keys in (1, 2, 3):
             universe, sparsity = Universe.indexed(keys), keys if user else 1

@@ -5,8 +5,8 @@ laplace   discrete Laplace noise
 response  a value rounded to -1, 0 or 1 is kept with chance T/2^32, else one of the other two
 
 A unit is a distance in the L1 norm: 2 for one coordinate, 2k for everything that a person with
-at most k items holds. Sums over many clients are drawn as such by `totals`, with numpy's
-generator: that is for simulation, and never comes near a client.
+at most k items holds. `totals` draws sums over many clients directly, with numpy's
+generator: that is for simulation, never for a client.
 """
 
 import math
@@ -130,12 +130,12 @@ class Additive(Noise):
     def totals(
         self, exact: AnyArray, place: IntArray, keys: int, clients: int, source: np.random.Generator
     ) -> IntArray:
-        """Return the sums without the limits of the range, which calibration makes idle."""
+        """Return the sums without the limits of the range, which calibration makes negligible."""
         held = np.bincount(place, exact, keys).astype(np.int64)
         return held + self.sums(keys, clients, source)
 
     def law(self, exact: int) -> FloatArray:
-        """Return the law of the sum, what lies outside of ±range counted at its ends."""
+        """Return the law of the sum, with its tails at ±range."""
         far = self.range + abs(exact) + math.ceil(40 * math.sqrt(self.variance)) + 1
         shape = self.noise_law(far)
         first = far - self.range - exact
@@ -230,7 +230,7 @@ class Laplace(Additive):
         return cls(steps, steps + math.ceil(tail), tuple(thresholds))
 
     def check(self) -> None:
-        """Refuse what is not a threshold, and thresholds whose draws would take very long."""
+        """Refuse invalid thresholds, and those whose draws would take very long."""
         self._check_steps()
         if not 1 <= len(self.spread) <= MAX_THRESHOLDS:
             raise InvalidPlan(f"the spread must be a list of 1 to {MAX_THRESHOLDS} thresholds")
@@ -285,7 +285,7 @@ class Response(Noise):
         return cls(1, 1, (threshold(each, 3),))
 
     def check(self) -> None:
-        """Refuse a threshold that keeps no value likelier than another."""
+        """Refuse a threshold that keeps a value no likelier than it changes."""
         if (self.steps, self.range, len(self.spread)) != (1, 1, 1):
             raise InvalidPlan("randomized response has one step, range 1 and one threshold")
         require.integer(self.spread[0], "keep", FULL // 3 + 1, FULL - 1)
@@ -305,7 +305,7 @@ class Response(Noise):
 
     @property
     def scale(self) -> float:
-        """Return 1/(p-q), which undoes the shrinking."""
+        """Return 1/(p-q), which undoes the attenuation."""
         kept, other = self.chances
         return 1 / (kept - other)
 

@@ -162,7 +162,7 @@ class Pckv(Unhashed):
         """Return the key and the sign of grr (1 for minus)."""
         count, known = len(sampled.keys), self.keys + self.odds.padding
         kept = rng.words(count) < self.odds.keep
-        # A step of 1 to d'-1 from the sampled key, around the circle, reaches every other alike.
+        # A uniform step of 1 to d'-1 modulo d' makes every other key equally likely.
         step = 1 + uniform_below(np.full(count, max(1, known - 1)), rng)
         keys = np.where(kept, sampled.keys, (sampled.keys + step) % known)
         told = plain.respond(sampled.signs, self.odds.sign, rng)
@@ -200,12 +200,12 @@ class Pckv(Unhashed):
     ) -> IntArray:
         """Return integers with the law of `read`; of ue, sums of coins drawn as binomials.
 
-        Given who sampled what, answers to different keys are independent, and so are those of
-        different clients: it is drawn how many of them show, and with which sign.
+        Given what each client sampled, answers to different keys and of different clients are
+        independent. So the number of answers of each sign is drawn.
         """
         if self.odds.form == "grr":
             return super().simulated_totals(vectors, ids, public, secret)
-        # A key that is asked twice gets one answer, keys being drawn in the order of asking.
+        # A key that is asked twice gets one answer; keys are drawn in the order of asking.
         places = {key: place for place, key in enumerate(dict.fromkeys(ids.tolist()))}
         asked = np.fromiter(places, dtype=np.uint64, count=len(places))
         sampled = self._sample(vectors, secret)
@@ -230,7 +230,7 @@ class Pckv(Unhashed):
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
         """Return n·Var: how often a key shows, scaled, less the squared mean.
 
-        The share is counted, and it is least where nobody holds the key.
+        The share is counted; it is smallest where nobody holds the key.
         """
         least = self.odds.shown[0]
         share = np.full(len(means), least)
@@ -274,7 +274,7 @@ class Pckv(Unhashed):
         )
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return the probability of every report, over all that may be sampled."""
+        """Return the probability of every report, over all samples."""
         padding = self.odds.padding
         places = max(len(values), padding)
         single = self._grr_law if self.odds.form == "grr" else self._ue_law

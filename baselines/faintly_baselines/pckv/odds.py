@@ -20,7 +20,7 @@ from faintly.primitives.noise import FULL
 from faintly_baselines.unhashed import growth, response_threshold
 
 FORMS = ("grr", "ue")
-FEW_STEPS = 16  # by which rounded thresholds may miss; by more where epsilon is too small
+FEW_STEPS = 16  # most steps of correction after rounding; more mean that epsilon is too small
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _grr(keys: int, padding: int, allowed: Fraction) -> Odds:
     sign = int(FULL * (excess + 1) / (excess + 2))
     keep = int(FULL * (excess + 2) / (excess + 2 * (keys + padding)))
     made = Odds("grr", keys, padding, keep, 0, sign)
-    # Both are rounded down, and a step or two more make up for what one leaves to the other.
+    # Both are rounded down; raising them by a step or two uses what rounding left.
     for _ in range(FEW_STEPS):
         if made.ratio <= allowed or keep == 1:
             break

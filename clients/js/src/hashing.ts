@@ -8,8 +8,8 @@ export type Wide = readonly [low: number, high: number];
 export type Hash = (key: Wide, id: Wide, tag: number, w?: number) => number;
 
 // The letter of each use; no two share one.
-export const [BIN, SIGN, ROW, MATRIX, MAP, MASK, FOLD, EQUATION, COIN, ORDER, PROJECTION, GROUP] =
-  Array.from("bsrAjmfacopq", (letter) => letter.charCodeAt(0));
+export const [BIN, SIGN, ROW, MATRIX, MAP, MASK, FOLD, EQUATION, COIN, ORDER, PROJECTION, GROUP, SYMBOL] =
+  Array.from("bsrAjmfacopqy", (letter) => letter.charCodeAt(0));
 
 /** HalfSipHash-1-3. */
 export const prf: Hash = (key, id, tag, w) => {
@@ -67,6 +67,7 @@ export const ones = (bits: number): number => 2 ** bits - 1;
 /** The public map that a seed picks: the code of an id, and whether its mask is negative. */
 export interface PublicMap {
   readonly number: number;
+  readonly fold: Wide; // a key of its own
   code(id: Wide): number;
   negative(id: Wide): number;
 }
@@ -81,14 +82,16 @@ export function publicMap(plan: Plan, number: number): PublicMap {
   const constants = (purpose: string) =>
     wordsOf(blake2s(bytesOf([number]), 32, plan.salt, `fntly${purpose}`));
   const keys = constants("key");
+  const fold: Wide = [keys[2], keys[3]];
   const steps = constants("map");
   const low = ones(plan.bits);
   const half = Math.ceil(plan.bits / 2);
   return {
     number,
+    fold,
     negative: (id) => prf([keys[0], keys[1]], id, MASK) & 1,
     code(id) {
-      if (plan.size === null) return prf([keys[2], keys[3]], id, FOLD) & low;
+      if (plan.size === null) return prf(fold, id, FOLD) & low;
       let code = id[0];
       for (let i = 0; i < 8; i += 2) {
         code = (Math.imul(code, steps[i] | 1) + steps[i + 1]) & low;

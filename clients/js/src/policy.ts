@@ -31,7 +31,7 @@ export function admit(plan: Plan, policy: Policy | undefined): Mechanism {
       throw new PlanRefused(
         epsilon === undefined
           ? `the policy does not list the plan ${plan.digest}`
-          : `the plan spends epsilon ${plan.epsilon}, delta ${plan.delta}; the policy allows less`,
+          : `the plan spends epsilon ${plan.epsilon}, delta ${plan.delta}: more than the policy allows`,
       );
     }
     if (!units.some((unit) => protects(plan, unit))) {
@@ -41,8 +41,8 @@ export function admit(plan: Plan, policy: Policy | undefined): Mechanism {
   const mechanism = mechanismOf(plan);
   if (mechanism.bounded && !boundedItems) {
     throw new PlanRefused(
-      `the plan takes at most ${plan.sparsity} items, and a missing report would reveal that ` +
-        "there are more; an application that never reports more says boundedItems: true",
+      `the plan takes at most ${plan.sparsity} items, and a missing report would tell of more; ` +
+        "an application that never has more says boundedItems: true",
     );
   }
   return mechanism;

@@ -1,7 +1,7 @@
 // The encoder's door: policies, whatever people hold, and errors that say nothing about it.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Client, InvalidInput, PlanRefused, TooManyItems } from "../dist/index.js";
+import { Client, InvalidInput, InvalidPlan, PlanRefused, TooManyItems } from "../dist/index.js";
 import { project, readPlan } from "../dist/testing.js";
 import { plans } from "./support.mjs";
 
@@ -41,6 +41,21 @@ test("a plan that refuses long vectors needs the application's promise", () => {
   const many = Array.from({ length: client.plan.sparsity + 1 }, (_, i) => i);
   client.report(new Set(many.slice(1)));
   assert.throws(() => client.report(new Set(many)), TooManyItems);
+});
+
+test("a mechanism with an entry of its own is known once that is imported", async () => {
+  const of = (name) => new Client(document(name), { policy: ANY });
+  const message = /does not know the mechanism retrieval-gf of faintly-plan\/1; it knows projection-choice, /;
+  assert.throws(() => of("gf"), { name: "InvalidPlan", message });
+  assert.throws(() => of("orthogonal"), { name: "InvalidPlan", message: /mechanism orthogonal of faintly-plan\/1/ });
+  await import("../dist/orthogonal.js");
+  assert.equal(of("orthogonal").report([1, 2]).length, 31 + plans.get("orthogonal").record_bytes);
+  await import("../dist/retrieval-gf.js");
+  assert.equal(of("gf").report([1, 2]).length, 31 + plans.get("gf").record_bytes);
+  const full = { ...document("gf"), parameters: { ...document("gf").parameters, form: "full" } };
+  assert.throws(() => new Client(full, { policy: ANY }), (error) => {
+    return error instanceof InvalidPlan && /form \(of which this client knows span-safe\)/.test(error.message);
+  });
 });
 
 test("every kind of data gives a report, and all have one length", () => {

@@ -147,6 +147,9 @@ test("a plan without a bound in a limited account is refused, and so are odd opt
     await assert.rejects(make({ limits: { event: 1 } }).send([], { epoch: -1 }), InvalidInput);
     assert.throws(() => make({ limits: { event: "1e3" } }), InvalidInput);
     await assert.rejects(fromServer(url, "../../metrics", { policy }), InvalidInput);
+    for (const without of [undefined, {}, { policy: {} }]) {
+      await assert.rejects(fromServer(url, PLAN.digest, without), InvalidInput);
+    }
     await assert.rejects(fromServer(url, "0".repeat(32), { policy, store: { locked() {} }, delay: null }), PlanRefused);
     await assert.rejects(fromServer("http://127.0.0.1:9", PLAN.digest, { policy }), { code: "UNREACHABLE" });
     const client = await fromServer(url, PLAN.digest, { policy, store: { locked() {} }, delay: null });

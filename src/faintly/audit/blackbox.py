@@ -1,9 +1,9 @@
 """A lower bound on epsilon from samples of the real client code, seeing only its bytes.
 
 For two neighbouring inputs and one public seed, reports are sampled from both. Events are
-every bit of the record, thresholds on every field, and the set of reports that the first
-half of the samples finds telling; the second half then bounds the loss of each event by
-Clopper and Pearson, all of them together being wrong with probability FALSE_ALARM.
+every bit of the record, thresholds on every field, and the set of reports that tell the inputs
+apart best in the first half of the samples. The second half bounds the loss of each event by
+Clopper and Pearson; the chance that any of these bounds is wrong is at most FALSE_ALARM.
 """
 
 from collections.abc import Iterator
@@ -26,8 +26,8 @@ from faintly.wire.report_v1 import pack
 
 FALSE_ALARM = 1e-6
 THRESHOLDS = 15  # quantiles of a field that are tried as thresholds
-READ = 400  # reports that are read one by one, which is slow
-BOUNDED = 5  # events that are bounded: the largest ratios, and the surest ones
+READ = 400  # reports read one by one, which is slow
+BOUNDED = 5  # events to bound by each criterion: the largest ratios, and the most significant
 Event = np.ndarray  # one boolean per sample
 
 
@@ -102,16 +102,16 @@ def loss_bound(
     train = left.take(slice(0, half)), right.take(slice(0, half))
     held = left.take(slice(half, None)), right.take(slice(half, None))
     events = list(_events(mechanism, train, held))
-    delta = mechanism.guarantee().budget.delta
-    # Each event is tried in both directions, so the alarm rate is shared among twice as many.
-    tail = FALSE_ALARM / (2 * max(1, len(events)))
     if changed is not None:
         events += _reading_events(mechanism, held, changed)
+    delta = mechanism.guarantee().budget.delta
+    # Each event is tried in both directions, so twice as many share the false-alarm rate.
+    tail = FALSE_ALARM / (2 * max(1, len(events)))
     counts = []
     for name, one, other in events:
         hits, misses, trials = int(one.sum()), int(other.sum()), len(one)
         counts += [(name, hits, misses, trials), (name, misses, hits, trials)]
-    # Bounding is slow, so only events that look telling are bounded; all of them were compared.
+    # Bounding is slow, so only promising events are bounded; the tail still counts all of them.
     counts.sort(key=lambda row: (row[1] + 1) / (row[2] + 1), reverse=True)
     best, where = 0.0, "none"
     for name, more, less, trials in counts[:BOUNDED] + sorted(counts, key=_evidence)[-BOUNDED:]:
@@ -135,9 +135,9 @@ def _reading_events(
     held: tuple[ReportBatch, ReportBatch],
     changed: tuple[IdArray, np.ndarray],
 ) -> list[tuple[str, Event, Event]]:
-    """Return what the server's own reading of the changed keys says, report by report.
+    """Return the event that the server's reading of the changed keys is positive.
 
-    Where a report hides an item in a combination of its bits, no single bit shows anything.
+    Needed where a report encodes an item in a combination of bits, none of which shows it alone.
     """
     ids, gaps = changed
     one, other = (_readings(mechanism, batch, ids) @ gaps for batch in held)

@@ -1,4 +1,4 @@
-"""Another client, in whatever language, as a process that makes reports on request.
+"""Another client, in any language, as a process that makes reports on request.
 
 Each request is a line of JSON on its standard input, each answer a line on its standard output:
 
@@ -43,7 +43,7 @@ class ExternalClient:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.communicate()  # which closes its input, so that it ends
+        self._process.communicate()  # closes its input, so that it ends
 
     def sample(
         self, mechanism: Mechanism, vector: SparseVector, seed: int | None, count: int

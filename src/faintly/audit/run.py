@@ -27,11 +27,12 @@ from faintly.core import Plan, ReportBatch, SparseVector, VectorBatch
 from faintly.errors import ClientFailed, FaintlyError, InvalidPlan, TooManyItems
 from faintly.mechanisms import Mechanism, SmallCase, checks, mechanism_class
 from faintly.primitives.entropy import secure
-from faintly.wire.report_v1 import encode_batch
+from faintly.wire.report_v1 import CHECKSUM_BYTES, HEADER, encode_batch
 
-SAMPLES = 20_000  # per input: a loss twice the promise shows at epsilon 0.5 and above
+SAMPLES = 20_000  # per input: enough to find a loss of twice the promise from epsilon 0.5 on
+FRAME_BYTES = HEADER.size + CHECKSUM_BYTES  # of a report that is sent alone
 LENGTHS = 64  # reports whose length is compared
-COMMON = 50  # expected counts from which a normal limit is honest at one in a million
+COMMON = 50  # expected count from which the normal limit holds at one in a million
 SEEDS = (1, 2, 3)  # public seeds that are tried; a pure guarantee holds for each
 
 
@@ -68,7 +69,7 @@ class Audit:
 
 
 def _finite(finding: dict[str, Any]) -> dict[str, Any]:
-    """Return the finding with null for a loss that no number bounds: JSON has no infinity."""
+    """Return the finding with null for an infinite loss, which JSON cannot express."""
     return {key: None if value == float("inf") else value for key, value in finding.items()}
 
 
@@ -78,7 +79,7 @@ Sample = Callable[[Mechanism, SparseVector, int | None, int], ReportBatch]
 
 
 def make_mechanism(plan: Plan) -> Mechanism:
-    """Return the plan's mechanism without checking its promise, which is the audit's job."""
+    """Return the plan's mechanism without checking its promise: the audit does that."""
     return mechanism_class(plan.mechanism).from_plan(plan)
 
 
@@ -91,7 +92,7 @@ def audit(
     draw: Sample | None = None,
     on_check: Callable[[str], None] = lambda _: None,
 ) -> Audit:
-    """Return what can be found out about a plan's promise.
+    """Return the findings of every check of a plan's promise.
 
     Args:
         plan: the collection.
@@ -170,7 +171,7 @@ def _client(mechanism: Mechanism, draw: Sample, samples: int) -> Iterator[Findin
             except (ClientFailed, InvalidPlan):
                 raise
             except FaintlyError:
-                break  # the mechanism refuses such a vector on the device, so nothing is sent
+                break  # refused on the device, so nothing is sent
             changed = changed_ids(left, right) if seed == seeds[0] else None
             bound = loss_bound(mechanism, one, other, changed)
             if best is None or bound.epsilon > best.epsilon:
@@ -195,12 +196,14 @@ def _length(mechanism: Mechanism, encode: Encode) -> Iterator[Finding]:
         vector = SparseVector(np.arange(count, dtype=np.uint64))
         for _ in range(LENGTHS):
             lengths.add(len(encode(mechanism, vector)))
-    evidence = f"reports of no, one and k items have {sorted(lengths)} bytes"
+    # A plan states the bytes of a report; one that is sent alone has a frame around them.
+    sizes = " or ".join(f"{length - FRAME_BYTES:,}" for length in sorted(lengths))
+    evidence = f"reports of no, one and k items have {sizes} bytes, and {FRAME_BYTES} around them"
     yield Finding("length", len(lengths) == 1, len(lengths), 1, evidence)
 
 
 def _drawn(mechanism: Mechanism, own: bool) -> Iterator[SmallCase]:
-    """Yield the small cases to draw from: another client knows a case by its plan alone."""
+    """Yield the small cases to draw from; another client needs cases that a plan describes."""
     for case in mechanism.small_cases():
         if own or case.mechanism == make_mechanism(case.mechanism.plan):
             yield case
@@ -233,7 +236,7 @@ def _sampler_vectors(case: SmallCase) -> Iterator[tuple[float, ...]]:
 def _misfit(
     mechanism: Mechanism, values: tuple[float, ...], seed: int, draw: Sample, samples: int
 ) -> tuple[float, int]:
-    """Return the worst deviation of a report's frequency from its law, and how many there are."""
+    """Return the worst deviation of a frequency from its law, and how many were compared."""
     held = [position for position, value in enumerate(values) if value != 0]
     ids = np.array(held, dtype=np.uint64)
     vector = SparseVector(ids, [values[position] for position in held])
@@ -247,8 +250,8 @@ def _misfit(
     if (drawn >= np.array(mechanism.layout.limits)).any():
         return float("inf"), len(law)  # a report that the layout does not allow
     counts = np.bincount(mechanism.report_number(drawn, seed), minlength=len(law))
-    # Rare reports are counted together with their neighbours: alone, their counts are too
-    # skewed for a normal limit.
+    # Rare reports are grouped with their neighbours: alone, their counts are too skewed for a
+    # normal limit.
     group = np.floor((np.cumsum(law) - law) * samples / COMMON).astype(np.int64)
     expected, seen = np.bincount(group, weights=law), np.bincount(group, weights=counts)
     spread = np.sqrt(np.maximum(samples * expected * (1 - expected), COMMON / 2))

@@ -31,6 +31,7 @@ from faintly.cli import push as push_command
 from faintly.cli import serve as serve_command
 from faintly.cli import simulate as simulate_command
 from faintly.cli import token as token_command
+from faintly.cli import try_ as try_command
 from faintly.cli import version as version_command
 from faintly.cli.output import emit
 from faintly.errors import FaintlyError, InvalidInput
@@ -65,6 +66,9 @@ def _options(
 
 
 # The list of commands has room for one short line each.
+app.command("try", short_help="Show what a collection would find in a file of yours.")(
+    try_command.try_
+)
 app.command(short_help="Choose every public parameter of a collection.")(plan.plan)
 app.command(short_help="Turn each client of a file into one randomized report.")(encode.encode)
 app.command()(aggregate.aggregate)

@@ -1,67 +1,69 @@
 """The table of query and top: the posterior where it was asked for, with the estimate behind it."""
 
-import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from faintly.cli.numbers import real
 from faintly.cli.output import note, say, shown, table
 
 if TYPE_CHECKING:
-    from faintly.core import Estimate, Estimates
+    from faintly.core import Plan
 
 Above = Annotated[
     float | None,
-    typer.Option(help="With the posterior: the chance that a mean is larger than this."),
+    typer.Option(
+        help="With the posterior: the chance that a mean is larger than this.", parser=real()
+    ),
 ]
 
 
-def show_estimates(found: "Estimates", last: str, cells: Sequence[str]) -> None:
-    """Print a row for each key, with a last column of one's own."""
-    interval = f"{found.level:.0%} interval"
-    if found.posterior is None:
+def show_estimates(found: dict[str, Any], last: str, cells: Sequence[str]) -> None:
+    """Print a row for each key of a document, with a last column of one's own."""
+    interval = f"{found['level']:.0%} interval"
+    about = found.get("posterior")
+    if about is None:
         headings = ["mean", "std. error", interval]
     else:
         headings = ["posterior", interval, "unbiased", interval]
-        if found.posterior.threshold is not None:
-            headings.insert(2, f"P(> {found.posterior.threshold:g})")
-    rows = zip(found, _first(found), cells, strict=True)
+        if about["threshold"] is not None:
+            headings.insert(2, f"P(> {about['threshold']:g})")
     table(
         ["key", *headings, *([last] if last else [])],
         (
-            (shown(row.key), *first, *_unbiased(row, not first), *([cell] if last else []))
-            for row, first, cell in rows
+            (shown(row["key"]), *_posterior(row), *_unbiased(row), *([cell] if last else []))
+            for row, cell in zip(found["estimates"], cells, strict=True)
         ),
     )
 
 
-def _unbiased(row: "Estimate", alone: bool) -> tuple[str, ...]:
-    error = (f"{row.stderr:.5f}",) if alone else ()
-    return f"{row.mean:.5f}", *error, f"{row.low:.5f} … {row.high:.5f}"
+def _unbiased(row: dict[str, Any]) -> tuple[str, ...]:
+    error = () if "posterior_mean" in row else (f"{row['stderr']:.5f}",)
+    return f"{row['mean']:.5f}", *error, f"{row['low']:.5f} … {row['high']:.5f}"
 
 
-def _first(found: "Estimates") -> Iterator[tuple[str, ...]]:
-    """Yield the cells of the posterior of each row; none where there is no posterior."""
-    if found.posterior is None:
-        yield from [()] * len(found)
-        return
-    columns = (column.tolist() for column in found.posterior.columns().values())
-    for mean, _, low, high, *above in zip(*columns, strict=True):
-        if math.isnan(mean):
-            yield "", "maps disagree", *("" for _ in above)
-        else:
-            yield f"{mean:.5f}", f"{low:.5f} … {high:.5f}", *(f"{one:.1%}" for one in above)
+def _posterior(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return the cells of the posterior of a row; none where there is no posterior."""
+    if "posterior_mean" not in row:
+        return ()
+    above = ("posterior_above",) if "posterior_above" in row else ()
+    if row["posterior_mean"] is None:
+        return "", "maps disagree", *("" for _ in above)
+    interval = f"{row['posterior_low']:.5f} … {row['posterior_high']:.5f}"
+    return f"{row['posterior_mean']:.5f}", interval, *(f"{row[name]:.1%}" for name in above)
 
 
-def explain_posterior(found: "Estimates") -> None:
-    """Print whom the posterior is about, and what it is good for."""
-    made = found.posterior
-    if made is None:
-        return
-    say(
-        f"The posterior was fitted to {made.population}. It errs less over them as a whole; at a "
-        f"key that was chosen for being truly large, the unbiased mean errs less."
-    )
-    for sentence in made.notes:
+def finish(found: dict[str, Any], plan: "Plan", explain: bool) -> None:
+    """Print what belongs to every answer: its notes, and what people were promised."""
+    from faintly.mechanisms import mechanism_of
+
+    about = found.get("posterior")
+    if about is not None:
+        good = " It errs less over them as a whole; at a key that was chosen for being truly large,"
+        more = f"{good} the unbiased mean errs less." if explain else ""
+        say(f"The posterior was fitted to {about['population']}.{more}")
+    for sentence in [*(about or {}).get("notes", []), *found["notes"]]:
         note(sentence)
+    guarantee = mechanism_of(plan).guarantee()
+    say(guarantee.describe() if explain else f"{guarantee.short()} In full: --explain")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from faintly.cli import choices
+from faintly.cli.numbers import real, whole
 
 
 def mechanisms() -> list[str]:
@@ -39,11 +40,15 @@ UniverseText = Annotated[
     str, typer.Option(help="SIZE for keys 0..SIZE-1, open for any text, or a file of names.")
 ]
 Epsilon = Annotated[
-    float | None, typer.Option(help="Privacy budget of one report [or solved for].")
+    float | None,
+    typer.Option(help="Privacy budget of one report [or solved for].", parser=real()),
 ]
 Sparsity = Annotated[
     int | None,
-    typer.Option(help="Items a client usually holds at most [or solved for, or from --sample]."),
+    typer.Option(
+        help="Items a client usually holds at most [or solved for, or from --sample].",
+        parser=whole(),
+    ),
 ]
 Sample = Annotated[
     Path | None,
@@ -56,20 +61,25 @@ Share = Annotated[
     float | None,
     typer.Option(
         help="Largest share of the clients that hold a key of interest [default: 0.05; 1, which "
-        "is the worst case, for signed values]."
+        "is the worst case, for signed values].",
+        parser=real(),
     ),
 ]
-Clients = Annotated[int | None, typer.Option(help="Expected number of clients [or solved for].")]
+Clients = Annotated[
+    int | None, typer.Option(help="Expected number of clients [or solved for].", parser=whole())
+]
 TargetError = Annotated[
     float | None,
     typer.Option(
         help="Worst-case standard error wanted; then one of --epsilon, --clients and "
-        "--sparsity may be left out."
+        "--sparsity may be left out.",
+        parser=real(),
     ),
 ]
-MaxBytes = Annotated[int | None, typer.Option(help="Largest report, in bytes.")]
+MaxBytes = Annotated[int | None, typer.Option(help="Largest report, in bytes.", parser=whole())]
 Memory = Annotated[
-    int, typer.Option(min=1, max=2**14, help="MiB that the server's tables may take.")
+    int,
+    typer.Option(help="MiB that the server's tables may take.", parser=whole(1, 2**14)),
 ]
 HardSparsity = Annotated[
     bool,
@@ -81,7 +91,7 @@ HardSparsity = Annotated[
 PlanOutput = Annotated[
     Path | None, typer.Option("--output", "-o", help="Write the plan to this file.")
 ]
-Delta = Annotated[float, typer.Option(help="Above 0 only where a theorem needs it.")]
+Delta = Annotated[float, typer.Option(help="Above 0 only where a theorem needs it.", parser=real())]
 Mechanism = Annotated[
     str | None,
     typer.Option(
@@ -115,7 +125,8 @@ Row = Annotated[
     typer.Option(help="signed-binning: the theorem to follow [default: the best]."),
 ]
 Steps = Annotated[
-    int | None, typer.Option(help="signed-binning: grid steps per unit, a power of two.")
+    int | None,
+    typer.Option(help="signed-binning: grid steps per unit, a power of two.", parser=whole()),
 ]
 Cap = Annotated[
     str | None,
@@ -125,20 +136,25 @@ Cap = Annotated[
     ),
 ]
 Failure = Annotated[
-    float, typer.Option(help="Chance that clipping or truncation touches any report.")
+    float,
+    typer.Option(help="Chance that clipping or truncation touches any report.", parser=real()),
 ]
-Maps = Annotated[int | None, typer.Option(help="Public maps of the linear family.")]
-Bits = Annotated[int | None, typer.Option(help="Code bits of the linear family.")]
+Maps = Annotated[int | None, typer.Option(help="Public maps of the linear family.", parser=whole())]
+Bits = Annotated[int | None, typer.Option(help="Code bits of the linear family.", parser=whole())]
 Rank = Annotated[choices.Rank, typer.Option(help="The error to rank by.")]
 MeanSquare = Annotated[
     float | None,
-    typer.Option(help="Sum of squares of a typical vector [default: sparsity / 4]."),
+    typer.Option(help="Sum of squares of a typical vector [default: sparsity / 4].", parser=real()),
 ]
 ExpectedMean = Annotated[
-    float | None, typer.Option(help="How large the interesting means are, to be warned.")
+    float | None,
+    typer.Option(help="How large the interesting means are, to be warned.", parser=real()),
 ]
 Everything = Annotated[
     bool, typer.Option("--candidates", help="Show the whole ranking, and what was refused.")
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show every number of the plan, and why this one.")
 ]
 Explain = Annotated[
     bool, typer.Option("--explain", help="Explain the plan in words, for people who decide.")
@@ -147,4 +163,4 @@ Plot = Annotated[
     Path | None, typer.Option(help="Draw error against bytes and epsilon (.png, .svg).")
 ]
 Shuffle = Annotated[bool, typer.Option("--shuffle", help="Add what a trusted shuffler would give.")]
-ShuffleDelta = Annotated[float, typer.Option(help="Delta of that bound.")]
+ShuffleDelta = Annotated[float, typer.Option(help="Delta of that bound.", parser=real())]

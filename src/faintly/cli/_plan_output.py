@@ -29,6 +29,7 @@ class Shown:
     shuffle_delta: float | None
     everything: bool
     explain: bool
+    verbose: bool = False
 
 
 def document(shown: Shown) -> None:
@@ -115,16 +116,61 @@ def _shuffled(shown: Shown) -> dict[str, Any]:
 def describe(shown: Shown) -> None:
     """Print the plan and its ranking for people."""
     ranking, pick = shown.ranking, shown.ranking.pick
-    made = pick.plan
-    mechanism, model = mechanism_of(made), pick.error
-    hashing = made.hashing
+    if shown.trials is not None:
+        _say_trials(shown.trials, pick.plan.sparsity)
+    if shown.solution is not None:
+        say(f"solved           {shown.solution.description}")
+    say(f"you can learn    {_learned(ranking)}")
+    say(f"is promised      {mechanism_of(pick.plan).guarantee().short()}")
+    say(f"it costs         {_cost(pick)}")
+    if shown.verbose:
+        _say_details(ranking)
+    if shown.verbose or shown.everything or shown.explain:
+        say(f"why              {why(ranking)}")
+    if shown.shuffle_delta is not None:
+        _say_shuffled(_shuffled(shown))
+    if shown.everything or len(ranking.candidates) > 1:
+        _say_candidates(shown)
+    if shown.explain:
+        for paragraph in explain(ranking, shown.expected_mean):
+            say(f"\n{paragraph}")
+        say()
+    for warning in warnings(ranking, shown.expected_mean):
+        note(warning)
+
+
+def _learned(ranking: Ranking) -> str:
+    """Return which means can be found, and how well one is known."""
+    request, stderr = ranking.request, ranking.pick.error.stderr
+    smallest, keys = smallest_visible(stderr, request.keys), f"{request.keys:,} keys"
+    people = f"of {request.clients:,} people"
+    known = f"any one mean is known to ±{NOISE_FLOOR * stderr:.3g} (95 %)"
+    if smallest > 1:
+        return (
+            f"nothing stands out among {keys}: more people or a larger epsilon are needed; {known}"
+        )
+    what = (
+        f"keys that {smallest:.2%} {people} hold"
+        if request.values == "set"
+        else (f"means {people} of {smallest:.3g} or more")
+    )
+    return f"{what} stand out among {keys}; {known}"
+
+
+def _cost(pick: Candidate) -> str:
+    return (
+        f"{counted(pick.bytes, 'byte')} from each person, and about "
+        f"{pick.memory / 2**20:,.1f} MiB of the server's memory"
+    )
+
+
+def _say_details(ranking: Ranking) -> None:
+    """Print every number of the plan."""
+    pick = ranking.pick
+    made, model, hashing = pick.plan, pick.error, pick.plan.hashing
     linear = f", {hashing.bits} bits, {counted(hashing.maps, 'map')}"
     maps = linear if hashing.family == "linear" else ""
     visible = smallest_visible(model.stderr, ranking.request.keys)
-    if shown.trials is not None:
-        _say_trials(shown.trials, made.sparsity)
-    if shown.solution is not None:
-        say(f"solved           {shown.solution.description}")
     say(f"digest           {made.digest.hex()}")
     say(f"mechanism        {made.mechanism} ({_parameters(made)})")
     say(f"decoding         {made.decode}, {hashing.family} hash{maps}; {pick.decoding}")
@@ -144,18 +190,7 @@ def describe(shown: Shown) -> None:
     chance = f"but for a chance of {model.failure:g}"
     say(f"largest error    over all of them: {model.linf:.4g}, {chance}")
     say(f"one lying client moves any estimate by at most {pick.influence / made.clients:.3g}")
-    say(f"guarantee        {mechanism.guarantee().describe()}")
-    say(f"why              {why(ranking)}")
-    if shown.shuffle_delta is not None:
-        _say_shuffled(_shuffled(shown))
-    if shown.everything or len(ranking.candidates) > 1:
-        _say_candidates(shown)
-    if shown.explain:
-        for paragraph in explain(ranking, shown.expected_mean):
-            say(f"\n{paragraph}")
-        say()
-    for warning in warnings(ranking, shown.expected_mean):
-        note(warning)
+    say(f"guarantee        {mechanism_of(made).guarantee().describe()}")
 
 
 def _held(share: float) -> str:

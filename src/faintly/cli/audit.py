@@ -4,13 +4,15 @@ from typing import Annotated
 
 import typer
 
+from faintly.cli.numbers import whole
 from faintly.cli.output import Json, PlanFile, emit, note, say, table
 
 
 def audit(
     plan: PlanFile,
     samples: Annotated[
-        int, typer.Option(min=100, help="Reports sampled for each input of the client check.")
+        int,
+        typer.Option(help="Reports sampled for each input of the client check.", parser=whole(100)),
     ] = 20_000,
     client: Annotated[
         str | None,
@@ -30,11 +32,10 @@ def audit(
 
     from faintly.audit import ExternalClient
     from faintly.audit import audit as run
-    from faintly.core import Plan
-    from faintly.engine.files import read_bytes
+    from faintly.engine.files import parse_plan
 
     # A lying plan must reach the audit, so it is parsed here without asking the mechanism.
-    loaded = Plan.from_json(read_bytes(plan))
+    loaded = parse_plan(plan)
     with nullcontext() if client is None else ExternalClient(client) as other:
         result = run(
             loaded,

@@ -11,6 +11,7 @@ import typer
 
 Control = Literal["family", "fdr"]
 Decode = Literal["table", "direct"]
+Duplicates = Literal["refuse", "once", "sum"]
 Family = Literal["linear", "prf", "blake2s"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 Rank = Literal["worst", "typical"]

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from faintly.cli import choices
+from faintly.cli.numbers import real, whole
 from faintly.cli.output import Json, emit, result, say, shown, table
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect
 
@@ -14,7 +15,10 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Digest = Annotated[str, typer.Argument(help="The plan's digest, which names the collection.")]
+Digest = Annotated[
+    str,
+    typer.Argument(help="The collection: its name, or its plan's digest.", metavar="COLLECTION"),
+]
 Retention = Annotated[
     choices.Retention,
     typer.Option(help="Keep the raw reports, or drop them once they are counted."),
@@ -27,12 +31,18 @@ Epochs = Annotated[
 ]
 Period = Annotated[
     float | None,
-    typer.Option(help="Seconds of an epoch, where epochs follow the clock.", show_default=False),
+    typer.Option(
+        help="Seconds of an epoch, where epochs follow the clock.",
+        show_default=False,
+        parser=real(),
+    ),
 ]
 Grace = Annotated[
     float | None,
     typer.Option(
-        help="Seconds that such an epoch takes reports after its end.", show_default="one period"
+        help="Seconds that such an epoch takes reports after its end.",
+        show_default="one period",
+        parser=real(),
     ),
 ]
 
@@ -41,7 +51,7 @@ Grace = Annotated[
 def create(
     plan: Annotated[Path, typer.Argument(help="The plan, as faintly plan writes it.")],
     server: Server,
-    name: Annotated[str, typer.Option(help="A title for people.")] = "",
+    name: Annotated[str, typer.Option(help="A name, for people and to ask by.")] = "",
     retention: Retention = "keep",
     tokens: Annotated[bool, typer.Option("--tokens", help="Each report needs a token.")] = False,
     epoch: Epochs = None,
@@ -121,7 +131,7 @@ def seal(
 def open_(
     digest: Digest,
     server: Server,
-    epoch: Annotated[int, typer.Option(min=0, help="The epoch.", show_default=False)],
+    epoch: Annotated[int, typer.Option(help="The epoch.", show_default=False, parser=whole(0))],
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,
     as_json: Json = False,
@@ -137,7 +147,8 @@ def close(
     digest: Digest,
     server: Server,
     epoch: Annotated[
-        int | None, typer.Option(min=0, help="This epoch alone.", show_default="all of it")
+        int | None,
+        typer.Option(help="This epoch alone.", show_default="all of it", parser=whole(0)),
     ] = None,
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,
@@ -166,14 +177,16 @@ def delete(
     if not yes:
         typer.confirm(f"Delete {digest} and all its reports for good?", abort=True, err=True)
     with connect(server, credential_file, ca_file, 0) as connection:
-        found = connection.ask("DELETE", f"{path}?confirm={digest}")
+        # Deleting by the digest alone, so that the name cannot be another's meanwhile.
+        named = connection.ask("GET", path)["digest"]
+        found = connection.ask("DELETE", f"{_path(named)}?confirm={named}")
     result(as_json, found, f"deleted {digest}")
 
 
 def _path(digest: str) -> str:
-    from faintly.client.transport import collection_path
+    from faintly.client.transport import named_path
 
-    return collection_path(digest)
+    return named_path(digest)
 
 
 def _row(found: dict[str, Any]) -> list[str]:

@@ -77,7 +77,7 @@ def _credentials(data: Path, create: bool = False) -> Iterator["Credentials"]:
     from faintly.collector.problems import Problem
     from faintly.collector.storage.credentials import Credentials
     from faintly.collector.storage.database import NAME, Database
-    from faintly.collector.storage.disk import make_folder
+    from faintly.durable import make_folder
     from faintly.errors import InvalidInput
 
     if create:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from faintly.cli.numbers import real
 from faintly.cli.output import Json, emit, say, shown, table
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ def demo(
         Path,
         typer.Option("--output", "-o", help="Folder for plan, reports, sketch and chart."),
     ] = Path("faintly-demo"),
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")] = 2.0,
+    epsilon: Annotated[
+        float, typer.Option(help="Privacy budget of one report.", parser=real())
+    ] = 2.0,
     as_json: Json = False,
 ) -> None:
     """Collect which packages 120,000 npm packages depend on, without seeing any of them.

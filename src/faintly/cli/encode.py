@@ -1,19 +1,26 @@
 """faintly encode: randomize every client of a file."""
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from faintly.cli import _data_options as given
 from faintly.cli.output import ADVICE, Json, Output, PlanFile, emit, note, progress, say
+
+if TYPE_CHECKING:
+    from faintly.core import VectorBatch
+    from faintly.data import Records
+    from faintly.mechanisms import Mechanism
 
 
 def encode(
-    data: Annotated[
-        Path, typer.Argument(help="Parquet, CSV, JSONL or FIMI with client, item (or key), value.")
-    ],
+    data: given.Files,
     plan: PlanFile,
     output: Output,
+    client: given.ClientColumn = None,
+    key: given.KeyColumn = None,
+    value: given.ValueColumn = None,
+    duplicates: given.Duplicates = None,
     strict: Annotated[
         bool,
         typer.Option(
@@ -22,19 +29,24 @@ def encode(
             "repeated items; or leave them out, clip them and add them up, as a device does.",
         ),
     ] = True,
+    pad: Annotated[
+        bool,
+        typer.Option(
+            "--pad/--no-pad",
+            help="Clients of the plan that no FILE mentions send an empty vector, as real ones "
+            "would: means are over all of them; or leave them out.",
+        ),
+    ] = True,
     as_json: Json = False,
 ) -> None:
-    """Turn every client of DATA into one randomized report, with secure randomness.
+    """Turn every client of the files into one randomized report, with secure randomness.
 
-    Clients of the plan that DATA does not mention send an empty vector, as real ones would.
     Reports stand in random order. Each run spends the plan's budget once for every client.
     """
     import numpy as np
 
     from faintly.client import randomize_all
-    from faintly.data import find_dataset, projected, read_records, to_vectors
     from faintly.engine.files import atomic_write, load_plan
-    from faintly.errors import TooManyItems
     from faintly.mechanisms import mechanism_of
     from faintly.planner import excess
     from faintly.primitives.entropy import secure, uniform_seeds
@@ -42,25 +54,13 @@ def encode(
 
     loaded = load_plan(plan)
     mechanism = mechanism_of(loaded)
-    records = read_records(find_dataset(data), strict=strict)
-    if strict:
-        vectors = to_vectors(records, loaded)
-    else:
-        vectors, lost = projected(records, loaded, mechanism.domain)
-        note(
-            f"keys left out: {lost.unknown:,}; values that are no numbers: {lost.absent:,}; "
-            f"clipped: {lost.clipped:,}; repeated items: {lost.repeated:,}"
-        )
+    columns = given.columns_of(client, key, value, duplicates)
+    vectors = _vectors(given.read(data, columns, strict=strict), mechanism)
     held = len(vectors)
     if held > loaded.clients:
         note(f"{held:,} clients, where the plan expects {loaded.clients:,}; all are encoded")
-    vectors = vectors.padded(loaded.clients)
+    vectors = vectors.padded(loaded.clients) if pad else vectors
     beyond = excess(mechanism, vectors)
-    if beyond.over and mechanism.enforces_sparsity:
-        raise TooManyItems(
-            f"{beyond.over:,} of {len(vectors):,} clients hold more than {loaded.sparsity} items, "
-            f"which {loaded.mechanism} refuses; choose which to keep, or plan a larger sparsity"
-        )
     # The order of reports would reveal who has no data.
     vectors = vectors.take(np.argsort(uniform_seeds(secure(), len(vectors), seed_bytes=8)))
     layout = mechanism.layout
@@ -80,3 +80,37 @@ def encode(
         )
         if beyond.over:
             say(f"{beyond.describe()} {ADVICE}")
+
+
+def _vectors(records: "Records", mechanism: "Mechanism") -> "VectorBatch":
+    """Return one vector for each client of the rows, such that the mechanism takes it."""
+    from faintly.data import projected, to_vectors
+
+    plan = mechanism.plan
+    if records.source.strict:
+        vectors = to_vectors(records, plan)
+    else:
+        vectors, lost = projected(records, plan, mechanism.domain)
+        note(
+            f"keys left out: {lost.unknown:,}; values that are no numbers: {lost.absent:,}; "
+            f"clipped: {lost.clipped:,}; repeated items: {lost.repeated:,}"
+        )
+    if mechanism.enforces_sparsity:
+        _check_lengths(records, vectors, mechanism)
+    return vectors
+
+
+def _check_lengths(records: "Records", vectors: "VectorBatch", mechanism: "Mechanism") -> None:
+    import numpy as np
+
+    from faintly.errors import TooManyItems
+
+    plan = mechanism.plan
+    over = vectors.lengths > plan.sparsity
+    if over.any():
+        row = int(np.argmax(records.clients == np.argmax(over)))
+        raise TooManyItems(
+            f"{records.source.at(row)}: this client holds {int(vectors.lengths[over][0]):,} items, "
+            f"and {int(over.sum()):,} of {len(vectors):,} clients hold more than {plan.sparsity}, "
+            f"which {plan.mechanism} refuses; choose which to keep, or plan a larger sparsity"
+        )

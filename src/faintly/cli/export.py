@@ -4,16 +4,18 @@ from typing import Annotated
 
 import typer
 
+from faintly.cli.numbers import whole
 from faintly.cli.output import Json, Output, result
-from faintly.cli.remote import Folder, server_extra
+from faintly.cli.remote import CollectionOption, Folder, server_extra
 
 
 def export(
     folder: Folder,
-    digest: Annotated[str, typer.Option(help="The collection.", show_default=False)],
+    digest: CollectionOption,
     output: Output,
     epoch: Annotated[
-        int | None, typer.Option(min=0, help="One epoch.", show_default="all epochs")
+        int | None,
+        typer.Option(help="One epoch.", show_default="all epochs", parser=whole(0)),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -22,15 +24,9 @@ def export(
     A name that ends with .parquet gives Parquet with the columns epoch and record; any other
     gives a file of reports, which aggregate reads. Collections that drop their reports have none.
     """
-    from faintly.errors import InvalidInput
-
-    try:
-        name = bytes.fromhex(digest)
-    except ValueError:
-        raise InvalidInput("a digest is written in hexadecimal digits") from None
     with server_extra():
-        from faintly.collector.admin.export import export_parquet, export_reports
+        from faintly.collector.admin.export import export_parquet, export_reports, find
 
         write = export_parquet if output.suffix == ".parquet" else export_reports
-        count = write(folder, name, epoch, output)
+        count = write(folder, find(folder, digest), epoch, output)
     result(as_json, {"reports": count, "file": str(output)}, f"{count:,} reports in {output}")

@@ -7,27 +7,19 @@ import typer
 
 from faintly.cli.output import Json, emit, say
 
-HEAD = 64  # bytes that tell: a magic number, or the space before the brace of a plan
-
 
 def inspect(
     file: Annotated[Path, typer.Argument(help="A plan, a file of reports or a sketch.")],
     as_json: Json = False,
 ) -> None:
     """Say what a file is and whether it is whole."""
-    from faintly.engine.files import read_head
+    from faintly.engine.files import kind_of
     from faintly.errors import InvalidInput
-    from faintly.wire import report_v1, sketch_v1
 
-    head = read_head(file, HEAD)
-    if head.startswith(report_v1.MAGIC):
-        document = _reports(file)
-    elif head.startswith(sketch_v1.MAGIC):
-        document = _sketch(file)
-    elif head.lstrip().startswith(b"{"):
-        document = _plan(file)
-    else:
+    read = {"reports": _reports, "sketch": _sketch, "plan": _plan}.get(kind_of(file))
+    if read is None:
         raise InvalidInput(f"{file} is neither a plan, a file of reports nor a sketch")
+    document = read(file)
     if as_json:
         emit(document)
         return

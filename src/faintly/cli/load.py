@@ -1,5 +1,6 @@
 """faintly load: how much load a collector on this machine takes."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from faintly.cli.numbers import real, whole
 from faintly.cli.output import Json, emit, note, read_text, say, table
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect, read_secret, trust
 
@@ -25,7 +27,11 @@ PlanOption = Annotated[
 ]
 Digest = Annotated[
     str | None,
-    typer.Option(help="Load this collection, which then holds made-up reports.", metavar="HEX"),
+    typer.Option(
+        "--collection",
+        "--digest",
+        help="Load this collection, by name or digest; it then holds made-up reports.",
+    ),
 ]
 
 
@@ -34,14 +40,18 @@ def load(
     plan: PlanOption = None,
     digest: Digest = None,
     singles: Annotated[bool, typer.Option("--singles", help="One report in a request.")] = False,
-    batch: Annotated[int, typer.Option(min=1, help="Reports in a request.")] = 10_000,
+    batch: Annotated[int, typer.Option(help="Reports in a request.", parser=whole(1))] = 10_000,
     rate: Annotated[
         float | None,
-        typer.Option(min=0.001, help="Requests a second; otherwise as many as are answered."),
+        typer.Option(
+            help="Requests a second; otherwise as many as are answered.", parser=real(0.001)
+        ),
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long to send.")] = 10.0,
-    connections: Annotated[int, typer.Option(min=1, max=4096, help="Kept open together.")] = 64,
-    epoch: Annotated[int, typer.Option(min=0, help="The epoch that is loaded.")] = 0,
+    seconds: Annotated[float, typer.Option(help="How long to send.", parser=real(0.1))] = 10.0,
+    connections: Annotated[
+        int, typer.Option(help="Kept open together.", parser=whole(1, 4096))
+    ] = 64,
+    epoch: Annotated[int, typer.Option(help="The epoch that is loaded.", parser=whole(0))] = 0,
     token_file: Annotated[
         Path | None, typer.Option(help="Single-use tokens, one a line; needs --singles.")
     ] = None,
@@ -56,7 +66,7 @@ def load(
 ) -> None:
     """Load a collector with made-up, valid reports, and show what it takes.
 
-    Makes a collection of its own and deletes it afterwards. With --digest it loads one that
+    Makes a collection of its own and deletes it afterwards. With --collection it loads one that
     exists: the reports are counted like real ones and cannot be told from them afterwards, so
     never name a collection that holds people's reports.
     """
@@ -97,12 +107,15 @@ def _collection(
 ) -> Iterator["Plan"]:
     """Yield the plan of the collection to load: the one that is named, or one made for this."""
     from faintly.client.policy import Policy
+    from faintly.client.transport import named_path
     from faintly.errors import InvalidInput
     from faintly.mechanisms import mechanism_names
 
     if digest is not None:
         if plan is not None:
-            raise InvalidInput("give --plan or --digest, not both")
+            raise InvalidInput("give --plan or --collection, not both")
+        if not re.fullmatch("[0-9a-f]{32}", digest):  # whoever has the digest need not read
+            digest = str(connection.ask("GET", named_path(digest))["digest"])
         note("these reports are counted like real ones and stay in the collection")
         baselines = sorted(set(mechanism_names()) - set(mechanism_names(baselines=False)))
         # Nobody's data is sent, and never more items than the plan's sparsity.

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from faintly.cli.numbers import whole
 from faintly.cli.output import Json, Output, counted, result
 
 
@@ -12,7 +13,8 @@ def merge(
     sketches: Annotated[list[Path], typer.Argument(help="Sketches of the same plan.")],
     output: Output,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads to use; all processors unless given.")
+        int | None,
+        typer.Option(help="Threads to use; all processors unless given.", parser=whole(1)),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,9 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from faintly.cli.numbers import real
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from faintly.core import Universe
     from faintly.engine import Reader
 
 # What to do about clients that hold more items than planned.
@@ -27,7 +31,7 @@ Integers = Annotated[
     bool,
     typer.Option("--integers", help="Open universe: keys are integers, as in a Parquet column."),
 ]
-Level = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
+Level = Annotated[float, typer.Option(help="Confidence level of the intervals.", parser=real())]
 
 
 def emit(document: dict[str, Any]) -> None:
@@ -109,7 +113,14 @@ def progress() -> Iterator["Progress"]:
         TimeRemainingColumn(),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as shown:
+    shown = Progress(
+        *columns,
+        console=console,
+        disable=not console.is_terminal,
+        # A step may take minutes, and the time that is left is known by all steps so far.
+        speed_estimate_period=24 * 3600,
+    )
+    with shown:
         yield shown
 
 
@@ -147,13 +158,14 @@ def read_keys(path: Path) -> list[str]:
     return [line for line in read_text(path).splitlines() if line]
 
 
-def as_keys(texts: list[str], kind: str, integers: bool) -> list[Any]:
+def as_keys(texts: list[str], universe: "Universe", integers: bool) -> list[Any]:
     """Return keys typed on a command line as the universe wants them."""
     from faintly.errors import UnknownKey
 
-    if kind != "indexed" and not integers:
+    if universe.kind != "indexed" and not integers:
         return list(texts)
-    try:
-        return [int(text) for text in texts]
-    except ValueError:
-        raise UnknownKey("these keys must be integers") from None
+    for text in texts:
+        if not re.fullmatch("-?[0-9]{1,20}", text):
+            held = "any integer" if universe.size is None else f"the numbers 0..{universe.size - 1}"
+            raise UnknownKey(f"the keys of this plan are {held}, and {text!r} is none of them")
+    return [int(text) for text in texts]

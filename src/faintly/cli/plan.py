@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faintly.cli import _plan_options as given
+from faintly.cli.numbers import whole_number
 from faintly.cli.output import Json, note, say
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def plan(
     expected_mean: given.ExpectedMean = None,
     candidates: given.Everything = False,
     explain: given.Explain = False,
+    verbose: given.Verbose = False,
     plot: given.Plot = None,
     shuffle: given.Shuffle = False,
     shuffle_delta: given.ShuffleDelta = 1e-6,
@@ -94,6 +96,7 @@ def plan(
         shuffle_delta=shuffle_delta if shuffle else None,
         everything=candidates,
         explain=explain,
+        verbose=verbose,
     )
     _show(shown, output, plot, as_json)
 
@@ -202,5 +205,5 @@ def _universe(text: str) -> "int | Universe | list[str]":
 
     if text == "open":
         return Universe.open()
-    value = _value(text)
-    return value if isinstance(value, int) else read_keys(Path(value))
+    size = whole_number(text)
+    return read_keys(Path(text)) if size is None else size

@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
+from faintly.cli.numbers import whole
 from faintly.cli.output import Json, emit, progress, say
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect
 
-Epoch = Annotated[int, typer.Option(min=0, help="The epoch that the reports count for.")]
+Epoch = Annotated[int, typer.Option(help="The epoch that the reports count for.", parser=whole(0))]
 
 
 def push(
@@ -17,11 +18,13 @@ def push(
     epoch: Epoch = 0,
     batch: Annotated[
         int | None,
-        typer.Option(min=1, help="Reports in a request at most.", show_default="10000"),
+        typer.Option(help="Reports in a request at most.", show_default="10000", parser=whole(1)),
     ] = None,
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,
-    retries: Annotated[int, typer.Option(min=0, help="Attempts after the first, per batch.")] = 8,
+    retries: Annotated[
+        int, typer.Option(help="Attempts after the first, per batch.", parser=whole(0))
+    ] = 8,
     as_json: Json = False,
 ) -> None:
     """Send every report of a file to a collector, once.

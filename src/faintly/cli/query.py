@@ -5,13 +5,21 @@ from typing import Annotated
 
 import typer
 
-from faintly.cli._estimate_output import Above, explain_posterior, show_estimates
-from faintly.cli.output import Integers, Json, Level, as_keys, emit, note, read_keys, say, watched
+from faintly.cli import _asking as given
+from faintly.cli._estimate_output import Above, finish, show_estimates
+from faintly.cli.output import Integers, Json, Level, as_keys, emit, read_keys, say
+from faintly.cli.remote import CaFile, CredentialFile
 
 
 def query(
-    sketch: Annotated[Path, typer.Argument(help="A sketch file.")],
-    keys: Annotated[list[str] | None, typer.Argument(help="Keys to ask about.")] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="A sketch file, then keys to ask about; with --server keys alone.",
+            metavar="[SKETCH] [KEY]...",
+            show_default=False,
+        ),
+    ] = None,
     keys_from: Annotated[
         Path | None, typer.Option(help="Read further keys from this file, one a line.")
     ] = None,
@@ -22,33 +30,38 @@ def query(
     above: Above = None,
     integers: Integers = False,
     level: Level = 0.95,
+    server: given.ServerOption = None,
+    collection: given.Collection = None,
+    epoch: given.EpochOption = None,
+    credential_file: CredentialFile = None,
+    ca_file: CaFile = None,
+    explain: given.Explain = False,
     as_json: Json = False,
 ) -> None:
-    """Estimate the mean of each key over the reporting clients, with its error."""
-    from faintly.engine import Reader
-    from faintly.engine.documents import estimate_document
-    from faintly.engine.files import load_sketch
+    """Estimate the mean of each key over the reporting clients, with its error.
+
+    Asks a sketch file, or with --server a collection of a running collector.
+    """
     from faintly.errors import InvalidInput
 
-    loaded = load_sketch(sketch)
-    texts = [*(keys or []), *(read_keys(keys_from) if keys_from else [])]
-    if not texts:
-        raise InvalidInput("give at least one key, or --keys-from FILE")
-    kind = loaded.plan.universe.kind
-    reader, asked = Reader(loaded, level), as_keys(texts, kind, integers)
-    crowd = posterior or above is not None
-    with watched(reader) as patient:
-        estimates = patient.posterior(asked, above) if crowd else patient.estimate(asked)
+    first, *others = words or [""]
+    sketch = Path(first) if first and server is None else None
+    texts = others if server is None else list(words or [])
+    texts += read_keys(keys_from) if keys_from else []
+    where = {"epoch": epoch, "credential_file": credential_file, "ca_file": ca_file}
+    with given.asked(sketch, server, collection, level=level, **where) as asked:  # type: ignore[arg-type]
+        if not texts:
+            raise InvalidInput("give at least one key, or --keys-from FILE")
+        keys = as_keys(texts, asked.plan.universe, integers)
+        found = asked.estimates(keys, posterior=posterior, above=above)
     if as_json:
-        emit(estimate_document(estimates))
+        emit(found)
         return
-    together = [f"{row.low_all:.5f} … {row.high_all:.5f}" for row in estimates]
-    show_estimates(estimates, "" if crowd else "over all keys asked", together)
+    alone = "posterior" not in found
+    together = [f"{row['low_all']:.5f} … {row['high_all']:.5f}" for row in found["estimates"]]
+    show_estimates(found, "over all keys asked" if alone else "", together)
     say(
-        f"{estimates.reports:,} reports. Noise floor of one key that nobody holds: "
-        f"±{estimates.noise_floor:.5f}."
+        f"{found['reports']:,} reports. Noise floor of one key that nobody holds: "
+        f"±{found['noise_floor']:.5f}."
     )
-    explain_posterior(estimates)
-    for sentence in estimates.notes:
-        note(sentence)
-    say(estimates.guarantee.describe())
+    finish(found, asked.plan, explain)

@@ -34,6 +34,18 @@ CaFile = Annotated[
 ]
 
 
+# A digest is a name, too, which older scripts give by the second option.
+CollectionOption = Annotated[
+    str,
+    typer.Option(
+        "--collection",
+        "--digest",
+        help="The collection: its name, or its plan's digest.",
+        show_default=False,
+    ),
+]
+
+
 @contextmanager
 def server_extra() -> Iterator[None]:
     """Raise with the missing package if the collector's are not installed."""
@@ -66,6 +78,8 @@ def trust(ca_file: Path | None) -> "SSLContext | None":
 
     if ca_file is None:
         return None
+    if not ca_file.is_file():
+        raise InvalidInput(f"there is no file {ca_file} with certificates")
     try:
         return ssl.create_default_context(cafile=ca_file)
     except OSError:  # of which a wrong certificate is one

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from faintly.cli import choices
+from faintly.cli.numbers import whole
 from faintly.cli.output import Json, result
 from faintly.cli.remote import server_extra
 
@@ -19,7 +20,9 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    port: Annotated[int | None, typer.Option(help="Port; 0 for any.  [default: 8790]")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port; 0 for any.  [default: 8790]", parser=whole())
+    ] = None,
     host: Annotated[
         str | None, typer.Option(help="Address to listen on.  [default: 127.0.0.1]")
     ] = None,

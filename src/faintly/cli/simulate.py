@@ -5,20 +5,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from faintly.cli import _data_options as given
 from faintly.cli._plan_options import mechanisms
+from faintly.cli.numbers import whole
 from faintly.cli.output import Json, PlanFile, emit, note, progress, say
 
 if TYPE_CHECKING:
     from faintly.core import IdArray, Plan, VectorBatch
+    from faintly.data import Records
+
+Known = tuple["VectorBatch", "IdArray", Any]
 
 
 def simulate(
     plan: PlanFile,
-    data: Annotated[
-        Path, typer.Option(help="Parquet, CSV, JSONL or FIMI with client, item (or key), value.")
-    ],
-    runs: Annotated[int, typer.Option(min=1, help="Independent runs.")] = 10,
-    seed: Annotated[int, typer.Option(help="Seed of hashing, noise and any cut.")] = 1,
+    data: given.FileOptions,
+    client: given.ClientColumn = None,
+    key: given.KeyColumn = None,
+    value: given.ValueColumn = None,
+    duplicates: given.Duplicates = None,
+    runs: Annotated[int, typer.Option(help="Independent runs.", parser=whole(1))] = 10,
+    seed: Annotated[
+        int, typer.Option(help="Seed of hashing, noise and any cut.", parser=whole())
+    ] = 1,
     compare: Annotated[
         str | None,
         typer.Option(
@@ -33,7 +42,7 @@ def simulate(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Encode DATA, decode it, and compare with the truth, several times over.
+    """Encode the data, decode it, and compare with the truth, several times over.
 
     The truth is that of everything clients hold; a second column compares with what reports
     carry of it, where some hold more than the plan's sparsity. Noise is seeded: for study only,
@@ -45,22 +54,28 @@ def simulate(
     from faintly.engine.files import load_plan
 
     loaded = load_plan(plan)
+    columns = given.columns_of(client, key, value, duplicates)
+    if plot is not None and compare is None:
+        raise typer.BadParameter("it draws a comparison: add --compare", param_hint="--plot")
+    if plot is not None:
+        from faintly.planner.plots import pyplot
+
+        pyplot(plot)  # a picture that cannot be drawn is refused before the work
+    known = _known(loaded, given.read(data, columns))
     if compare is not None:
         names = [name.strip() for name in compare.split(",")]
-        _compare(loaded, data, names, plot, as_json, runs=runs, seed=seed)
+        _compare(loaded, known, names, plot, as_json, runs=runs, seed=seed)
         return
-    if plot is not None:
-        raise typer.BadParameter("it draws a comparison: add --compare", param_hint="--plot")
-    _simulate(loaded, data, as_json, runs=runs, seed=seed)
+    _simulate(loaded, known, as_json, runs=runs, seed=seed)
 
 
-def _simulate(plan: "Plan", data: Path, as_json: bool, *, runs: int, seed: int) -> None:
+def _simulate(plan: "Plan", known: Known, as_json: bool, *, runs: int, seed: int) -> None:
     from faintly.cli._simulate_output import describe
     from faintly.simulate import simulate as run_all
 
-    known = _known(plan, data)
     with progress() as bar:
         task = bar.add_task("simulating", total=runs)
+        bar.advance(task, 0)  # the clock starts, so that the first run tells how long others take
         result = run_all(plan, *known, runs=runs, seed=seed, on_run=lambda: bar.advance(task))
     if as_json:
         emit(result.document() | {"seed": seed})
@@ -70,7 +85,7 @@ def _simulate(plan: "Plan", data: Path, as_json: bool, *, runs: int, seed: int) 
 
 def _compare(
     plan: "Plan",
-    data: Path,
+    known: Known,
     names: list[str],
     plot: Path | None,
     as_json: bool,
@@ -79,15 +94,12 @@ def _compare(
     seed: int,
 ) -> None:
     from faintly.cli._simulate_output import describe_all
-    from faintly.planner.plots import pyplot
     from faintly.simulate import compare as run_all
     from faintly.simulate.plots import draw
 
-    if plot is not None:
-        pyplot(plot)  # a picture that cannot be drawn is refused before the work
-    known = _known(plan, data)
     with progress() as bar:
         task = bar.add_task("simulating", total=None)
+        bar.advance(task, 0)
 
         def show(title: str, done: int, total: int) -> None:
             bar.update(task, description=title, completed=done, total=total)
@@ -103,11 +115,11 @@ def _compare(
         say(f"drawn to {plot}")
 
 
-def _known(plan: "Plan", data: Path) -> tuple["VectorBatch", "IdArray", Any]:
+def _known(plan: "Plan", records: "Records") -> Known:
     """Return what the clients hold, the keys to ask about, and their true means."""
-    from faintly.data import find_dataset, read_records, to_vectors, true_means
+    from faintly.data import to_vectors, true_means
 
-    vectors = to_vectors(read_records(find_dataset(data)), plan)
+    vectors = to_vectors(records, plan)
     if len(vectors) > plan.clients:
         note(f"{len(vectors):,} clients, where the plan expects {plan.clients:,}; all report")
     vectors = vectors.padded(plan.clients)

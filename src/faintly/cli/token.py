@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from faintly.cli.numbers import whole
 from faintly.cli.output import Json, counted, emit, say
-from faintly.cli.remote import CaFile, CredentialFile, Server, connect
+from faintly.cli.remote import CaFile, CollectionOption, CredentialFile, Server, connect
 
 if TYPE_CHECKING:
     from faintly.client.transport import Connection
@@ -16,9 +17,9 @@ MOST = 10_000  # what a collector issues at a time
 
 def token(
     server: Server,
-    digest: Annotated[str, typer.Option(help="The collection.", show_default=False)],
-    count: Annotated[int, typer.Option(min=1, help="How many.")] = 1,
-    epoch: Annotated[int, typer.Option(min=0, help="The epoch that they are for.")] = 0,
+    digest: CollectionOption,
+    count: Annotated[int, typer.Option(help="How many.", parser=whole(1))] = 1,
+    epoch: Annotated[int, typer.Option(help="The epoch that they are for.", parser=whole(0))] = 0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write, readable by you alone.")
     ] = None,
@@ -50,9 +51,9 @@ def token(
 
 
 def _issue(connection: "Connection", digest: str, epoch: int, count: int) -> list[str]:
-    from faintly.client.transport import collection_path
+    from faintly.client.transport import named_path
 
-    path = f"{collection_path(digest)}/tokens"
+    path = f"{named_path(digest)}/tokens"
     made: list[str] = []
     while len(made) < count:
         body = {"epoch": epoch, "count": min(MOST, count - len(made))}

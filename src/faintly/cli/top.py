@@ -1,16 +1,16 @@
 """faintly top: the largest means, and which of them stand out."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
+from faintly.cli import _asking as given
 from faintly.cli import choices
-from faintly.cli._estimate_output import Above, explain_posterior, show_estimates
-from faintly.cli.output import Integers, Json, Level, as_keys, emit, note, read_keys, say, watched
-
-if TYPE_CHECKING:
-    from faintly.engine import TopList
+from faintly.cli._estimate_output import Above, finish, show_estimates
+from faintly.cli.numbers import real, whole
+from faintly.cli.output import Integers, Json, Level, as_keys, emit, read_keys, say
+from faintly.cli.remote import CaFile, CredentialFile
 
 _REASONS = {
     "one map": "the key stands out by one of its maps, where other keys may be in the way",
@@ -18,8 +18,10 @@ _REASONS = {
 
 
 def top(
-    sketch: Annotated[Path, typer.Argument(help="A sketch file.")],
-    count: Annotated[int, typer.Option("-n", "--count", help="Rows to show.")] = 20,
+    sketch: Annotated[
+        Path | None, typer.Argument(help="A sketch file; none with --server.", show_default=False)
+    ] = None,
+    count: Annotated[int, typer.Option("-n", "--count", help="Rows to show.", parser=whole())] = 20,
     keys_from: Annotated[
         Path | None,
         typer.Option(help="Choose among the keys in this file (needed for an open universe)."),
@@ -28,7 +30,9 @@ def top(
         choices.Control,
         typer.Option(help="family: chance of any false row; fdr: share of false rows."),
     ] = "family",
-    false_rate: Annotated[float, typer.Option(help="The bound that --control keeps.")] = 0.05,
+    false_rate: Annotated[
+        float, typer.Option(help="The bound that --control keeps.", parser=real())
+    ] = 0.05,
     posterior: Annotated[
         bool | None,
         typer.Option(
@@ -41,51 +45,61 @@ def top(
     above: Above = None,
     integers: Integers = False,
     level: Level = 0.95,
+    server: given.ServerOption = None,
+    collection: given.Collection = None,
+    epoch: given.EpochOption = None,
+    credential_file: CredentialFile = None,
+    ca_file: CaFile = None,
+    explain: given.Explain = False,
     as_json: Json = False,
 ) -> None:
-    """List the keys with the largest means, and mark those that stand out of the noise."""
-    from faintly.engine import Reader
-    from faintly.engine.documents import top_document
-    from faintly.engine.files import load_sketch
+    """List the keys with the largest means, and mark those that stand out of the noise.
+
+    Asks a sketch file, or with --server a collection of a running collector.
+    """
     from faintly.errors import InvalidInput
 
-    loaded = load_sketch(sketch)
-    if keys_from is None and loaded.plan.universe.size is None:
-        raise InvalidInput("an open universe has no list of keys; name some with --keys-from FILE")
-    candidates = (
-        as_keys(read_keys(keys_from), loaded.plan.universe.kind, integers) if keys_from else None
-    )
-    reader = Reader(loaded, level)
-    if posterior is None:
-        posterior = reader.populated(len(candidates or ())) or above is not None
-    with watched(reader) as patient:
-        found = patient.top(
-            count, candidates, control, false_rate, posterior=posterior, above=above
+    if server is not None and sketch is not None:
+        raise InvalidInput("ask a sketch file or a collector, not both: leave one out")
+    where = {"epoch": epoch, "credential_file": credential_file, "ca_file": ca_file}
+    with given.asked(sketch, server, collection, level=level, **where) as asked:  # type: ignore[arg-type]
+        universe = asked.plan.universe
+        if keys_from is None and universe.size is None:
+            raise InvalidInput(
+                "an open universe has no list of keys; name some with --keys-from FILE"
+            )
+        keys = as_keys(read_keys(keys_from), universe, integers) if keys_from else None
+        if posterior is None:
+            posterior = given.populated(asked.plan, len(keys or ())) or above is not None
+        found = asked.top(
+            keys,
+            count=count,
+            control=control,
+            false_rate=false_rate,
+            posterior=posterior,
+            above=above,
         )
     if as_json:
-        emit(top_document(found))
+        emit(found)
         return
-    show_estimates(found.estimates, "significant", found.verdicts)
+    show_estimates(found, "significant", [row["verdict"] for row in found["estimates"]])
     _explain(found)
+    finish(found, asked.plan, explain)
 
 
-def _explain(found: "TopList") -> None:
+def _explain(found: dict[str, Any]) -> None:
     promise = (
         "the chance that any row marked yes is held by nobody"
-        if found.control == "family"
+        if found["control"] == "family"
         else "the expected share of rows marked yes that are held by nobody"
     )
-    limit = f"{found.threshold:.5f}" if found.threshold < float("inf") else "none"
+    limit = "none" if found["threshold"] is None else f"{found['threshold']:.5f}"
     say(
-        f"{found.estimates.reports:,} reports, {found.compared:,} keys compared. The smallest "
+        f"{found['reports']:,} reports, {found['compared']:,} keys compared. The smallest "
         f"unbiased mean that stands out over all of them is {limit}: {promise} is at most "
-        f"{found.false_rate:.0%}. Noise floor of one key that nobody holds: "
-        f"±{found.estimates.noise_floor:.5f}."
+        f"{found['false_rate']:.0%}. Noise floor of one key that nobody holds: "
+        f"±{found['noise_floor']:.5f}."
     )
-    explain_posterior(found.estimates)
     for verdict, meaning in _REASONS.items():
-        if verdict in found.verdicts:
+        if any(row["verdict"] == verdict for row in found["estimates"]):
             say(f"{verdict}: {meaning}.")
-    for sentence in found.estimates.notes:
-        note(sentence)
-    say(found.estimates.guarantee.describe())

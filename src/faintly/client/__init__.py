@@ -1,4 +1,4 @@
-"""The client: checks the plan, keeps the ledger, randomizes, makes bytes. The one door out."""
+"""The client: checks the plan, keeps the ledger, randomizes and encodes reports."""
 
 from faintly.client.bulk import randomize_all
 from faintly.client.client import Client

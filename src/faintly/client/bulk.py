@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from faintly.core import Plan, ReportBatch, VectorBatch
+from faintly.core.arguments import instance
+from faintly.errors import InvalidInput
 from faintly.mechanisms import MechanismApi, mechanism_of
 from faintly.primitives.entropy import Rng, uniform_seeds
 from faintly.wire.report_v1 import BATCH_REPORTS
@@ -21,6 +23,10 @@ def randomize_all(
         public: source of the seeds that reports carry.
         secret: source of the noise; must not share a generator with `public`.
     """
+    instance(plan, Plan, "plan", "as make_plan returns it")
+    instance(vectors, VectorBatch, "vectors", "as vectors_from returns them")
+    if not (hasattr(public, "words") and hasattr(secret, "words")):
+        raise InvalidInput("public and secret must be sources of randomness, such as secure()")
     if public is secret:
         raise TypeError("public seeds and secret noise need two separate sources")
     mechanism = mechanism_of(plan)
@@ -32,9 +38,9 @@ def randomize_all(
 def randomize(
     plan: Plan, mechanism: MechanismApi, vectors: VectorBatch, public: Rng, secret: Rng
 ) -> ReportBatch:
-    """Return one report per vector; seeds are drawn before the vectors are looked at."""
+    """Return one report per vector; seeds are drawn without looking at the vectors."""
     seeds = uniform_seeds(public, len(vectors), mechanism.seed_bytes)
     fields = mechanism.randomize(vectors, seeds, secret)
-    # Some mechanisms need no seed on the server: then it never leaves the client.
+    # Where the server needs no seed, it never leaves the client.
     sent = seeds if mechanism.layout.seed_bytes else np.zeros_like(seeds)
     return ReportBatch(plan.digest, sent, fields)

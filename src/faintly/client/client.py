@@ -11,6 +11,7 @@ from faintly.client.bulk import randomize
 from faintly.client.ledger import Ledger
 from faintly.client.policy import Policy, admit, read_plan
 from faintly.core import Key, Layout, Plan, Report, ReportBatch, SparseVector, Tally, VectorBatch
+from faintly.core.arguments import instance, real
 from faintly.core.projection import project
 from faintly.core.spending import Charge, Loss
 from faintly.errors import InvalidInput
@@ -31,14 +32,14 @@ class Client:
     then on, even if the vector changes. Without one, each call to `report` spends the plan's
     budget again, and the application decides how often to call it.
 
-    Nothing about the data decides whether there is a report, or how long it is. An empty vector
-    is reported like any other, and what the plan does not take is left out or moved to the
-    nearest that it takes. The one exception is the application's own promise, in a policy with
-    `bounded_items`, that nobody holds more than the plan's sparsity.
+    Whether there is a report, and its length, never depend on the data. An empty vector is
+    reported like any other; unknown keys are left out, and values are clipped to what the plan
+    takes. The one exception: with a policy of `bounded_items` the application promises that nobody
+    holds more than the plan's sparsity, and a longer vector is refused.
 
     Attributes:
         plan: the collection.
-        tally: what was left out, moved or added up so far. It depends on the data: never send it.
+        tally: what was left out, clipped or added up so far. It depends on the data: never send it.
     """
 
     def __init__(
@@ -54,17 +55,20 @@ class Client:
 
         Args:
             plan: a plan that this program made, or one that it read and has a policy for.
-            policy: what the application accepts. None only for a plan made in this program; a
-                plan the application ships as a file is pinned by its digest. Without one, too,
-                baselines and mechanisms that do not take every vector are refused.
-            ledger: what this person has spent; None leaves the counting to the application.
-            period_s: seconds of an epoch; None makes all time one epoch, for one report in all.
-            clock: seconds since 1970, asked only where `period_s` is set.
+            policy: what the application accepts. None is only for a plan made in this program; pin
+                a plan shipped as a file by its digest. Without a policy, baselines and mechanisms
+                that do not take every vector are refused.
+            ledger: what this person has spent; None leaves the accounting to the application.
+            period_s: seconds of an epoch; None: a single epoch, so one report in all.
+            clock: seconds since 1970; called only where `period_s` is set.
 
         Raises:
             PlanRefused: the policy, the ledger or the plan's own integers do not allow it.
         """
-        if period_s is not None and not 0 < period_s < math.inf:
+        instance(plan, Plan, "plan", "as make_plan returns it")
+        if ledger is not None:
+            instance(ledger, Ledger, "ledger", "or None")
+        if period_s is not None and not 0 < real(period_s, "period_s", InvalidInput) < math.inf:
             raise InvalidInput(f"the period must be positive and finite, got {period_s:g} s")
         if period_s is not None and ledger is None:
             raise TypeError("a period needs a ledger, which keeps the reports of its epochs")
@@ -104,18 +108,20 @@ class Client:
         plan = read_plan(document)
         return cls(plan, policy=policy, ledger=ledger, period_s=period_s, clock=clock)
 
+    def __repr__(self) -> str:
+        return f"Client({self.plan!r})"
+
     def report(self, items: Items, *, epoch: int | None = None) -> Report:
         """Return one randomized report of a mapping of key to value, or of a set of keys.
 
         Args:
-            items: the person's data, whatever it is: keys that the plan does not have are left
-                out, values clipped, repeated keys added up, and `tally` counts it. Where the
-                epoch's report is kept, it is not looked at.
-            epoch: which report of the plan this is, for use with a ledger: an integer that
-                never falls. None: from the clock and the period, or 0 without a period.
+            items: the person's data. Unknown keys are left out, values clipped and repeated keys
+                added up; `tally` counts all that. Ignored where the ledger has the epoch's report.
+            epoch: which report of the plan this is; an integer that never decreases, and needs a
+                ledger. None: from the clock and the period, or 0 without a period.
 
         Raises:
-            BudgetSpent: a limit of the ledger leaves no room; nothing was charged.
+            BudgetSpent: a limit of the ledger would be exceeded; nothing was charged.
             EpochPassed: the epoch lies before the last one and its report is not kept.
             LedgerFailed: the ledger cannot be used; nothing is returned, and what was charged
                 stays charged.
@@ -147,9 +153,9 @@ class Client:
     ) -> "Receipt | None":
         """Send the epoch's report, unless the collector has acknowledged it; needs a ledger.
 
-        The ledger keeps the report and its request id until the collector has it, so call this
-        again in the same epoch after any failure, a refusal included: a collector whose clock is
-        wrong refuses what it takes once the clock is right. It counts the report once.
+        The ledger keeps the report and its request id until the collector has it. So after any
+        failure, a refusal included (its clock may be wrong), call this again in the same epoch:
+        the collector counts the report once.
 
         Args:
             connection: to the collector.
@@ -179,6 +185,7 @@ class Client:
 
     def encode(self, report: Report) -> bytes:
         """Return a report as a batch of one, ready to send."""
+        instance(report, Report, "report", "as Client.report returns it")
         return report_v1.encode_batch(ReportBatch.of([report]), self._layout)
 
     @property
@@ -201,7 +208,7 @@ class Client:
     def _vector(self, items: Items) -> SparseVector:
         vector, lost = project(self.plan, items, self._mechanism.domain)
         self.tally += lost
-        # The mechanism would refuse too many items too, but only after they were paid for.
+        # The mechanism would refuse too many items, too, but only after the charge.
         self._mechanism.check_vector(vector)
         return vector
 

@@ -1,4 +1,4 @@
-"""The few system calls of a ledger: read, append, replace, lock. Done means on the disk.
+"""The system calls of a ledger: read, append, replace, lock. Each write returns once durable.
 
 `replace` takes the steps of `durable.replacing` one by one, so that tests can fail each.
 """
@@ -43,7 +43,7 @@ class Disk:
 
     def replace(self, path: Path, data: bytes) -> None:
         """Make a file hold `data`: all of it or, after a crash, what was there before."""
-        # The name is fixed: the lock keeps others out, and a crash leaves one such file at most.
+        # One fixed name: the lock keeps others out, and a crash leaves at most one such file.
         fresh = path.with_name(f"{path.name}.new")
         self._write(fresh, data, os.O_CREAT | os.O_TRUNC)
         self._rename(fresh, path)
@@ -60,10 +60,10 @@ class Disk:
 
     @contextmanager
     def lock(self, path: Path, wait_s: float) -> Iterator[None]:
-        """Hold the one lock that `path` names; `TimeoutError` if it stays locked.
+        """Hold the lock file `path`; raises `TimeoutError` if another process keeps it.
 
         The system releases it when a process dies, so a crash leaves no ledger locked. The
-        lock has a file of its own, because the ledger's file is replaced now and then.
+        lock has a file of its own, because the ledger's file gets replaced.
         """
         handle = os.open(path, os.O_RDWR | os.O_CREAT | durable.BINARY, durable.PRIVATE)
         try:
@@ -103,7 +103,7 @@ def _try_lock(handle: int) -> bool:
         if sys.platform == "win32":
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         else:
-            # flock, not lockf: the latter would let two ledgers of one process in together.
+            # flock, not lockf, which would let two ledgers of one process in.
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False

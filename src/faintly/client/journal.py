@@ -1,4 +1,4 @@
-"""The bytes of a ledger: one line per record, each sealed by a checksum over all before it.
+"""The bytes of a ledger: one line per record, each with a checksum over all lines so far.
 
 line     JSON array, space, CRC-32 of this and all earlier lines in 8 hex digits, newline
 first    ["faintly-ledger",1]
@@ -10,12 +10,12 @@ send     ["send",digest,epoch,request]                      the id of all attemp
 sent     ["sent",digest,epoch]                              the collector acknowledged it
 
 Digests, bytes and ids are hexadecimal, epsilon and delta plain decimals, items an integer or null.
-The first line is put in place whole, by a rename, and every further line is on the disk before
-the next one is begun. So only the end of a journal can be torn, and what is torn has no newline.
-Anything else that does not fit is damage, and damage is refused, never repaired.
+The file is created by a rename, with its first line, and every line is on the disk before the next
+one is written. So only the last line can be torn, and a torn line has no newline. Anything else
+that does not fit is damage, which is refused and never repaired.
 
-A journal that lost its last whole lines is sound in itself. So a mark lies beside it, which says
-how many lines there were at the last charge and what their checksum was.
+A journal that lost whole lines at its end would still be valid. So a mark beside it records the
+number of lines at the last charge, and their checksum.
 """
 
 import json
@@ -47,7 +47,7 @@ class Charged:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The bytes of a report, to be sent now and whenever the same report is asked for."""
+    """The bytes of a report, sent now and each time the same report is requested."""
 
     digest: bytes
     epoch: int
@@ -72,7 +72,7 @@ class Last:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """The request id under which a report is sent, however often."""
+    """The request id that all attempts to send a report share."""
 
     digest: bytes
     epoch: int
@@ -96,7 +96,7 @@ class Journal:
 
     records: tuple[Record, ...]
     checksums: tuple[int, ...]  # of every whole line
-    torn: bool  # whether a last write was cut short, so that nothing may be appended
+    torn: bool  # whether the last write was cut short, so that nothing may be appended
 
     def appended(self, record: Record) -> tuple[bytes, "Journal"]:
         """Return the bytes that append a record, and the journal with it."""
@@ -105,11 +105,11 @@ class Journal:
 
     @property
     def mark(self) -> bytes:
-        """Return what lies beside the journal: its number of lines and the last checksum."""
+        """Return the mark of this journal: its number of lines and the last checksum."""
         return _mark(len(self.checksums), self.checksums[-1])
 
     def check_mark(self, mark: bytes) -> None:
-        """Raise `LedgerFailed` unless this journal is the marked one, or that with more lines."""
+        """Raise `LedgerFailed` unless this is the marked journal, possibly with more lines."""
         if mark not in (_mark(*line) for line in enumerate(self.checksums, start=1)):
             raise LedgerFailed(
                 "the ledger has lost lines that it once had, so what was spent is not known; "
@@ -129,9 +129,9 @@ def write(records: list[Record]) -> bytes:
 def read(data: bytes) -> Journal:
     """Return what a journal holds, or raise `LedgerFailed` where it is damaged.
 
-    A torn end counts where it can be read as a charge and is left out otherwise. Leaving it
-    out frees nothing: noise is drawn after a charge is whole on the disk, and a report is sent
-    after its own line is, so neither a torn charge nor a torn report has led to a report.
+    A torn last line counts if it can be read as a charge, and is dropped otherwise. Dropping it
+    is safe: noise is drawn only once the charge is on the disk, and a report is sent only once
+    its own line is, so no report has followed a torn line.
     """
     lines = data.split(b"\n")
     end = lines.pop()

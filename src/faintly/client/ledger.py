@@ -1,9 +1,9 @@
 """What this device has already spent, and the reports it spent it on.
 
-The order is: charge, fsync, randomize, persist the bytes, send. So a report that left the
-device is always paid for, and a crash in between burns budget instead of giving noise away.
-Reports are remembered by (plan digest, epoch) and never by the data: asking again gives the
-same bytes even if the vector has changed, because fresh noise would be paid for again.
+The order is: charge, fsync, randomize, persist the bytes, send. So every report that
+leaves the device is paid for, and a crash in between wastes budget but reveals nothing. Reports
+are remembered by (plan digest, epoch), never by the data: asking again gives the same bytes even
+if the vector has changed, because fresh noise would have to be paid for again.
 docs/explanation/ledger.md has the arguments.
 """
 
@@ -27,18 +27,19 @@ from faintly.client.journal import (
     Total,
 )
 from faintly.core import Unit, parse_unit
+from faintly.core.arguments import path_of
 from faintly.core.epochs import check_epoch
 from faintly.core.spending import Charge, Limit, Limits, Loss, Spending
 from faintly.errors import EpochPassed, InvalidInput, LedgerFailed
 
 WAIT_S = 10.0  # a report takes milliseconds; a process that holds the lock this long is stuck
-KEPT_EPOCHS = 2  # a clock that is set back over one border of epochs still finds its report
-SPARE_LINES = 256  # lines that may pile up before a ledger is rewritten: about 30 KiB
+KEPT_EPOCHS = 2  # a clock set back across one epoch boundary still finds its report
+SPARE_LINES = 256  # lines beyond twice the shortest journal before a rewrite: about 30 KiB
 
 
 @dataclass(slots=True)
 class Book:
-    """Everything that a journal adds up to."""
+    """The state that the records of a journal add up to."""
 
     spending: Spending = field(default_factory=Spending)
     last: dict[bytes, int] = field(default_factory=dict)
@@ -48,14 +49,14 @@ class Book:
 
     @classmethod
     def of(cls, records: tuple[Record, ...]) -> "Book":
-        """Return what the records add up to."""
+        """Return the state after these records."""
         book = cls()
         for record in records:
             book.add(record)
         return book
 
     def add(self, record: Record) -> None:
-        """Take one more record into account."""
+        """Apply one more record."""
         match record:
             case Charged(digest, epoch, charge):
                 self.spending = self.spending.plus(charge)
@@ -76,7 +77,7 @@ class Book:
         self.last[digest] = max(epoch, self.last.get(digest, 0))
 
     def shortest(self) -> list[Record]:
-        """Return the fewest records that say the same, older reports left out."""
+        """Return the fewest records that give this state, without older reports."""
         totals = [Total(charge, count) for charge, count in self.spending.counts.items()]
         lasts = [Last(digest, epoch) for digest, epoch in self.last.items()]
         kept: list[Record] = []
@@ -127,7 +128,7 @@ class Entry:
         return self._key in self._book.sent
 
     def request(self) -> bytes:
-        """Return the id to send the report under; it is drawn once, and kept before its use."""
+        """Return the request id of the report; it is drawn once, and durable before its use."""
         if self._key not in self._book.requests:
             self._settle(Sending(*self._key, os.urandom(REQUEST_BYTES)))
         return self._book.requests[self._key]
@@ -137,10 +138,10 @@ class Entry:
         self._settle(Sent(*self._key))
 
     def _settle(self, record: Record) -> None:
-        """Append a record and mark it, to a journal that is rewritten first if needed."""
+        """Append a record and update the mark, rewriting the journal first if needed."""
         self._journal = self._ledger._ready(self._book, self._journal)
         self._append(record)
-        # The file's own name must last as well: its creator may have died too early.
+        # The file's name must be durable, too: its creator may have died before syncing the folder.
         self._ledger._sync_name()
         self._ledger._mark(self._journal)
 
@@ -171,11 +172,11 @@ class Ledger:
         Args:
             path: the ledger's file; created by the first report, in an existing folder.
             limits: per account (event, user or l1:DISTANCE) an epsilon, or (epsilon, delta).
-                Amounts are exact: pass text or integers where a float would not do.
+                Amounts are exact: pass text or integers where a float would be rounded.
             wait_s: how long to wait for another process that is using the ledger.
-            disk: the file system; tests put another in its place.
+            disk: the file system; tests replace it.
         """
-        self.path = Path(path).resolve()
+        self.path = path_of(path).resolve()
         self.limits = Limits.of(limits)
         self._wait_s = wait_s
         self._disk = disk or Disk()
@@ -221,7 +222,7 @@ class Ledger:
         if data is None:
             if mark is not None:
                 raise LedgerFailed(
-                    f"the ledger {self.path} is gone, and its mark is still there: put both back, "
+                    f"the ledger {self.path} is missing, but its mark is there: restore both, "
                     "or delete the mark if what was spent may be forgotten"
                 )
             return Book(), None
@@ -235,7 +236,7 @@ class Ledger:
             return found
         data = journal.write(shortest)
         with self._failures("write"):
-            # The mark is of the longer journal; without one, a crash right here does no harm.
+            # The mark describes the longer journal. Without it, a crash here does no harm.
             self._disk.remove(_mark_path(self.path))
             self._disk.replace(self.path, data)
         return journal.read(data)
@@ -247,7 +248,7 @@ class Ledger:
         return after
 
     def _mark(self, found: Journal) -> None:
-        """Say beside the journal how far it goes, after that much of it is on the disk."""
+        """Write the mark of a journal that is on the disk."""
         with self._failures("write"):
             self._disk.replace(_mark_path(self.path), found.mark)
 
@@ -265,7 +266,7 @@ class Ledger:
 
 
 def read_book(path: Path) -> Book:
-    """Return what a ledger's file adds up to, for people to look at; nothing is changed."""
+    """Return the state in a ledger's file, for people to look at; nothing is changed."""
     try:
         data, mark = path.read_bytes(), Disk().read(_mark_path(path))
     except OSError as error:

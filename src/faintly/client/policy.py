@@ -1,7 +1,7 @@
 """What a client agrees to: limits that the application sets, or plans that it knows by digest.
 
-A plan is public and may state any epsilon. The application decides what it
-accepts, not the server that a plan comes from.
+A plan may state any epsilon. The application decides what it accepts, not the server that a plan
+comes from.
 
 Some mechanisms refuse a vector of more than k items. With such a plan a server could learn from
 a missing report that somebody holds more. So it is refused unless the application promises, with
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from faintly.core import Budget, Guarantee, Plan, Unit, UserLevel
+from faintly.core.arguments import listed, text
 from faintly.core.spending import at_least, units_of
 from faintly.errors import FaintlyError, InvalidInput, PlanRefused
 from faintly.mechanisms import MechanismApi, mechanism_class, mechanism_of
@@ -60,7 +61,7 @@ class Policy:
             raise TypeError("units must be a list, such as ['event', 'user']")
         return cls(
             budget=Budget(epsilon, delta),
-            units=units_of(tuple(units)),
+            units=units_of(tuple(listed(units, "units"))),
             bounded_items=bounded_items,
             baselines=_names(baselines),
         )
@@ -100,13 +101,13 @@ class Policy:
 def _names(names: Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         raise TypeError("baselines must be a list, such as ['harmony']")
-    return tuple(names)
+    return tuple(text(name, "a baseline", InvalidInput) for name in listed(names, "baselines"))
 
 
 def _digest(digest: bytes | str) -> bytes:
     try:
-        raw = bytes.fromhex(digest) if isinstance(digest, str) else bytes(digest)
-    except ValueError:
+        raw = bytes.fromhex(digest) if isinstance(digest, str) else bytes(memoryview(digest))
+    except (TypeError, ValueError, OverflowError, MemoryError):
         raw = b""
     if len(raw) != DIGEST_BYTES:
         raise InvalidInput(f"a plan's digest has {DIGEST_BYTES} bytes, or twice as many hex digits")
@@ -118,11 +119,11 @@ def read_plan(document: str | bytes) -> Plan:
     try:
         return Plan.from_json(document)
     except FaintlyError as error:
-        raise PlanRefused(f"the document is not a sound plan: {error}") from error
+        raise PlanRefused(f"the document is not a valid plan: {error}") from error
 
 
 def admit(plan: Plan, policy: Policy | None) -> MechanismApi:
-    """Return the mechanism of a plan that the policy allows and whose integers keep its promise."""
+    """Return the mechanism of a plan, if the policy allows it and its integers keep its promise."""
     if isinstance(policy, Policy):
         policy.check(plan)
     elif policy is not None or plan.parsed:
@@ -140,7 +141,7 @@ def admit(plan: Plan, policy: Policy | None) -> MechanismApi:
 
 
 def _check_mechanism(mechanism: MechanismApi, policy: Policy | None) -> None:
-    """Refuse what a policy must name: a baseline, or one that does not take every vector."""
+    """Refuse a baseline, or a mechanism that refuses some vectors, unless the policy allows it."""
     name = mechanism.name
     if mechanism.baseline and (policy is None or name not in policy.baselines):
         raise PlanRefused(

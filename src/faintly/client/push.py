@@ -1,9 +1,9 @@
-"""A whole file of reports to a collector, so that a crash anywhere counts nothing twice.
+"""Send a file of reports to a collector, counting each once whatever crashes.
 
-Beside the file lies its state: a line that says what is pushed where, one line for the request
-id of each batch, then a line for each batch that the collector acknowledged. The ids reach the
-disk before the first batch leaves. A restart sends the rest under the same ids, and
-the collector recognizes those that it has.
+A state file beside it has a line that says what is pushed where, the request id of each batch, and
+then a line for each batch that the collector acknowledged. The ids are on the disk before the
+first batch is sent. A restart sends the rest under the same ids, and the collector recognizes
+those that it has.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ STATE_SUFFIX = ".push"
 BATCH = 10_000
 BATCH_BYTES = 4 << 20  # half of a collector's default limit
 READY = "ready"
-TOO_LARGE = "TOO_LARGE"  # a collector's code for a batch that is longer than it takes
+TOO_LARGE = "TOO_LARGE"  # a collector's code for a batch above its limit
 ANEW = "If you delete it, all reports are sent again and those that had arrived count twice"
 
 
@@ -43,7 +43,7 @@ class Parcel:
 
     @property
     def batches(self) -> int:
-        """Return how many requests it takes."""
+        """Return the number of requests."""
         return -(-self.reports // self.batch)
 
 
@@ -73,8 +73,8 @@ def push(
         server: the address that `connection` leads to, to be remembered in the state.
         connection: to the collector.
         epoch: which epoch the reports count for.
-        batch: reports in a request at most; by default 10,000, or fewer that are long.
-        progress: called with the reports done and all of them.
+        batch: most reports in a request; by default 10,000, or fewer if they are long.
+        progress: called with the number of reports done and their total.
 
     Raises:
         InvalidInput: the file cannot be read, another push of it runs, or the state belongs to
@@ -155,7 +155,7 @@ class _State:
 
     def __init__(self, path: Path, parcel: Parcel) -> None:
         text = path.read_text("ascii", "replace")
-        self._begun = READY not in text.splitlines()  # by this run
+        self._begun = READY not in text.splitlines()  # whether this run begins the push
         if self._begun:
             # No id was used before that line was on the disk, so new ids may be drawn.
             text = _begin(path, parcel)
@@ -166,7 +166,7 @@ class _State:
                 f"differs; repeat that push. {ANEW}"
             )
         self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "w")
-        self._file.write("\n")  # ends a line that a crash has cut
+        self._file.write("\n")  # ends a line that a crash may have cut
 
     def __enter__(self) -> "_State":
         return self
@@ -175,12 +175,12 @@ class _State:
         self._file.close()
 
     def forget(self) -> None:
-        """Leave the choice of another batch size, where no request was taken under these ids."""
+        """Discard the ids if none was accepted, so that another batch size can be chosen."""
         if self._begun and not self.done:
             self._file.truncate(0)
 
     def acknowledge(self, number: int) -> None:
-        """Remember that a batch has arrived; if that is lost, it is sent again and not counted."""
+        """Record that a batch arrived; if the line is lost, it is sent again and not counted."""
         self.done.add(number)
         self._file.write(f"{number}.\n")
         self._file.flush()
@@ -193,7 +193,7 @@ def read_state(text: str, path: Path) -> tuple[Any, list[bytes], set[int]]:
         known = lines.index(READY)
         parcel = json.loads(lines[0])
         requests = [bytes.fromhex(line) for line in lines[1:known]]
-        # A crash may have cut the last line; without its full stop it does not count.
+        # A crash may have cut the last line: without its full stop it does not count.
         done = {int(line[:-1]) for line in lines[known + 1 :] if line.endswith(".")}
     except (ValueError, RecursionError):
         raise InvalidInput(f"{path} is damaged. {ANEW}") from None
@@ -203,7 +203,9 @@ def read_state(text: str, path: Path) -> tuple[Any, list[bytes], set[int]]:
 
 
 def _too_large(error: SendFailed, batch: int) -> SendFailed:
-    way = f"push with a smaller --batch, such as {batch // 2}" if batch > 1 else "one is too long"
+    way = "a single report is too long"
+    if batch > 1:
+        way = f"push with a smaller --batch, such as {batch // 2}"
     return SendFailed(error.code, f"{error} to a request of {batch:,} reports; {way}", error.reason)
 
 

@@ -1,8 +1,8 @@
 """Plans from a collector and reports to it, over HTTP, with the standard library alone.
 
 A request is named by 16 fresh random bytes, and every retry repeats them, so that the collector
-counts it once however often the network fails. Messages of errors say what the collector's code
-was, and never repeat what was sent or what came back.
+counts it once however often the network fails. Error messages name the collector's code and never
+repeat what was sent or received.
 """
 
 import http.client
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from faintly.client.journal import REQUEST_BYTES
 from faintly.client.policy import Policy, admit, read_plan
@@ -27,10 +27,10 @@ RETRIES = 8  # with the pauses below, a collector may be away for about a minute
 TIMEOUT_S = 30.0
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 30.0
-LONGEST_RETRY_AFTER_S = 300.0  # a Retry-After beyond this is not waited out
+LONGEST_RETRY_AFTER_S = 300.0  # fail at once if Retry-After is longer
 MAX_ANSWER = 64 << 20  # a plan that lists its keys may be large; nothing here is larger
-# Statuses that may pass by themselves. The same request id makes repeating all of them safe.
-PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+# Transient statuses. Repeating the request is safe because its id stays the same.
+TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 LONGEST_REASON = 300
 CODE = re.compile(r"[A-Z][A-Z_]{0,39}")
 
@@ -45,19 +45,19 @@ class Answer:
 
     @property
     def code(self) -> str:
-        """Return the code of a refusal, or one made of the status where there is none."""
+        """Return the code of a refusal, or one made from the status if it has none."""
         found = _object(self.body).get("code")
         known = isinstance(found, str) and CODE.fullmatch(found)
         return str(found) if known else f"HTTP_{self.status}"
 
     @property
     def reason(self) -> str:
-        """Return what a refusal says for people, as far as it is short and printable."""
+        """Return the reason of a refusal for people, if it is short and printable."""
         found = str(_object(self.body).get("message", ""))[:LONGEST_REASON]
         return "".join(each if each.isprintable() else "?" for each in found)
 
     def json(self) -> dict[str, Any]:
-        """Return the JSON object of the body, which a collector always sends."""
+        """Return the body as a JSON object, or raise where it is not a collector's."""
         found = _object(self.body)
         if not found:
             raise _strange()
@@ -66,7 +66,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a batch that the collector has on its disk."""
+    """What the collector acknowledged about a batch that is on its disk."""
 
     reports: int
     replayed: bool  # an earlier attempt had arrived, and was counted then
@@ -85,12 +85,12 @@ class Connection:
         tls: ssl.SSLContext | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Name the collector; the connection is made with the first request.
+        """Set the collector's address; the first request connects.
 
         Args:
             server: its address, such as https://collect.example or http://127.0.0.1:8000.
             credential: the secret that it asks of senders, if any.
-            retries: how often a request that failed is sent again, with longer and longer pauses.
+            retries: how often a failed request is sent again, with growing pauses.
             timeout: seconds to wait for an answer.
             tls: how to check an https server; by default as the operating system does.
             pause: how to wait; tests replace it.
@@ -161,7 +161,7 @@ class Connection:
         path = f"{collection_path(digest.hex())}/reports?{query}"
         found = self.call("POST", path, body, headers).json()
         reports, status = found.get("reports"), found.get("status")
-        # A hotel's log-in page also answers 200; only these words mean that a report was kept.
+        # A captive portal also answers 200; only these fields mean that a report was kept.
         if type(reports) is not int or status not in ("counted", "replayed"):
             raise _strange()
         return Receipt(reports, status == "replayed")
@@ -178,7 +178,7 @@ class Connection:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Return the answer to a request, which is repeated while its failure may pass.
+        """Return the answer to a request, repeating it after transient failures.
 
         Raises:
             SendFailed: with the collector's code, or UNREACHABLE.
@@ -204,7 +204,7 @@ class Connection:
             if 200 <= answer.status < 300:
                 return answer
             retry_after = _retry_after(answer.headers.get("retry-after", ""))
-            if last or answer.status not in PASSING or retry_after > LONGEST_RETRY_AFTER_S:
+            if last or answer.status not in TRANSIENT or retry_after > LONGEST_RETRY_AFTER_S:
                 words = f"the collector answered {answer.status} {answer.code}"
                 raise SendFailed(answer.code, words, answer.reason)
             self._pause(retry_after + _pause(attempt))
@@ -220,7 +220,7 @@ class Connection:
         content = response.read(MAX_ANSWER + 1)
         if len(content) > MAX_ANSWER:
             raise http.client.HTTPException("the answer is too long")
-        if response.length:  # a read with a limit does not tell that the other side hung up
+        if response.length:  # a read with a limit does not report a connection closed early
             raise http.client.IncompleteRead(b"", response.length)
         names = {name.lower(): value for name, value in response.getheaders()}
         return Answer(response.status, names, content)
@@ -248,8 +248,8 @@ def fetch_plan(
     Args:
         server: the collector's address.
         digest: which collection; what the collector sends must have this digest.
-        policy: what the application accepts. `Policy.pinned(digest)` is one only where the
-            digest did not come from the same server.
+        policy: what the application accepts. `Policy.pinned(digest)` protects only if the digest
+            did not come from the same server.
         credential: as for a connection.
         retries: as for a connection.
         timeout: as for a connection.
@@ -278,7 +278,7 @@ def send(
 
 
 def _address(server: str) -> tuple[bool, str, int | None, str]:
-    """Return whether it is https, then host, port and the path in front of every other."""
+    """Return whether it is https, then host, port and path prefix."""
     try:
         parts = urlsplit(server)
         port = parts.port
@@ -294,7 +294,7 @@ def _address(server: str) -> tuple[bool, str, int | None, str]:
 
 
 def _can_be_named(host: str, path: str) -> bool:
-    """Return whether a host can be looked up, and a path be sent, as they are."""
+    """Return whether a host can be looked up, and a path sent, unchanged."""
     try:
         host.encode("idna")  # each part of a name has 1 to 63 letters
     except UnicodeError:
@@ -303,21 +303,30 @@ def _can_be_named(host: str, path: str) -> bool:
 
 
 def collection_path(digest: str) -> str:
-    """Return the path of a collection, whose digest is checked before it becomes a part of it."""
+    """Return the path of a collection, having checked its digest."""
     if not re.fullmatch("[0-9a-f]{32}", digest):
         raise InvalidInput("a plan's digest has 32 hexadecimal digits in lower case")
     return f"/v1/collections/{digest}"
 
 
+def named_path(named: str) -> str:
+    """Return the path of a collection that is given by its digest or by its name."""
+    if not named or "/" in named or not named.isprintable():
+        raise InvalidInput(
+            "a collection is named by its digest, or by a name without slashes and line breaks"
+        )
+    return f"/v1/collections/{quote(named, safe='')}"
+
+
 def _header_text(text: str, what: str) -> str:
-    """Return a secret that may stand in a header; it is never part of a message."""
+    """Return a secret for a header, or refuse one that cannot be sent; no message shows it."""
     if not (text.isascii() and text.isprintable() and text and " " not in text):
         raise InvalidInput(f"the {what} holds characters that cannot be sent, or none")
     return text
 
 
 def _pause(attempt: int) -> float:
-    """Return how long to wait: twice as long each time, with jitter to spread retries."""
+    """Return how long to wait: exponential backoff with jitter."""
     longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**attempt)
     return longest * (0.5 + secrets.randbelow(1 << 20) / (1 << 21))
 

@@ -1,4 +1,4 @@
-"""Answers that carry their doubt.
+"""Estimates with their error: intervals, scores and the noise floor.
 
 The pointwise interval has the tails of z standard errors; the simultaneous one uses Šidák's
 level 1-(1-a)^(1/m), so that all m asked keys are covered together with probability 1-a. Where
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from faintly.core.arguments import real
 from faintly.core.arrays import FloatArray, IntArray
 from faintly.core.privacy import Guarantee
 from faintly.core.reading_law import ReadingLaw
@@ -25,6 +26,7 @@ _COLUMNS = ("mean", "stderr", "low", "high", "low_all", "high_all")
 
 def normal_quantile(level: float, comparisons: int = 1) -> float:
     """Return z such that |N(0,1)| stays below it in all `comparisons` with probability `level`."""
+    level = real(level, "the confidence level", InvalidInput)
     if not 0 < level < 1:
         raise InvalidInput(f"the confidence level must be above 0 and below 1, got {level:g}")
     # Šidák: each of m independent intervals gets the level level^(1/m).
@@ -58,16 +60,16 @@ class Readings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Posterior:
-    """What a population of keys says about each: sharper than an estimate alone, and biased.
+    """Posterior means under a prior fitted to many keys: sharper than the estimates, and biased.
 
-    NaN where the maps of a key disagree, so that no law of noise describes its estimate.
+    NaN where the maps of a key disagree: then no law of noise describes its estimate.
     """
 
     mean: FloatArray
     stddev: FloatArray
     low: FloatArray
     high: FloatArray
-    population: str  # the keys whose means the prior was fitted to, in words
+    population: str  # describes the keys that the prior was fitted to
     keys: int  # how many they are
     notes: tuple[str, ...] = ()
     threshold: float | None = None
@@ -78,7 +80,7 @@ class Posterior:
         return self._each(lambda column: column[chosen])
 
     def without(self, rows: np.ndarray) -> "Posterior":
-        """Return the same with nothing said about these rows."""
+        """Return the posterior with NaN in these rows."""
         return self._each(lambda column: np.where(rows, np.nan, column))
 
     def _each(self, change: Callable[[FloatArray], FloatArray]) -> "Posterior":
@@ -92,7 +94,7 @@ class Posterior:
         return found if self.above is None else found | {"above": self.above}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Estimates:
     """Estimates of many keys as columns; iterate it for one `Estimate` at a time."""
 
@@ -102,17 +104,20 @@ class Estimates:
     reports: int
     guarantee: Guarantee
     null_stderr: float  # standard error at a key that nobody holds
-    # How unlikely a key that nobody holds is to read as much, as a score of the normal law. Where
-    # a key has several maps: without the one that contributes most to it.
+    # Normal score of P(a key that nobody holds reads as much or more). Where a key has several
+    # maps, the one that contributes most is left out.
     score: FloatArray
     readings: Readings | None = None  # None: the exact law is not known
     notes: tuple[str, ...] = ()  # what biases these answers, in sentences
     level: float = 0.95
-    compared: int | None = None  # keys these rows were chosen from; None: they are all there is
+    compared: int | None = None  # keys these rows were chosen from; None: no choice was made
     posterior: Posterior | None = None  # None: not asked for
 
     def __len__(self) -> int:
         return len(self.mean)
+
+    def __repr__(self) -> str:
+        return f"Estimates({len(self):,} keys, {self.reports:,} reports, ±{self.noise_floor:.4g})"
 
     @property
     def comparisons(self) -> int:
@@ -154,7 +159,7 @@ class Estimates:
             return self.mean - z * self.stderr, self.mean + z * self.stderr
         unit = read.scale / self.reports
         low, high = read.law.ends(read.totals, self.reports, z)
-        # What the law does not know of, such as ghosts, widens it like the standard error.
+        # Noise outside the law, such as ghosts, widens the interval as it widens the error.
         own = read.law.deviations(read.totals, self.reports) * unit
         wider = np.maximum(1.0, self.stderr / own)
         return (
@@ -173,7 +178,7 @@ class Estimates:
         return self.mean_at(normal_quantile(self.level, self.comparisons))
 
     def mean_at(self, score: float) -> float:
-        """Return the mean that a key nobody holds shows at this score of the normal law."""
+        """Return the mean that a key nobody holds exceeds with the tail of this normal score."""
         read = self.readings
         if read is None or not math.isfinite(score):
             return score * self.null_stderr
@@ -181,7 +186,7 @@ class Estimates:
         return exact / read.law.deviation * self.null_stderr
 
     def take(self, chosen: np.ndarray) -> "Estimates":
-        """Return the chosen rows; simultaneous intervals still speak of all keys compared.
+        """Return the chosen rows; simultaneous intervals still cover all keys compared.
 
         Rows are chosen for what they show, so their intervals must cover the choice as well.
         """

@@ -36,6 +36,8 @@ def entry_vector(entries: Mapping[Key, float]) -> dict[Key, float]:
     >>> entry_vector({"Alien": 0.5})
     {'Alien#held': 1.0, 'Alien#value': 0.5}
     """
+    if not isinstance(entries, Mapping):
+        raise InvalidInput("entries must be a mapping of key to value, such as {'Alien': 0.5}")
     vector: dict[Key, float] = {}
     for key, value in entries.items():
         number = number_of(value)
@@ -49,7 +51,7 @@ def entry_vector(entries: Mapping[Key, float]) -> dict[Key, float]:
 
 
 def coordinates(keys: Iterable[Key] | AnyArray) -> list[Key]:
-    """Return the coordinates held and value of each key, in turn.
+    """Return the coordinates `held` and `value` of each key, in turn.
 
     >>> coordinates(["Alien", 3])
     ['Alien#held', 'Alien#value', 6, 7]
@@ -58,7 +60,7 @@ def coordinates(keys: Iterable[Key] | AnyArray) -> list[Key]:
 
 
 def sides(keys: Sequence[Key] | AnyArray) -> tuple[list[Key], list[Key]]:
-    """Return the coordinates held of all keys, and the coordinates value of all keys."""
+    """Return the coordinates `held` of all keys, and the coordinates `value` of all keys."""
     both = coordinates(keys)
     return both[0::2], both[1::2]
 

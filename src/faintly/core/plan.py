@@ -19,7 +19,7 @@ from faintly.core.privacy import Budget, Unit, WithinL1, decimal_text, parse_uni
 from faintly.core.strict_json import no_repeats
 from faintly.core.universe import Key, Universe
 from faintly.core.vector import SparseVector, vector_from_mapping
-from faintly.errors import InvalidPlan
+from faintly.errors import InvalidPlan, InvalidVector
 
 FORMAT = "faintly-plan/1"
 MAX_EPSILON = 16.0  # beyond e^16 a report hides nothing worth a theorem
@@ -77,11 +77,11 @@ class Terms:
 
 
 def shared_fields(source: Any, shared: type[Terms]) -> dict[str, Any]:
-    """Return the fields of `source` that it shares with others, to make one of these."""
+    """Return the fields of `source` that the class `shared` has, as keyword arguments."""
     return {each.name: getattr(source, each.name) for each in fields(shared)}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Plan(Terms):
     """Every public parameter of one collection; immutable, and named by its digest."""
 
@@ -90,7 +90,7 @@ class Plan(Terms):
     hashing: Hashing
     decode: str
     salt: bytes = field(repr=False)
-    parsed: bool = field(default=False, compare=False, repr=False)  # read, not made here
+    parsed: bool = field(default=False, compare=False, repr=False)  # from JSON
 
     def __post_init__(self) -> None:
         check_budget(self.budget)
@@ -129,6 +129,13 @@ class Plan(Terms):
         """Return the 16 bytes that name this plan."""
         return hashlib.blake2s(self.canonical, digest_size=16).digest()
 
+    def __repr__(self) -> str:
+        return (
+            f"Plan({self.mechanism}, protect {self.unit}, {self.budget}, sparsity "
+            f"{self.sparsity:,}, {self.clients:,} clients, {self.universe.kind} universe, digest "
+            f"{self.digest.hex()})"
+        )
+
     def document(self) -> dict[str, Any]:
         """Return the plan as the JSON object that files hold."""
         universe: dict[str, Any] = {"kind": self.universe.kind}
@@ -136,7 +143,7 @@ class Plan(Terms):
             universe["size"] = self.universe.size
         if self.universe.names is not None:
             universe["names"] = list(self.universe.names)
-        # Left out where they are signed, as in plans that are older than the field.
+        # Omitted where signed: plans older than the field lack it.
         values = {} if self.values == VALUES[0] else {"values": self.values}
         return {
             "format": FORMAT,
@@ -166,6 +173,8 @@ class Plan(Terms):
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Return the plan that `text` holds, or say which rule it breaks."""
+        if not isinstance(text, str | bytes):
+            raise InvalidPlan("a plan is read from JSON text; to read a file, pass what it holds")
         try:
             decoded = text.decode("utf-8") if isinstance(text, bytes) else text
             document = json.loads(
@@ -174,8 +183,12 @@ class Plan(Terms):
                 parse_float=_no_floats,
                 parse_constant=_no_floats,
             )
+        except json.JSONDecodeError as error:
+            raise InvalidPlan(f"the plan is not JSON, see line {error.lineno}") from None
+        except UnicodeDecodeError:
+            raise InvalidPlan("the plan is not JSON: it is not UTF-8 text") from None
         except (ValueError, RecursionError) as error:
-            raise InvalidPlan(f"the plan is not JSON: {error}") from None
+            raise InvalidPlan(f"the plan is not JSON as plans are: {error}") from None
         return cls(**_fields(_Reader(document, "plan")), parsed=True)
 
     def ids(self, keys: Iterable[Key] | AnyArray, *, private: bool = False) -> IdArray:
@@ -192,6 +205,10 @@ class Plan(Terms):
             return items
         if isinstance(items, Mapping):
             return vector_from_mapping(self.ids(list(items), private=True), items)
+        if isinstance(items, str | bytes) or not isinstance(items, Iterable):
+            raise InvalidVector(
+                "a vector is made of a mapping of key to value, or of a set of keys"
+            )
         return SparseVector(self.ids(list(items), private=True))
 
 
@@ -213,7 +230,7 @@ def check_between(name: str, value: int, least: int, most: int) -> None:
 
 
 def check_sizes(unit: Unit, sparsity: int, clients: int, failure: float, decode: str) -> None:
-    """Refuse public numbers that no plan can have."""
+    """Refuse sizes that no plan can have."""
     check_between("sparsity", sparsity, 1, MAX_SPARSITY)
     check_between("clients", clients, 1, MAX_CLIENTS)
     if not 0 < failure < 1:
@@ -228,7 +245,7 @@ def check_sizes(unit: Unit, sparsity: int, clients: int, failure: float, decode:
 
 
 def check_values(values: str) -> None:
-    """Refuse a word for what people hold that no plan has."""
+    """Refuse an unknown kind of values."""
     if values not in VALUES:
         raise InvalidPlan(f"values must be one of {', '.join(VALUES)}, got {values!r}")
 
@@ -299,7 +316,7 @@ def _fields(reader: _Reader) -> dict[str, Any]:
 
 
 def _parameters(given: dict[str, Any]) -> dict[str, Parameter]:
-    """Refuse values of other types than a parameter has; to Python, true equals 1."""
+    """Refuse values of types that no parameter has; in Python, True equals 1."""
     for name, value in given.items():
         integers = value if isinstance(value, list) else [value]
         if value is None or isinstance(value, str) or all(type(each) is int for each in integers):

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
+from faintly.core.arguments import real
 from faintly.errors import InvalidPlan
 
-# A bound is never shown smaller than it is.
+# Rounded up: a bound is never shown smaller than it is.
 _SHOWN, _FACTOR = (Context(prec=digits, rounding=ROUND_CEILING) for digits in (6, 3))
 WEAK_EPSILON = 3.0  # from here on even odds may become 95 % and more
 VOID_EPSILON = 7.0  # and from here on 99.9 %, which is certainty in practice
@@ -50,6 +51,7 @@ class WithinL1:
     distance: float
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "distance", real(self.distance, "the distance of l1"))
         if not 0 < self.distance < math.inf:
             raise InvalidPlan("the distance of l1 must be positive and finite")
 
@@ -62,6 +64,8 @@ Unit = EventLevel | UserLevel | WithinL1
 
 def parse_unit(text: str) -> Unit:
     """Return the unit that `text` names: event, user or l1:DISTANCE."""
+    if not isinstance(text, str):
+        raise InvalidPlan("protect must be event, user or l1:DISTANCE, or one of these units")
     if text == "event":
         return EventLevel()
     if text == "user":
@@ -85,6 +89,8 @@ class Budget:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", real(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", real(self.delta, "delta"))
         if not 0 < self.epsilon < math.inf:
             raise InvalidPlan(f"epsilon must be above 0 and finite, got {self.epsilon:g}")
         if not 0 <= self.delta < 1:
@@ -135,9 +141,9 @@ class Guarantee:
 
     @property
     def belief(self) -> float:
-        """Return the most that an observer with even odds before can be sure of afterwards.
+        """Return the largest posterior probability of an observer whose prior was one half.
 
-        With a delta it is the largest share of all reports about which such an observer is right.
+        With a delta: the largest share of all reports about which that observer is right.
         """
         return (1 + self.budget.delta * math.exp(-self.budget.epsilon)) / (
             1 + math.exp(-self.budget.epsilon)
@@ -151,6 +157,24 @@ class Guarantee:
         if wanted >= VOID_EPSILON:
             return "none"
         return "weak" if wanted >= WEAK_EPSILON else "sound"
+
+    def short(self) -> str:
+        """Return the guarantee as one sentence, without its conditions.
+
+        >>> Guarantee(EventLevel(), Budget(1.0), "a theorem").short().partition(":")[0]
+        'A report hides any one item of its sender'
+        """
+        hidden = {EventLevel: "any one item of its sender", UserLevel: "all that its sender holds"}
+        changes = f"changes of up to {getattr(self.unit, 'distance', 0):g} in its sender's values"
+        verb = "hardly hides" if self.strength == "none" else "hides"
+        sure = f"is at most {_percent(self.belief)} sure of it"
+        if self.budget.delta:
+            sure = f"is right about it in at most {_percent(self.belief)} of all cases"
+        what = hidden.get(type(self.unit), changes)
+        return (
+            f"{_VERDICTS[self.strength]}A report {verb} {what}: an observer who gave it 50 % "
+            f"{sure} afterwards ({self.budget})."
+        )
 
     def describe(self) -> str:
         """Return the guarantee as one paragraph for people."""
@@ -182,7 +206,7 @@ class Guarantee:
 
 
 def _percent(share: float) -> str:
-    """Return a share in per cent, rounded up, with two digits of what is missing to all.
+    """Return a share in per cent, rounded up, with two digits of its distance from 100 %.
 
     >>> _percent(0.7310585), _percent(0.99999988)
     ('73.2 %', '99.999988 %')

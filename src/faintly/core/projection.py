@@ -28,7 +28,7 @@ DOMAINS: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How much of what was held a plan did not take as it was.
+    """Counts of what the projection changed.
 
     Privacy: these numbers depend on the data; they stay where the data is.
     """
@@ -37,7 +37,7 @@ class Tally:
     absent: int = 0  # values that are not numbers, left out
     repeated: int = 0  # further mentions of a key, added to the first
     clipped: int = 0  # values moved to the nearest that the mechanism takes
-    beyond: int = 0  # items past the plan's sparsity, of which a mechanism may cut some
+    beyond: int = 0  # items beyond the plan's sparsity; a mechanism may cut some
 
     def __add__(self, other: "Tally") -> "Tally":
         return Tally(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
@@ -84,7 +84,7 @@ def project_rows(
     absent = known & np.isnan(values)
     kept = known & ~absent
     clients, ids, sums = _added_up(clients[kept], ids[kept], values[kept])
-    undone = np.isnan(sums)  # infinities of both signs
+    undone = np.isnan(sums)  # +∞ and -∞ added
     sums[undone] = 0.0
     taken = DOMAINS[domain](sums)
     batch = VectorBatch.from_rows(clients, ids, taken, count)

@@ -1,4 +1,4 @@
-"""The exact law of a reading: what n reports say together about one key.
+"""The exact law of a reading: the sum of what n reports say about one key.
 
 A report says one of a few integers about a key. Where nobody holds the key their chances are
 known, and where somebody does the law is taken from the exponential family through that one:
@@ -23,10 +23,10 @@ import numpy as np
 
 from faintly.core.arrays import AnyArray, FloatArray, IntArray
 
-MOST_STEPS = 100  # of a search, if it had to halve all the way; ten are usual
-EXACT = 1e-13  # of a tilt: sums of 10^12 reports still have six digits
-STEEPEST = 700.0  # e^t beyond it leaves 64-bit floats
-CLOSE = 1e-12  # of the distance between the ends, from an end
+MOST_STEPS = 100  # enough for bisection alone; ten are usual
+EXACT = 1e-13  # tolerance of a tilt: sums of 10^12 reports still have six digits
+STEEPEST = 700.0  # beyond it e^t overflows a 64-bit float
+CLOSE = 1e-12  # distance from an end, relative to the whole range
 TINY = 1e-200  # variances of laws so steep that only one value is left
 NEAR_MEAN = 1e-4  # below it ln(u/w)/w is taken from its limit, a sixth of the skewness
 
@@ -45,7 +45,7 @@ class ReadingLaw:
 
     @classmethod
     def rare(cls, chance: float) -> "ReadingLaw":
-        """Return the law of a fair sign that is there with this chance, and 0 otherwise."""
+        """Return the law that is a fair sign with this chance, and 0 otherwise."""
         if chance >= 1:
             return cls.coin()
         return cls((-1, 0, 1), (chance / 2, 1 - chance, chance / 2))
@@ -61,7 +61,7 @@ class ReadingLaw:
         return float(np.sqrt(self._moments(np.zeros(1))[1][0]))
 
     def scores(self, totals: IntArray, reports: int) -> FloatArray:
-        """Return the normal score of each total: P(a key nobody holds reads it or more)."""
+        """Return the normal score of P(a key nobody holds reads as much or more) for each total."""
         some, places = self._distinct(totals)
         found = np.full(len(some), -math.inf)
         inside = some > reports * min(self.values)
@@ -70,7 +70,7 @@ class ReadingLaw:
         return found[places]
 
     def total_at(self, score: float, reports: int) -> float:
-        """Return the total of this score, which lies between two that can be read."""
+        """Return the total that has this score, interpolated between possible totals."""
         zero, far = np.zeros(1), np.full(1, STEEPEST / self._reach)
         slope = np.full(1, self.deviation * math.sqrt(reports))
         tilt = _solve(
@@ -79,10 +79,10 @@ class ReadingLaw:
         return float(reports * self._moments(tilt)[0][0] + self.step / 2)
 
     def ends(self, totals: IntArray, reports: int, score: float) -> tuple[FloatArray, FloatArray]:
-        """Return the totals to expect of the two laws for which these are just unlikely.
+        """Return the lower and upper ends of the intervals of Clopper and Pearson, as totals.
 
-        They are Clopper and Pearson's: under the first a total as large, under the second one
-        as small has the tail of this score.
+        Under the law whose mean is the lower end, a total as large has the tail of this score;
+        under the one of the upper end, a total as small.
         """
         some, places = self._distinct(totals)
         low = self._end(some, reports, score, -1)
@@ -117,9 +117,9 @@ class ReadingLaw:
         return np.asarray(sign * np.sqrt(np.maximum(0.0, 2 * reports * lost)))
 
     def _distinct(self, totals: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the totals to look at, and which of them each one is.
+        """Return distinct totals, and the position of each total among them.
 
-        Many keys share few totals; a list of all between the least and the most needs no sorting.
+        Many keys share few totals; listing all between the least and the largest avoids a sort.
         """
         if not len(totals):
             return totals, totals
@@ -129,7 +129,7 @@ class ReadingLaw:
         return np.arange(least, most + 1), totals - least
 
     def _end(self, totals: IntArray, reports: int, score: float, side: int) -> FloatArray:
-        """Return the mean of the law on one side of each total that has it in its tail."""
+        """Return one end of each interval: the mean of the law with the total in its tail."""
         border = reports * (max if side > 0 else min)(self.values)
         found = np.full(len(totals), float(border))
         inside = totals != border

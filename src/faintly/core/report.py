@@ -10,7 +10,9 @@ from typing import Self
 
 import numpy as np
 
+from faintly.core.arguments import listed
 from faintly.core.arrays import IdArray, WordArray
+from faintly.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class Report:
     fields: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReportBatch:
     """Many reports of one plan as columns, which is what kernels read."""
 
@@ -61,6 +63,11 @@ class ReportBatch:
     @classmethod
     def of(cls, reports: Sequence[Report]) -> Self:
         """Return reports of one plan as a batch."""
+        reports = listed(reports, "reports")
+        if not reports or not all(isinstance(report, Report) for report in reports):
+            raise InvalidInput(
+                "a batch is made of one Report or more, as Client.report returns them"
+            )
         return cls(
             reports[0].plan_digest,
             np.array([report.hash_seed for report in reports], dtype=np.uint64),
@@ -69,6 +76,9 @@ class ReportBatch:
 
     def __len__(self) -> int:
         return len(self.hash_seeds)
+
+    def __repr__(self) -> str:
+        return f"ReportBatch({len(self):,} reports of plan {self.plan_digest.hex()})"
 
     def __getitem__(self, position: int) -> Report:
         return Report(

@@ -7,16 +7,18 @@ reports give the same integers whatever the order, the threads or the machines.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
+from faintly.core.arguments import instance, path_of
 from faintly.core.arrays import IdArray, IntArray, NarrowArray, TableArray, WordArray
 from faintly.core.plan import Plan
 from faintly.core.report import ReportBatch
 from faintly.errors import InvalidInput, Reject, SketchRejected
 
-MOST_REPORTS = 2**62  # that a sketch may have counted
+MOST_REPORTS = 2**62  # limit on the reports of a sketch
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,21 @@ class SketchShape:
     limits: tuple[int, ...]  # what each field of a report stays below
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class SketchFiles(Protocol):
+    """Reads and writes sketch files."""
+
+    def save(self, sketch: "Sketch", path: Path) -> None:
+        """Write a sketch."""
+
+    def load(self, path: Path) -> "Sketch":
+        """Return the sketch in a file."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sketch:
     """Everything a server needs to answer: counts, a second moment, and tables or columns."""
+
+    files: ClassVar[SketchFiles]  # set by `engine.files`: this room does not touch the disk
 
     plan: Plan
     reports: IntArray  # reports counted in each map; one entry where there are no maps
@@ -64,6 +78,18 @@ class Sketch:
             fields=np.zeros((0, len(shape.limits)), dtype=np.uint32),
         )
 
+    def save(self, path: str | Path) -> None:
+        """Write the sketch to a file, atomically."""
+        self.files.save(self, path_of(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Sketch":
+        """Return the sketch in a file, checked from end to end."""
+        return cls.files.load(path_of(path))
+
+    def __repr__(self) -> str:
+        return f"Sketch({self.count:,} reports of {self.plan!r})"
+
     @property
     def count(self) -> int:
         """Return the number of reports counted."""
@@ -78,6 +104,7 @@ class Sketch:
 
     def merge(self, other: "Sketch") -> "Sketch":
         """Return the sketch of both sets of reports together."""
+        instance(other, Sketch, "the other", "as aggregate returns it")
         counts = merged_counts([self, other])
         if self.tables is not None and other.tables is not None:
             tables = np.add(self.tables, other.tables, dtype=table_type(counts.mass))

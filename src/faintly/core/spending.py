@@ -21,12 +21,13 @@ from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
+from faintly.core.arguments import shown
 from faintly.core.privacy import Budget, EventLevel, Unit, UserLevel, WithinL1, parse_unit
 from faintly.errors import BudgetSpent, InvalidInput, PlanRefused
 
 Number = int | float | str | Fraction
 
-_EXP_LIMIT = 1000  # beyond e^1000 no delta that a float can hold is left below 1
+_EXP_LIMIT = 1000  # beyond e^1000 every delta that a float can hold becomes 1
 _UP = Context(prec=60, rounding=ROUND_CEILING)
 _DOWN = Context(prec=60, rounding=ROUND_FLOOR)
 
@@ -35,15 +36,15 @@ def exact(number: Number) -> Fraction:
     """Return the decimal number that the argument spells, so that 0.1 means one tenth."""
     try:
         value = Fraction(repr(number) if isinstance(number, float) else number)
-    except (TypeError, ValueError, ZeroDivisionError):
-        raise InvalidInput(f"an amount must be a plain number, got {number!r}") from None
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        raise InvalidInput(f"an amount must be a plain number, got {shown(number)}") from None
     if value < 0:
-        raise InvalidInput(f"an amount must not be negative, got {number!r}")
+        raise InvalidInput(f"an amount must not be negative, got {shown(number)}")
     return value
 
 
 def decimal_of(value: Fraction) -> str:
-    """Return the exact decimal of a number, or 12 digits of it where none is finite.
+    """Return the exact decimal of a number, or its first 12 digits where it does not end.
 
     >>> decimal_of(Fraction(5, 4)), decimal_of(Fraction(3)), decimal_of(Fraction(1, 3))
     ('1.25', '3', '0.333333333333')
@@ -76,7 +77,7 @@ class Loss:
             return amount
         if isinstance(amount, Budget):
             return cls(exact(amount.epsilon), exact(amount.delta))
-        if isinstance(amount, tuple):
+        if isinstance(amount, tuple) and len(amount) == 2:
             epsilon, delta = amount
             return cls(exact(epsilon), exact(delta))
         return cls(exact(amount))
@@ -156,7 +157,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """All charges so far, as how many of each; accounts of all units are read off from them."""
+    """How often each charge was made so far; the accounts of all units follow from it."""
 
     counts: Mapping[Charge, int] = field(default_factory=dict)
 
@@ -184,22 +185,19 @@ class Limits:
     @classmethod
     def of(cls, limits: Mapping[str, Limit] | Mapping[Unit, Limit]) -> "Limits":
         """Return the limits that a mapping names, such as {"event": 4, "user": (8, "1e-6")}."""
-        if not limits:
+        if not isinstance(limits, Mapping) or not limits:
             raise InvalidInput("a ledger needs at least one limit, on event, user or l1:DISTANCE")
-        parsed = {
-            parse_unit(unit) if isinstance(unit, str) else unit: Loss.of(amount)
-            for unit, amount in limits.items()
-        }
-        return cls(parsed)
+        units = units_of(tuple(limits))
+        return cls(dict(zip(units, map(Loss.of, limits.values()), strict=True)))
 
     def accept(self, charge: Charge) -> None:
         """Raise `PlanRefused` where a charge has no bound in a limited account."""
         for account in self.accounts:
             if charge.cost(account) is None:
                 raise PlanRefused(
-                    f"the plan protects {charge.unit} and its mechanism enforces no number of "
-                    f"items, so it has no bound at {account} level, which the ledger limits; use "
-                    f"a plan that protects {account}"
+                    f"the plan protects {charge.unit} and its mechanism takes any number of items, "
+                    f"so it has no bound at {account} level, which the ledger limits; use a plan "
+                    f"that protects {account}"
                 )
 
     def admit(self, spending: Spending, charge: Charge) -> Spending:
@@ -228,8 +226,11 @@ class Limits:
 
 
 def units_of(units: tuple[str | Unit, ...]) -> tuple[Unit, ...]:
-    """Return units given by name or as they are."""
-    return tuple(parse_unit(unit) if isinstance(unit, str) else unit for unit in units)
+    """Return units, parsing those that are given by name."""
+    return tuple(
+        unit if isinstance(unit, EventLevel | UserLevel | WithinL1) else parse_unit(unit)
+        for unit in units
+    )
 
 
 def at_least(unit: Unit, wanted: Unit) -> bool:

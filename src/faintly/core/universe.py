@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from faintly.core.arguments import listed, whole
 from faintly.core.arrays import AnyArray, IdArray
 from faintly.errors import InvalidPlan, InvalidVector, UnknownKey
 
@@ -34,6 +35,7 @@ class Universe:
     @classmethod
     def indexed(cls, size: int) -> Self:
         """Return the universe of the integers 0..size-1."""
+        size = whole(size, "a universe's size")
         if not 1 <= size <= MAX_SIZE:
             raise InvalidPlan(f"universe size must be between 1 and {MAX_SIZE}, got {size}")
         return cls("indexed", size)
@@ -41,8 +43,15 @@ class Universe:
     @classmethod
     def named(cls, names: Sequence[str]) -> Self:
         """Return the universe of the given names, in their order."""
-        if not names or not all(isinstance(name, str) and name for name in names):
+        names = listed(names, "a universe's names", InvalidPlan)
+        if not all(isinstance(name, str) for name in names):
+            raise InvalidPlan(
+                "a universe of names needs text; for numbers 0..SIZE-1 give the size alone, and "
+                "for any keys the word open"
+            )
+        if not names or not all(names):
             raise InvalidPlan("a named universe needs at least one name, and no empty ones")
+        names = [str(name) for name in names]  # and not numpy's kind of text
         positions = {name: position for position, name in enumerate(names)}
         if len(positions) != len(names):
             raise InvalidPlan("a named universe lists a name twice; remove the repetition")
@@ -63,11 +72,11 @@ class Universe:
             salt: the plan's salt, which keys the hash of an open universe.
             private: True where the keys are a client's own, so that errors must not show them.
         """
-        listed = keys if isinstance(keys, np.ndarray | list | tuple) else list(keys)
-        found, known = self.known(listed, salt)
+        asked = keys if isinstance(keys, np.ndarray | list | tuple) else listed(keys, "keys")
+        found, known = self.known(asked, salt)
         if not known.all():
             position = int(np.argmin(known))
-            raise self._bad(listed[position], position, private)
+            raise self._bad(asked[position], position, private)
         return found
 
     def known(self, keys: Sequence[Any] | AnyArray, salt: bytes) -> tuple[IdArray, AnyArray]:
@@ -83,7 +92,7 @@ class Universe:
         return np.array([id_ or 0 for id_ in found], dtype=np.uint64), known
 
     def label(self, index: int) -> Key:
-        """Return the key that stands at `index` of an indexed or named universe."""
+        """Return the key at `index` of an indexed or named universe."""
         return self.names[index] if self.names is not None else index
 
     def _id(self, key: Any, salt: bytes) -> int | None:

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from faintly.core.arguments import listed
 from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray
 from faintly.errors import InvalidVector
 
@@ -92,6 +93,9 @@ class VectorBatch:
     @classmethod
     def of(cls, vectors: Sequence[SparseVector]) -> Self:
         """Return the batch that holds `vectors` in their order."""
+        vectors = listed(vectors, "vectors")
+        if not all(isinstance(vector, SparseVector) for vector in vectors):
+            raise InvalidVector("a batch is made of SparseVectors; make each by SparseVector(...)")
         lengths = [len(vector) for vector in vectors]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         if not vectors:

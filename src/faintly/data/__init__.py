@@ -6,10 +6,13 @@ Errors here name the row and the rule, and never a value, a key or a client.
 from faintly.data.files import find_dataset, read_names, read_records
 from faintly.data.inputs import vectors_from
 from faintly.data.key_value import entries_from
+from faintly.data.naming import DUPLICATES, Columns
+from faintly.data.opening import STDIN, OnRead
 from faintly.data.records import (
     Records,
     cut,
     projected,
+    repeated_rows,
     to_vectors,
     true_means,
     vectors_in,
@@ -17,6 +20,10 @@ from faintly.data.records import (
 )
 
 __all__ = [
+    "DUPLICATES",
+    "STDIN",
+    "Columns",
+    "OnRead",
     "Records",
     "cut",
     "entries_from",
@@ -24,6 +31,7 @@ __all__ = [
     "projected",
     "read_names",
     "read_records",
+    "repeated_rows",
     "to_vectors",
     "true_means",
     "vectors_from",

@@ -5,7 +5,7 @@ same file gives the same batch everywhere and the labels themselves can be dropp
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
@@ -25,11 +25,23 @@ class Source:
     name: str = ""  # file name; empty for data that is already in memory
     numbers: IntArray | None = None  # the number to print for each row; None: rows count from 1
     strict: bool = True  # False: what a plan does not take is projected, as on a device
+    files: tuple[tuple[int, str], ...] = ()  # of several: the first row of each, and its name
 
     def at(self, row: int) -> str:
         """Return how to name row `row`, counted from 0, to a person."""
-        number = row + 1 if self.numbers is None else int(self.numbers[row])
-        return f"{self.word} {number}" + (f" of {self.name}" if self.name else "")
+        first, name = [(0, self.name), *(one for one in self.files if one[0] <= row)][-1]
+        number = row - first + 1 if self.numbers is None else int(self.numbers[row])
+        return f"{self.word} {number}" + (f" of {name}" if name else "")
+
+    def each_twice(self, rows: int) -> "Source":
+        """Return the source of as many rows, each of which became two."""
+        numbers = self.numbers
+        if numbers is None:
+            firsts = np.array([first for first, _ in self.files] or [0])
+            lengths = np.diff(firsts, append=rows)
+            numbers = np.arange(rows) - np.repeat(firsts, lengths) + 1
+        files = tuple((2 * first, name) for first, name in self.files)
+        return replace(self, numbers=np.repeat(numbers, 2), files=files)
 
     def refuse(self, row: int, rule: str) -> InvalidData:
         """Return the error that says which rule row `row`, counted from 0, breaks."""

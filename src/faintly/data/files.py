@@ -1,55 +1,88 @@
-"""Datasets on disk: one file of rows, or a folder with `data.parquet` in it.
+"""Datasets on disk: files of rows, or a folder with `data.parquet` in it; and standard input.
 
 A folder may also hold `items.parquet`, which names the integer items. A CSV file with
 MovieLens' columns is read as ratings, and .dat and .fimi files as sets.
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from faintly.data.columns import Source
 from faintly.data.fimi import read_fimi
 from faintly.data.movielens import is_ratings, read_ratings
+from faintly.data.naming import Columns
+from faintly.data.opening import READABLE, STDIN, OnRead, kind_of, opened
+from faintly.data.parquet import ParquetRows
 from faintly.data.records import Records
-from faintly.data.tables import load, records_from_arrow
-from faintly.data.text import key_column, read_csv, read_jsonl
-from faintly.errors import InvalidData
+from faintly.data.tables import load
+from faintly.data.text import TextRows
+from faintly.errors import InvalidData, InvalidInput
 
 DATA_FOLDER = "FAINTLY_DATA"  # environment variable with the folder of named datasets
-SETS = (".dat", ".fimi")
-READABLE = (".parquet", ".csv", ".jsonl", ".ndjson", *SETS)
+
+Paths = str | Path | Sequence[str | Path]
 
 
-def read_records(path: str | Path, *, strict: bool = True) -> Records:
-    """Return the rows of a Parquet, CSV, JSON-lines or FIMI file, or of a dataset folder.
+def read_records(
+    path: Paths,
+    columns: Columns | None = None,
+    *,
+    strict: bool = True,
+    on_read: OnRead = lambda *_: None,
+) -> Records:
+    """Return the rows of Parquet, CSV, TSV, JSON-lines or FIMI files, or of a dataset folder.
 
-    Columns are client, item or key, and optionally value (1.0 where there is none).
     MovieLens' ratings.csv is known by its own columns.
 
     Args:
-        path: the file or folder.
+        path: a file or folder, several of them, or - for standard input. Files may be gzipped.
+        columns: which columns to read, and what to do with repeated rows. By default client, item
+            or key, and value (1.0 where there is none), or obvious names for the first two.
         strict: refuse rows that a plan may not take; False leaves them to `projected`. A file
             that is not of its kind, and a row without a client or a key, is refused anyway.
+        on_read: told while rows are read, for progress.
 
     Raises:
-        InvalidData: the file is missing, empty, not of its kind, or a row breaks a rule.
+        InvalidData: a file is missing, empty, not of its kind, or a row breaks a rule.
         MissingDependency: Parquet without pyarrow.
     """
-    file = _data_file(Path(path))
-    suffix = file.suffix.lower()
-    if suffix == ".parquet":
-        return _read_parquet(file, strict)
-    if suffix in SETS:
-        return read_fimi(file, strict=strict)
-    if suffix == ".csv":
-        read = read_ratings if is_ratings(file) else read_csv
-        return read(file, strict=strict)
-    if suffix in READABLE:
-        return read_jsonl(file, strict=strict)
-    raise InvalidData(f"{file.name} is not one of {', '.join(READABLE)}; convert it first")
+    columns = Columns() if columns is None else columns
+    listed = [path] if isinstance(path, str | Path) else list(path)
+    files = [_data_file(Path(one)) for one in listed]
+    if not files:
+        raise InvalidInput("give at least one file to read")
+    if files.count(STDIN) > 1:
+        raise InvalidInput("standard input can be read once only; give - once")
+    if len(files) == 1 and kind_of(files[0]) == "sets":
+        on_read(files[0].name, 0, None)
+        return read_fimi(files[0], columns, strict=strict)
+    if len(files) == 1 and not columns.named and is_ratings(files[0]):
+        on_read(files[0].name, 0, None)
+        return read_ratings(files[0], columns, strict=strict)
+    return _read_rows(files, columns, strict, on_read)
+
+
+def _read_rows(files: list[Path], columns: Columns, strict: bool, on_read: OnRead) -> Records:
+    rows: TextRows | ParquetRows | None = None
+    for path in files:
+        if path != STDIN and kind_of(path) is None:
+            raise InvalidData(f"{path.name} is not one of {READABLE}; convert it first")
+        with opened(path) as source:
+            if source.kind == "sets":
+                raise InvalidData("a file of sets has a client on each line; read it alone")
+            kind = ParquetRows if source.kind == "parquet" else TextRows
+            rows = kind(columns, strict, on_read) if rows is None else rows
+            if not isinstance(rows, kind):
+                raise InvalidData(
+                    f"{source.name} is not of the kind of the files before it; convert it, as the "
+                    "clients of Parquet and of text files may be the same or not"
+                )
+            rows.read(source)
+    assert rows is not None
+    return rows.done()
 
 
 def read_names(path: str | Path) -> tuple[str, ...] | None:
@@ -81,13 +114,13 @@ def find_dataset(name: str | Path, folder: str | Path | None = None) -> Path:
         folder: where named datasets are; by default what FAINTLY_DATA says.
     """
     path = Path(name)
-    if folder is None and _is_dataset(path):
+    if path == STDIN or (folder is None and _is_dataset(path)):
         return path
     root = os.environ.get(DATA_FOLDER) if folder is None else str(folder)
     if root and path.name == str(path) and _is_dataset(Path(root) / path):
         return Path(root) / path
     if path.is_file():
-        raise InvalidData(f"{path.name} is not one of {', '.join(READABLE)}; convert it first")
+        raise InvalidData(f"{path.name} is not one of {READABLE}; convert it first")
     if path.is_dir() and not root:
         raise InvalidData(f"folder {path.name} holds no data.parquet; name a file in it")
     if not root:
@@ -105,22 +138,17 @@ def find_dataset(name: str | Path, folder: str | Path | None = None) -> Path:
 def _is_dataset(path: Path) -> bool:
     if path.is_dir():
         return (path / "data.parquet").is_file()
-    return path.is_file() and path.suffix.lower() in READABLE
+    return path.is_file() and kind_of(path) is not None
 
 
 def _data_file(path: Path) -> Path:
+    if path == STDIN:
+        return path
     file = path / "data.parquet" if path.is_dir() else path
     if not file.is_file():
         what = "holds no data.parquet" if path.is_dir() else "does not exist"
         raise InvalidData(f"{path.name} {what}; give a file of rows or a dataset folder")
     return file
-
-
-def _read_parquet(file: Path, strict: bool) -> Records:
-    names = _column_names(file)
-    wanted = ["client", key_column(names, file.name)]
-    wanted += ["value"] if "value" in names else []
-    return records_from_arrow(_read_table(file, wanted), Source("row", file.name, strict=strict))
 
 
 def _column_names(file: Path) -> list[str]:

@@ -4,40 +4,65 @@ list of dicts, sets or lists     one entry per client
 scipy.sparse matrix              one row per client, the column number is the item
 (clients, items[, values])       a tuple of arrays, one entry per row
 pandas, polars, pyarrow tables   columns client, item (or key), optionally value
+str or Path, list of Paths       files that `read_records` reads
 """
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from faintly.core import AnyArray, Key, Plan, VectorBatch
+from faintly.core.arguments import instance
 from faintly.data.columns import Source, number_labels, number_values
+from faintly.data.files import read_records
+from faintly.data.naming import Columns
 from faintly.data.records import Records, check_taken, to_vectors
 from faintly.data.tables import records_from_arrow, records_from_columns, records_from_frame
 from faintly.errors import InvalidData
 
 SHAPES = (
     "a list with one dict or set of items per client, a scipy.sparse matrix, a tuple "
-    "(clients, items, values) of arrays, or a pandas, polars or pyarrow table"
+    "(clients, items, values) of arrays, a pandas, polars or pyarrow table, or a file's path"
 )
 
 
-def vectors_from(data: Any, plan: Plan, *, strict: bool = True) -> VectorBatch:
+def vectors_from(
+    data: Any,
+    plan: Plan,
+    *,
+    strict: bool = True,
+    pad: bool = True,
+    columns: Columns | None = None,
+) -> VectorBatch:
     """Return one vector per client, whatever shape the data has.
 
+    A mean is over all clients of the plan. Rows name only those who hold something, so clients of
+    the plan that the data do not mention are empty vectors at the end, as `faintly encode` has it.
+
     Args:
-        data: any of the shapes at the top of this module, `Records`, or a `VectorBatch`.
-        plan: tells how a key becomes an id.
+        data: any of the shapes at the top of this module, a path, several paths, `Records`, or a
+            `VectorBatch`.
+        plan: tells how a key becomes an id, and how many clients there are.
         strict: refuse keys that the plan does not have, values that it does not take and
             repeated items. False projects them as a client does: left out, clipped, added up.
+        pad: False leaves clients out that the data do not mention; a mean is then over those
+            that it does.
+        columns: which columns of a table or file to read, and what to do with repeated rows.
 
     Raises:
         InvalidData: the data break a rule; the message names the row or client, from 1.
 
     Privacy: errors never show keys, values or client labels.
     """
+    instance(plan, Plan, "plan", "as make_plan returns it")
+    made = _vectors(data, plan, strict, columns)
+    return made.padded(plan.clients) if pad and len(made) < plan.clients else made
+
+
+def _vectors(data: Any, plan: Plan, strict: bool, columns: Columns | None) -> VectorBatch:
     if isinstance(data, VectorBatch):
         if strict:
             plan.ids(data.indices, private=True)  # refuses indices outside this plan's universe
@@ -45,28 +70,45 @@ def vectors_from(data: Any, plan: Plan, *, strict: bool = True) -> VectorBatch:
             return data
         everything = (data.owners, np.arange(len(data.indices)), data.indices, data.values)
         data = Records(*everything, len(data), Source(strict=False))
-    return to_vectors(records_of(data, strict=strict), plan)
+    return to_vectors(records_of(data, strict=strict, columns=columns), plan)
 
 
-def records_of(data: Any, *, strict: bool = True) -> Records:
+def records_of(data: Any, *, strict: bool = True, columns: Columns | None = None) -> Records:
     """Return the rows that the data hold, in any shape but a `VectorBatch`."""
-    rows = Source(strict=strict)
+    columns, rows = Columns() if columns is None else columns, Source(strict=strict)
+    instance(columns, Columns, "columns", "such as Columns(client='user')")
     if isinstance(data, Records):
         loose = replace(data.source, strict=False)  # lenient records cannot become strict again
         return data if strict else replace(data, source=loose)
+    if _is_paths(data):
+        return _from_files(data, columns, strict)
     package = type(data).__module__.partition(".")[0]
     if package == "scipy" and hasattr(data, "tocsr"):
         return _from_matrix(data, strict)
     if package == "pyarrow" and hasattr(data, "column_names"):
-        return records_from_arrow(data, rows)
+        return records_from_arrow(data, columns, rows)
     if package in ("pandas", "polars") and type(data).__name__ == "DataFrame":
-        return records_from_frame(data, rows)
+        return records_from_frame(data, columns, rows)
     if isinstance(data, tuple) and len(data) in (2, 3) and all(map(_is_column, data)):
         clients, keys, values = [*map(_flat, data), None][:3]
-        return records_from_columns(clients, keys, values, rows)
+        return records_from_columns(clients, keys, values, rows, columns.duplicates)
     if isinstance(data, Sequence) and not isinstance(data, str | bytes):
-        return _from_clients(data, strict)
+        return replace(_from_clients(data, strict), duplicates=columns.duplicates)
     raise InvalidData(f"cannot read a {type(data).__name__}; pass {SHAPES}")
+
+
+def _is_paths(data: Any) -> bool:
+    """Return whether this is a file, or a list of nothing but `Path`s; text in a list is keys."""
+    if isinstance(data, list | tuple):
+        return bool(data) and all(isinstance(one, Path) for one in data)
+    return isinstance(data, str | Path)
+
+
+def _from_files(data: Any, columns: Columns, strict: bool) -> Records:
+    if isinstance(data, str) and not Path(data).exists():
+        # Perhaps no path at all but somebody's key, so it is not shown.
+        raise InvalidData(f"cannot read a str that is not the path of a file; pass {SHAPES}")
+    return read_records(data, columns, strict=strict)
 
 
 def _is_column(part: Any) -> bool:

@@ -6,13 +6,16 @@ MovieLens-20M so gives the paper's 138,493 clients and 26,744 items.
 """
 
 import csv
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from faintly.core import AnyArray
 from faintly.data.columns import Source, number_labels
+from faintly.data.naming import Columns
+from faintly.data.opening import Opened, kind_of, opened
 from faintly.data.records import Records
 from faintly.data.tables import load
 from faintly.errors import InvalidData
@@ -25,13 +28,17 @@ RATING = "rating must be a number from 0.5 to 5; fix the cell or drop the row"
 
 def is_ratings(path: Path) -> bool:
     """Return whether a CSV file starts as MovieLens' ratings do."""
-    if path.suffix.lower() != ".csv" or not path.is_file():
+    if kind_of(path) != "csv" or not path.is_file():
         return False
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        return set(COLUMNS) <= {name.strip() for name in file.readline().split(",")}
+    with opened(path) as file:
+        return set(COLUMNS) <= {name.strip() for name in _lenient(file).readline().split(",")}
 
 
-def read_ratings(path: Path, *, strict: bool = True) -> Records:
+def _lenient(file: Opened) -> TextIO:
+    return TextIOWrapper(file.stream, encoding="utf-8-sig", errors="replace", newline="")
+
+
+def read_ratings(path: Path, columns: Columns, *, strict: bool = True) -> Records:
     """Return the ratings as records, or say which line breaks which rule."""
     users, movies, stars = _columns(path)
     source = Source("line", path.name, np.arange(2, len(users) + 2), strict)
@@ -41,7 +48,14 @@ def read_ratings(path: Path, *, strict: bool = True) -> Records:
     clients, _ = number_labels(users, "userId", source)
     known, codes = np.unique(movies, return_inverse=True)
     values = 2 * stars / MOST - 1
-    return Records.checked(clients, codes, np.arange(len(known)), values, source=source)
+    return Records.checked(
+        clients,
+        codes,
+        np.arange(len(known)),
+        values,
+        source=source,
+        duplicates=columns.duplicates,
+    )
 
 
 def _columns(path: Path) -> list[AnyArray]:
@@ -52,7 +66,8 @@ def _columns(path: Path) -> list[AnyArray]:
     # An empty line must not shift the numbers of the lines after it.
     parse = reader.ParseOptions(ignore_empty_lines=False)
     try:
-        table = reader.read_csv(path, convert_options=convert, parse_options=parse)
+        with opened(path) as file:
+            table = reader.read_csv(file.stream, convert_options=convert, parse_options=parse)
     except (arrow.ArrowException, OSError):
         raise _explained(path) from None
     if any(table.column(name).null_count for name in COLUMNS):
@@ -62,8 +77,8 @@ def _columns(path: Path) -> list[AnyArray]:
 
 def _explained(path: Path) -> InvalidData:
     """Return the error of the first line that cannot be read: slow, and used for errors only."""
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        reader = csv.reader(file)
+    with opened(path) as file:
+        reader = csv.reader(_lenient(file))
         header = next(reader, [])
         if not set(COLUMNS) <= set(header):
             return InvalidData(f"line 1 of {path.name} must name the columns {', '.join(COLUMNS)}")

@@ -4,7 +4,7 @@ true mean of x = Σ over clients of v[x] / clients, absent items counting as 0.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -22,13 +22,17 @@ from faintly.core import (
 )
 from faintly.core.projection import DOMAINS, project_rows
 from faintly.data.columns import Source, check_values
-from faintly.errors import InvalidData, InvalidVector
+from faintly.data.naming import DUPLICATES
 
 OUTSIDE = {
     "nonnegative": "value is negative, and the plan takes values in [0, 1]; correct it, or plan "
     "for signed values",
     "set": "value is not 1, and the plan takes sets; leave the values out, or plan for other ones",
 }
+REPEATED = (
+    "this client already holds this item; count such rows once or sum them up (duplicates, or "
+    "--duplicates), or drop the row"
+)
 MAX_INDEX_DIGITS = 10  # an indexed universe holds at most 2^31 keys
 
 
@@ -45,6 +49,7 @@ class Records:
         values: value of each row, in [-1, 1] where the source is strict.
         count: number of clients, those without a row included.
         source: where the rows came from, for errors.
+        duplicates: what becomes of rows that repeat an item of their client.
     """
 
     clients: IntArray
@@ -53,6 +58,7 @@ class Records:
     values: FloatArray
     count: int
     source: Source
+    duplicates: str = DUPLICATES[0]
 
     @classmethod
     def checked(
@@ -64,6 +70,7 @@ class Records:
         *,
         source: Source,
         count: int | None = None,
+        duplicates: str = DUPLICATES[0],
     ) -> Self:
         """Return the records, or raise `InvalidData` that names the row and the rule.
 
@@ -74,10 +81,12 @@ class Records:
             values: value of each row; None means 1.0 everywhere, which is a set.
             source: where the rows came from.
             count: number of clients, where some may have no row.
+            duplicates: refuse, once or sum.
         """
         if not len(clients) and not count:
             raise source.refuse_all("holds no rows; list every client, also those without items")
-        weights = np.ones(len(clients)) if values is None else values
+        # One number in memory, whatever the rows.
+        weights = np.broadcast_to(1.0, len(clients)) if values is None else values
         if not len(clients) == len(codes) == len(weights):
             rows = min(len(clients), len(codes), len(weights))
             raise source.refuse_all(
@@ -86,7 +95,7 @@ class Records:
             )
         check_values(weights, source)
         total = int(clients.max()) + 1 if count is None else count
-        return cls(clients, codes, keys, weights, total, source)
+        return cls(clients, codes, keys, weights, total, source, duplicates)
 
     def __len__(self) -> int:
         return len(self.clients)
@@ -114,11 +123,13 @@ def projected(records: Records, plan: Plan, domain: str = "signed") -> tuple[Vec
     """Return one vector per client as a device would make it, and what they lost together."""
     keys = as_indices(records.keys, plan.universe)
     ids, known = plan.universe.known(keys, plan.salt)
+    rows = _first_rows(records, ids) if records.duplicates == "once" else slice(None)
+    codes = records.codes[rows]
     return project_rows(
-        records.clients,
-        ids[records.codes],
-        known[records.codes],
-        records.values,
+        records.clients[rows],
+        ids[codes],
+        known[codes],
+        records.values[rows],
         count=records.count,
         sparsity=plan.sparsity,
         domain=domain,
@@ -133,14 +144,49 @@ def check_taken(values: FloatArray, plan: Plan, source: Source) -> None:
 
 def vectors_in(records: Records, universe: Universe, salt: bytes = b"") -> VectorBatch:
     """Return what `to_vectors` returns, for data that has a universe and no plan yet."""
-    ids = _key_ids(records, universe, salt)[records.codes]
-    try:
-        return VectorBatch.from_rows(records.clients, ids, records.values, records.count)
-    except InvalidVector:
-        row = _first_repeat(records.clients, ids)
-    raise records.source.refuse(
-        row, "this client already holds this item; add up or drop the repeated row"
-    )
+    places, order, ids = _sorted_places(records, _key_ids(records, universe, salt))
+    values = records.values[order]
+    repeated = places[1:] == places[:-1]
+    if repeated.any():
+        if records.duplicates == "refuse":
+            raise records.source.refuse(int(order[1:][repeated].min()), REPEATED)
+        starts = np.flatnonzero(np.concatenate([[True], ~repeated]))
+        places = places[starts]
+        if records.duplicates == "once":
+            values = values[starts]
+        else:
+            values = np.add.reduceat(values, starts).clip(-1.0, 1.0)
+    del order, repeated
+    held = values != 0
+    if not held.all():
+        places, values = places[held], values[held]
+    clients, ranks = np.divmod(places, max(1, len(ids)))
+    ends = np.cumsum(np.bincount(clients, minlength=records.count))
+    return VectorBatch(np.concatenate([[0], ends]).astype(np.int64), ids[ranks], values)
+
+
+def _sorted_places(records: Records, key_ids: IdArray) -> tuple[IntArray, IntArray, IdArray]:
+    """Return a number for each row, ascending by client and id; the rows' order; distinct ids.
+
+    One number for both takes less memory than sorting by two columns, and less time.
+    """
+    ids, ranks = np.unique(key_ids, return_inverse=True)
+    places = records.clients * len(ids)
+    places += ranks[records.codes]
+    order = np.argsort(places, kind="stable")
+    return places[order], order, ids
+
+
+def _first_rows(records: Records, key_ids: IdArray) -> IntArray:
+    """Return the first row of each client's item."""
+    places, order, _ = _sorted_places(records, key_ids)
+    return order[np.concatenate([[True], places[1:] != places[:-1]])[: len(order)]]
+
+
+def repeated_rows(records: Records) -> int:
+    """Return how many rows repeat an item of their client."""
+    places, _, _ = _sorted_places(records, np.arange(len(records.keys), dtype=np.uint64))
+    return int((places[1:] == places[:-1]).sum())
 
 
 def with_names(records: Records, names: Sequence[str]) -> Records:
@@ -153,10 +199,7 @@ def with_names(records: Records, names: Sequence[str]) -> Records:
         outside[records.codes],
         f"item has no name; names cover 0..{len(names) - 1}: add its name or drop the row",
     )
-    named = [names[position] for position in keys.tolist()]
-    return Records(
-        records.clients, records.codes, named, records.values, records.count, records.source
-    )
+    return replace(records, keys=[names[position] for position in keys.tolist()])
 
 
 def cut(
@@ -195,9 +238,13 @@ def true_means(vectors: VectorBatch, ids: IdArray) -> FloatArray:
 
 
 def _key_ids(records: Records, universe: Universe, salt: bytes) -> IdArray:
-    ids, known = universe.known(as_indices(records.keys, universe), salt)
-    # Keys are distinct but rows repeat them: point at the first row that holds a refused one.
-    records.source.check(~known[records.codes], _key_rule(universe))
+    keys = as_indices(records.keys, universe)
+    ids, known = universe.known(keys, salt)
+    if not known.all():
+        # Keys are distinct but rows repeat them: point at the first row that holds a refused one.
+        row = int(np.argmin(known[records.codes]))
+        text = isinstance(keys[records.codes[row]], str | bytes)
+        raise records.source.refuse(row, _key_rule(universe, text))
     return ids
 
 
@@ -216,9 +263,14 @@ def _index(key: Key) -> Key:
     return int(key) if len(key) <= MAX_INDEX_DIGITS and str(int(key)) == key else key
 
 
-def _key_rule(universe: Universe) -> str:
+def _key_rule(universe: Universe, text: bool) -> str:
     if universe.kind == "indexed":
         assert universe.size is not None
+        if text:
+            return (
+                f"item is text, and the plan's keys are the numbers 0..{universe.size - 1}; plan "
+                "with the universe open, or with a list of names"
+            )
         return (
             f"item is not an index in 0..{universe.size - 1}; "
             "enlarge the plan's universe or drop the row"
@@ -226,12 +278,3 @@ def _key_rule(universe: Universe) -> str:
     if universe.kind == "named":
         return "item is not one of the plan's names; add it to the universe or drop the row"
     return "item is neither valid UTF-8 text nor an integer in 0..2^64-1; drop the row"
-
-
-def _first_repeat(clients: IntArray, ids: IdArray) -> int:
-    order = np.lexsort((ids, clients))
-    clients, ids = clients[order], ids[order]
-    repeated = (clients[1:] == clients[:-1]) & (ids[1:] == ids[:-1])
-    if not repeated.any():
-        raise InvalidData("the rows cannot be made into vectors")
-    return int(order[1:][repeated].min())

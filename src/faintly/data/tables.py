@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from faintly.core import AnyArray, FloatArray, IntArray
+from faintly.core import AnyArray, FloatArray, Key
 from faintly.data.columns import Source, number_labels, number_values
+from faintly.data.naming import DUPLICATES, Columns, Found
 from faintly.data.records import Records
-from faintly.data.text import NOT_A_NUMBER, key_column
+from faintly.data.text import NOT_A_NUMBER
 from faintly.errors import MissingDependency
 
 MISSING = "{} is missing; fill the cell or drop the row"
@@ -27,80 +28,189 @@ def load(module: str, reason: str) -> Any:
         raise MissingDependency.of(f"{reason} needs {package}", "eval") from None
 
 
-def records_from_columns(clients: Any, keys: Any, values: Any | None, source: Source) -> Records:
+def records_from_columns(
+    clients: Any, keys: Any, values: Any | None, source: Source, duplicates: str = DUPLICATES[0]
+) -> Records:
     """Return the records of three columns in numpy arrays or lists, one entry per row."""
     client_numbers, _ = number_labels(clients, "client", source)
     codes, distinct = number_labels(keys, "item", source)
     weights = None if values is None else number_values(values, source)
-    return Records.checked(client_numbers, codes, distinct, weights, source=source)
+    return Records.checked(
+        client_numbers, codes, distinct, weights, source=source, duplicates=duplicates
+    )
 
 
-def records_from_frame(frame: Any, source: Source) -> Records:
+def records_from_frame(frame: Any, columns: Columns, source: Source) -> Records:
     """Return the records of a pandas or polars DataFrame."""
-    names = [str(name) for name in frame.columns]
-    wanted = ["client", key_column(names, source.name or "the table")]
-    wanted += ["value"] if "value" in names else []
-    columns: list[AnyArray | None] = [_frame_column(frame, name, source) for name in wanted]
-    clients, keys, values = [*columns, None][:3]
-    return records_from_columns(clients, keys, values, source)
+    found = columns.find([str(name) for name in frame.columns], "the table")
+    clients, keys, values = (
+        None if name is None else _frame_column(frame, name, part, source)
+        for name, part in zip(found, ("client", "item", "value"), strict=True)
+    )
+    return records_from_columns(clients, keys, values, source, columns.duplicates)
 
 
-def _frame_column(frame: Any, name: str, source: Source) -> AnyArray:
+def _frame_column(frame: Any, name: str, part: str, source: Source) -> AnyArray:
     column = frame[name]
     missing = column.isna() if hasattr(column, "isna") else column.is_null()
-    if source.strict or name != "value":
+    if source.strict or part != "value":
         source.check(np.asarray(missing.to_numpy(), dtype=bool), MISSING.format(name))
     return np.asarray(column.to_numpy())
 
 
-def records_from_arrow(table: Any, source: Source) -> Records:
-    """Return the records of a pyarrow Table."""
-    names = list(table.column_names)
-    key_name = key_column(names, source.name or "the table")
-    for name in ("client", key_name, *(["value"] if "value" in names else [])):
-        column = table.column(name)
-        if column.null_count and (source.strict or name != "value"):
-            source.check(_array(column.is_null()), MISSING.format(name))
-    clients, labels = _arrow_labels(table.column("client"), "client", source)
-    codes, keys = _arrow_labels(table.column(key_name), key_name, source)
-    values = _arrow_values(table.column("value"), source) if "value" in names else None
-    distinct = _array(keys) if _is_integer(keys.type) else keys.to_pylist()
-    return Records.checked(clients, codes, distinct, values, source=source, count=len(labels))
+def records_from_arrow(table: Any, columns: Columns, source: Source) -> Records:
+    """Return the records of a pyarrow Table or RecordBatch."""
+    rows = ArrowRows(columns, source)
+    rows.begin(list(table.column_names))
+    for batch in table.to_batches() if hasattr(table, "to_batches") else [table]:
+        rows.add(batch)
+    return rows.done()
 
 
-def _arrow_labels(column: Any, name: str, source: Source) -> tuple[IntArray, Any]:
-    types = load("pyarrow.types", "reading Arrow tables")
-    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
-    target = _label_type(kind)
-    if target is None:
-        raise source.refuse_all(f"needs integers or text in column {name}; convert the column")
-    # Decoding a dictionary first drops entries that no row uses, and repeated ones.
-    encoded = _joined(column.cast(target)).dictionary_encode()
-    return _array(encoded.indices).astype(np.int64), encoded.dictionary
+class ArrowRows:
+    """Rows in the making, taken from batches of Arrow columns; no Python object for any of them.
+
+    Batches may come from several files. A row's label is kept once, in Arrow's own form.
+    """
+
+    def __init__(self, columns: Columns, source: Source) -> None:
+        self._columns, self._strict, self._word = columns, source.strict, source.word
+        self._files: list[tuple[int, str]] = []
+        self._found = Found("", "", None)
+        self._labels = {"client": _Labels("client"), "item": _Labels("item")}
+        self._clients: list[AnyArray] = []
+        self._codes: list[AnyArray] = []
+        self._values: list[AnyArray] = []
+        self._texts = False  # values were numbers, but written as text
+        self.count = 0
+
+    def begin(self, names: list[str], file: str = "") -> Found:
+        """Go on with a table of these columns, and return which of them are read."""
+        self._found = self._columns.find(names, file or "the table", public=bool(file))
+        if file:
+            self._files.append((self.count, file))
+        return self._found
+
+    def add(self, batch: Any) -> None:
+        """Add the rows of a batch of columns."""
+        found, source = self._found, self._source()
+        parts = {"client": found.client, "item": found.key, "value": found.value}
+        for part, name in parts.items():
+            if name is not None and (self._strict or part != "value"):
+                self._check(batch.column(name).is_null(), MISSING.format(name))
+        for part, kept in (("client", self._clients), ("item", self._codes)):
+            kept.append(self._labels[part].numbers(batch.column(parts[part]), source))
+        if found.value is None:
+            self._values.append(np.broadcast_to(1.0, len(batch)))
+        else:
+            self._values.append(self._numbers(batch.column(found.value)))
+        self.count += len(batch)
+
+    def done(self) -> Records:
+        """Return the rows as checked records."""
+        source = self._source()
+        if self._texts:
+            raise source.refuse_all("needs numbers in column value; convert the column")
+        # Sets stay one number in memory, whatever the rows.
+        ones = all(part.strides == (0,) for part in self._values)
+        keys = self._labels["item"].distinct
+        return Records.checked(
+            _concatenated(self._clients, np.int64),
+            _concatenated(self._codes, np.int64),
+            keys,
+            None if ones else _concatenated(self._values, np.float64),
+            source=source,
+            count=len(self._labels["client"]),
+            duplicates=self._columns.duplicates,
+        )
+
+    def _source(self) -> Source:
+        name = self._files[0][1] if self._files else ""
+        return Source(self._word, name, None, self._strict, tuple(self._files))
+
+    def _check(self, bad: Any, rule: str) -> None:
+        wrong = _array(bad)
+        if wrong.any():
+            raise self._source().refuse(self.count + int(np.argmax(wrong)), rule)
+
+    def _numbers(self, column: Any) -> FloatArray:
+        types, arrow = load("pyarrow.types", "this table"), load("pyarrow", "this table")
+        if types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        kind = column.type
+        if types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind):
+            return _array(column.cast(arrow.float64(), safe=False)).astype(np.float64)
+        if _label_type(kind) is None:
+            raise self._source().refuse_all("needs numbers in column value; convert the column")
+        self._check(_no_numbers(column), NOT_A_NUMBER)
+        self._texts = True
+        return np.zeros(len(column))
+
+
+class _Labels:
+    """The distinct labels of a column in order of first appearance."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._known = name, None
+
+    def __len__(self) -> int:
+        return 0 if self._known is None else len(self._known)
+
+    def numbers(self, column: Any, source: Source) -> AnyArray:
+        """Return the number of each label, with new numbers for new labels."""
+        arrow, compute = load("pyarrow", "this table"), load("pyarrow.compute", "this table")
+        types = load("pyarrow.types", "this table")
+        kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+        target = _label_type(kind)
+        if target is None:
+            raise source.refuse_all(
+                f"needs integers or text in column {self._name}; convert the column"
+            )
+        # Decoding a dictionary first drops entries that no row uses, and repeated ones.
+        encoded = column.cast(target).dictionary_encode()
+        if self._known is None:
+            self._known = encoded.dictionary
+            return _array(encoded.indices)
+        if self._known.type != target:
+            raise source.refuse_all(
+                f"has text in column {self._name} in one place and numbers in another; convert one"
+            )
+        found = compute.index_in(encoded.dictionary, value_set=self._known)
+        new = _array(found.is_null())
+        numbers = _array(found.fill_null(0)).astype(np.int64)
+        numbers[new] = len(self._known) + np.arange(int(new.sum()))
+        fresh = encoded.dictionary.filter(arrow.array(new))
+        self._known = arrow.concat_arrays([self._known, fresh])
+        return numbers[_array(encoded.indices)].astype(np.int32)
+
+    @property
+    def distinct(self) -> AnyArray | list[Key]:
+        """Return the labels."""
+        if self._known is None:
+            return []
+        return _array(self._known) if _is_integer(self._known.type) else self._known.to_pylist()
+
+
+def _concatenated(parts: list[AnyArray], kind: Any) -> Any:
+    """Return the parts as one array, and let go of each as soon as it is copied."""
+    whole, start = np.empty(sum(map(len, parts)), kind), 0
+    for part in parts:
+        whole[start : start + len(part)] = part
+        start += len(part)
+    parts.clear()
+    return whole
 
 
 def _label_type(kind: Any) -> Any | None:
     """Return the type to number labels of type `kind` in; None where it cannot be one."""
     arrow = load("pyarrow", "this table")
     if _is_integer(kind):
-        return kind
+        return kind if str(kind) == "uint64" else arrow.int64()
     if str(kind) in ("string", "large_string", "string_view"):
         return arrow.large_string()
     if str(kind) in ("binary", "large_binary", "binary_view"):
         return arrow.large_binary()
     return None
-
-
-def _arrow_values(column: Any, source: Source) -> FloatArray:
-    types, arrow = load("pyarrow.types", "this table"), load("pyarrow", "this table")
-    if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    kind = column.type
-    if not (types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind)):
-        if _label_type(kind) is not None:
-            source.check(_no_numbers(column), NOT_A_NUMBER)
-        raise source.refuse_all("needs numbers in column value; convert the column")
-    return _array(column.cast(arrow.float64(), safe=False)).astype(np.float64)
 
 
 def _no_numbers(column: Any) -> AnyArray:
@@ -119,9 +229,6 @@ def _is_integer(kind: Any) -> bool:
 
 
 def _array(column: Any) -> AnyArray:
-    return np.asarray(_joined(column).to_numpy(zero_copy_only=False))
-
-
-def _joined(column: Any) -> Any:
-    """Return a column as one array: tables hold it in chunks, record batches do not."""
-    return column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    if isinstance(column, np.ndarray):
+        return column
+    return np.asarray(column.to_numpy(zero_copy_only=False))

@@ -1,6 +1,6 @@
-"""CSV and JSON lines, read row by row with the line of each row kept for errors.
+"""CSV, TSV and JSON lines, read row by row with the line of each row kept for errors.
 
-CSV    a header that names client, item (or key) and, if there is one, value
+CSV    a header that names the columns; commas, tabs or semicolons between cells
 JSONL  {"client": 7, "item": "a", "value": 0.5}             one row a line, or
        {"client": 7, "items": {"a": 0.5}}, {"items": ["a"]}  one client a line
 """
@@ -9,7 +9,7 @@ import csv
 import json
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,101 +19,124 @@ from faintly.core import Key
 from faintly.core.projection import number_of
 from faintly.core.strict_json import RepeatedField, no_repeats
 from faintly.data.columns import KEY_TYPES, Numbering, Source, integers_or_list
+from faintly.data.naming import HEADER, Columns, Found
+from faintly.data.opening import STDIN, OnRead, Opened, opened
 from faintly.data.records import Records
 from faintly.errors import InvalidData
 
-HEADER = "must name the columns client, item (or key) and optionally value"
 NOT_A_NUMBER = "value is not a number; write it as a decimal in [-1, 1]"
+DELIMITERS = ",\t;"
+OWN_FIELDS = {"client", "item", "key", "value", "items"}
+TOLD = 2**16  # lines between two words about progress
+FORMS = (
+    "needs client and item (or key), or items; write "
+    '{"client": 7, "item": "a", "value": 0.5} or {"client": 7, "items": {"a": 0.5}}'
+)
 
 
-class _Rows:
-    """Rows in the making, as flat arrays: a Python object per cell would cost gigabytes."""
+class TextRows:
+    """Rows of text files, as flat arrays: a Python object per cell would cost gigabytes."""
 
-    def __init__(self, path: Path, strict: bool) -> None:
-        self.path, self.strict = path, strict
+    def __init__(self, columns: Columns, strict: bool, on_read: OnRead) -> None:
+        self.columns, self.strict, self._on_read = columns, strict, on_read
         self.client_numbers = Numbering()
         self.key_numbers = Numbering()
         self.clients = array("q")
         self.codes = array("q")
         self.values = array("d")
         self.lines = array("q")
+        self.files: list[tuple[int, str]] = []
+        self._file: Opened | None = None
+
+    def read(self, file: Opened) -> None:
+        """Add the rows of a file in CSV, TSV or JSON lines."""
+        self.files.append((len(self.clients), file.name))
+        self._file = file
+        try:
+            (_fill_from_jsonl if file.kind == "jsonl" else _fill_from_csv)(file, self)
+        except UnicodeDecodeError:
+            raise _not_utf8(file.path, self) from None
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell how far the file is read."""
+        first, name = self.files[-1]
+        assert self._file is not None
+        self._on_read(name, len(self.clients) - first, self._file.share())
+
+    def add(self, client: int, key: Key, value: float, line: int) -> None:
+        """Add a row."""
+        self.clients.append(client)
+        self.codes.append(self.key_numbers[key])
+        self.values.append(value)
+        self.lines.append(line)
 
     def refuse(self, line: int, rule: str) -> InvalidData:
         """Return the error that says which rule line `line`, counted from 1, breaks."""
-        return InvalidData(f"line {line} of {self.path.name}: {rule}")
+        return InvalidData(f"line {line} of {self.files[-1][1]}: {rule}")
 
     def done(self) -> Records:
         """Return the rows as checked records."""
         keys: list[Key] = list(self.key_numbers)  # type: ignore[arg-type]  # checked when added
+        lines, files = _array(self.lines, np.int64), tuple(self.files)
         return Records.checked(
-            np.array(self.clients, dtype=np.int64),
-            np.array(self.codes, dtype=np.int64),
+            _array(self.clients, np.int64),
+            _array(self.codes, np.int64),
             integers_or_list(keys),
-            np.array(self.values, dtype=np.float64),
-            source=Source(
-                "line", self.path.name, np.array(self.lines, dtype=np.int64), self.strict
-            ),
+            _array(self.values, np.float64),
+            source=Source("line", files[0][1], lines, self.strict, files),
             count=len(self.client_numbers),
+            duplicates=self.columns.duplicates,
         )
 
 
-def key_column(names: list[str], source: str) -> str:
-    """Return which of item and key the columns have, or say what is wrong with them.
-
-    The names are not shown: in a file without a header they are somebody's data.
-    """
-    wanted = [name for name in names if name in ("client", "item", "key", "value")]
-    if len(set(wanted)) != len(wanted) or {"item", "key"} <= set(wanted):
-        raise InvalidData(f"{source} has a column twice, or both item and key; keep one of them")
-    missing = [] if "client" in wanted else ["client"]
-    missing += [] if {"item", "key"} & set(wanted) else ["item (or key)"]
-    if missing:
-        raise InvalidData(f"{source} has no column {' and no '.join(missing)}; it {HEADER}")
-    return "item" if "item" in wanted else "key"
+def _array(column: "array[Any]", kind: Any) -> Any:
+    return np.frombuffer(column, kind) if len(column) else np.zeros(0, kind)
 
 
-def read_csv(path: Path, *, strict: bool = True) -> Records:
-    """Return the rows of a comma-separated file in UTF-8 with a header."""
-    rows = _Rows(path, strict)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, strict=True)
-        try:
-            _fill_from_csv(reader, rows)
-        except csv.Error:
-            raise rows.refuse(
-                reader.line_num,
-                "is not well-formed CSV; close every quote, and double one inside a quoted cell",
-            ) from None
-        except UnicodeDecodeError:
-            raise _not_utf8(rows) from None
-    return rows.done()
+def _fill_from_csv(file: Opened, rows: TextRows) -> None:
+    text = file.text
+    header = text.readline()
+    # A cell with a line break in the header would be cut here, and refused below.
+    delimiter = max(DELIMITERS, key=header.count)
+    reader = csv.reader(text, delimiter=delimiter, strict=True)
+    try:
+        names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter), [])]
+        _fill_from_cells(reader, names, rows)
+    except csv.Error:
+        raise rows.refuse(
+            reader.line_num + 1,
+            "is not well-formed CSV; close every quote, and double one inside a quoted cell",
+        ) from None
 
 
-def _fill_from_csv(reader: Any, rows: _Rows) -> None:
-    header = [name.strip() for name in next(reader, [])]
+def _fill_from_cells(reader: Any, header: list[str], rows: TextRows) -> None:
+    name = rows.files[-1][1]
     if not header:
-        raise InvalidData(f"{rows.path.name} is empty; its first line {HEADER}")
-    key_name = key_column(header, f"line 1 of {rows.path.name}")
-    client_at, key_at = header.index("client"), header.index(key_name)
-    value_at = header.index("value") if "value" in header else None
-    width, line = len(header), reader.line_num + 1
+        raise InvalidData(f"{name} is empty; its first line {HEADER}")
+    found = rows.columns.find(header, f"line 1 of {name}")
+    client_at, key_at = header.index(found.client), header.index(found.key)
+    value_at = None if found.value is None else header.index(found.value)
+    width, line, next_told = len(header), 2, TOLD
+    rows.tell()
     for row in reader:
         if len(row) == width:
             client, key = row[client_at], row[key_at]
             if not client or not key:
                 raise rows.refuse(line, "client or item is missing; fill the cell or drop the row")
-            rows.clients.append(rows.client_numbers[client])
-            rows.codes.append(rows.key_numbers[key])
-            rows.values.append(1.0 if value_at is None else _decimal(row[value_at], line, rows))
-            rows.lines.append(line)
+            value = 1.0 if value_at is None else _decimal(row[value_at], line, rows)
+            rows.add(rows.client_numbers[client], key, value, line)
         elif row:  # a blank line is not a row
             fix = "quote cells that contain commas" if len(row) > width else "fill those that lack"
             rule = f"has {len(row)} cells where the header has {width}; {fix}, or drop the row"
             raise rows.refuse(line, rule)
-        line = reader.line_num + 1
+        line = reader.line_num + 2
+        if line > next_told:
+            rows.tell()
+            next_told = line + TOLD
 
 
-def _decimal(text: str, line: int, rows: _Rows) -> float:
+def _decimal(text: str, line: int, rows: TextRows) -> float:
     try:
         return float(text)
     except ValueError:
@@ -123,35 +146,32 @@ def _decimal(text: str, line: int, rows: _Rows) -> float:
         raise rows.refuse(line, NOT_A_NUMBER if text.strip() else missing) from None
 
 
-def _not_utf8(rows: _Rows) -> InvalidData:
-    with rows.path.open("rb") as file:
-        for line, data in enumerate(file, 1):
-            try:
-                data.decode("utf-8")
-            except UnicodeDecodeError:
-                return rows.refuse(line, "is not UTF-8 text; save the file as UTF-8")
-    return InvalidData(f"{rows.path.name} is not UTF-8 text; save the file as UTF-8")
+def _not_utf8(path: Path, rows: TextRows) -> InvalidData:
+    if path != STDIN:  # which cannot be read again
+        with opened(path) as file:
+            for line, data in enumerate(file.stream, 1):
+                try:
+                    data.decode("utf-8")
+                except UnicodeDecodeError:
+                    return rows.refuse(line, "is not UTF-8 text; save the file as UTF-8")
+    return InvalidData(f"{rows.files[-1][1]} is not UTF-8 text; save it as UTF-8")
 
 
-def read_jsonl(path: Path, *, strict: bool = True) -> Records:
-    """Return the rows of a file with one JSON object a line, in either form."""
-    rows = _Rows(path, strict)
+def _fill_from_jsonl(file: Opened, rows: TextRows) -> None:
     decode = json.JSONDecoder(object_pairs_hook=no_repeats).decode
-    form: frozenset[str] | None = None
-    with path.open(encoding="utf-8-sig") as file:
-        try:
-            for line, text in enumerate(file, 1):
-                if text.isspace():
-                    continue
-                fields = _object(decode, text, line, rows)
-                form = form or _form(fields, line, rows)
-                _add_object(fields, form, line, rows)
-        except UnicodeDecodeError:
-            raise _not_utf8(rows) from None
-    return rows.done()
+    form: _Form | None = None
+    rows.tell()
+    for line, text in enumerate(file.text, 1):
+        if text.isspace():
+            continue
+        fields = _object(decode, text, line, rows)
+        form = form or _Form(fields, line, rows)
+        form.add(fields, line, rows)
+        if line % TOLD == 0:
+            rows.tell()
 
 
-def _object(decode: Any, text: str, line: int, rows: _Rows) -> dict[str, Any]:
+def _object(decode: Callable[[str], Any], text: str, line: int, rows: TextRows) -> dict[str, Any]:
     try:
         fields = decode(text)
     except RepeatedField:
@@ -163,41 +183,54 @@ def _object(decode: Any, text: str, line: int, rows: _Rows) -> dict[str, Any]:
     return fields
 
 
-def _form(fields: dict[str, Any], line: int, rows: _Rows) -> frozenset[str]:
-    """Return the fields that every line must have, as the first line shows them."""
-    form = frozenset(fields) & {"client", "item", "key", "value", "items"}
-    if form in ({"items"}, {"client", "items"}):
-        return form
-    if "client" in form and len(form & {"item", "key", "items"}) == 1 and "items" not in form:
-        return form
-    raise rows.refuse(
-        line,
-        "needs client and item (or key), or items; write "
-        '{"client": 7, "item": "a", "value": 0.5} or {"client": 7, "items": {"a": 0.5}}',
-    )
+class _Form:
+    """The fields that every line must have, as the first line shows them."""
 
+    def __init__(self, fields: dict[str, Any], line: int, rows: TextRows) -> None:
+        self.several = "items" in fields and rows.columns.key is None
+        client = next((n for n in fields if n == (rows.columns.client or "client")), None)
+        if self.several:
+            if {"item", "key", "value"} & set(fields):
+                raise rows.refuse(line, FORMS)
+            self.found = Found(client or "", "items", None)
+        else:
+            self.found = self._find(fields, line, rows)
+        self.fields = {name for name in self.found.names if name}
+        # Another line may not add one of these: it would change what the line means.
+        self.watched = self.fields | (set() if rows.columns.named else OWN_FIELDS)
 
-def _add_object(fields: dict[str, Any], form: frozenset[str], line: int, rows: _Rows) -> None:
-    for name in form:
-        if fields.get(name) is None:
+    def _find(self, fields: dict[str, Any], line: int, rows: TextRows) -> Found:
+        try:
+            return rows.columns.find(list(fields), f"line {line} of {rows.files[-1][1]}")
+        except InvalidData:
+            if rows.columns.named:
+                raise
+            raise rows.refuse(line, FORMS) from None
+
+    def add(self, fields: dict[str, Any], line: int, rows: TextRows) -> None:
+        """Add the rows of one line."""
+        for name in self.fields:
+            if fields.get(name) is None:
+                raise rows.refuse(
+                    line, f"{name} is missing; fill it in: every line needs the first one's fields"
+                )
+        if set(fields) & self.watched != self.fields:
+            raise rows.refuse(line, "has a field that the first line lacks; use one form a file")
+        # A line that names no client is a client of its own.
+        label = fields[self.found.client] if self.found.client else (rows.files[-1][1], line)
+        if self.found.client and type(label) not in KEY_TYPES:
             raise rows.refuse(
-                line, f"{name} is missing; fill it in: every line needs the first one's fields"
+                line, "client is neither an integer nor text; quote it or drop the row"
             )
-    if frozenset(fields) & {"client", "item", "key", "value", "items"} != form:
-        raise rows.refuse(line, "has a field that the first line lacks; use one form a file")
-    # A line that names no client is a client of its own.
-    label = fields["client"] if "client" in form else line
-    if type(label) not in KEY_TYPES:
-        raise rows.refuse(line, "client is neither an integer nor text; quote it or drop the row")
-    client = rows.client_numbers[label]
-    if "items" in form:
-        _add_items(fields["items"], client, line, rows)
-    else:
-        key = fields["item"] if "item" in form else fields["key"]
-        _add_item(client, key, fields.get("value", 1.0), line, rows)
+        client = rows.client_numbers[label]
+        if self.several:
+            _add_items(fields["items"], client, line, rows)
+        else:
+            value = 1.0 if self.found.value is None else fields[self.found.value]
+            _add_item(client, fields[self.found.key], value, line, rows)
 
 
-def _add_items(items: Any, client: int, line: int, rows: _Rows) -> None:
+def _add_items(items: Any, client: int, line: int, rows: TextRows) -> None:
     if isinstance(items, Mapping):
         for key, value in items.items():
             _add_item(client, key, value, line, rows)
@@ -212,19 +245,14 @@ def _add_items(items: Any, client: int, line: int, rows: _Rows) -> None:
         )
 
 
-def _add_item(client: int, key: Any, value: Any, line: int, rows: _Rows) -> None:
+def _add_item(client: int, key: Any, value: Any, line: int, rows: TextRows) -> None:
     # Exact types: JSON's true is an int to Python, and 1.0 would share the key of 1.
     if type(key) not in KEY_TYPES:
         raise rows.refuse(line, "item is neither an integer nor text; quote it or drop it")
-    if type(value) is not float:
-        value = _number(value, line, rows)
-    rows.clients.append(client)
-    rows.codes.append(rows.key_numbers[key])
-    rows.values.append(value)
-    rows.lines.append(line)
+    rows.add(client, key, value if type(value) is float else _number(value, line, rows), line)
 
 
-def _number(value: Any, line: int, rows: _Rows) -> float:
+def _number(value: Any, line: int, rows: TextRows) -> float:
     if not rows.strict:
         return number_of(value)
     if value is None:

@@ -2,6 +2,7 @@
 
 from faintly.engine.aggregate import Aggregator, aggregate, decode
 from faintly.engine.answers import Reader, TopList
+from faintly.engine.files import load_sketch, save_sketch
 from faintly.engine.key_value import ConditionalMeans, conditional_means
 from faintly.engine.merge import merge_all
 
@@ -13,5 +14,7 @@ __all__ = [
     "aggregate",
     "conditional_means",
     "decode",
+    "load_sketch",
     "merge_all",
+    "save_sketch",
 ]

@@ -13,10 +13,11 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import Cells, Plan, ReportBatch, Sketch, WordArray
+from faintly.core.arguments import instance
 from faintly.core.sketch import table_type
 from faintly.engine import columns
 from faintly.engine.answers import Reader
-from faintly.errors import Reject, ReportRejected
+from faintly.errors import InvalidInput, Reject, ReportRejected
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 
@@ -36,6 +37,7 @@ class Aggregator:
             spool: a folder for reports of direct mode that are too many for memory. Its files
                 have no names and vanish with the aggregator and its sketches.
         """
+        instance(plan, Plan, "plan", "as make_plan returns it")
         self.mechanism = mechanism_of(plan)
         self.plan, self._spool = plan, spool
         base = self.mechanism.empty_sketch()
@@ -66,6 +68,7 @@ class Aggregator:
 
     def add(self, batch: ReportBatch) -> None:
         """Count every report of the batch."""
+        instance(batch, ReportBatch, "batch", "as decode returns it")
         if batch.plan_digest != self.plan.digest:
             raise ReportRejected(
                 Reject.OTHER_PLAN,
@@ -165,6 +168,8 @@ class Aggregator:
 def aggregate(plan: Plan, batches: Iterable[ReportBatch], spool: Path | None = None) -> Sketch:
     """Return the sketch of all the batches, of which one is in memory at a time."""
     aggregator = Aggregator(plan, spool)
+    if not isinstance(batches, Iterable):
+        raise InvalidInput("batches must be a list of ReportBatches, as decode returns them")
     for batch in batches:
         aggregator.add(batch)
     return aggregator.sketch()
@@ -172,6 +177,8 @@ def aggregate(plan: Plan, batches: Iterable[ReportBatch], spool: Path | None = N
 
 def decode(plan: Plan, data: bytes) -> ReportBatch:
     """Return the batch of reports that a client sent, or raise `ReportRejected` with the reason."""
+    instance(plan, Plan, "plan", "as make_plan returns it")
+    instance(data, bytes, "data", "as Client.encode returns it")
     return report_v1.decode_batch(data, plan.digest, mechanism_of(plan).layout)
 
 

@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +20,14 @@ from faintly.core import (
     IdArray,
     IntArray,
     Key,
+    Plan,
     Sketch,
     TableArray,
 )
+from faintly.core.arguments import instance, real, text, whole
 from faintly.core.estimate import Readings, normal_quantile
 from faintly.engine.crowd import Crowd, Noisy
-from faintly.engine.keys import ids_of
+from faintly.engine.keys import ids_of, key_list
 from faintly.engine.posterior import CHOSEN, FEWEST, Prior, fit
 from faintly.errors import InvalidInput
 from faintly.mechanisms import Mechanism, mechanism_of
@@ -45,7 +48,7 @@ WATCHED = 2**14  # the same where a check may stop the reading,
 READINGS = 2**26  # and reports times keys between checks: about a second
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TopList:
     """The largest means, and which of them stand out of the noise."""
 
@@ -68,6 +71,21 @@ class TopList:
             for significant, stands_out in zip(self.significant, above, strict=True)
         ]
 
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    def __repr__(self) -> str:
+        found = int(self.significant.sum())
+        return f"TopList({len(self)} of {self.compared:,} keys, {found} of them stand out)"
+
+    def columns(self) -> dict[str, Any]:
+        """Return the list as a dictionary of numpy columns, `key` first."""
+        return self.estimates.columns() | {"significant": self.significant}
+
+    def to_pandas(self) -> Any:
+        """Return the list as a pandas DataFrame."""
+        return self.estimates.to_pandas().assign(significant=self.significant)
+
 
 class Reader:
     """Answers questions about one sketch."""
@@ -88,6 +106,7 @@ class Reader:
             transformed: the transform of the tables, if it is made already.
             mechanism: the plan's, if it is made already.
         """
+        instance(sketch, Sketch, "sketch", "as aggregate returns it")
         normal_quantile(level)
         self.sketch, self.level = sketch, level
         self.mechanism = mechanism or mechanism_of(sketch.plan)
@@ -95,6 +114,9 @@ class Reader:
         self._check: Callable[[], None] | None = None
         self._progress: Callable[[float], None] = lambda _: None
         self._priors: dict[str, Prior] = {}  # of every level alike
+
+    def __repr__(self) -> str:
+        return f"Reader({self.sketch!r})"
 
     def at(self, level: float) -> "Reader":
         """Return a reader of the same sketch at another level, with the same transform."""
@@ -182,6 +204,7 @@ class Reader:
 
     def estimate(self, keys: Sequence[Key] | np.ndarray) -> Estimates:
         """Return the mean of each key over the reporting clients, with its error."""
+        keys = key_list(keys)
         return self.estimate_ids(ids_of(self.sketch.plan, keys), keys)
 
     def estimate_all(self) -> Estimates:
@@ -244,14 +267,13 @@ class Reader:
             keys: to ask about.
             above: also the chance that a mean is larger than this.
         """
+        keys = key_list(keys)
+        above = None if above is None else real(above, "above", InvalidInput)
         return self.posterior_ids(ids_of(self.sketch.plan, keys), keys, above)
 
     def populated(self, count: int) -> bool:
         """Return whether so many keys, asked together, have a population to fit a prior to."""
-        size = self.sketch.plan.universe.size
-        if size is not None and size <= MOST_LISTED:
-            return size >= FEWEST
-        return count >= CHOSEN
+        return populated(self.sketch.plan, count)
 
     def posterior_ids(
         self, ids: IdArray, keys: Sequence[Key] | np.ndarray, above: float | None = None
@@ -297,6 +319,8 @@ class Reader:
 
     def _variance(self, ids: IdArray, means: FloatArray) -> FloatArray:
         """Return the variances of keys, for which some mechanisms read all reports again."""
+        if self.sketch.plan.decode == "table":
+            return self.mechanism.table_variance(self._transformed, self.sketch, ids, means)
         pieces = self._pieces(len(ids), self.sketch.count)
         found = [self.mechanism.variance(self.sketch, ids[piece], means[piece]) for piece in pieces]
         return found[0] if len(found) == 1 else np.concatenate(found)
@@ -350,8 +374,8 @@ class Reader:
         """
         if self.sketch.plan.decode == "direct":
             return 0.0
-        size, tables = self.sketch.plan.universe.size, self._transformed
-        flat, squares, own = tables.reshape(-1), 0.0, 0
+        size, rows = self.sketch.plan.universe.size, self.mechanism.table_shape[0]
+        flat, squares, own = self._transformed[:rows].reshape(-1), 0.0, 0
         for start in range(0, len(flat), ENTRIES):
             part = flat[start : start + ENTRIES].astype(np.float64)
             squares += float(part @ part)
@@ -370,7 +394,7 @@ class Reader:
     def top(
         self,
         count: int,
-        candidates: Sequence[Key] | None = None,
+        candidates: Sequence[Key] | AnyArray | None = None,
         control: str = "family",
         false_rate: float = 0.05,
         *,
@@ -388,6 +412,9 @@ class Reader:
             posterior: also what the crowd of keys says about each; see `Reader.posterior`.
             above: with it, the chance that a mean is larger than this.
         """
+        count = whole(count, "the number of rows", InvalidInput)
+        false_rate = real(false_rate, "the false rate", InvalidInput)
+        control = text(control, "control", InvalidInput)
         if control not in CONTROLS:
             raise InvalidInput(f"control must be family or fdr, got {control!r}")
         if not 0 < false_rate < 1:
@@ -397,7 +424,9 @@ class Reader:
         if candidates is None:
             ids, candidates = self._every_key()
         else:
+            candidates = key_list(candidates)
             ids = ids_of(self.sketch.plan, candidates)
+        above = None if above is None else real(above, "above", InvalidInput)
         every, agreed = self._estimates(ids, candidates)
         least = _threshold_score(every.score, control, false_rate)
         shown = np.argsort(-every.mean, kind="stable")[:count]
@@ -427,3 +456,11 @@ def _threshold_score(score: FloatArray, control: str, false_rate: float) -> floa
     tails = np.array([math.erfc(one / math.sqrt(2)) / 2 for one in hopeful.tolist()])
     passing = np.nonzero(tails <= false_rate * np.arange(1, len(tails) + 1) / compared)[0]
     return float(hopeful[passing[-1]]) if len(passing) else math.inf
+
+
+def populated(plan: Plan, count: int) -> bool:
+    """Return whether so many keys of a plan, asked together, have a population for a prior."""
+    size = plan.universe.size
+    if size is not None and size <= MOST_LISTED:
+        return size >= FEWEST
+    return count >= CHOSEN

@@ -1,10 +1,14 @@
-"""Answers as JSON documents: what the command line prints and the collector sends."""
+"""Answers as documents: what the command line prints and the collector sends."""
 
+import io
+import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from faintly.core import Estimates
 from faintly.engine.answers import TopList
+from faintly.errors import InvalidInput
 
 
 def estimate_document(estimates: Estimates) -> dict[str, Any]:
@@ -28,9 +32,44 @@ def estimate_document(estimates: Estimates) -> dict[str, Any]:
     } | _about_posterior(estimates)
 
 
-def _finite(value: float) -> float | None:
-    """Return the number, or None for what JSON lacks: a posterior where maps disagree."""
-    return value if math.isfinite(value) else None
+def _finite(value: Any) -> Any:
+    """Return a value with None for numbers that JSON lacks: a posterior where maps disagree."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_finite(inner) for inner in value]
+    return value
+
+
+def encode_json(document: Mapping[str, Any]) -> bytes:
+    """Return JSON in plain ASCII, with null for numbers that it lacks; any text is safe in it."""
+    try:
+        return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
+    except ValueError:
+        return json.dumps(_finite(document), allow_nan=False).encode("ascii")
+
+
+def encode_arrow(document: Mapping[str, Any], found: Estimates | TopList) -> bytes:
+    """Return an Arrow stream; everything but the columns is JSON in the schema's metadata."""
+    import pyarrow
+
+    columns = (found.estimates if isinstance(found, TopList) else found).columns()
+    if isinstance(found, TopList):
+        columns |= {"significant": found.significant, "verdict": found.verdicts}
+    kinds = set(map(type, columns["key"]))
+    if len(kinds) > 1:
+        raise InvalidInput("an Arrow column has keys of one type; ask for JSON")
+    columns["key"] = pyarrow.array(
+        columns["key"], pyarrow.string() if kinds == {str} else pyarrow.uint64()
+    )
+    rest = {name: value for name, value in document.items() if name != "estimates"}
+    table = pyarrow.table(columns).replace_schema_metadata({"faintly": encode_json(rest)})
+    stream = io.BytesIO()
+    with pyarrow.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    return stream.getvalue()
 
 
 def _about_posterior(estimates: Estimates) -> dict[str, Any]:

@@ -14,6 +14,16 @@ from faintly.errors import InvalidInput, InvalidPlan, Reject, Rejected, SketchRe
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1, sketch_v1
 
+HEAD_BYTES = 64  # that tell what a file is: a magic number, or the space before a plan's brace
+# What to do with a file of one kind where another was expected.
+INSTEAD = {
+    ("sketch", "reports"): "these are reports; aggregate them first: faintly aggregate",
+    ("sketch", "plan"): "this is a plan; a sketch is what faintly aggregate makes of reports",
+    ("reports", "sketch"): "this is a sketch already; ask it, or add sketches up: faintly merge",
+    ("reports", "plan"): "this is a plan; reports are what faintly encode makes of data",
+    ("plan", "reports"): "these are reports; give the plan that they were made for",
+    ("plan", "sketch"): "this is a sketch; give the plan that it was made for",
+}
 CHECKED = 2**20  # reports of a direct sketch that are looked at together
 
 
@@ -60,14 +70,43 @@ def read_head(path: Path, size: int) -> bytes:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
 
 
+def kind_of(path: Path) -> str:
+    """Return what a file says that it is: plan, reports, sketch, or other."""
+    head = read_head(path, HEAD_BYTES)
+    if head.startswith(report_v1.MAGIC):
+        return "reports"
+    if head.startswith(sketch_v1.MAGIC):
+        return "sketch"
+    return "plan" if head.lstrip().startswith(b"{") else "other"
+
+
+def expect(path: Path, wanted: str) -> None:
+    """Raise if a file is surely of another kind, with what to do instead."""
+    if not path.is_file():
+        return  # a pipe can be read once only; whoever reads it says what is wrong with it
+    found = kind_of(path)
+    if (wanted, found) in INSTEAD:
+        raise InvalidInput(f"{path}: {INSTEAD[wanted, found]}")
+
+
 def load_plan(path: Path) -> Plan:
     """Return the plan in a file, having checked that its integers keep its promise."""
+    plan = parse_plan(path)
     try:
-        plan = Plan.from_json(read_bytes(path))
         mechanism_of(plan)
     except InvalidPlan as error:
         raise InvalidPlan(f"{path}: {error}") from None
     return plan
+
+
+def parse_plan(path: Path) -> Plan:
+    """Return the plan in a file, whether or not its integers keep its promise."""
+    expect(path, "plan")
+    data = read_bytes(path)
+    try:
+        return Plan.from_json(data)
+    except InvalidPlan as error:
+        raise InvalidPlan(f"{path}: {error}") from None
 
 
 def save_plan(plan: Plan, path: Path) -> None:
@@ -78,6 +117,7 @@ def save_plan(plan: Plan, path: Path) -> None:
 
 def read_reports(plan: Plan, path: Path) -> Iterator[ReportBatch]:
     """Yield the batches of a file of reports; errors name the file."""
+    expect(path, "reports")
     layout = mechanism_of(plan).layout
     try:
         with path.open("rb") as stream:
@@ -101,6 +141,7 @@ def load_sketch(path: Path) -> Sketch:
     Its arrays stay on the disk and are mapped into memory, read-only. The file may be replaced
     by another in the meantime, as `save_sketch` does, but must not be changed in place.
     """
+    expect(path, "sketch")
     try:
         sketch = sketch_v1.decode_sketch(_mapped(path), sketch_shape)
         if sketch.tables is None:
@@ -131,6 +172,19 @@ def _mapped(path: Path) -> bytes | AnyArray:
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
     return read_bytes(path)  # pipes have no size, and an empty file cannot be mapped
+
+
+class _SketchFiles:
+    """What `Sketch.save` and `Sketch.load` do."""
+
+    def save(self, sketch: Sketch, path: Path) -> None:
+        save_sketch(sketch, path)
+
+    def load(self, path: Path) -> Sketch:
+        return load_sketch(path)
+
+
+Sketch.files = _SketchFiles()
 
 
 def sketch_shape(plan: Plan) -> SketchShape:

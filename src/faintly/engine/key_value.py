@@ -17,10 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from faintly.core import Estimates, FloatArray, Key
+from faintly.core import AnyArray, Estimates, FloatArray, Key
+from faintly.core.arguments import instance
 from faintly.core.estimate import normal_quantile
 from faintly.core.key_value import sides
 from faintly.engine.answers import Reader
+from faintly.engine.keys import key_list
 from faintly.errors import InvalidInput
 
 
@@ -105,13 +107,15 @@ class ConditionalMeans:
         }
 
 
-def conditional_means(reader: Reader, keys: Sequence[Key]) -> ConditionalMeans:
+def conditional_means(reader: Reader, keys: Sequence[Key] | AnyArray) -> ConditionalMeans:
     """Return frequency and conditional mean of each key of a key-value plan.
 
     Args:
         reader: of a sketch whose plan `key_value_plan` made.
         keys: of entries, as clients hold them.
     """
+    instance(reader, Reader, "reader", "made of a sketch")
+    keys = key_list(keys)
     size = reader.sketch.plan.universe.size
     if size is not None and size % 2:
         raise InvalidInput("the plan is not one for key-value data; make it by key_value_plan")

@@ -7,8 +7,16 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import AnyArray, IdArray, Key, Plan
+from faintly.core.arguments import listed
 
 BULK_KEYS = 256  # below, setting up a batch costs more than it saves
+
+
+def key_list(keys: Any) -> Sequence[Key] | AnyArray:
+    """Return keys that a caller asks about as a list or an array, or say what is wrong."""
+    if isinstance(keys, np.ndarray) and keys.ndim == 1:
+        return keys
+    return keys if isinstance(keys, list | tuple | range) else listed(keys, "keys")
 
 
 def ids_of(plan: Plan, keys: Iterable[Key] | AnyArray) -> IdArray:

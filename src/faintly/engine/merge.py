@@ -26,14 +26,6 @@ RANGE = 2**16  # entries that one thread adds up at a time
 Source = Sketch | Path
 
 
-def spooled(sketch: Sketch, spool: Path) -> Sketch:
-    """Return a sketch of direct mode whose columns lie in the folder, and not in memory."""
-    assert sketch.hash_seeds is not None and sketch.fields is not None
-    width = sketch.fields.shape[1]
-    seeds, fields = columns.spill([(sketch.hash_seeds, sketch.fields)], width, spool)
-    return replace(sketch, hash_seeds=seeds, fields=fields)
-
-
 def merge_all(
     sources: Iterable[Source], threads: int | None = None, spool: Path | None = None
 ) -> Sketch:

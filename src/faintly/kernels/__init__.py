@@ -1,7 +1,7 @@
 """Loops over plain arrays, each in one function that runs in C or in numpy.
 
-A kernel checks its arguments, then gives the same integers in both. `active` says which language
-serves; see language.py. `compiled` and `reference` are all kernels in C, and all in numpy.
+A kernel checks its arguments, then gives the same integers in either language. `active` names the
+one in use; see language.py. `compiled` has all kernels in C, `reference` all in numpy.
 """
 
 from faintly.kernels import _native

@@ -1,14 +1,13 @@
-"""The C library of this folder: whether it is there, and how each of its functions is called.
+"""The C library of this folder: loading it, and calling its functions with checked arguments.
 
-SIGNATURES has a line for every function, in the order of its arguments in C. A call with an array
-of another type, one that cannot be written to, or another number of arguments is refused before C
-sees it. Sizes and indices are checked before: see arguments.py.
+SIGNATURES has a line for every function, its arguments in their order in C. A call with an array of
+the wrong type, a read-only output or the wrong number of arguments raises before it reaches C.
+Kernels check sizes and indices themselves: see arguments.py.
 """
 
 import ctypes
 import operator
 import os
-import sysconfig
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +26,7 @@ class Pointer(NamedTuple):
     written: bool = False
 
     def from_param(self, array: AnyArray) -> ctypes.c_void_p:
-        """Return the address of an array, or refuse one that is not as C expects it."""
+        """Return the address of an array, or refuse one that C cannot use."""
         flags = array.flags
         fits = array.dtype == self.dtype and flags.c_contiguous and flags.aligned
         if not fits or (self.written and not flags.writeable):
@@ -141,9 +140,8 @@ SIGNATURES: dict[str, tuple[Pointer | Number, ...]] = {
 
 def _load() -> ctypes.CDLL | None:
     if os.environ.get("FAINTLY_KERNEL") == "numpy":
-        return None  # everything is then as on a machine without a compiler
-    suffix = sysconfig.get_config_var("EXT_SUFFIX") or ".so"
-    path = Path(__file__).with_name(f"_kernels{suffix}")
+        return None  # as on a machine without a compiler
+    path = Path(__file__).with_name("_kernels.dll" if os.name == "nt" else "_kernels.so")
     try:
         return ctypes.CDLL(str(path))
     except OSError:
@@ -154,7 +152,7 @@ _library = _load()
 
 
 def available() -> bool:
-    """Return whether the compiled kernels are there."""
+    """Return whether the compiled kernels are installed."""
     return _library is not None
 
 
@@ -173,7 +171,7 @@ def _function(name: str) -> Any:
 
 
 def call(name: str, *given: AnyArray | int) -> None:
-    """Call a function of the library, having checked its arguments against its signature."""
+    """Check arguments against the signature of a function of the library, and call it."""
     expected = len(SIGNATURES[name])
     if len(given) != expected:  # ctypes would pass more than a function takes
         raise TypeError(f"{name} takes {expected} arguments, got {len(given)}")

@@ -1,4 +1,4 @@
-"""Checks of arguments that kernels of several subjects share; those of one are in its module."""
+"""Argument checks that kernels of several modules share."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from faintly.core.arrays import AnyArray
 
 
 def exactly(array: AnyArray, dtype: type, dimensions: int, name: str) -> AnyArray:
-    """Return the array in C order, or refuse one of another type or shape: values never change."""
+    """Return the array in C order, or refuse one of another type or number of dimensions."""
     if array.dtype == np.bool_ and dtype is np.uint8:
         array = array.view(np.uint8)  # the same bytes, 0 and 1
     if array.dtype != dtype or array.ndim != dimensions:
@@ -60,6 +60,6 @@ def ascending(offsets: AnyArray, items: int) -> AnyArray:
 
 
 def elements(symbols: AnyArray, order: int) -> None:
-    """Refuse symbols that are no elements of the field."""
+    """Refuse symbols that are not elements of the field."""
     if symbols.min(initial=0) < 0 or symbols.max(initial=0) >= order:
         raise IndexError(f"a symbol lies outside the field of {order} elements")

@@ -1,4 +1,4 @@
-"""Signed bins, from values to cells and back."""
+"""Signed bins: rounding, binning, cells of reports, and reading them."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def round_values(values: FloatArray, steps: int, words: WordArray) -> tuple[Narr
         call("round_values", values, words, len(values), steps, rounded, found)
         if not found.any():
             return rounded, np.zeros(0, dtype=np.int64)
-        # A value is wrong, or once in 2^32 of them undecided: what follows says which.
+        # A value is out of range or, once in 2^32, undecided: find out which.
     if not (np.abs(values) <= 1).all():
         raise ValueError("values must lie in [-1, 1]")
     scaled = np.abs(values) * steps

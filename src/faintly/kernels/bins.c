@@ -4,7 +4,7 @@
 
 #define MAX_GROUPS 256
 
-/* Rows are worked on a shift at a time, so that the inner loop is one of vectors. */
+/* One shift of all rows at a time, so that the inner loop vectorises. */
 HOT API void faintly_place_codes(const uint64_t *seeds, const int64_t *offsets, int64_t segments,
                                  const uint32_t *codes, const uint8_t *flips, int64_t groups,
                                  int64_t row_bits, int64_t width, int64_t signs,
@@ -40,7 +40,7 @@ HOT API void faintly_place_codes(const uint64_t *seeds, const int64_t *offsets, 
 
 INLINE int64_t level_of(int32_t sum) { return sum < 0 ? -(int64_t)sum : sum; }
 
-/* `levels` counts bins by |score| while tokens fall; both it and `sums` are left as they were. */
+/* `levels` counts bins by |score| as tokens are added; both arrays are cleared afterwards. */
 API void faintly_rank_slots(const uint32_t *hits, int64_t clients, int64_t tokens, int64_t bins,
                             int64_t signs, int64_t top, int32_t *sums, int64_t *levels,
                             int64_t *border, int64_t *above, int64_t *tied)

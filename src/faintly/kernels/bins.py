@@ -19,8 +19,8 @@ from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearBins
 
 MOST_GROUPS = 256  # bins.c has arrays of this length
-CLIENTS = 64  # the least that a thread is started for
-SPREAD = 2**18  # entries of tables whose short transforms stay in the cache
+CLIENTS = 64  # least work for a thread of its own
+SPREAD = 2**18  # table entries transformed together, so that they stay in the cache
 TOO_FEW = "a class has fewer slots than the place asked for"
 
 
@@ -136,31 +136,36 @@ def _scores(hits: WordArray, bins: int, signed: bool) -> IntArray:
     return counts[:, 0::2] - counts[:, 1::2] if signed else counts
 
 
-def spread_bins(tables: TableArray, bins: LinearBins) -> TableArray:
+def spread_bins(tables: TableArray, bins: LinearBins, out: TableArray | None = None) -> TableArray:
     """Return tables of characters: entry u·2^s + u(X)·a of a map is Σ_y (-1)^<u,y>·table[a, y].
 
     Where bins have signs u(X) + X^e stands for u(X); where they have none the entries of
-    u = 0 are 0. The rows of `tables` are maps, their entries a·2^e + y.
+    u = 0 are 0. The rows of `tables` are maps, their entries a·2^e + y. The result is `out` where
+    that is given: other tables of the same shape and type.
     """
     bits = table_bits(tables, "tables", read_only=True)
     if tables.shape[1] != bins.rows * bins.bins:
         raise TypeError("tables must have an entry for each row and bin")
+    out = np.empty_like(tables) if out is None else out
+    if table_bits(out, "out") != bits or out.shape != tables.shape:
+        raise TypeError("out must have the shape and type of the tables")
     if in_c():
-        return _spread_in_c(tables, bins, bits)
+        return _spread_in_c(tables, bins, out)
     short = tables.reshape(-1, bins.bins).copy()
     walsh_hadamard(short)
     characters = short.reshape(len(tables), bins.rows, bins.bins)
-    out = np.zeros_like(tables).reshape(len(tables), bins.bins, bins.rows)
+    made = np.zeros_like(characters).reshape(len(tables), bins.bins, bins.rows)
     every = np.arange(bins.rows, dtype=np.uint32)
     for u, factor in enumerate(bins.factors()):
         if factor:
-            out[:, u, bins.multiplied(every, factor)] = characters[:, :, u]
-    return out.reshape(tables.shape)
+            made[:, u, bins.multiplied(every, factor)] = characters[:, :, u]
+    out[:] = made.reshape(tables.shape)
+    return out
 
 
-def _spread_in_c(tables: TableArray, bins: LinearBins, bits: int) -> TableArray:
+def _spread_in_c(tables: TableArray, bins: LinearBins, out: TableArray) -> TableArray:
     """Spread a few maps at a time, so that what is transformed stays in the cache."""
-    out, steps = np.empty_like(tables), bins.steps()
+    bits, steps = 8 * tables.itemsize, bins.steps()
     many = max(1, SPREAD // tables.shape[1])
     for start in range(0, len(tables), many):
         short = tables[start : start + many].copy()
@@ -176,7 +181,7 @@ def _spread_in_c(tables: TableArray, bins: LinearBins, bits: int) -> TableArray:
 
 
 def _checked_hits(hits: AnyArray, bins: int, signed: bool, top: int) -> AnyArray:
-    """Return what tokens hit, all of it inside the bins."""
+    """Return hits, having checked that all lie inside the bins."""
     hits = arguments.exactly(hits, np.uint32, 2, "hits")
     if not 1 <= top <= bins < 2**31:
         raise TypeError("top must be between 1 and the number of bins, which fits 31 bits")

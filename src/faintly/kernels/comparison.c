@@ -1,5 +1,5 @@
-/* Only for `make bench`: what others do. A bare random read-modify-write, and the loop of
- * the paper's estimator, and of counting orthogonal cells, as one would write them down. */
+/* Only for `make bench`: a bare random read-modify-write, and plain loops of the paper's estimator
+ * and of counting orthogonal cells. */
 
 #include "kernels.h"
 

@@ -1,4 +1,4 @@
-"""What `make bench` measures the kernels against: what others do."""
+"""What `make bench` measures the kernels against."""
 
 import numpy as np
 

@@ -2,7 +2,7 @@
 
 #include "kernels.h"
 
-/* columns: (words, reports), so that a loop over reports runs along memory. */
+/* columns: (words, reports), so that the loop over reports is contiguous. */
 HOT API void faintly_read_parity(const uint64_t *seeds, const uint32_t *columns, int64_t words,
                                  int64_t reports, const uint64_t *ids, int64_t count,
                                  int64_t *totals)
@@ -34,7 +34,7 @@ HOT API void faintly_read_parity(const uint64_t *seeds, const uint32_t *columns,
     }
 }
 
-#define FIELD_BLOCK 128 /* ids taken together, so that hashing is in step and look-ups overlap */
+#define FIELD_BLOCK 128 /* ids taken together: vectorised hashing, overlapping look-ups */
 
 INLINE void half_sip_block(uint64_t key, const uint64_t *ids, int64_t count, uint32_t closing,
                            uint32_t *out)
@@ -49,7 +49,7 @@ INLINE void count_block(int64_t *totals, int64_t count, int64_t size, const int6
 {
     for (int64_t c = 0; c < size; c++) {
         const int64_t reading = readings[symbols[c]], minus = -(int64_t)(signs[c] & 1);
-        totals[c] += (reading ^ minus) - minus; /* signs are coins: no branch would foresee them */
+        totals[c] += (reading ^ minus) - minus; /* random signs: a branch would be mispredicted */
         totals[count + c] += reading * reading;
     }
 }

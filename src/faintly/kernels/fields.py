@@ -21,7 +21,7 @@ POINT_LOOKUPS = 2**12  # in that table: 4 MiB
 def add_points(
     coefficients: WordArray, points: AnyArray, values: AnyArray, counts: AnyArray, bits: int
 ) -> WordArray:
-    """Return each polynomial changed so that it takes given values; see galois."""
+    """Return what `galois.add_points` does: polynomials changed to take given values."""
     coefficients = exactly(coefficients, np.uint32, 2, "coefficients")
     _check_field_bits(bits)
     elements(coefficients, 2**bits)
@@ -55,7 +55,7 @@ def read_parity(seeds: IdArray, payload: WordArray, ids: IdArray) -> IntArray:
         raise TypeError("payload must have between 1 and 256 words")
 
     def read(some: slice, asked: slice, sums: IntArray) -> None:
-        columns = np.ascontiguousarray(payload[some].T)  # the loop over reports runs along memory
+        columns = np.ascontiguousarray(payload[some].T)  # contiguous along reports
         keys = ids[asked]
         call("read_parity", seeds[some], columns, *columns.shape, keys, len(keys), sums)
 
@@ -205,7 +205,7 @@ def _checked_readings(
 
 
 def _as_words(symbols: AnyArray, order: int, name: str) -> AnyArray:
-    """Return integers as words, having checked that each is an element of the field."""
+    """Return integers as words, or refuse those that are not elements of the field."""
     if symbols.dtype.kind not in "iu" or symbols.ndim != 1:
         raise TypeError(f"{name} must be integers of 1 dimension")
     elements(symbols, order)

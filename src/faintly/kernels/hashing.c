@@ -1,4 +1,4 @@
-/* Ids, items and strings to hash words and codes. */
+/* Hash words and codes of ids, items and strings. */
 
 #include "kernels.h"
 
@@ -20,7 +20,7 @@ HOT API void faintly_hash_each(const uint64_t *seeds, const uint64_t *ids, int64
 HOT API void faintly_hash_words(const uint64_t *seeds, const uint64_t *ids, int64_t items,
                             int64_t tag, int64_t count, uint32_t *words)
 {
-    if (count < 8) { /* in step over items; with more words, over the words of one */
+    if (count < 8) { /* vectorise over items; with more words, over the words of one item */
         for (int64_t w = 0; w < count; w++)
             for (int64_t i = 0; i < items; i++)
                 words[i * count + w] =
@@ -143,7 +143,7 @@ HOT API void faintly_hash_keys(const uint8_t *data, const int64_t *offsets, int6
     hash_waiting(&some, keyed, ids);
 }
 
-#define CODE_BLOCK 512 /* codes between two rounds, so that each round is a loop over lanes */
+#define CODE_BLOCK 512 /* codes per round, so that each round is a vectorised loop */
 
 HOT API void faintly_map_codes(const uint64_t *ids, int64_t count, const uint32_t *factor,
                                const uint32_t *offset, int64_t rounds, int64_t bits,

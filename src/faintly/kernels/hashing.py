@@ -1,4 +1,4 @@
-"""Ids, items and strings to hash words and codes."""
+"""Hash words and codes of ids, items and strings."""
 
 import hashlib
 import itertools
@@ -13,7 +13,7 @@ from faintly.kernels.language import in_c
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
 
-MOST_WORDS = 256  # hashed from one item: the number of a word is one byte
+MOST_WORDS = 256  # per item: a word is numbered by one byte
 
 
 def hash_ids(key: int, ids: IdArray, tag: int) -> WordArray:

@@ -15,8 +15,8 @@
  * equal. All files make one library, loaded through ctypes, which releases the interpreter lock
  * around each call: no Python headers. `_native.py` lists every function marked API.
  *
- * Callers have checked every size and index (arguments.py). Integers wrap nowhere that the
- * reference would not. Loops run over blocks that stay in the first cache and over lanes that
+ * Callers have checked every size and index (arguments.py). Integers wrap only where the
+ * reference wraps. Loops run over blocks that stay in the first cache and over lanes that
  * the compiler turns into vectors; threads are the callers', over slices (threads.py). What is
  * shared is inline, so that every loop is compiled whole for each instruction set. */
 
@@ -61,11 +61,11 @@
 #endif
 
 /* Blocks: what is worked on together, so that it stays in the first cache. */
-#define REPORT_BLOCK 256 /* reports whose hashes and values stay near while ids pass by */
-#define ITEM_BLOCK 256   /* items hashed in step */
-#define CLIENT_BLOCK 64  /* seeds hashed in step */
-#define AHEAD 24         /* cells or rows: what a core can have under way to memory at once */
-#define LINE 64          /* bytes: what caches fetch at once */
+#define REPORT_BLOCK 256 /* reports kept in cache while looping over ids */
+#define ITEM_BLOCK 256   /* items hashed together */
+#define CLIENT_BLOCK 64  /* seeds hashed together */
+#define AHEAD 24         /* cells or rows prefetched: about what a core can have in flight */
+#define LINE 64          /* bytes of a cache line */
 #define MOST_FIELD_BITS 8 /* of a symbol: it fits a byte */
 
 /* Tags keep the uses of a hash apart; primitives/hashing.py names the same letters. */
@@ -95,7 +95,7 @@ static inline uint32_t parity32(uint32_t x)
     return (0x6996u >> (x & 15)) & 1;
 }
 
-/* The same by shifts alone, which every instruction set has for vectors. */
+/* The same by shifts alone, which every instruction set can vectorise. */
 INLINE uint32_t parity_lane(uint32_t x)
 {
     x ^= x >> 16;
@@ -117,7 +117,7 @@ INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 #define LITTLE64(x) (x)
 #endif
 
-/* Sixteen words at once; a narrower machine takes several registers for them. */
+/* Sixteen words at once, in one vector register or several. */
 typedef uint32_t lanes __attribute__((vector_size(64)));
 #define STEP 16
 

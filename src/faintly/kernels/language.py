@@ -1,7 +1,7 @@
 """Which language the kernels run in: C where it was built, else numpy.
 
-FAINTLY_KERNEL=numpy asks for numpy, FAINTLY_KERNEL=c insists on C. Where that cannot be followed,
-every kernel raises; at import nobody could catch it.
+FAINTLY_KERNEL=numpy selects numpy, FAINTLY_KERNEL=c requires C. Where the setting is wrong, each
+call of a kernel raises: nobody could catch an error at import.
 """
 
 import os
@@ -14,15 +14,15 @@ from faintly.errors import InvalidInput
 from faintly.kernels import _native
 
 CHOICE = os.environ.get("FAINTLY_KERNEL", "")
-_pinned: ContextVar[str] = ContextVar("pinned")  # by `Language`; unset everywhere else
+_pinned: ContextVar[str] = ContextVar("pinned")  # set by `Language` alone
 
 
 def configuration_error() -> str:
-    """Return why FAINTLY_KERNEL cannot be followed, or nothing."""
+    """Return what is wrong with FAINTLY_KERNEL, or an empty string."""
     if CHOICE not in ("", "c", "numpy"):
         return f"FAINTLY_KERNEL must be c or numpy, got {CHOICE!r}; unset it to let faintly choose"
     if CHOICE == "c" and not _native.available():
-        return "FAINTLY_KERNEL=c asks for kernels that were not built; unset it"
+        return "FAINTLY_KERNEL=c needs the compiled kernels, which were not built; unset it"
     return ""
 
 
@@ -30,7 +30,7 @@ active = "none" if configuration_error() else "c" if _native.available() else "n
 
 
 def in_c() -> bool:
-    """Return whether the kernel that asks runs in C here."""
+    """Return whether the calling kernel runs in C, or raise where FAINTLY_KERNEL is wrong."""
     language = _pinned.get(active)
     if language == "none":
         raise InvalidInput(configuration_error())
@@ -44,7 +44,7 @@ class Language:
         self.name, self._kernels = name, kernels
 
     def available(self) -> bool:
-        """Return whether kernels in this language are there."""
+        """Return whether kernels in this language are installed."""
         return self.name == "numpy" or _native.available()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

@@ -172,7 +172,7 @@ HOT API void faintly_solve_field(const int64_t *offsets, int64_t segments, uint8
  * symbol in two words. Adding is xor. All multiples of a row are sums of row, x·row, x²·row, ...,
  * so with those sums in a table for each four powers, subtracting a multiple is a look-up and an
  * xor of whole words, whatever the symbol; two where symbols have more than four bits. */
-#define ROW_BLOCK 16         /* words: rows are padded to whole blocks, and so have no loose ends */
+#define ROW_BLOCK 16         /* words: rows are padded to whole blocks */
 #define MULTIPLES 32         /* rows of the table: two parts of 16 */
 
 struct packing {

@@ -102,7 +102,7 @@ def solve_field(
 def _solve_in_c(
     offsets: IntArray, rows: AnyArray, answers: AnyArray, free: AnyArray, field: Field
 ) -> AnyArray:
-    own, said, out = rows.copy(), answers.copy(), free.copy()  # worked on in place
+    own, said, out = rows.copy(), answers.copy(), free.copy()  # changed in place
     size = out.shape[1]
     kept, pivots = np.empty(max(1, size), np.int64), np.empty(max(1, size), np.int64)
     call(
@@ -148,10 +148,10 @@ def solve_words(
     field: Field,
     size: int,
 ) -> WordArray:
-    """Return what `solve_field` does over GF(2^bits), of symbols that lie in words.
+    """Return what `solve_field` does over GF(2^bits), with symbols packed into words.
 
-    A word has as many symbols as fit, lowest first; what is left of the last word of `free`
-    stays as it is. Items of a segment are taken by ascending `order`, ties by position.
+    A word has as many symbols as fit, lowest first; spare bits in the last word of `free`
+    are kept. Items of a segment are taken by ascending `order`, ties by position.
 
     Args:
         offsets: (segments + 1,) ascending.

@@ -2,7 +2,7 @@
 
 #include "kernels.h"
 
-#define SLOT_BLOCK 1024 /* reports that stay in the first cache while ids pass by */
+#define SLOT_BLOCK 1024 /* reports kept in the first cache while looping over ids */
 
 HOT API void faintly_read_slots(const uint64_t *seeds, const uint32_t *word,
                                 const uint32_t *mask, const uint32_t *where,
@@ -38,7 +38,7 @@ INLINE void count_bits(const uint32_t *words, int64_t count, uint32_t *column)
             column[b] += (words[i] & 1u << b) != 0;
 }
 
-#define TOKEN_BLOCK 128 /* items hashed in step */
+#define TOKEN_BLOCK 128 /* items hashed together */
 
 HOT API void faintly_project_prf(const uint64_t *seeds, const int64_t *offsets, int64_t segments,
                                  const uint64_t *ids, const uint8_t *negative, int64_t groups,

@@ -116,7 +116,7 @@ def _sign_sums(odd: AnyArray, offsets: IntArray) -> IntArray:
 
 
 def checked_segments(seeds: AnyArray, offsets: AnyArray, negative: AnyArray) -> list[AnyArray]:
-    """Return the columns that describe segments of items, having checked that they fit."""
+    """Return the columns that describe segments of items."""
     seeds = exactly(seeds, np.uint64, 1, "seeds")
     negative = exactly(negative, np.uint8, 1, "negative")
     offsets = ascending(offsets, len(negative))

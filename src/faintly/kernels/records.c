@@ -18,7 +18,7 @@ API void faintly_pack_records(const uint64_t *seeds, const uint32_t *fields, int
     for (int64_t i = 0; i < count; i++) {
         uint8_t *at = records + i * record_bytes, *const end = at + record_bytes;
         const uint64_t seed = LITTLE64(seeds[i]);
-        uint64_t bits = 0; /* fewer than 32 wait when a field is added */
+        uint64_t bits = 0; /* fewer than 32 are pending when a field is added */
         uint32_t filled = 0;
         memcpy(at, &seed, (size_t)seed_bytes);
         at += seed_bytes;
@@ -88,7 +88,7 @@ static const uint64_t *sort_pairs(uint64_t *pairs, uint64_t *others, int64_t cou
         const int shift = 32 + 8 * digit;
         uint32_t start = 0;
         if (next[digit][pairs[0] >> shift & 255] == count)
-            continue; /* all have the same, as those of a part have */
+            continue; /* all share this digit, as the rows of a part do */
         for (int value = 0; value < 256; value++) {
             const uint32_t held = next[digit][value];
             next[digit][value] = start;
@@ -103,7 +103,7 @@ static const uint64_t *sort_pairs(uint64_t *pairs, uint64_t *others, int64_t cou
     return pairs;
 }
 
-/* What memcpy does; calling it costs more than to copy a few bytes. */
+/* As memcpy, whose call costs more than copying a few bytes. */
 INLINE void copy_row(uint8_t *to, const uint8_t *from, int64_t width)
 {
     if (width > 16) {
@@ -134,9 +134,9 @@ static void place_rows(const uint8_t *rows, int64_t width, const uint64_t *sorte
 #define TOGETHER 32768 /* rows, whose pairs the second cache of most machines holds */
 #define PARTS 256      /* by the first digit of their keys, for more than that */
 
-/* Rows in the order of their keys. Many are first taken apart, so that caches hold what is sorted:
- * this writes to the ends of all parts, whose next lines it fetches ahead, or it would wait for
- * them. If `carried` is 1, rows go along to `moved`, to be read from nearby in the end. */
+/* Rows in the order of their keys. Many rows are first partitioned, so that each sort stays in the
+ * cache; the partition prefetches the next line of every part that it appends to. If `carried` is
+ * 1, rows are copied along to `moved`, so that the last pass reads them from nearby. */
 API void faintly_shuffle_rows(const uint8_t *records, int64_t width, const uint32_t *keys,
                               int64_t count, int64_t carried, uint8_t *moved, uint64_t *pairs,
                               uint64_t *others, uint8_t *out)

@@ -1,4 +1,4 @@
-"""Records of reports: columns to bytes and back, and rows in another order."""
+"""Records of reports: packing columns into bytes, unpacking, shuffling rows."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from faintly.kernels._native import call
 from faintly.kernels.arguments import exactly, same_length
 from faintly.kernels.language import in_c
 
-NARROW = 32  # bytes of a record, up to which two copies nearby cost less than one from far away
+NARROW = 32  # bytes of a record up to which two copies in cache beat one cache miss
 
 
 def pack_records(
@@ -51,7 +51,7 @@ def pack_records(
 
 
 class Unpacked(NamedTuple):
-    """The columns of records, and the first breach of each rule, where there is one."""
+    """The columns of records, and where they first break each rule, if they do."""
 
     seeds: IdArray
     fields: WordArray
@@ -62,7 +62,7 @@ class Unpacked(NamedTuple):
 def unpack_records(
     records: AnyArray, seed_bytes: int, widths: tuple[int, ...], limits: tuple[int, ...]
 ) -> Unpacked:
-    """Return what `pack_records` put into the records; fields must be below their limits."""
+    """Return what `pack_records` packed, and where the records break its rules."""
     records = exactly(records, np.uint8, 2, "records")
     if records.shape[1] != _record_bytes(seed_bytes, widths):
         raise TypeError("records must have the bytes of the seed and of all fields")
@@ -121,7 +121,7 @@ def _field(records: AnyArray, position: int, width: int) -> WordArray:
 
 
 def shuffle_rows(records: AnyArray, keys: WordArray) -> AnyArray:
-    """Return the rows in ascending order of their keys; rows of equal keys stay as they came."""
+    """Return the rows in ascending order of their keys, by a stable sort."""
     if len(keys) >= 2**32:
         raise TypeError("keys must be fewer than 2^32: a row's number is one word")
     records, keys = exactly(records, np.uint8, 2, "records"), exactly(keys, np.uint32, 1, "keys")
@@ -133,7 +133,7 @@ def shuffle_rows(records: AnyArray, keys: WordArray) -> AnyArray:
         pairs, shuffled = np.empty((2, count), dtype=np.uint64), np.empty_like(records)
         call("shuffle_rows", records, width, keys, count, carried, moved, *pairs, shuffled)
         return shuffled
-    # Two stable sorts by 16 bits are one by 32, and numpy is at least half as fast again at them.
+    # Two stable sorts by 16 bits equal one by 32, and numpy does them at least 1.5 times as fast.
     order = keys.astype(np.uint16).argsort(kind="stable")
     upper = (keys >> np.uint32(16)).astype(np.uint16)
     return records.take(order[upper[order].argsort(kind="stable")], axis=0)

@@ -60,7 +60,7 @@ HOT API void faintly_measure_cells(const uint32_t *index, const int32_t *weight,
                 *light++ = !(any >> (bits - 12)) && !(sum >> (bits / 2 - 1));                \
                 if (!(any >> (bits - 12)))                                                   \
                     continue;                                                                \
-                lower -= (uint64_t)sum & 0xffffffffu; /* it may have wrapped: once more */   \
+                lower -= (uint64_t)sum & 0xffffffffu; /* it may have wrapped: sum again */   \
                 upper -= (uint64_t)sum >> 32;                                                \
                 for (int64_t i = start; i < end; i++) {                                      \
                     lower += (uint64_t)magnitude_##bits(f[i]) & 0xffffffffu;                 \
@@ -200,8 +200,8 @@ static const uint64_t LANE_64[4] = {0, 1, 2, 3};
         }                                                                                    \
     }
 
-/* Vectors that straddle two lines of the cache cost double, and the arrays of numpy start
- * anywhere: columns are taken in small vectors until the large ones are in line. */
+/* Vectors that straddle two cache lines cost double, and numpy's arrays start anywhere: columns are
+ * taken in small vectors until the large ones are aligned. */
 #define DEFINE_ROWS(bits, kind, bytes, target)                                               \
     /* The levels between `parts` (a constant) parts of a row, for some of their columns. */ \
     target INLINE void columns_##bits##_##kind(int##bits##_t *row, const int parts,          \

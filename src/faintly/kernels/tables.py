@@ -10,7 +10,7 @@ from faintly.kernels.hashing import public_maps
 from faintly.kernels.language import in_c
 from faintly.primitives import hashing
 
-MASS_BLOCK = 4096  # entries weighed together; tables.c has the same number
+MASS_BLOCK = 4096  # entries summed together; tables.c has the same number
 COLUMNS = 64  # of a long row that threads share; whole vectors for every instruction set
 
 
@@ -73,7 +73,7 @@ def walsh_hadamard(rows: TableArray) -> None:
 def _transform_in_c(rows: TableArray, bits: int) -> None:
     """Transform rows on several threads, which share the rows or the columns of a long one."""
     count, size = rows.shape
-    found = _weighed(rows.reshape(1, -1), bits)  # all rows together: a quick look
+    found = _weighed(rows.reshape(1, -1), bits)  # all rows together: a fast check
     if _mass(found) >= 2 ** (bits - 1):
         _check_transform(_mass(_weighed(rows, bits)), bits)
     name = f"walsh_hadamard_{bits}"
@@ -100,13 +100,13 @@ def _join(row: TableArray, bits: int) -> None:
 
 
 def _check_transform(heaviest: int, bits: int) -> None:
-    """Refuse rows of which one has a sum of |entries| that might overflow in a transform."""
+    """Refuse rows whose transform might overflow."""
     if heaviest >= 2 ** (bits - 1):
         raise OverflowError(f"rows of {bits} bits could overflow; widen them first")
 
 
 def _weighed(rows: TableArray, bits: int) -> IntArray:
-    """Return what C finds in rows: the heaviest one's sum, and which blocks are light."""
+    """Return the largest sum of |entries| of a row, and which blocks are light, from C."""
     count, size = rows.shape
     found = np.empty(2 + count * -(-size // MASS_BLOCK), dtype=np.int64)
     call(f"weigh_{bits}", rows, count, size, found)

@@ -1,6 +1,6 @@
 """Slices of a range on several threads: C releases the interpreter lock, so they run at once.
 
-FAINTLY_THREADS says how many; by default as many as this process may have cores.
+FAINTLY_THREADS sets their number; by default one for each core that this process may use.
 """
 
 import os
@@ -13,7 +13,7 @@ import numpy as np
 from faintly.core.arrays import IntArray
 from faintly.errors import InvalidInput
 
-# The least that a thread is started for, each some tens of microseconds of work.
+# Least work for a thread of its own: each some tens of microseconds.
 ENTRIES = 2**16  # of a table, transformed
 KEYS = 2**15  # mapped, hashed or looked up
 PAIRS = 2**15  # of a report and a key, where each is hashed
@@ -54,7 +54,7 @@ def parallel(work: Callable[[int, int], None], count: int, least: int) -> None:
     def run(start: int, stop: int) -> None:
         try:
             work(start, stop)
-        except BaseException as error:  # of any kind: it is raised again in the calling thread
+        except BaseException as error:  # raised again in the calling thread
             failed.append(error)
 
     try:
@@ -75,7 +75,7 @@ def parallel(work: Callable[[int, int], None], count: int, least: int) -> None:
 
 
 def _join(others: list[Thread]) -> list[BaseException]:
-    """Wait until no thread writes to an array any more, even if interrupted."""
+    """Wait until all threads have ended, even if interrupted: they write to the caller's arrays."""
     interrupted: list[BaseException] = []
     while any(other.is_alive() for other in others):
         try:

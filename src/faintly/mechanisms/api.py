@@ -31,14 +31,14 @@ from faintly.core.plan import VALUES, Terms, check_budget, check_sizes, check_va
 from faintly.errors import InvalidPlan, InvalidVector, TooManyItems
 from faintly.primitives.entropy import Rng
 
-SHARE = 0.05  # of the clients: few keys of real data are held by more
-WITNESSES = (-1.0, 0.5, 1.0)  # a value of each domain that the next one does not have
-TABLE_MEMORY = 2**28  # bytes: 256 MiB of tables are no burden to a small server
+SHARE = 0.05  # of the clients; few keys of real data are held by more
+WITNESSES = (-1.0, 0.5, 1.0)  # for each domain a value that the next one lacks
+TABLE_MEMORY = 2**28  # bytes: 256 MiB of tables fit a small server
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommonRequest(Terms):
-    """What a deployer may ask of the planner and of a mechanism alike."""
+    """What a request to the planner and one to a mechanism share."""
 
     family: str | None = None  # None: the mechanism's own choice for this decode
     maps: int | None = None
@@ -62,7 +62,7 @@ class Request(CommonRequest):
 
 
 def check_share(share: float) -> None:
-    """Refuse what is no share of the clients."""
+    """Refuse a number that is not a share of the clients."""
     if not 0 < share <= 1:
         raise InvalidPlan(f"share must be above 0 and at most 1, got {share:g}")
 
@@ -79,7 +79,7 @@ class MechanismApi(ABC):
     """Public parameters of one collection; both sides hold the same object."""
 
     name: ClassVar[str]
-    baseline: ClassVar[bool] = False  # shown beside ours; the planner takes one only by name
+    baseline: ClassVar[bool] = False  # for comparison; the planner uses one only by name
     plan: Plan
     layout: Layout
     scale: float  # mean = scale · (integer that `read` or the tables give) / reports
@@ -100,21 +100,25 @@ class MechanismApi(ABC):
 
     @property
     def seed_bytes(self) -> int:
-        """Return the bytes of public randomness a client draws; not all of it need be sent."""
+        """Return the bytes of public randomness a client draws; not all of it is always sent."""
         return self.layout.seed_bytes
 
     @property
     def enforces_sparsity(self) -> bool:
         """Return whether `randomize` raises `TooManyItems` above the plan's sparsity k.
 
-        Only then are two vectors at most 2k items apart, and only then has a report about
-        events or an l1 distance a bounded cost at user level in a client's ledger.
+        Only then are two vectors at most 2k items apart, so that a report about events or an
+        l1 distance has a bounded cost at user level in a client's ledger.
         """
         return False
 
     def check_vector(self, vector: SparseVector) -> None:
-        """Refuse a vector that the theorem does not cover, before anything is paid for."""
-        if self.enforces_sparsity and len(vector) > self.plan.sparsity:
+        """Refuse a vector that the theorem does not cover, before anything is charged."""
+        self._check_items(len(vector))
+
+    def _check_items(self, items: int) -> None:
+        """Refuse a vector of so many items where the theorem needs at most k."""
+        if self.enforces_sparsity and items > self.plan.sparsity:
             raise TooManyItems(
                 f"the plan allows at most {self.plan.sparsity} items; choose which to keep"
             )
@@ -123,8 +127,8 @@ class MechanismApi(ABC):
     def domain(self) -> str:
         """Return which values are taken: signed, nonnegative or set; see `core.projection`.
 
-        It is the widest within the plan's own values that `check_vector` takes. Whatever a client
-        holds is projected onto it, so `check_vector` must refuse no value of that domain.
+        It is the widest domain, within the plan's values, that `check_vector` takes. Clients
+        project their data onto it, so `check_vector` must refuse no value of it.
         """
         first = VALUES.index(self.plan.values)
         for domain, value in zip(VALUES[first:], WITNESSES[first:], strict=True):
@@ -151,15 +155,15 @@ class MechanismApi(ABC):
         """
 
     def reading_law(self) -> ReadingLaw | None:
-        """Return the law of what one report reads at a key that nobody holds, if it is exact.
+        """Return the exact law of what one report reads at a key that nobody holds.
 
-        None where it depends on what people hold: then the normal law has to do.
+        None where it depends on what people hold: then the normal law is used.
         """
         return None
 
     def pair_covariance(self) -> float | None:
-        """Return n·Cov of the estimates at two keys, for each unit of the mean of v·v' there.
+        """Return n·Cov of the estimates at two keys, divided by the mean of v·v' there.
 
-        None where it is not known, and any correlation has to be reckoned with.
+        None where it is not known: then any correlation is possible.
         """
         return None

@@ -16,4 +16,4 @@ from faintly.mechanisms.tables import Tables
 
 
 class Mechanism(Simulated, Tables, Forecast, Laws):
-    """Public parameters of one collection, with all that the rooms of faintly ask of it."""
+    """All five parts; derive a mechanism from this class."""

@@ -43,8 +43,8 @@ Pair = tuple[Values, Values]
 GRID: Values = (-1.0, -0.5, 0.0, 0.5, 1.0)
 SLACK = 1e-12  # what 64-bit sums of positive terms may lose; far below any real leak
 BLOCK = 2**21  # likelihood ratios compared at once: 16 MiB of them
-MAX_SEEDS = 2**16  # tried until every outcome of the hash has been met
-DECODED = 200  # random reports that both ways of decoding must read alike
+MAX_SEEDS = 2**16  # tried until every outcome of the hash was seen
+DECODED = 200  # random reports on which both decodings must agree
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ def neighbours(unit: Unit, grid: Sequence[float], items: int) -> Iterator[Pair]:
     Args:
         unit: what may change between the two.
         grid: allowed values; 0 among them means that items can be absent.
-        items: coordinates, of which any number may be held. Give k + 2, so that vectors of
-            more items than the plan expects are tried.
+        items: coordinates, of which any number may be held; k + 2 tries vectors with more
+            items than the plan expects.
     """
     vectors = list(itertools.product(sorted(set(grid)), repeat=items))
     if isinstance(unit, EventLevel):
@@ -122,7 +122,7 @@ def worst_pair(mechanism: Mechanism, pairs: Iterable[Pair]) -> tuple[float, Pair
     right = np.array([vectors[other] for _, other in listed])
     laws, worst, where = Laws(mechanism), 0.0, 0
     for outcome in mechanism.outcomes(len(listed[0][0])):
-        with np.errstate(divide="ignore"):  # ln 0 is meant: a report that cannot happen
+        with np.errstate(divide="ignore"):  # ln 0 is intended: a report that cannot occur
             logs = np.log(np.stack([laws.of(values, outcome) for values in vectors]))
         size = max(1, BLOCK // logs.shape[1])
         for start in range(0, len(listed), size):
@@ -155,14 +155,14 @@ def exact_delta(
     epsilon: float,
     weighted: Iterable[tuple[float, Any]] | None = None,
 ) -> float:
-    """Return the least δ for which the pair is (ε, δ)-indistinguishable, the hash being seen.
+    """Return the least δ for which the pair is (ε, δ)-indistinguishable, the hash being public.
 
     Args:
         mechanism: what makes the reports.
         left: values of one vector.
         right: values of the other, item by item.
-        epsilon: the loss that is allowed to everyone.
-        weighted: outcomes of the hash with their probabilities, where many are alike; by
+        epsilon: the allowed loss.
+        weighted: classes of equivalent outcomes of the hash with their probabilities; by
             default every outcome, all equally likely.
     """
     laws, growth = Laws(mechanism), math.exp(epsilon)
@@ -192,8 +192,8 @@ def exact_moments(mechanism: Mechanism, values: Sequence[float]) -> tuple[FloatA
     """Return mean and variance of one report's estimate at each item and at one not held.
 
     The expectation is over every outcome of the hash, all equally likely, and every report.
-    Each outcome is represented by a seed that has it, and reports are read by the server's
-    own `read`, so that hash, law and decoding must agree for the mean to be the truth.
+    Each outcome is represented by a seed that gives it, and reports are read by the server's
+    own `read`. So the mean is the truth only if hash, law and decoding agree.
 
     Args:
         mechanism: one whose reports `law` lists in the order of their fields, last one fastest.
@@ -279,7 +279,7 @@ def check_statement(mechanism: Mechanism) -> Verdict:
 
 
 def check_reports(mechanism: Mechanism) -> Verdict:
-    """Return whether reports fit their layout, repeat with their inputs, and exist for all.
+    """Return whether `randomize` is deterministic, total, and fits its layout.
 
     Vectors without an item, with one, and with k items are tried; each gives one report of
     the same shape, and the same arguments give the same report.

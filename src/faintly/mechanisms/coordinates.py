@@ -1,6 +1,6 @@
-"""What mechanisms without a hash share: a report speaks of keys by their number.
+"""What mechanisms without a hash share: a report names keys by their index.
 
-Privacy then rests on the report's own coins alone, and enumeration has one outcome to look at.
+There is one outcome of the hash to enumerate; privacy rests on the report's own coins alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Request
 from faintly.mechanisms.base import Mechanism
 
-FAMILY = "prf"  # a plan names one, though nothing is hashed
+FAMILY = "prf"  # a plan must name one, though nothing is hashed
 
 
 class Coordinates(Mechanism):

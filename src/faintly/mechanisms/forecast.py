@@ -1,4 +1,4 @@
-"""What the planner asks before any report is in: variance, bias and loss."""
+"""Predicted variance, bias and loss, for the planner and the evaluation."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from faintly.mechanisms.api import MechanismApi, Request
 
 
 class Forecast(MechanismApi):
-    """What the planner ranks by, and the evaluation judges by."""
+    """Predictions made before any report has arrived."""
 
     @classmethod
     def variants(cls, request: Request) -> Iterator[dict[str, Any]]:  # noqa: ARG003
@@ -23,14 +23,14 @@ class Forecast(MechanismApi):
 
     @abstractmethod
     def predicted_variance(self, mean_square: float) -> float:
-        """Return n·Var at a key nobody holds, before any report is in.
+        """Return n·Var at a key nobody holds.
 
         Args:
             mean_square: mean over clients of the sum of their squared values.
         """
 
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
-        """Return the n·Var to expect at each id from these very vectors, to judge simulations by.
+        """Return the n·Var to expect at each id from exactly these vectors, to check simulations.
 
         The vectors are one per client, empty ones included, of at most k items each.
         """
@@ -65,7 +65,7 @@ class Forecast(MechanismApi):
         return unheld + share * max(0.0, self.worst_variance() - unheld)
 
     def largest_ghost(self) -> float:
-        """Return how far, in standard errors, one key is off at most where people are all alike."""
+        """Return the largest ghost, in standard errors, where everybody holds the same items."""
         return 0.0
 
     def relative_bias(self) -> float:
@@ -75,9 +75,9 @@ class Forecast(MechanismApi):
     def lost(self, vectors: VectorBatch) -> FloatArray:
         """Return the share of its values that each client's report leaves out, over all hashes.
 
-        Unlike `relative_bias` it answers for vectors of more than k items as well. By default
-        items are cut to k where more would be refused. Elsewhere the items that `relative_bias`
-        counts among so many are lost, and never more than a cut to k would lose.
+        Unlike `relative_bias` it covers vectors of more than k items. By default items are cut
+        to k where more would be refused. Elsewhere the loss is `relative_bias` at the client's
+        number of items, and at most what a cut to k would lose.
         """
         if self.enforces_sparsity:
             return self.cut(vectors.lengths)
@@ -85,12 +85,12 @@ class Forecast(MechanismApi):
         return np.minimum(dropped, self.cut(vectors.lengths))
 
     def cut(self, items: AnyArray) -> FloatArray:
-        """Return the share that a client of so many items loses if a uniform choice of k stays."""
+        """Return the share that a client of so many items loses by a uniform cut to k."""
         kept: FloatArray = self.plan.sparsity / np.maximum(items, self.plan.sparsity)
         return 1 - kept * (1 - self.relative_bias())
 
     def _bias_of(self, items: int) -> float:
-        """Return the relative bias of this very mechanism among so many items."""
+        """Return the relative bias of this mechanism for so many items."""
         plan = replace(self.plan, sparsity=min(max(items, self.plan.sparsity), MAX_SPARSITY))
         return replace(self, plan=plan).relative_bias()  # type: ignore[type-var]  # a dataclass
 

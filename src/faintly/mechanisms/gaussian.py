@@ -1,6 +1,6 @@
 """Discrete Gaussian noise on every coordinate: for l1 changes too long for single answers.
 
-Client  y[x] = round at random(v[x]·steps) + Z[x] for each key x of a small universe, kept
+Client  y[x] = randomized rounding(v[x]·steps) + Z[x] for each key x of a small universe, kept
         within ±range; P(Z = z) is proportional to e^(-z²/(2·variance))
 Server  mean[x] = Σᵢ yᵢ[x] / (n·steps)
 A change of L1 norm L whose coordinates move by at most 2 has a squared length of at most 2L (L²
@@ -51,13 +51,13 @@ MAX_STEPS = 2**8
 MAX_RANGE = 2**31 - 1
 DRAWS = 2**20  # noise drawn at once when bulk encoding
 LEAST_DELTA = "0.00001"
-SMALL_REPORTS = 2**20  # that an enumerated case can send
+SMALL_REPORTS = 2**20  # possible reports of an enumerated case
 
 
 @register("gaussian")
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(Coordinates):
-    """Public parameters of one collection; both sides hold the same object."""
+    """A noisy integer for each key; the noise is discrete Gaussian."""
 
     plan: Plan
     steps: int  # grid steps per unit
@@ -187,7 +187,7 @@ class Gaussian(Coordinates):
         assert isinstance(self.plan.unit, WithinL1)
         reach = self.plan.unit.distance
         step = min(1.0, reach) / 2
-        # A range that is hardly ever left keeps what little can tell two inputs apart.
+        # The range is seldom exceeded, or the tails that distinguish two inputs would be lost.
         wide: dict[str, Any] = {"failure": 1e-9, "sparsity": 1}
         one = {"unit": WithinL1(min(2.0, reach)), "universe": Universe.indexed(1)}
         fine = (-1.0, -0.5, 0.0, step, 0.5, 1 - step, 1.0)

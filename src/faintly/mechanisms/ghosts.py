@@ -1,10 +1,10 @@
-"""Ghosts: what a key shows in one public map because others hold what its code adds up to.
+"""Ghosts: what a key that nobody holds reads because its code is the sum of held keys' codes.
 
-In one map the codes of several held keys may add up to that of a key that nobody holds, which
-then reads a share of theirs. In an open universe two keys may even have one code. A map draws
-codes and signs anew, so with J maps such a ghost speaks in 1/J of the reports, and the sum of
-all ghosts of a key is noise of known size that does not shrink with more reports. Both are
-worst where everybody holds the same keys, and the sizes of a plan are chosen for that case.
+In one map the codes of several held keys may add up to that of another key, which then reads a
+share of theirs. In an open universe two keys may even share a code. Each map has codes and signs
+of its own, so with J maps such a ghost appears in 1/J of the reports. The sum of all ghosts of a
+key is noise of known size that does not shrink with more reports. Both are largest where
+everybody holds the same keys; the sizes of a plan are chosen for that case.
 
 strength  the largest that one ghost can read, where a key held by all reads 1
 energy    the sum of the squares of all ghosts in one table, likewise
@@ -16,11 +16,9 @@ from faintly.core.plan import MAX_MAPS
 
 LARGEST = 0.3  # standard errors: one ghost moves the coverage of 95 % intervals to 94 %
 TOGETHER = 0.02  # of the variance, from all ghosts: the planner calls that a tie
-# Where keys share codes too, an eighth: less would cost bytes and memory for data nobody has.
+# An open universe, where keys share codes: less would cost bytes and memory for unlikely data.
 OPEN_TOGETHER = 0.125
-
-
-FEWEST = 16  # maps: the top list lets one count for little, so it should not be much of the whole
+FEWEST = 16  # maps: the top list ignores the largest reading of a key, so each should be small
 
 
 def least_maps(strength: float, clients: int, variance: float) -> int:

@@ -20,14 +20,14 @@ class Laws(MechanismApi):
 
     @abstractmethod
     def small_cases(self) -> "Iterator[SmallCase]":
-        """Yield cases of this mechanism that can be enumerated: same unit, epsilon and form."""
+        """Yield enumerable cases of this mechanism, with the same unit, epsilon and form."""
 
     def small(self, **changes: Any) -> Self:
-        """Return this mechanism calibrated anew for tiny sizes; `changes` are request fields."""
+        """Return this mechanism calibrated for tiny sizes; `changes` are request fields."""
         plan = self.plan
         sizes: dict[str, Any] = {
             "sparsity": 2,
-            "clients": 4,  # few clients and a large failure keep what a report can say small
+            "clients": 4,  # few clients and a large failure keep the number of reports small
             "failure": 0.5,
             "universe": Universe.indexed(8),
             "decode": plan.decode,
@@ -48,7 +48,7 @@ class Laws(MechanismApi):
         """Return the outcome of the public hash that a drawn seed gives these items."""
 
     def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
-        """Return the place of each report in `law`: by default its fields, the last one fastest."""
+        """Return the index of each report in `law`: by default its fields, the last one fastest."""
         numbers = np.zeros(len(fields), dtype=np.int64)
         for column, limit in enumerate(self.layout.limits):
             numbers = numbers * limit + fields[:, column]
@@ -66,7 +66,7 @@ class SmallCase:
     mechanism: "Mechanism"
     grid: tuple[float, ...] = (-1.0, -0.5, 0.0, 0.5, 1.0)
     items: int = 3
-    # Where all outcomes are too many to list: one pair, and classes of like outcomes that
-    # matter for it, each with its probability.
+    # Where there are too many outcomes to list: one pair, and the classes of outcomes that are
+    # equivalent for it, each with its probability.
     pair: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     weighted: tuple[tuple[float, Any], ...] = ()

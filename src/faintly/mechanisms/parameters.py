@@ -1,4 +1,4 @@
-"""What every mechanism asks of its parameters and options; messages name the nearest that fits."""
+"""Checks of parameters and options that mechanisms share."""
 
 from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
@@ -10,8 +10,8 @@ from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms.api import Request
 from faintly.primitives import noise
 
-# Of a hash under seeds of 64 bits nobody can say that no seed fails two vectors, so a delta that
-# is a probability over seeds is never stated as less than one of them.
+# Nobody can rule out that some 64-bit seed fails for two vectors, so a delta that is a probability
+# over seeds is never stated as less than that of one seed.
 ONE_SEED = Fraction(1, 2 ** (8 * SEED_BYTES["blake2s"]))
 
 

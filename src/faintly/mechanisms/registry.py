@@ -1,9 +1,9 @@
-"""Mechanisms by name: the only way from a plan to the mechanism that it describes.
+"""Mechanisms by name: how a plan becomes the mechanism that it describes.
 
 The mechanisms of this package register themselves when it is imported. Another package offers one
 by an entry point of the group `faintly.mechanisms`, or `faintly.baselines` for a method to compare
-with: the name, and the class that registers under it. It is loaded when somebody names it or asks
-for all names.
+with: the name, and the class that registers under it. It is loaded when it is named, or when all
+names are listed.
 """
 
 import math
@@ -23,7 +23,7 @@ _REGISTRY: dict[str, type[Mechanism]] = {}
 
 
 def register(name: str) -> Callable[[type[Mechanism]], type[Mechanism]]:
-    """Return a class decorator that makes a mechanism known under a `name` that is free."""
+    """Return a class decorator that registers a mechanism under an unused `name`."""
 
     def add(mechanism: type[Mechanism]) -> type[Mechanism]:
         owner, own = _REGISTRY.get(name), mechanism.__module__
@@ -40,7 +40,7 @@ def register(name: str) -> Callable[[type[Mechanism]], type[Mechanism]]:
 
 
 def mechanism_names(*, baselines: bool = True) -> list[str]:
-    """Return the names of all mechanisms, sorted; without baselines, of those to choose from."""
+    """Return the names of all mechanisms, sorted, with or without baselines."""
     for entry in _entries(MECHANISMS) + (_entries(BASELINES) if baselines else ()):
         _load(entry)
     return sorted(name for name, one in _REGISTRY.items() if baselines or not one.baseline)
@@ -48,7 +48,7 @@ def mechanism_names(*, baselines: bool = True) -> list[str]:
 
 @cache
 def _entries(group: str) -> tuple[EntryPoint, ...]:
-    """Return what installed packages offer; looking through all of them takes milliseconds."""
+    """Return the entry points of installed packages; cached, as a search takes milliseconds."""
     return tuple(entry_points(group=group))
 
 

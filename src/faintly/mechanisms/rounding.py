@@ -1,4 +1,4 @@
-"""What `primitives.rounding` does, the first word of every value by a kernel."""
+"""`primitives.rounding` with a kernel for the first word of every value."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from faintly.primitives.rounding import settle
 
 
 def round_values(values: FloatArray, steps: int, rng: Rng) -> NarrowArray:
-    """Return what `round_unbiased` does, of the same words, for values in [-1, 1]."""
+    """Return what `round_unbiased` does with the same words, for values in [-1, 1]."""
     rounded, ties = kernels.round_values(values, steps, rng.words(len(values)))
     if len(ties):
         rounded[ties] += settle(values[ties], steps, rng).astype(np.int32)

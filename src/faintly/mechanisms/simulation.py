@@ -1,4 +1,4 @@
-"""What simulations share: sums over made-up clients' reports, and means of what they hold."""
+"""What simulations share: sums over the reports of many clients, and means of their vectors."""
 
 from collections.abc import Callable, Iterator
 
@@ -11,12 +11,12 @@ from faintly.primitives.entropy import Rng, uniform_seeds
 
 SIMULATED_FIELDS = 2**22  # report fields that a simulation holds at once: 16 MiB
 BLOCK = 2**15  # values that stay in a cache from one step to the next
-LENGTHS = 64  # at which a share that grows with a client's items is worked out
-COUNTED = 2**24  # keys up to which rows are summed into an array of the universe
+LENGTHS = 64  # at which a function of a client's number of items is computed
+COUNTED = 2**24  # keys up to which sums use an array over the universe
 
 
 class Simulated(Tables):
-    """What the evaluation asks: the integers of many reports at once."""
+    """The integers of many reports at once, for the evaluation."""
 
     def simulated_totals(
         self, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
@@ -35,7 +35,7 @@ class Simulated(Tables):
 
     @property
     def draws_sum(self) -> bool:
-        """Return whether `simulated_totals` draws the sum of all reports, and makes none."""
+        """Return whether `simulated_totals` draws the sum of all reports without making them."""
         return False
 
 
@@ -79,7 +79,7 @@ def sums_at(keys: AnyArray, weights: AnyArray, ids: IdArray) -> AnyArray:
 def positions(asked: IdArray, keys: IdArray) -> IntArray:
     """Return where each key is among ids in ascending order; len(asked) where it is not."""
     most = int(max(keys.max(initial=0), asked.max(initial=0)))
-    if most < len(keys):  # then a table costs less than searching
+    if most < len(keys):  # then a table is faster than a search
         table = np.full(most + 1, len(asked))
         table[asked] = np.arange(len(asked))
         return table[keys]
@@ -109,18 +109,18 @@ def mean_square(vectors: VectorBatch) -> float:
 def sums_of(vectors: VectorBatch, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
     """Return, for each client, the sum of the function over its values."""
     sums = np.bincount(vectors.owners, by_value(function, vectors), minlength=len(vectors))
-    return sums.astype(np.float64)  # without a row it counts in integers
+    return sums.astype(np.float64)  # bincount of no rows gives integers
 
 
 def by_length(function: Callable[[int], float], lengths: IntArray) -> FloatArray:
-    """Return the function of each length, worked out at a few and interpolated between them."""
+    """Return the function of each length, interpolated between a few."""
     most = int(lengths.max(initial=1))
     known = np.unique(np.geomspace(1, max(1, most), LENGTHS).round().astype(int))
     return np.interp(lengths, known, [function(items) for items in known.tolist()])
 
 
 def by_value(function: Callable[[FloatArray], FloatArray], vectors: VectorBatch) -> FloatArray:
-    """Return the function of every value of the vectors, worked out in a cache."""
+    """Return the function of every value of the vectors, block by block."""
     out = np.empty(len(vectors.values))
     for start in range(0, len(out), BLOCK):
         part = slice(start, start + BLOCK)
@@ -129,7 +129,7 @@ def by_value(function: Callable[[FloatArray], FloatArray], vectors: VectorBatch)
 
 
 def rounding_variance(vectors: VectorBatch, steps: int) -> FloatArray:
-    """Return the variance of unbiased rounding of each value to a grid of so many steps."""
+    """Return the variance of unbiased rounding of each value to a grid of 1/steps."""
 
     def variance(values: FloatArray) -> FloatArray:
         scaled = values * steps

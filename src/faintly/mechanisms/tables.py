@@ -9,6 +9,7 @@ from faintly import kernels
 from faintly.core import (
     AnyArray,
     Cells,
+    FloatArray,
     IdArray,
     IntArray,
     NarrowArray,
@@ -22,11 +23,11 @@ from faintly.mechanisms.api import MechanismApi
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
 
-READ_AT_ONCE = 2**18  # reports whose cells are in memory while keys are read from them
+READ_AT_ONCE = 2**18  # reports whose cells are in memory at once
 
 
 class Tables(MechanismApi):
-    """What the engine keeps of reports, and reads from it; without tables the defaults hold."""
+    """What a sketch keeps of reports, and how keys are read from it."""
 
     @cached_property
     def maps(self) -> LinearMaps:
@@ -55,7 +56,7 @@ class Tables(MechanismApi):
 
     def map_of(self, batch: ReportBatch) -> IntArray:
         """Return the public map that each report uses; zeros where there are no maps."""
-        if self.plan.hashing.maps <= 1:  # as in the families without maps
+        if self.plan.hashing.maps <= 1:  # families without maps have 0
             return np.zeros(len(batch), dtype=np.int64)
         return kernels.pick_maps(batch.hash_seeds, self.plan.hashing.maps)
 
@@ -69,7 +70,7 @@ class Tables(MechanismApi):
 
     @property
     def turned(self) -> bool:
-        """Return whether a key's public sign turns what a map holds for it."""
+        """Return whether a key's public sign multiplies what a map holds for it."""
         return True
 
     def transform(self, tables: TableArray) -> TableArray:
@@ -82,6 +83,16 @@ class Tables(MechanismApi):
         """Return (2, ids): sum and largest, over the maps, of what transformed tables hold."""
         blocks = self.table_shape[0] // self.maps.maps
         return kernels.gather(transformed, ids, self.maps, blocks, turn=self.turned)
+
+    def table_variance(
+        self,
+        transformed: TableArray,  # noqa: ARG002  # for mechanisms whose tables tell more
+        sketch: Sketch,
+        ids: IdArray,
+        means: FloatArray,
+    ) -> FloatArray:
+        """Return `variance`, given the transformed tables."""
+        return self.variance(sketch, ids, means)
 
     def read_cells(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return what `gather` over all maps would give, from the cells of the reports."""

@@ -29,7 +29,7 @@ class Tokens(NamedTuple):
 
 
 def draw_tokens(vectors: VectorBatch, most: int, rounding: str, rng: Rng) -> Tokens:
-    """Return the tokens of every client: an item is one with the chance |value|.
+    """Return the tokens of every client: an item becomes one with probability |value|.
 
     A client with more than `most` of them keeps a uniform random choice of that size.
     """
@@ -46,7 +46,7 @@ def draw_tokens(vectors: VectorBatch, most: int, rounding: str, rng: Rng) -> Tok
 
 
 def _systematic(sizes: FloatArray, vectors: VectorBatch, rng: Rng) -> AnyArray:
-    """Return the items met by steps of 1 from one uniform start along the client's total.
+    """Return a systematic sample: steps of 1 from a uniform start along the cumulative sizes.
 
     Sizes are first rounded, without bias, to multiples of 2^-32, so that all is exact.
     """

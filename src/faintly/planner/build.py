@@ -65,6 +65,8 @@ def make_plan(
         salt: 16 public bytes; fresh ones by default.
         **options: the knobs of the mechanism that is named, such as bins, steps, row or cap.
     """
+    if salt is not None and not (isinstance(salt, bytes) and len(salt) == SALT_BYTES):
+        raise InvalidPlan(f"salt must be {SALT_BYTES} bytes")
     if (sparsity is None) == (sample is None):
         raise InvalidPlan("give either the sparsity or a sample to choose it from")
     wanted: dict[str, Any] = {

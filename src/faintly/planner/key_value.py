@@ -18,7 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from faintly.core import Budget, EventLevel, Guarantee, Plan, Universe, UserLevel
+from faintly.core.arguments import text, whole
 from faintly.core.key_value import entry_universe
+from faintly.core.plan import SALT_BYTES
 from faintly.core.spending import Loss, exact
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import mechanism_of
@@ -102,8 +104,10 @@ def key_value_plan(
         salt: 16 public bytes; fresh ones by default.
         **rest: other fields of a plan request, such as mechanism, decode or max_bytes.
     """
+    if salt is not None and not (isinstance(salt, bytes) and len(salt) == SALT_BYTES):
+        raise InvalidPlan(f"salt must be {SALT_BYTES} bytes")
     wanted = {
-        "sparsity": 2 * entries,
+        "sparsity": 2 * whole(entries, "entries"),
         "clients": clients,
         "universe": entry_universe(as_universe(universe)),
         **rest,
@@ -118,6 +122,7 @@ def key_value_plan(
 
 def _routes(protect: str, budget: Budget) -> list[tuple[str, Budget]]:
     """Return the units that hide what is protected, each with the budget that it may spend."""
+    protect = text(protect, "protect")
     if protect == "user":
         return [("user", budget)]
     if protect != "entry":

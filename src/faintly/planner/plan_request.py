@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
-from faintly.core import Budget, Unit, Universe, parse_unit
+from faintly.core import Budget, Unit, Universe
+from faintly.core.arguments import real, text, whole
 from faintly.core.plan import (
     DECODES,
     VALUES,
@@ -13,6 +15,7 @@ from faintly.core.plan import (
     check_values,
     shared_fields,
 )
+from faintly.core.spending import units_of
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import Request, mechanism_names
 from faintly.mechanisms.api import SHARE, CommonRequest, check_share
@@ -114,11 +117,18 @@ def request_for(
     **rest: Any,
 ) -> PlanRequest:
     """Return the request for a plan; `rest` are other fields of `PlanRequest`."""
+    for kind, names in (
+        (whole, ("memory", "max_bytes", "maps", "bits")),
+        (real, ("failure", "share", "mean_square")),
+        (text, ("values", "mechanism", "decode", "family", "measure")),
+    ):
+        rest |= {name: kind(rest[name], name) for name in names if rest.get(name) is not None}
+    rest = {name: value for name, value in rest.items() if value is not None}  # all have defaults
     return PlanRequest(
-        unit=parse_unit(protect) if isinstance(protect, str) else protect,
+        unit=units_of((protect,))[0],
         budget=Budget(epsilon, delta),
-        sparsity=sparsity,
-        clients=clients,
+        sparsity=whole(sparsity, "sparsity"),
+        clients=whole(clients, "clients"),
         universe=as_universe(universe),
         **rest,
     )
@@ -131,5 +141,10 @@ def as_universe(universe: int | str | Universe | list[str]) -> Universe:
     if isinstance(universe, str):
         if universe == "open":
             return Universe.open()
-        raise InvalidPlan("a universe is a size, a list of names, or the word open")
-    return Universe.indexed(universe) if isinstance(universe, int) else Universe.named(universe)
+        raise InvalidPlan(
+            f"a universe is a size, a list of names, or the word open, and not {universe!r}"
+        )
+    if isinstance(universe, Real):
+        return Universe.indexed(whole(universe, "a universe's size"))
+    assert not isinstance(universe, int)  # which is real
+    return Universe.named(universe)

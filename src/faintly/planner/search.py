@@ -258,6 +258,7 @@ def _measure(name: str, question: _Question) -> Candidate | str:
             operations,
             memory,
             stderr=error.stderr,
+            share=error.share,
             ghost=mechanism.largest_ghost(),
             refuses=mechanism.enforces_sparsity and not request.hard_sparsity,
         ),
@@ -286,6 +287,7 @@ def _drawbacks(
     memory: int,
     *,
     stderr: float = math.inf,
+    share: float = 1.0,
     ghost: float = 0.0,
     refuses: bool = False,
 ) -> tuple[str, ...]:
@@ -295,7 +297,7 @@ def _drawbacks(
             "a vector of more items than the sparsity is refused on the device (say hard "
             "sparsity if there are none)"
         )
-    if bias > min(MAX_BIAS, GHOST * stderr):
+    if bias > MAX_BIAS or bias * share > GHOST * stderr:  # no mean of interest is above the share
         found.append(f"means may be off by {bias:.2g} of themselves")
     if ghost > GHOST:
         found.append(

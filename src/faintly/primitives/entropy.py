@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
 
 BULK_WORDS = 4096  # from here on a ChaCha20 keystream beats asking the system for every byte
-ZEROS = memoryview(bytes(2**17))  # what is encrypted, again and again: small enough for a cache
+ZEROS = memoryview(bytes(2**17))  # plaintext of the keystream, reused; small enough for a cache
 
 
 class Rng(Protocol):

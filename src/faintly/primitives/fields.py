@@ -97,7 +97,7 @@ def independent(rows: AnyArray | Sequence[Sequence[int]], order: int) -> list[in
     return kept
 
 
-@lru_cache(maxsize=2**14)  # enumeration asks for the same few again and again
+@lru_cache(maxsize=2**14)  # enumeration repeats few arguments
 def inner_products(row: tuple[int, ...], order: int) -> IntArray:
     """Return <i, row> for every vector i over the field, its last symbol fastest."""
     field = field_of(order)

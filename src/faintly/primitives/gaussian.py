@@ -5,7 +5,7 @@ e^-γ for a rational γ. Coins of that kind are made of coins with rational odds
 alternating series of e^-γ), so nothing here rounds, and the plan's one integer is the law.
 
 δ comes from the continuous Gaussian (gaussian.proof.md, Lemma 2): noise of variance V on
-integers is, within a factor e^±η, what rounding at random makes of N(0, V - SMOOTHED), and the
+integers is, within a factor e^±η, what randomized rounding makes of N(0, V - SMOOTHED), and the
 continuous mechanism has  δ(ε, μ) = Φ(μ/2 - ε/μ) - e^ε·Φ(-μ/2 - ε/μ)  at distance μ.
 """
 
@@ -18,12 +18,12 @@ from faintly.core import AnyArray, FloatArray, IntArray
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
 
-SMOOTHED = 2  # variance given to rounding at random: e^(-2π²·2) is 7·10^-18
+SMOOTHED = 2  # variance given to randomized rounding: e^(-2π²·2) is 7·10^-18
 # Twice the sum over m ≥ 1 of e^(-2π²·2·m²), rounded up: how far a Gaussian's sum over integers
 # depends on where its centre lies.
 RIPPLE = 1.5e-17
-MAX_VARIANCE = 2**26  # squares of what is drawn stay below 2^63
-FLOAT_SLACK = 1e-8  # more than erfc, a few operations and the tolerance below can lose
+MAX_VARIANCE = 2**26  # squares of draws stay below 2^63
+FLOAT_SLACK = 1e-8  # more than the errors of erfc, a few operations and the tolerance below
 
 
 def gaussian_delta(epsilon: float, reach: float) -> float:
@@ -55,7 +55,7 @@ def growth(epsilon: float, square: float, variance: int) -> float:
 
 
 def rounding_is_free(rate: float, most: int) -> bool:
-    """Return whether rounding at random leaves δ at that of moves of `most` whole steps.
+    """Return whether randomized rounding costs no δ beyond moves of `most` whole steps.
 
     A coordinate that moves i + b steps moves i or i + 1 whole ones, and Lemma 3 needs
     λi² + ln(1 + b(e^(λ(2i+1)) - 1)) ≤ most·λ(i + b) for each i below `most` and b in [0, 1].
@@ -86,7 +86,7 @@ def draw(variance: int, count: int, rng: Rng) -> IntArray:
 
 
 def _laplace(scale: int, count: int, rng: Rng) -> tuple[IntArray, AnyArray]:
-    """Return tries at discrete Laplace draws of ratio e^(-1/scale), and which of them count."""
+    """Return candidates for discrete Laplace draws of ratio e^(-1/scale), and which to accept."""
     low = uniform_below(np.full(count, scale), rng)
     valid = _falls(low, scale, rng)
     high = np.zeros(count, dtype=np.int64)

@@ -1,7 +1,7 @@
 """Public hashing: which bin and sign a key has under a report's seed.
 
 prf      HalfSipHash-1-3 keyed with the seed, one tag for bins and another for signs
-blake2s  the same with keyed BLAKE2s, where a guarantee leans on the hash
+blake2s  the same with keyed BLAKE2s, where a guarantee depends on the hash
 linear   s(x) = (-1)^<r,π_j(x)>·t_j(x) and bins A·π_j(x), where r, A and j come from the
          seed and the D-bit codes π_j and signs t_j from the plan's salt
 
@@ -22,7 +22,7 @@ EQUATION, COIN, ORDER = (ord(letter) for letter in "aco")  # of retrieval
 PROJECTION, GROUP = (ord(letter) for letter in "pq")  # of projection-choice
 POINT, SYMBOL = (ord(letter) for letter in "gy")  # of retrieval-gf
 WIDE = ord("w")  # of retrieval-l1
-LEAST_ROW_BITS = 8  # with fewer, rows of two groups are the same so often that means are off
+LEAST_ROW_BITS = 8  # with fewer, two groups share a row so often that means are biased
 # Irreducible polynomials of degree 8, 9, …, 24, the coefficient of X^i at bit i.
 POLYNOMIALS = (
     *(0x11B, 0x203, 0x409, 0x805, 0x1009, 0x201B, 0x4021, 0x8003, 0x1002B, 0x20009),
@@ -69,7 +69,7 @@ def half_sip(key: AnyArray, message: list[Any], compress: int, finish: int) -> W
 
 def mix(key: ArrayOrScalar, ids: ArrayOrScalar, tag: int) -> WordArray:
     """Return HalfSipHash-1-3 under `key` of the nine bytes id ‖ tag, elementwise."""
-    # At least one dimension: numpy warns of wrap-around, which is meant here, for scalars only.
+    # At least one dimension: for scalars numpy warns of wrap-around, which is intended here.
     keys, ids = np.atleast_1d(np.asarray(key, np.uint64)), np.asarray(ids, np.uint64)
     words = [
         (ids & LOW32).astype(np.uint32),
@@ -135,8 +135,8 @@ def wide_words(seeds: IdArray, ids: IdArray, count: int) -> WordArray:
 def word_digits(order: int) -> int:
     """Return how many digits to the base `order` are taken from one hashed word.
 
-    All that fit where the base is a power of two, which is exact; else as many as stay below
-    2^24 values, so that none is more likely than another by more than one part in 256.
+    Where the base is a power of two, all that fit, which is exact. Else as many as have at most
+    2^24 values, so that no value is likelier than another by more than one part in 256.
     """
     limit = 2**32 if order & (order - 1) == 0 else 2**24
     digits = 1
@@ -181,7 +181,7 @@ def points(seeds: IdArray, ids: IdArray, bits: int) -> tuple[WordArray, IntArray
 
 
 def scale_to(words: WordArray, count: int) -> IntArray:
-    """Return uniform words as integers below `count`, by multiplying and keeping the top."""
+    """Return uniform words as integers below `count`, by multiplication, keeping the top."""
     return ((words.astype(np.uint64) * np.uint64(count)) >> np.uint64(32)).astype(np.int64)
 
 

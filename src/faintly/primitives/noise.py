@@ -1,8 +1,9 @@
 """Exact integer Laplace noise from 32-bit threshold coins.
 
 A geometric variable g has independent binary digits: digit i is 1 with odds q^(2^i), and
-what lies above the digits is again geometric, with ratio q^(2^m). So m coins and a rarely
-continuing one draw it, and the difference of two is discrete Laplace with ratio q per step.
+what lies above the digits is again geometric, with ratio q^(2^m). So m coins draw the digits,
+and one more coin, which seldom succeeds, draws the rest. The difference of two such variables
+is discrete Laplace with ratio q per step.
 
 Thresholds are integers out of 2^32. Rounding them changes the law, so privacy is read off
 the rounded ones: g+1 follows g with ratio  o_i / (o_0·…·o_(i-1)), where i is the digit that
@@ -57,7 +58,7 @@ def laplace_thresholds(bound: Fraction) -> list[int]:
         bound: the smallest allowed ratio of neighbouring probabilities, in (0, 1).
 
     Returns:
-        The threshold of each binary digit, then the threshold of going on.
+        The threshold of each binary digit, then the threshold of continuing.
     """
     thresholds: list[int] = []
     product = Fraction(1)  # odds of all digits so far being one
@@ -156,7 +157,7 @@ def _laplace_law(frozen: tuple[int, ...], reach: int) -> FloatArray:
 
 
 def geometric_law(thresholds: list[int], count: int) -> FloatArray:
-    """Return P(g) for g below `count`, for the difference of two of which `laplace` draws."""
+    """Return P(g) for g below `count`; `laplace` draws the difference of two such variables."""
     values = np.arange(count)
     law = np.ones(count)
     for digit, threshold in enumerate(thresholds[:-1]):

@@ -23,7 +23,7 @@ def bernoulli(probability: FloatArray, rng: Rng) -> AnyArray:
         part = slice(start, start + BLOCK)
         scaled, word = probability[part] * WORD, drawn[part].astype(np.float64)
         np.less_equal(word + 1, scaled, out=hit[part])
-        # Neither below the first 32 bits nor above all of them: what follows decides.
+        # The word ties with the first 32 bits: the next word decides.
         np.greater(word < scaled, hit[part], out=tie[part])
     if tie.any():
         hit[tie] = bernoulli(np.modf(probability[tie] * WORD)[0], rng)

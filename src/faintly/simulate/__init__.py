@@ -1,6 +1,7 @@
 """How a plan does on data whose truth is known: what `faintly simulate` runs."""
 
 from faintly.simulate.comparison import Compared, Comparison, Entrant, LeftOut, compare
+from faintly.simulate.preview import Held, More, Preview, try_
 from faintly.simulate.run import simulate
 from faintly.simulate.scores import SCORES, Simulation
 
@@ -9,8 +10,12 @@ __all__ = [
     "Compared",
     "Comparison",
     "Entrant",
+    "Held",
     "LeftOut",
+    "More",
+    "Preview",
     "Simulation",
     "compare",
     "simulate",
+    "try_",
 ]

@@ -19,7 +19,11 @@ from faintly.simulate.scores import Simulation
 
 ALL = "all"  # every mechanism that the planner would choose from; baselines are named one by one
 
-NARROW = {"nonnegative": "it takes no negative values", "set": "it takes sets, no other values"}
+NARROW = {
+    "signed": "it takes values of either sign",
+    "nonnegative": "it takes no negative values",
+    "set": "it takes sets, no other values",
+}
 
 OnStep = Callable[[str, int, int], None]
 
@@ -171,6 +175,7 @@ def _best_form(name: str, plan: Plan) -> Entrant | LeftOut:
         return LeftOut(name, "; ".join(reasons) or "its error has no bound")
     best, domain = ranking.pick, mechanism_of(ranking.pick.plan).domain
     # A mechanism that takes fewer kinds of values may have a smaller error, so say so.
-    drawbacks = [*best.drawbacks, *filter(None, [NARROW.get(domain)])]
+    narrow = NARROW[domain] if domain != mechanism_of(plan).domain else None
+    drawbacks = [*best.drawbacks, *filter(None, [narrow])]
     salted = replace(best.plan, salt=plan.salt)
     return Entrant(title=best.title, plan=salted, drawbacks=tuple(drawbacks))

@@ -24,6 +24,7 @@ from faintly.data import cut
 from faintly.engine import Reader, aggregate
 from faintly.engine.crowd import Crowd, Noisy
 from faintly.engine.posterior import FEWEST, fit
+from faintly.errors import InvalidInput
 from faintly.mechanisms import Mechanism, mechanism_of
 from faintly.mechanisms.simulation import mean_square
 from faintly.planner import carried_means, excess
@@ -34,6 +35,7 @@ from faintly.simulate.scores import Run, Score, Simulation, TopKey
 TOP = 20
 SHOWN = 5  # of the true top keys, one by one
 LEVEL = 0.95
+NOTHING = "nobody in these data holds a key, so there is nothing to ask about"
 
 
 def simulate(
@@ -57,6 +59,8 @@ def simulate(
         seed: of seeds, noise and, where longer vectors are refused, the cut.
         on_run: called after each run, for progress.
     """
+    if not len(ids):
+        raise InvalidInput(NOTHING)
     mechanism, measured = mechanism_of(plan), []
     beyond, held = excess(mechanism, vectors), np.isin(ids, vectors.indices)
     if mechanism.enforces_sparsity:

@@ -22,7 +22,7 @@ HEADER = struct.Struct("<4sB16sHI")
 CHECKSUM_BYTES = 4
 CHECKED = 0x2144DF1C  # the CRC-32 of whatever is followed by its own CRC-32
 MAX_RECORD_BYTES = 2**16 - 1
-MOST_PLAIN_BITS = 256  # of the fields of a report that is checked without arrays
+MOST_PLAIN_BITS = 256  # of all fields, up to which one report is checked as one integer
 BATCH_REPORTS = 65_536  # what encoders put into one batch: a few megabytes at most
 
 
@@ -94,14 +94,14 @@ def decode_batch(data: bytes, plan_digest: bytes, layout: Layout) -> ReportBatch
 class BatchCounter:
     """Counts the reports of batches of one plan, and refuses what `decode_batch` refuses.
 
-    A collector that is sent reports one by one asks this for each of them, and for a single
-    report plain integers are several times as fast as arrays.
+    Most batches that a collector receives hold a single report. Checking one as a plain integer is
+    several times as fast as with arrays.
     """
 
     def __init__(self, plan_digest: bytes, layout: Layout) -> None:
-        """Prepare what every batch of one report has in common."""
+        """Precompute what batches of one report share."""
         self._digest, self._layout = plan_digest, layout
-        self._head, self._size = b"", -1  # which nothing has: arrays check every report then
+        self._head, self._size = b"", -1  # match nothing: arrays check every report
         self._fields = slice(HEADER.size + layout.seed_bytes, -CHECKSUM_BYTES)
         self._end = 1 << layout.payload_bits
         self._limited: list[tuple[int, int, int]] = []  # shift, mask and limit
@@ -122,7 +122,7 @@ class BatchCounter:
         return len(decode_batch(data, self._digest, self._layout))
 
     def _is_one_report(self, data: bytes) -> bool:
-        """Return whether this is surely a batch of one report; no reason is given if not."""
+        """Return whether this is a valid batch of one report; `decode_batch` says why not."""
         if len(data) != self._size or not data.startswith(self._head):
             return False
         if zlib.crc32(data) != CHECKED:
@@ -134,7 +134,7 @@ class BatchCounter:
 
 
 def records_of(data: bytes) -> memoryview:
-    """Return the records of a batch that was decoded before, without a copy."""
+    """Return the records of a valid batch, without a copy."""
     return memoryview(data)[HEADER.size : -CHECKSUM_BYTES]
 
 
@@ -182,7 +182,7 @@ def _raw_batches(stream: BinaryIO) -> Iterator[tuple[Head, bytes]]:
     while data := stream.read(HEADER.size):
         empty = False
         head = read_head(data)
-        # A header that lies about its size must not make us ask for gigabytes at once.
+        # A header that lies about its size must not make us allocate gigabytes at once.
         body = b"".join(_pieces(stream, head.size - HEADER.size))
         if HEADER.size + len(body) < head.size:
             raise ReportRejected(
@@ -222,7 +222,7 @@ def scan_batches(stream: BinaryIO) -> Iterator[Head]:
 
 
 def _check_framing(head: Head, data: bytes) -> None:
-    """Refuse what no plan could have made: nothing at all would hold any number of reports."""
+    """Refuse records of no bytes: any number of them would fit."""
     _check_sum(data)
     if not head.record_bytes:
         raise ReportRejected(Reject.BAD_HEADER, "records of 0 bytes hold no reports")
@@ -231,8 +231,8 @@ def _check_framing(head: Head, data: bytes) -> None:
 def resize_batches(stream: BinaryIO, most: int) -> Iterator[bytes]:
     """Yield the reports of a file, in order, as batches of `most` reports; the last may be smaller.
 
-    Sizes and checksums are checked, and that all batches belong to one plan. What the records
-    say needs the plan.
+    Sizes and checksums are checked, and that all batches belong to one plan. The records are not:
+    that needs the plan.
     """
     first: Head | None = None
     waiting = bytearray()
@@ -252,6 +252,6 @@ def resize_batches(stream: BinaryIO, most: int) -> Iterator[bytes]:
 
 
 def _framed(head: Head, records: bytes | bytearray) -> bytes:
-    """Return records as a batch: the header before them, the checksum behind."""
+    """Return records as a batch, with header and checksum."""
     body = HEADER.pack(MAGIC, VERSION, *head) + records
     return body + struct.pack("<I", zlib.crc32(body))

@@ -119,7 +119,7 @@ def decode_sketch(data: bytes | AnyArray, shape_of: Callable[[Plan], SketchShape
 
 
 def _checked_body(whole: AnyArray) -> AnyArray:
-    """Return all but the digest, having checked it without keeping what was read."""
+    """Return all but the digest, having checked it piece by piece."""
     body, checksum = whole[:-CHECKSUM_BYTES], whole[-CHECKSUM_BYTES:].tobytes()
     digest = hashlib.blake2b(digest_size=CHECKSUM_BYTES)
     for start in range(0, len(body), 8 * PIECE):
@@ -163,7 +163,7 @@ def _counts(reports: object, plan: Plan) -> np.ndarray:
 
 
 def _number(text: object, name: str) -> int:
-    # A string, since it may exceed what JSON readers keep of a number.
+    # A string: JSON readers may round so large a number.
     if isinstance(text, str) and re.fullmatch(r"0|[1-9][0-9]{0,99}", text):
         return int(text)
     raise SketchRejected(Reject.BAD_HEADER, f"{name} must be a decimal string")
@@ -185,7 +185,7 @@ def _arrays(body: AnyArray, padding: int, counted: Sketch, shape: SketchShape) -
 
 
 def _expected(body: AnyArray, padding: int, size: int) -> AnyArray:
-    """Return the bytes of the arrays, behind zeros and nothing but them."""
+    """Return the bytes of the arrays, having checked the padding and the size."""
     size += padding
     if len(body) < size:
         raise SketchRejected(Reject.TRUNCATED, f"{size} bytes of arrays expected, got {len(body)}")
@@ -197,7 +197,7 @@ def _expected(body: AnyArray, padding: int, size: int) -> AnyArray:
 
 
 def _typed(data: AnyArray, layout: np.dtype[Any]) -> AnyArray:
-    """Return bytes as integers where they lie, or moved if this machine cannot use them there."""
+    """Return bytes as integers, copied only for another byte order or alignment."""
     return np.require(data.view(layout), layout.newbyteorder("="), "A")
 
 
@@ -205,7 +205,7 @@ def _check_mass(entries: AnyArray, mass: int) -> None:
     """Refuse tables whose entries outweigh the stated mass: a transform would overflow."""
     total = 0
     for start in range(0, len(entries), PIECE):
-        # Seen as unsigned, even the magnitude of the least integer is right.
+        # As unsigned, the magnitude of the least integer is right, too.
         magnitude = np.abs(entries[start : start + PIECE].astype(np.int64)).view(np.uint64)
         low = int((magnitude & np.uint64(2**32 - 1)).sum())
         total += (int((magnitude >> np.uint64(32)).sum()) << 32) + low
@@ -224,7 +224,7 @@ def _check_columns(seeds: AnyArray, fields: AnyArray, limits: tuple[int, ...]) -
                 Reject.OUT_OF_RANGE, f"a field of report {position} is out of range"
             )
     for start in range(0, len(seeds), PIECE):
-        # One report more than the step, so that neighbouring pieces are compared as well.
+        # Pieces overlap by one report, so that their borders are compared, too.
         piece = slice(start, start + PIECE + 1)
         if not in_order(seeds[piece], fields[piece]):
             raise SketchRejected(Reject.OUT_OF_ORDER, f"reports from {start} on are not sorted")

@@ -124,7 +124,12 @@ SCHEMES = ("hashing", "hadamard")
         ("k-fold", {"scheme": "best"}, InvalidPlan, "scheme must be one of"),
         ("k-fold", {"slots": 2}, InvalidPlan, "no option"),
         ("k-fold", {"bins": 2}, InvalidPlan, "bins must be between 1 and 1"),
-        ("k-fold", {"decode": "table", "scheme": "optimal", "bins": 2}, InvalidPlan, "no signed"),
+        (
+            "k-fold",
+            {"decode": "table", "scheme": "optimal", "bins": 2},
+            InvalidPlan,
+            "one bin only",
+        ),
         ("k-fold", {"sparsity": 9000}, InvalidPlan, "sparsity must be between"),
         ("sampling", {"scheme": "hadamard", "decode": "direct"}, InvalidPlan, "--decode table"),
         ("sampling", {"family": "blake2s", "decode": "direct"}, InvalidPlan, "prf directly"),

@@ -95,7 +95,7 @@ def test_a_plan_that_was_read_needs_a_policy(plan_of):
 
 @pytest.mark.parametrize("document", ["", "{", "[]", b"\xff", '{"format":"faintly-plan/2"}', "7"])
 def test_what_is_no_plan_is_refused(document):
-    with pytest.raises(PlanRefused, match="not a sound plan"):
+    with pytest.raises(PlanRefused, match="not a valid plan"):
         Client.fetched(document, MODEST)
 
 

@@ -187,7 +187,7 @@ def test_another_plan_than_the_one_asked_for_is_refused():
         policy = Policy.within(epsilon=1, units=["event"])
         with pytest.raises(PlanRefused, match="another plan"):
             fetch_plan(server.url, "00" * 16, policy)
-        with pytest.raises(PlanRefused, match="not a sound plan"):
+        with pytest.raises(PlanRefused, match="not a valid plan"):
             fetch_plan(server.url, "00" * 16, policy)
 
 

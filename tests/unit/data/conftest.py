@@ -16,7 +16,7 @@ def plan_of() -> Callable[[Universe], Plan]:
             unit=EventLevel(),
             budget=Budget(1.0),
             sparsity=4,
-            clients=10,
+            clients=1,  # so that nothing is padded
             universe=universe,
             mechanism="signed-binning",
             parameters={},

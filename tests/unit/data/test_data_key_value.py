@@ -11,7 +11,7 @@ from faintly.planner import key_value_plan
 
 
 def plan_of(universe):
-    return key_value_plan(protect="entry", epsilon=1.0, entries=2, clients=9, universe=universe)
+    return key_value_plan(protect="entry", epsilon=1.0, entries=2, clients=3, universe=universe)
 
 
 def same(left, right):

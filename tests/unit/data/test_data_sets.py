@@ -80,10 +80,10 @@ def test_a_bad_rating_is_named(tmp_path, line, rule):
     assert str(caught.value).startswith(rule)
 
 
-def test_a_file_without_a_rating_column_is_read_as_rows_and_refused(tmp_path):
-    path = write(tmp_path / "ratings.csv", "userId,movieId\n1,2\n")
-    with pytest.raises(InvalidData, match="must name the columns client"):
-        read_records(path)
+def test_a_file_without_a_rating_column_is_read_as_sets(tmp_path):
+    records = read_records(write(tmp_path / "ratings.csv", "userId,movieId\n1,2\n"))
+    assert records.keys == ["2"]
+    assert records.values.tolist() == [1.0]
 
 
 def test_a_folder_of_datasets_may_be_named(tmp_path, monkeypatch):

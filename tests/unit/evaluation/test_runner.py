@@ -104,7 +104,7 @@ def test_failures_and_other_versions_are_tried_again(tmp_path):
 
 def test_a_file_that_is_no_log_is_left_alone(tmp_path):
     (tmp_path / LOG).write_text("dear diary\nline two\n")
-    with pytest.raises(InvalidInput, match="holds something else than results"):
+    with pytest.raises(InvalidInput, match="is not a log of results"):
         Log(tmp_path / LOG)
     assert (tmp_path / LOG).read_text() == "dear diary\nline two\n"
 

@@ -171,6 +171,10 @@ def test_arguments_that_do_not_fit_are_refused(kernels):
     bins = FAMILIES[0]
     with pytest.raises(TypeError, match="each row and bin"):
         kernels.spread_bins(np.zeros((1, 2**8), dtype=np.int32), bins)
+    tables = np.zeros((1, bins.rows * bins.bins), dtype=np.int32)
+    for wrong in (tables.astype(np.int64), np.zeros((2, tables.shape[1]), dtype=np.int32)):
+        with pytest.raises(TypeError, match="shape and type of the tables"):
+            kernels.spread_bins(tables, bins, wrong)
     seeds, offsets = np.zeros(1, dtype=np.uint64), np.array([0, 1])
     code, flip = np.zeros(1, dtype=np.uint32), np.zeros(1, dtype=np.uint8)
     with pytest.raises(TypeError, match="groups must be between 1 and 256"):

@@ -100,7 +100,8 @@ BROKEN = [
     ({"bins": 2}, "bins"),
     ({"tokens": 5}, "tokens must be the sparsity"),
     ({"form": "wide"}, "form"),
-    ({"form": "bins", "bins": 2}, "unsigned alone is linear"),
+    ({"form": "bins", "bins": 1}, "bins must be between 2"),
+    ({"form": "bins", "bins": 3}, "bins must be a power of two, got 3"),
     ({"form": "unsigned", "bins": 2}, "no report for a negative value"),
     ({"rounding": "up"}, "rounding"),
 ]
@@ -116,12 +117,14 @@ def test_broken_parameters_are_refused(change, rule):
 
 
 REFUSED = [
-    ({"form": "bins"}, "use form dense, or decode direct with family prf"),
+    ({"form": "bins", "bins": 1}, "bins must be between 2"),
+    ({"form": "bins", "bins": 64, "bits": 12}, "64 bins need codes of at least 14 bits"),
+    ({"form": "bins", "bins": 256, "bits": 16}, "256 bins need codes of at least 17 bits"),
     ({"form": "unsigned", "values": "signed"}, "plan for values nonnegative or set"),
     ({"form": "unsigned", "bins": 3}, "bins must be a power of two, got 3"),
     ({"form": "unsigned", "bins": 64, "bits": 12}, "64 bins need codes of at least 14 bits"),
-    ({"form": "bins", "decode": "direct", "family": "linear"}, "unsigned alone is linear"),
-    ({"form": "unsigned", "decode": "direct", "family": "linear"}, "unsigned alone is linear"),
+    ({"form": "bins", "decode": "direct", "family": "linear"}, "linear by table alone"),
+    ({"form": "unsigned", "decode": "direct", "family": "linear"}, "linear by table alone"),
     ({"decode": "direct", "family": "blake2s"}, "use family prf"),
     ({"form": "sparse"}, "form must be one of"),
     ({"groups": 100}, "power of two, got 100; the nearest is 128"),
@@ -234,6 +237,8 @@ CASES = [
     {"decode": "direct", "family": "linear", "groups": 16},
     {"decode": "direct", "form": "bins", "epsilon": 3.0},
     {"decode": "direct", "form": "unsigned"},
+    {"form": "bins", "epsilon": 3.0},
+    {"form": "bins", "epsilon": 3.0, "universe": Universe.open()},
     {"form": "unsigned"},
     {"form": "unsigned", "universe": Universe.open(), "epsilon": 3.0},
     {"decode": "direct", "rounding": "systematic"},
@@ -390,7 +395,7 @@ def test_influence_is_the_most_one_report_says():
 
 
 def test_variants_depend_on_what_is_asked():
-    def options(**changes):
+    def options(share=0.05, **changes):
         plan = build(**changes)
         request = Request(
             unit=plan.unit,
@@ -400,6 +405,7 @@ def test_variants_depend_on_what_is_asked():
             universe=plan.universe,
             decode=plan.decode,
             values=plan.values,
+            share=share,
         )
         found = list(mechanism_class("projection-choice").variants(request))
         for one in found:
@@ -411,6 +417,8 @@ def test_variants_depend_on_what_is_asked():
     assert options(decode="direct", epsilon=2.0) == [64, 256, "bins"]
     assert options(decode="direct", values="set") == [64, 256, "unsigned"]
     assert options(epsilon=4.0, values="nonnegative") == [64, 256, "unsigned"]
+    assert options(epsilon=4.0) == [64, 256, "bins"]
+    assert options(epsilon=4.0, share=1.0) == [64, 256]
 
 
 # epsilon, bins, N, T, c, V0/k and V1/k for k = 16: computed once by an independent program.
@@ -468,3 +476,13 @@ def test_unsigned_tables_and_direct_reading_give_the_same_integers():
         read = chosen.read(batch, ids)
         np.testing.assert_array_equal(chosen.gather(as_tables(chosen, batch), ids)[0], read)
         np.testing.assert_array_equal(Reader(aggregate(plan, [batch])).totals(ids), read)
+
+
+def test_one_signed_bin_in_several_groups_is_read_as_it_was_written():
+    """The form bins with one bin is not the dense form: each group has a word of its own."""
+    made = mechanism(form="bins", epsilon=8.0, sparsity=1, decode="direct", groups=4, bins=1)
+    vector = SparseVector(np.array([3], dtype=np.uint64), [1.0])
+    seeds = np.arange(400, dtype=np.uint64)
+    fields = made.randomize(VectorBatch.of([vector] * 400), seeds, seeded(7, "one bin"))
+    total = made.read(ReportBatch(made.plan.digest, seeds, fields), vector.indices)[0]
+    assert total * made.scale / 400 == pytest.approx(1.0, abs=0.05)

@@ -81,6 +81,9 @@ def test_ties_go_to_tables_then_fewer_bytes_then_cheaper_decoding_and_drawbacks_
 def test_bias_time_and_memory_are_drawbacks():
     assert _drawbacks(0.0, 10**9, 2**30) == ()
     assert len(_drawbacks(0.02, 10**12, 2**40, refuses=True)) == 4
+    assert _drawbacks(0.001, 1, 1, stderr=1e-3, share=0.05) == ()
+    assert _drawbacks(0.001, 1, 1, stderr=1e-3) != ()
+    assert _drawbacks(0.02, 1, 1, stderr=1.0, share=0.001) != ()
     direct = [
         one
         for one in rank(protect="event", epsilon=1.0, sparsity=8, clients=10**7, universe=10**6)
@@ -261,7 +264,7 @@ def test_sets_are_read_from_tables_with_the_error_of_keys_that_few_hold():
 def test_the_pick_says_up_to_which_share_it_errs_less():
     ranking = survey(request_for(values="set", **SETS))
     other, share = ranking.better_when_shared
-    assert share == pytest.approx(0.34, abs=0.01)  # sets.md, section 6
+    assert share == pytest.approx(0.34, abs=0.01)
     assert f"up to {share:.0%} of the clients hold" in why(ranking)
     near = {
         one.title: one for one in survey(request_for(values="set", share=0.3, **SETS)).candidates
@@ -279,3 +282,33 @@ def test_more_shared_keys_are_planned_with_fewer_bins(share):
     pick = survey(request_for(share=share, **wanted, **{**SETS, "epsilon": 4.0})).pick
     bins = {0.001: 1024, 0.05: 512, 0.2: 256, 1.0: 2}[share]
     assert pick.plan.parameters["bins"] == bins
+
+
+@pytest.mark.parametrize(("epsilon", "gain"), [(2.0, 0.97), (3.0, 0.75), (4.0, 0.6)])
+def test_signed_values_of_rare_keys_are_read_from_tables_of_bins(epsilon, gain):
+    wanted = {**SETS, "epsilon": epsilon}
+    ranking = survey(request_for(share=0.05, **wanted))
+    pick, dense = ranking.pick, survey(request_for(share=0.05, options={}, **NAMED, **wanted)).pick
+    assert (pick.options, pick.decode) == ({"form": "bins"}, "table")
+    assert pick.bytes <= 4
+    assert pick.worst < gain * dense.worst
+    assert 0.1 < ranking.better_when_shared[1] < 0.3
+    # In the worst case, which signed values have by default, one bin stays the best.
+    assert survey(request_for(**wanted)).pick.plan.parameters["form"] == "dense"
+
+
+NAMED = {"mechanism": "projection-choice", "decode": "table"}
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 3.0, 4.0])
+def test_sets_err_no_more_than_collision_at_the_share_that_is_planned_for(epsilon):
+    wanted = {**SETS, "epsilon": epsilon, "values": "set"}
+    pick = survey(request_for(**wanted)).pick
+    rival = survey(request_for(mechanism="collision", **wanted)).pick
+    assert pick.worst < rival.worst
+
+
+@pytest.mark.parametrize("share", [0.0, -0.1, 1.01, float("nan")])
+def test_a_share_is_above_0_and_at_most_1(share):
+    with pytest.raises(InvalidPlan, match="share"):
+        request_for(values="set", share=share, **SETS)

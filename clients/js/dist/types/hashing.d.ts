@@ -3,7 +3,7 @@ import type { Plan } from "./plan.ts";
 export type Wide = readonly [low: number, high: number];
 /** A hash of a key and an id to one word; without `w` the form mix of the specification. */
 export type Hash = (key: Wide, id: Wide, tag: number, w?: number) => number;
-export declare const BIN: number, SIGN: number, ROW: number, MATRIX: number, MAP: number, MASK: number, FOLD: number, EQUATION: number, COIN: number, ORDER: number, PROJECTION: number, GROUP: number;
+export declare const BIN: number, SIGN: number, ROW: number, MATRIX: number, MAP: number, MASK: number, FOLD: number, EQUATION: number, COIN: number, ORDER: number, PROJECTION: number, GROUP: number, SYMBOL: number;
 /** HalfSipHash-1-3. */
 export declare const prf: Hash;
 /** Keyed BLAKE2s. */
@@ -17,6 +17,7 @@ export declare const ones: (bits: number) => number;
 /** The public map that a seed picks: the code of an id, and whether its mask is negative. */
 export interface PublicMap {
     readonly number: number;
+    readonly fold: Wide;
     code(id: Wide): number;
     negative(id: Wide): number;
 }

@@ -2,6 +2,7 @@
 export { Client, type ClientOptions } from "./client.ts";
 export * from "./errors.ts";
 export { hex, unhex } from "./bytes.ts";
+export { register } from "./mechanisms/index.ts";
 export { spelled, type Plan } from "./plan.ts";
 export type { Policy } from "./policy.ts";
 export type { Items, Key, Tally } from "./vector.ts";

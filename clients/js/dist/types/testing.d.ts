@@ -1,4 +1,3 @@
-/** What tests need: mechanisms under given seeds and words. Never for data that leaves a device. */
 export * from "./blake2s.ts";
 export * from "./bytes.ts";
 export * from "./coins.ts";

@@ -13,13 +13,18 @@ const KNOWN = new Map<string, (plan: Plan) => Mechanism>([
   ["signed-binning", signedBinning],
 ]);
 
+/** Make a mechanism known under its name: those that have an entry of their own. */
+export const register = (name: string, make: (plan: Plan) => Mechanism): void => {
+  KNOWN.set(name, make);
+};
+
 /** Return the plan's mechanism, having checked that its integers keep the plan's promise. */
 export function mechanismOf(plan: Plan): Mechanism {
   const make = KNOWN.get(plan.mechanism);
   if (!make) {
     throw new InvalidPlan(
       `this client does not know the mechanism ${plan.mechanism} of faintly-plan/1; ` +
-        `it knows ${[...KNOWN.keys()].join(", ")}`,
+        `it knows ${[...KNOWN.keys()].join(", ")}; some have an entry of their own`,
     );
   }
   const mechanism = make(plan);

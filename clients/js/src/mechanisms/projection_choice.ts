@@ -7,8 +7,8 @@ import type { Item } from "../vector.ts";
 import type { Mechanism } from "./api.ts";
 
 // By rising degree from 8: the low digits of the polynomials by which rows are shifted.
-const POLYNOMIALS = Array.from("K3959KQ3[99W953QK", (letter) => letter.charCodeAt(0) - 48);
-const LEAST_DEGREE = 8;
+export const POLYNOMIALS = Array.from("K3959KQ3[99W953QK", (letter) => letter.charCodeAt(0) - 48);
+export const LEAST_DEGREE = 8;
 
 interface Shape {
   readonly dense: boolean;
@@ -23,14 +23,43 @@ interface Shape {
 }
 
 export function projectionChoice(plan: Plan): Mechanism {
-  const shape = check(plan);
-  const { dense, signed, groups, bins, places, top, threshold, systematic, degree } = shape;
+  const { dense, signed, groups, bins, places, top, threshold, systematic, degree } = check(plan);
   const slots = groups * places;
   const table = plan.decode === "table";
   const rowOf = (seed: Wide, group: number) => prf(seed, [group, 0], GROUP) & ones(degree);
+  const scores = new Int32Array(slots); // made once: there may be a million
   const widths = table ? [plan.bits] : [(slots - 1).toString(2).length];
   if (table && signed) widths.unshift(1);
   if (table && plan.maps > 1) widths.push(Math.log2(plan.maps));
+
+  /** Return the place of an id in each group, by parities of a row and the id's code. */
+  const byMap = (map: PublicMap, rows: readonly number[], id: Wide) => {
+    const code = map.code(id);
+    const most = ones(degree);
+    const wrap = most + 1 + POLYNOMIALS[degree - LEAST_DEGREE]; // the dense form never shifts
+    const start = dense ? 0 : code >>> degree;
+    const flip = signed ? map.negative(id) : 0;
+    return (group: number) => {
+      let bin = start;
+      let row = rows[group]; // it has no higher bits than most
+      for (let bit = 1; bit < bins; bit *= 2) {
+        bin ^= parity(row & code) * bit;
+        row *= 2;
+        if (row > most) row ^= wrap;
+      }
+      return signed ? 2 * bin + (parity(row & code) ^ flip) : bin;
+    };
+  };
+
+  /** Return the place of an id in each group, taken in rising order, by a word of its own. */
+  const byHash = (seed: Wide, id: Wide) => {
+    let word = 0;
+    return (group: number) => {
+      const bit = dense ? group % 32 : 0; // a word has the signs of 32 groups
+      if (!bit) word = prf(seed, id, PROJECTION, dense ? group / 32 : group);
+      return signed ? 2 * below(word, bins) + ((word >>> bit) & 1) : below(word, bins);
+    };
+  };
 
   return {
     widths,
@@ -41,13 +70,13 @@ export function projectionChoice(plan: Plan): Mechanism {
       const tokens = draw(items, plan.sparsity, systematic, words);
       const map = plan.maps ? mapOf(plan, seed) : null;
       const rows = Array.from({ length: map ? groups : 0 }, (_, group) => rowOf(seed, group));
-      const scores = new Int32Array(slots);
+      scores.fill(0);
       const hit = (slot: number, times = 1) => {
         scores[slot] += times;
         if (signed) scores[slot ^ 1] -= times;
       };
       for (const { id, value } of tokens) {
-        const place = map ? byMap(shape, map, rows, id) : byHash(shape, seed, id);
+        const place = map ? byMap(map, rows, id) : byHash(seed, id);
         for (let group = 0; group < groups; group++) {
           hit((group * places + place(group)) ^ +(value < 0));
         }
@@ -59,41 +88,15 @@ export function projectionChoice(plan: Plan): Mechanism {
           hit((i % groups) * places + place);
         });
       }
-      const slot = choose(scores, plan.sparsity, shape, words);
+      const slot = choose(scores, plan.sparsity, top, threshold, words);
+      scores.fill(0); // what somebody holds is not kept
       if (!table) return [slot];
       const row = rowOf(seed, Math.floor(slot / places));
       // The server needs nothing but the cell: what else the seed tells stays at home.
-      const fields = signed ? [slot % 2, row] : [row * bins + (slot % bins)];
+      const place = slot % places;
+      const fields = signed ? [slot % 2, row * bins + (place >>> 1)] : [row * bins + place];
       return plan.maps > 1 ? [...fields, map!.number] : fields;
     },
-  };
-}
-
-/** Return the place of an id in each group, by parities of a row and the id's code. */
-function byMap({ signed, places, degree }: Shape, map: PublicMap, rows: number[], id: Wide) {
-  const code = map.code(id);
-  const most = ones(degree);
-  const wrap = most + 1 + POLYNOMIALS[degree - LEAST_DEGREE]; // the dense form never shifts
-  const start = signed ? map.negative(id) : code >>> degree;
-  return (group: number) => {
-    let place = start;
-    let row = rows[group];
-    for (let bit = 1; ; bit *= 2) {
-      place ^= parity(row & code) * bit; // rows have no higher bits
-      if (2 * bit >= places) return place;
-      row *= 2;
-      if (row > most) row ^= wrap;
-    }
-  };
-}
-
-/** Return the place of an id in each group, taken in rising order, by a word of its own. */
-function byHash({ dense, signed, bins }: Shape, seed: Wide, id: Wide) {
-  let word = 0;
-  return (group: number) => {
-    const bit = dense ? group % 32 : 0; // a word has the signs of 32 groups
-    if (!bit) word = prf(seed, id, PROJECTION, dense ? group / 32 : group);
-    return +signed * ((word >>> bit) & 1) + (1 + +signed) * below(word, bins);
   };
 }
 
@@ -140,7 +143,7 @@ function count(word: number): number {
 }
 
 /** Return one slot: of the N best with the chance T/2^32, else one of the others. */
-function choose(scores: Int32Array, k: number, { top, threshold }: Shape, words: Words): number {
+function choose(scores: Int32Array, k: number, top: number, threshold: number, words: Words): number {
   const counts = new Int32Array(2 * k + 1); // of slots by score, from -k
   for (let slot = 0; slot < scores.length; slot++) counts[k + scores[slot]]++;
   let border = k;
@@ -179,12 +182,12 @@ function check(plan: Plan): Shape {
   rule(threshold * (slots - top) > top * (2 ** 32 - threshold), "threshold");
   const table = plan.decode === "table";
   const linear = plan.family === "linear";
-  rule(plan.family === "prf" || (linear && (dense || (table && !signed))), "family");
+  rule(plan.family === "prf" || (linear && (dense || table)), "family");
   const width = Math.log2(bins);
   const degree = plan.bits - width;
   if (linear && !dense) {
-    rule(isPower(bins), "bins");
-    rule(degree >= Math.max(LEAST_DEGREE, width) && degree <= 24, "bits");
+    rule(bins > 1 && isPower(bins), "bins");
+    rule(degree >= Math.max(LEAST_DEGREE, width + +signed) && degree <= 24, "bits");
   }
   rule(plan.maps * 2 ** plan.bits <= 2 ** (table ? 31 : 32), "maps");
   return { dense, signed, groups, bins, places, top, threshold, systematic, degree };

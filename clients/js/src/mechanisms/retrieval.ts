@@ -17,7 +17,7 @@ interface Equation {
 export function retrieval(plan: Plan): Mechanism {
   const { bits, blocks, keep } = check(plan);
   const linear = plan.maps > 0;
-  const cell = Array.from({ length: Math.ceil(bits / 32) }, (_, i) => Math.min(32, bits - 32 * i));
+  const cell = cellWidths(bits);
   const widths = Array.from({ length: blocks }, () => cell).flat();
   if (plan.maps > 1) widths.push(Math.log2(plan.maps));
 
@@ -57,6 +57,10 @@ export function retrieval(plan: Plan): Mechanism {
   };
 }
 
+/** Return how many bits each word of a cell has. */
+export const cellWidths = (bits: number): number[] =>
+  Array.from({ length: Math.ceil(bits / 32) }, (_, i) => Math.min(32, bits - 32 * i));
+
 /** Return 1 for each item that answers -1: three rounds of words, whatever they change. */
 function answers(items: readonly Item[], keep: number, words: Words): number[] {
   const certain = met(
@@ -68,7 +72,7 @@ function answers(items: readonly Item[], keep: number, words: Words): number[] {
 }
 
 /** Return the cell that keeps the free bits but for the pivots, which solve the equations. */
-function solve(equations: readonly Equation[], cell: number[]): number[] {
+export function solve(equations: readonly Pick<Equation, "row" | "odd">[], cell: number[]): number[] {
   const kept: { at: number; pivot: number; row: number[]; odd: number }[] = [];
   for (const equation of equations) {
     const row = equation.row;

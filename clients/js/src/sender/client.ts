@@ -195,6 +195,7 @@ export class Client {
         for (const batch of state.outbox) batch.closed = true;
         await access.write(state);
       }
+      this.#open.clear();
       return (this.#durable = state.outbox);
     });
     let failure: unknown;
@@ -273,14 +274,17 @@ export class Client {
   /** Send what fits while the page goes away. Whatever does not arrive is still queued. */
   readonly #hide = (): void => {
     if (document.visibilityState !== "hidden") return;
-    // Nothing is added from now on to what is sent here, for its id stands for these bytes.
+    // An id stands for the bytes that were sent with it: nothing is added to them from now on, and
+    // what another page may still add to is left to that page.
+    const mine = new Set(this.#open.values());
     this.#open.clear();
     let left = BEACON_BYTES;
     for (const batch of this.#durable) {
+      const final = batch.closed || (mine.has(batch.id) && batch.id !== this.#adding);
+      if (batch.digest !== this.plan.digest || !final) continue;
       left -= FRAME_BYTES + batch.records.join("").length / 2;
       if (left < 0) return;
-      const mine = batch.digest === this.plan.digest && batch.id !== this.#adding;
-      if (mine) this.#post(batch, true).catch(() => {});
+      this.#post(batch, true).catch(() => {});
     }
   };
 }

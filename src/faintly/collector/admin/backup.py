@@ -2,14 +2,16 @@
 
 First a consistent copy of the database is made, while a collector may run; then the files that it
 names are copied. Files never change, and those replaced meanwhile stay until the copy is complete;
-only if a collection is deleted does the copy start again. The database is renamed into place last,
-so an interrupted copy does not look complete. A failed copy leaves nothing behind.
+only if a collection is deleted does the copy start again. It is made in a folder inside the target
+and moved into place at the end, the database last, so an interrupted copy does not look complete.
+A failed copy leaves nothing behind.
 """
 
 import os
 import shutil
 import sqlite3
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,13 +19,13 @@ from faintly import durable
 from faintly.collector.admin import fsck
 from faintly.collector.problems import Problem
 from faintly.collector.storage import database as db
-from faintly.collector.storage import disk, recovery, segments, sketches
+from faintly.collector.storage import disk, recovery
 from faintly.collector.storage.database import NAME, is_frozen
-from faintly.collector.storage.disk import PART
 from faintly.collector.storage.registry import Registry
 from faintly.errors import FolderDamaged, InvalidInput
 
 ATTEMPTS = 5  # collections are rarely deleted
+PART = "part"  # folder of a copy that is not complete
 PIECE = 1 << 20  # bytes copied at a time
 
 
@@ -31,73 +33,61 @@ def backup(folder: Path, target: Path) -> int:
     """Copy a folder to an empty or new one; return the bytes of the copy."""
     if not (folder / NAME).is_file():
         raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+    if target.exists() and not target.is_dir():
         raise _not_empty(target)
     made = [path for path in (target, *target.parents) if not path.exists()]
     try:
-        disk.make_folder(target)
-        _claim(target)
-        try:
-            with disk.copying(folder):
-                return _copy(folder, target)
-        except BaseException as error:
-            _remove(target)
-            if isinstance(error, Problem):  # only the copy is written
-                raise _not_written(target, error) from None
-            raise
-    except BaseException:
-        _remove_folders(made)
+        durable.make_folder(target)
+        with disk.copying(folder):
+            return _copy(folder, target)
+    except BaseException as error:
+        for path in made:
+            with suppress(OSError):  # it is not empty
+                path.rmdir()
+        if isinstance(error, Problem):  # only the copy is written
+            raise _not_written(target, error) from None
         raise
 
 
-def _claim(target: Path) -> None:
-    """Claim the target folder: of two concurrent copies only one goes on."""
+def _copy(folder: Path, target: Path) -> int:
+    for _ in range(ATTEMPTS):
+        with _part_of(target) as part:
+            try:
+                _copy_database(folder, part)
+                size = _copy_files(folder, part)
+            except FileNotFoundError:
+                continue
+            for path in sorted(part.iterdir(), key=lambda path: path.name == NAME):
+                path.rename(target / path.name)
+            durable.sync_folder(target)
+            return size + (target / NAME).stat().st_size
+    raise FolderDamaged(f"files of {folder} are missing; run faintly fsck")
+
+
+@contextmanager
+def _part_of(target: Path) -> Iterator[Path]:
+    """Yield a new folder in an empty one: of two concurrent copies only one goes on."""
+    part = target / PART
     try:
-        os.close(os.open(target / (NAME + PART), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        part.mkdir(mode=0o700)
     except FileExistsError:
         raise _not_empty(target) from None
-    # Another copy may have been completed since the folder was found empty.
-    if any(path.name != NAME + PART for path in target.iterdir()):
-        (target / (NAME + PART)).unlink()
-        raise _not_empty(target)
+    try:
+        if list(target.iterdir()) != [part]:
+            raise _not_empty(target)
+        yield part
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def _not_empty(target: Path) -> InvalidInput:
     return InvalidInput(f"{target} is not empty; choose another folder")
 
 
-def _remove(target: Path) -> None:
-    """Delete the files of a failed copy, so that it can be repeated."""
-    for name in (segments.FOLDER, sketches.FOLDER):
-        shutil.rmtree(target / name, ignore_errors=True)
-    for path in target.glob(f"{NAME}*"):
-        with suppress(OSError):  # what made the copy fail may make this fail, too
-            path.unlink()
-
-
-def _remove_folders(made: list[Path]) -> None:
-    for path in made:
-        with suppress(OSError):  # it is not empty
-            path.rmdir()
-
-
 def _not_written(target: Path, error: Exception) -> InvalidInput:
     return InvalidInput(
         f"the copy in {target} cannot be made ({error}); make room, or choose another folder"
     )
-
-
-def _copy(folder: Path, target: Path) -> int:
-    for _ in range(ATTEMPTS):
-        copied = _copy_database(folder, target)
-        try:
-            size = _copy_files(folder, target, copied)
-        except FileNotFoundError:
-            continue
-        copied.rename(target / NAME)
-        durable.sync_folder(target)
-        return size + (target / NAME).stat().st_size
-    raise FolderDamaged(f"files of {folder} are missing; run faintly fsck")
 
 
 def restore(source: Path, folder: Path) -> int:
@@ -109,9 +99,9 @@ def restore(source: Path, folder: Path) -> int:
     return backup(source, folder)
 
 
-def _copy_database(folder: Path, target: Path) -> Path:
-    path, origin = target / (NAME + PART), folder / NAME
-    os.truncate(path, 0)  # an earlier attempt may have filled it
+def _copy_database(folder: Path, target: Path) -> None:
+    path, origin = target / NAME, folder / NAME
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     frozen = is_frozen(origin)
     before = _state(origin)
     with (
@@ -133,10 +123,9 @@ def _copy_database(folder: Path, target: Path) -> Path:
         raise InvalidInput(f"a collector began to use {folder} while it was copied; copy it again")
     # The source was readable before, so an error of the disk concerns the copy.
     if failed is not None and db.is_disk_error(failed):
-        raise _not_written(target, failed)
+        raise _not_written(target.parent, failed)
     if failed is not None:
         raise db.damaged(origin, failed)
-    return path
 
 
 def _state(path: Path) -> tuple[int, int]:
@@ -144,26 +133,20 @@ def _state(path: Path) -> tuple[int, int]:
     return found.st_size, found.st_mtime_ns
 
 
-def _copy_files(folder: Path, target: Path, copied: Path) -> int:
+def _copy_files(folder: Path, target: Path) -> int:
     """Copy the files that a copied database names, and return their bytes.
 
-    Files of an earlier attempt that it does not name are deleted: they may belong to a deleted
-    collection. A missing or damaged sketch that can be rebuilt is left out, in the copied
-    database as well.
+    A missing or damaged sketch that can be rebuilt is left out, in the copied database as well.
     """
-    with db.Database(target, copied.name) as database:
-        named = recovery.named_files(target, database, Registry(database))
-        copies = set()
-        for path, file in named.items():
-            source = folder / path.relative_to(target)
-            if _copy_whole(source, path, file):
-                copies.add(path)
+    size = 0
+    with db.Database(target) as database:
+        for path, file in recovery.named_files(target, database, Registry(database)).items():
+            if _copy_whole(folder / path.relative_to(target), path, file):
+                size += file.stored.size
             else:
                 recovery.forget_sketch(database, file.epoch, path)
-    for path in recovery.stray_files(target, copies):
-        path.unlink()
     recovery.delete_empty(target)
-    return sum(named[path].stored.size for path in copies)
+    return size
 
 
 def _copy_whole(path: Path, target: Path, file: recovery.ManifestEntry) -> bool:
@@ -179,10 +162,10 @@ def _copy_whole(path: Path, target: Path, file: recovery.ManifestEntry) -> bool:
     return whole
 
 
-def _copy_file(path: Path, target: Path) -> disk.Stored:
+def _copy_file(path: Path, target: Path) -> durable.Stored:
     with path.open("rb") as stream:
 
-        def copy(out: disk.HashingWriter) -> None:
+        def copy(out: durable.HashingWriter) -> None:
             while piece := _read(stream, path):
                 out.write(piece)
 

@@ -4,10 +4,13 @@ Only sealed reports are exported, in the shuffled order of their segments.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
+from faintly.collector.problems import Problem
 from faintly.collector.storage import segments
 from faintly.collector.storage.collection import Collection, Epoch
 from faintly.collector.storage.database import NAME, Database
@@ -24,8 +27,7 @@ def export_parquet(folder: Path, digest: bytes, epoch: int | None, path: Path) -
     import pyarrow as pa
 
     written = 0
-    with _opened(folder) as database, copying(folder), atomic_write(path, private=True) as stream:
-        collection = _collection(database, folder, digest)
+    with _opened(folder, digest, path) as (database, collection, stream):
         about = {b"faintly.plan": digest.hex().encode(), b"faintly.version": segments.FORMAT}
         record = pa.field("record", pa.binary(collection.record_bytes), nullable=False)
         epochs = pa.field("epoch", pa.int64(), nullable=False)
@@ -42,31 +44,41 @@ def export_parquet(folder: Path, digest: bytes, epoch: int | None, path: Path) -
 def export_reports(folder: Path, digest: bytes, epoch: int | None, path: Path) -> int:
     """Write sealed reports as a file that `faintly aggregate` reads, and return how many."""
     written = 0
-    with _opened(folder) as database, copying(folder), atomic_write(path, private=True) as stream:
-        collection = _collection(database, folder, digest)
-        layout = collection.mechanism.layout
+    with _opened(folder, digest, path) as (database, collection, stream):
         for _, records in _records(database, folder, collection, epoch):
             for start in range(0, len(records), report_v1.BATCH_REPORTS):
                 some = records[start : start + report_v1.BATCH_REPORTS]
                 batch = segments.decode(some, collection)
-                stream.write(report_v1.encode_batch(batch, layout))
+                stream.write(report_v1.encode_batch(batch, collection.mechanism.layout))
             written += len(records)
     return written
 
 
-def _opened(folder: Path) -> Database:
+def find(folder: Path, named: str) -> bytes:
+    """Return the digest of a collection that is given by that or by its name."""
     if not (folder / NAME).is_file():
         raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
-    return Database(folder)
+    with Database(folder) as database:
+        try:
+            return bytes.fromhex(Registry(database).digest_of(named))
+        except Problem as problem:
+            raise InvalidInput(f"{folder}: {problem}") from None
 
 
-def _collection(database: Database, folder: Path, digest: bytes) -> Collection:
-    collection = Registry(database).collections.get(digest)
-    if collection is None:
-        raise InvalidInput(f"{folder} has no collection {digest.hex()}")
-    if collection.retention == "drop":
-        raise InvalidInput("this collection drops its reports once they are counted")
-    return collection
+@contextmanager
+def _opened(
+    folder: Path, digest: bytes, path: Path
+) -> Iterator[tuple[Database, Collection, BinaryIO]]:
+    """Yield the database, the collection and the file to write, which is private."""
+    if not (folder / NAME).is_file():
+        raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
+    with Database(folder) as database, copying(folder), atomic_write(path, private=True) as stream:
+        collection = Registry(database).collections.get(digest)
+        if collection is None:
+            raise InvalidInput(f"{folder} has no collection {digest.hex()}")
+        if collection.retention == "drop":
+            raise InvalidInput("this collection drops its reports once they are counted")
+        yield database, collection, stream
 
 
 def _records(

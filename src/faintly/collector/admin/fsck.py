@@ -17,7 +17,7 @@ from faintly.collector.problems import Problem
 from faintly.collector.storage import acknowledged, segments, sketches
 from faintly.collector.storage.collection import Epoch
 from faintly.collector.storage.database import NAME, RESTORE, Database
-from faintly.collector.storage.disk import Stored, file_problem, locked
+from faintly.collector.storage.disk import file_problem, locked
 from faintly.collector.storage.recovery import (
     NEWER,
     PUT_BACK,
@@ -27,6 +27,7 @@ from faintly.collector.storage.recovery import (
 )
 from faintly.collector.storage.registry import Registry
 from faintly.core import ReportBatch, Sketch
+from faintly.durable import Stored
 from faintly.engine import Aggregator
 from faintly.engine.files import load_sketch
 from faintly.errors import FaintlyError, FolderDamaged, InvalidInput
@@ -123,10 +124,7 @@ class _Check:
         self.checked.collections = len(self.registry.collections)
         for epoch in self.registry.by_id.values():
             self.pending(epoch)
-            if epoch.collection.retention == "drop":
-                self.dropped(epoch)
-            else:
-                self.kept(epoch)
+            self.sealed(epoch)
         self.stray()
 
     def stray(self) -> None:
@@ -164,44 +162,33 @@ class _Check:
             except FolderDamaged as error:
                 self.report(where, f"row {key}: {error}", RESTORE)
 
-    def kept(self, epoch: Epoch) -> None:
-        """Count the reports of the segments again, and compare with the stored sketch."""
-        found = self.sketch_row(epoch)
-        upto = found[0] if found else 0
-        rebuilt, whole = Aggregator(epoch.collection.plan, _spool(self.folder)), True
+    def sealed(self, epoch: Epoch) -> None:
+        """Count the reports of the segments again, and compare with the stored sketch.
+
+        Where segments are dropped, the sketch is the only copy.
+        """
+        dropped = epoch.collection.retention == "drop"
+        found = self.database.rows(
+            "SELECT number, reports, bytes, checksum FROM sketches WHERE epoch = ?", (epoch.id,)
+        )
+        upto = found[0][0] if found else 0
+        rebuilt, whole = Aggregator(epoch.collection.plan, _spool(self.folder)), not dropped
         for row in segments.rows(self.database, epoch):
             batch = self.segment(epoch, row)
             whole = whole and batch is not None
             if batch is not None and row.number <= upto:
                 rebuilt.add(batch)
-        if found is None:
-            return
-        path = sketches.path_of(self.folder, epoch, upto)
-        problem = self.sketch_problem(path, found[1], rebuilt.sketch() if whole else None)
-        if problem is None:
-            return
-        if whole and self.repair:
-            forget_sketch(self.database, epoch, path)
-        self.report(path, problem, REPAIR if whole else RESTORE, repaired=whole and self.repair)
-
-    def dropped(self, epoch: Epoch) -> None:
-        """Check the sketch, which is the only copy."""
-        found = self.sketch_row(epoch)
-        if found is None:
-            return
-        path = sketches.path_of(self.folder, epoch, found[0])
-        self.checked.sealed += found[2]
-        problem = self.sketch_problem(path, found[1], None)
-        if problem is not None:
-            self.report(path, problem, RESTORE)
-
-    def sketch_row(self, epoch: Epoch) -> tuple[int, Stored, int] | None:
-        for number, size, checksum, reports in self.database.rows(
-            "SELECT number, bytes, checksum, reports FROM sketches WHERE epoch = ?", (epoch.id,)
-        ):
-            self.named.add(sketches.path_of(self.folder, epoch, number))
-            return number, Stored(size, checksum), reports
-        return None
+        for number, reports, *stored in found:
+            path = sketches.path_of(self.folder, epoch, number)
+            self.named.add(path)
+            self.checked.sealed += reports if dropped else 0
+            expected = rebuilt.sketch() if whole else None
+            problem = self.sketch_problem(path, Stored(*stored), expected)
+            if problem is not None:
+                repaired = whole and self.repair
+                if repaired:
+                    forget_sketch(self.database, epoch, path)
+                self.report(path, problem, REPAIR if whole else RESTORE, repaired=repaired)
 
     def sketch_problem(self, path: Path, stored: Stored, rebuilt: Sketch | None) -> str | None:
         problem = file_problem(path, stored)

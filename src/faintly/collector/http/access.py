@@ -1,20 +1,15 @@
-"""Access: credentials by role, and which web pages may call.
+"""Access: credentials by role, which web pages may call, and how much they may send.
 
 While a folder has no credential, everything is allowed if only this machine can reach the
 collector; if others can, reading and administering are refused. Once it has one, reading and
 administering require theirs; submitting requires one only if a credential to submit exists.
 """
 
-import hashlib
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
 from faintly.collector.problems import BAD_REQUEST, NOT_ALLOWED, NOT_AUTHORISED, TOO_LARGE, Problem
 from faintly.collector.storage.credentials import Credentials
 
-REFRESH_S = 0.25  # how long look-ups are cached, and a removed credential still works
-REMEMBERED = 1024  # look-ups in the cache
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 ALLOWED: Mapping[str, frozenset[str]] = {
@@ -24,8 +19,6 @@ ALLOWED: Mapping[str, frozenset[str]] = {
     "admin": frozenset({"admin"}),
 }
 WORDS = {"plan": "read the plan", "admin": "administer"}  # where the name is not a verb
-# POST requests under these names change nothing, or are reports; a test checks every route.
-POSTED = {"estimates": "read", "top": "read", "history": "read", "reports": "submit"}
 PREFLIGHT = [
     (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
     (b"access-control-allow-headers", b"authorization, content-type, faintly-token, if-none-match"),
@@ -36,61 +29,22 @@ NOBODY = "The operator can add one with faintly credential add."
 Headers = list[tuple[bytes, bytes]]
 
 
-def check_headers(headers: Headers) -> None:
-    """Refuse repeated headers: a proxy may have acted on the other value."""
-    names = [name for name, _ in headers if name in ONCE]
-    if len(names) > len(set(names)):
-        raise Problem(
-            BAD_REQUEST,
-            "a header is repeated",
-            "Send Authorization, Faintly-Token, Host and Origin once each.",
-        )
-
-
-def role_for(method: str, path: str) -> str:
-    """Return what a request with a body requires, before it is routed."""
-    return POSTED.get(path.rpartition("/")[2], "admin") if method == "POST" else "admin"
-
-
 class Access:
-    """Checks credentials, with a short-lived cache of look-ups.
+    """Checks credentials by role."""
 
-    The cache is keyed by a hash of the secret, so the time of a look-up does not help to guess it.
-    """
-
-    def __init__(
-        self,
-        keyring: Credentials,
-        *,
-        guarded: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, keyring: Credentials, *, guarded: bool = False) -> None:
         """Check against a keyring.
 
         Args:
             keyring: the credentials.
             guarded: True where other machines can reach the collector: while there are no
                 credentials, reading and administering are then refused, not open to all.
-            clock: a monotonic clock, in seconds.
         """
-        self._keyring, self._guarded, self._clock = keyring, guarded, clock
-        self._until = 0.0
-        self._roles: frozenset[str] = frozenset()
-        self._known: dict[bytes, str | None] = {}
-
-    @property
-    def roles(self) -> frozenset[str]:
-        """Return the roles that have a credential."""
-        now = self._clock()
-        if now >= self._until:
-            self._roles = frozenset(role for _, role in self._keyring.labels())
-            self._known = {}
-            self._until = now + REFRESH_S
-        return self._roles
+        self.keyring, self._guarded = keyring, guarded
 
     def check(self, authorization: bytes | None, needed: str) -> None:
         """Raise `Problem` unless the credential in the header allows what is needed."""
-        roles = self.roles
+        roles = self.keyring.roles
         if needed in {"submit", "plan"} and "submit" not in roles:
             return
         if not roles:
@@ -98,60 +52,64 @@ class Access:
                 raise Problem(NOT_AUTHORISED, "this needs a credential, and there is none", NOBODY)
             return
         words = WORDS.get(needed, needed)
-        role = self._role(authorization)
+        scheme, _, secret = (authorization or b"").partition(b" ")
+        known = scheme.lower() == b"bearer" and secret
+        role = self.keyring.role_of(secret.strip().decode("latin-1")) if known else None
         if role is None:
             raise Problem(NOT_AUTHORISED, f"this needs a credential to {words}")
         if role not in ALLOWED[needed]:
             held = WORDS.get(role, role)
             raise Problem(NOT_ALLOWED, f"this needs a credential to {words}, not to {held}")
 
-    def _role(self, authorization: bytes | None) -> str | None:
-        scheme, _, secret = (authorization or b"").partition(b" ")
-        if scheme.lower() != b"bearer" or not secret:
-            return None
-        name = hashlib.sha256(secret).digest()
-        if name not in self._known:
-            if len(self._known) >= REMEMBERED:
-                self._known = {}
-            self._known[name] = self._keyring.role_of(secret.strip().decode("latin-1"))
-        return self._known[name]
 
+class Gate:
+    """What every request has to pass, whatever it asks for."""
 
-class Pages:
-    """Which web pages may call: those of the same address and of the allowed origins."""
+    def __init__(
+        self, access: Access, origins: Iterable[str], body_bytes: int, *, local: bool
+    ) -> None:
+        """Set the rules.
 
-    def __init__(self, origins: tuple[str, ...]) -> None:
-        """Allow origins, written as browsers send them: https://example.org."""
+        Args:
+            access: knows the credentials.
+            origins: of the pages that may call beside those of the same address, written as
+                browsers send them: https://example.org.
+            body_bytes: of the largest body.
+            local: True where only this machine is served. While there are no credentials, the
+                Host header must then name this machine: a page could have pointed its own name
+                here.
+        """
+        self._access, self.body_bytes, self._local = access, body_bytes, local
         self._origins = frozenset(origin.encode("ascii") for origin in origins)
 
-    def check(self, method: str, host: bytes, origin: bytes | None, *, local: bool) -> None:
-        """Refuse a call that a foreign web page makes on behalf of its visitor.
+    def check(self, method: str, raw: Headers, headers: Mapping[bytes, bytes]) -> None:
+        """Raise `Problem` unless a request may go on.
 
         Args:
             method: of the request.
-            host: the header, empty if missing.
-            origin: the header, which only browsers send.
-            local: True where only this machine is served, without credentials. Then `host` must
-                name this machine, since a page could have pointed its own name here.
+            raw: its headers as they came.
+            headers: the same by name.
         """
-        if local:
-            name = host.decode("latin-1").lower()
-            if name.rpartition(":")[0] not in LOCAL_NAMES and name not in LOCAL_NAMES:
-                raise Problem(
-                    NOT_ALLOWED,
-                    "without credentials only this machine's own names are served",
-                    "Call 127.0.0.1 or localhost, or add credentials with faintly credential add.",
-                )
-        if origin is None or method in SAFE or origin in self._origins:
-            return
-        if origin.partition(b"://")[2] != host:
-            raise Problem(
-                NOT_ALLOWED,
-                "pages of this origin may not call",
-                "Start the collector with --cors and the page's origin.",
-            )
+        if len(headers) < len(raw):
+            _check_repeated([name for name, _ in raw if name in ONCE])
+        host, origin = headers.get(b"host", b""), headers.get(b"origin")
+        if self._local and not self._access.keyring.roles:
+            _check_local(host.decode("latin-1").lower())
+        # Browsers tell the origin. What a foreign page reads they keep from it; what it changes
+        # on behalf of its visitor would be done.
+        foreign = origin is not None and origin.partition(b"://")[2] != host
+        if foreign and method not in SAFE and origin not in self._origins:
+            raise _foreign()
+        length = headers.get(b"content-length")
+        # More digits take long to parse; with zeros before them, the body is counted as it comes.
+        if length is not None and (not length.isdigit() or int(length[:20]) > self.body_bytes):
+            raise self.too_large()
 
-    def headers(self, origin: bytes | None) -> Headers:
+    def too_large(self) -> Problem:
+        """Return the refusal of a body over the limit."""
+        return Problem(TOO_LARGE, f"a body has at most {self.body_bytes:,} bytes")
+
+    def page_headers(self, origin: bytes | None) -> Headers:
         """Return the headers that let a page read the answer."""
         if not self._origins:
             return []
@@ -161,38 +119,34 @@ class Pages:
         exposed = (b"access-control-expose-headers", b"etag, retry-after")
         return [vary, (b"access-control-allow-origin", origin), exposed]
 
-    def preflight(self, origin: bytes) -> Headers:
-        """Return the headers of a preflight answer, or raise `Problem`."""
+    def check_preflight(self, origin: bytes) -> None:
+        """Raise `Problem` unless pages of an origin may call."""
         if origin not in self._origins:
-            raise Problem(
-                NOT_ALLOWED,
-                "pages of this origin may not call",
-                "Start the collector with --cors and the page's origin.",
-            )
-        return [*self.headers(origin), *PREFLIGHT]
+            raise _foreign()
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """What every request has to pass."""
+def _check_repeated(names: Sequence[bytes]) -> None:
+    """Refuse repeated headers: a proxy may have acted on the other value."""
+    if len(names) > len(set(names)):
+        raise Problem(
+            BAD_REQUEST,
+            "a header is repeated",
+            "Send Authorization, Faintly-Token, Host and Origin once each.",
+        )
 
-    access: Access
-    pages: Pages
-    body_bytes: int  # of the largest body
-    local: bool  # only this machine is served
 
-    def check_page(self, method: str, host: bytes | None, origin: bytes | None) -> None:
-        """Raise `Problem` if a foreign web page may be behind a request."""
-        local = self.local and not self.access.roles
-        if local or origin is not None:
-            self.pages.check(method, host or b"", origin, local=local)
+def _check_local(host: str) -> None:
+    if host.rpartition(":")[0] not in LOCAL_NAMES and host not in LOCAL_NAMES:
+        raise Problem(
+            NOT_ALLOWED,
+            "without credentials only this machine's own names are served",
+            "Call 127.0.0.1 or localhost, or add credentials with faintly credential add.",
+        )
 
-    def check_length(self, length: bytes | None) -> None:
-        """Raise `Problem` if a Content-Length exceeds the limit."""
-        # More digits take long to parse; with zeros before them, the body is counted as it comes.
-        if length is not None and (not length.isdigit() or int(length[:20]) > self.body_bytes):
-            raise self.too_large()
 
-    def too_large(self) -> Problem:
-        """Return the refusal of a body over the limit."""
-        return Problem(TOO_LARGE, f"a body has at most {self.body_bytes:,} bytes")
+def _foreign() -> Problem:
+    return Problem(
+        NOT_ALLOWED,
+        "pages of this origin may not call",
+        "Start the collector with --cors and the page's origin.",
+    )

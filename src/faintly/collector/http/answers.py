@@ -1,37 +1,39 @@
-"""Answers over HTTP: estimates, top lists, history and the noise floor, as JSON or Arrow.
+"""A reader process: parses questions, reads sketches, encodes answers, one at a time.
 
-Everything here runs in a reader process, and stops when the client disconnects. The ETag of an
-answer covers the version of the counted reports and the query, so asking again costs little while
-nothing changes.
+It uses neither the database nor the network. Questions come through a pipe, as their clients sent
+them, and through another one the numbers of those that nobody waits for any more. Answers are
+estimates, top lists, history and the noise floor, as JSON or Arrow. The ETag of an answer covers
+the version of the counted reports and the query, so asking again costs little while nothing
+changes.
 """
 
 import hashlib
-import io
 import json
-import math
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 
-from faintly.collector.http import models
-from faintly.collector.http.questions import parse, plan_of
-from faintly.collector.http.source import Counted, EpochChoice, Question, Source
-from faintly.collector.problems import (
-    BAD_REQUEST,
-    INVALID,
-    NOT_ACCEPTABLE,
-    UNKNOWN_KEY,
-    Problem,
-)
+from faintly.collector import problems
+from faintly.collector.http import logs, models
+from faintly.collector.http.models import new_collection, parse
+from faintly.collector.http.reading import Counted, EpochChoice, Fault, Question, Source
+from faintly.collector.problems import Problem
 from faintly.core import Estimates, Key
 from faintly.core.estimate import normal_quantile
 from faintly.engine import Reader, TopList
-from faintly.engine.documents import estimate_document, top_document
+from faintly.engine.documents import encode_arrow, encode_json, estimate_document, top_document
 from faintly.errors import InvalidInput, UnknownKey
 
+START = f"from {__name__} import main; main()"  # the code of a new process
+NICE = 10  # below the process that takes reports: at a tenth of its weight
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 MOST_LISTED = 2**24  # keys that a top list scans, with about half a gigabyte
@@ -60,7 +62,7 @@ def _media(accept: str, offered: Sequence[str]) -> str:
     best = max(offered, key=preference)
     if preference(best)[0] > 0:
         return best
-    raise Problem(NOT_ACCEPTABLE, f"the answer is {' or '.join(offered)}")
+    raise Problem(problems.NOT_ACCEPTABLE, f"the answer is {' or '.join(offered)}")
 
 
 def _wanted(accept: str) -> dict[str, tuple[float, int]]:
@@ -73,30 +75,12 @@ def _wanted(accept: str) -> dict[str, tuple[float, int]]:
     return made
 
 
-def encode(document: Mapping[str, Any]) -> bytes:
-    """Return JSON in plain ASCII; any text is safe in it."""
-    try:
-        return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
-    except ValueError:
-        return json.dumps(_finite(document), allow_nan=False).encode("ascii")
-
-
-def _finite(value: Any) -> Any:
-    """Return a document with null for numbers that are not finite, which JSON lacks."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_finite(inner) for inner in value]
-    return value
-
-
-def answer(source: Source, asked: Question) -> Response:
+def answer(source: Source, asked: Question) -> Any:
     """Return the answer to a question, whose kind is the last part of its address."""
-    if asked.kind == "collections":  # no question: only whether the body is fit to create one
-        plan_of(parse(models.NewCollection, asked.body))
-        return Response("", JSON, None)
+    if asked.kind == "collections":  # no question: a body that is too long for the main process
+        return new_collection(asked.body)
+    if asked.kind == "sketch":
+        return source.sketch_file(source.counted(asked.fields["epoch"]))
     if asked.kind == "estimates":
         keys = parse(models.KeysAsked, asked.body)
         return Answers(source, asked, keys.level).estimates(keys)
@@ -165,7 +149,7 @@ class Answers:
         epochs = self._source.each()
         if len(epochs) * len(keys) > MOST_CELLS:
             raise Problem(
-                INVALID,
+                problems.INVALID,
                 f"{len(keys):,} keys in {len(epochs):,} epochs are more than {MOST_CELLS:,} rows",
                 "Ask for fewer keys at a time, or for single epochs with estimates.",
             )
@@ -178,7 +162,7 @@ class Answers:
             body += b"," * (number > 0) + self._encoded_epoch(each, keys)
             if len(body) > MOST_HISTORY_BYTES:
                 raise Problem(
-                    INVALID,
+                    problems.INVALID,
                     "the answer would be too long, since every epoch repeats the keys",
                     "Ask for fewer or shorter keys.",
                 )
@@ -191,7 +175,7 @@ class Answers:
             document = estimate_document(reader.estimate(keys))
         except InvalidInput as error:
             raise refused(error) from None
-        return encode(document | self._about(counted))
+        return encode_json(document | self._about(counted))
 
     def _tabular(
         self,
@@ -211,7 +195,10 @@ class Answers:
         except InvalidInput as error:
             raise refused(error) from None
         document |= self._about(counted)
-        body = encode(document) if media == JSON else _arrow(document, found)
+        try:
+            body = encode_json(document) if media == JSON else encode_arrow(document, found)
+        except InvalidInput as error:
+            raise Problem(problems.BAD_REQUEST, str(error)) from None
         return Response(self._etag(counted, media, *parameters), media, body)
 
     def _about(self, counted: Counted) -> dict[str, Any]:
@@ -237,8 +224,8 @@ def refused(error: InvalidInput) -> Problem:
     if isinstance(error, UnknownKey):
         # The engine quotes the key, which must not be repeated here; its position comes last.
         place = str(error).rpartition(" at position ")[2]
-        return Problem(UNKNOWN_KEY, f"the key at position {place}")
-    return Problem(INVALID, str(error))
+        return Problem(problems.UNKNOWN_KEY, f"the key at position {place}")
+    return Problem(problems.INVALID, str(error))
 
 
 def _tag(*parts: object) -> str:
@@ -246,24 +233,32 @@ def _tag(*parts: object) -> str:
     return f'"{hashlib.blake2s(text.encode("ascii"), digest_size=16).hexdigest()}"'
 
 
-def _arrow(document: Mapping[str, Any], found: Estimates | TopList) -> bytes:
-    """Return an Arrow stream; everything but the columns is JSON in the schema's metadata."""
-    import pyarrow
+def answer_all(pipe: Connection, stops: Connection) -> None:
+    """Answer question after question, until the main process is gone."""
+    source = Source(pipe, stops)
+    with suppress(EOFError, OSError):
+        while True:
+            pipe.send(_answer(pipe.recv(), source))
 
-    top = found if isinstance(found, TopList) else None
-    estimates = found.estimates if isinstance(found, TopList) else found
-    columns = estimates.columns()
-    if top is not None:
-        columns |= {"significant": top.significant, "verdict": top.verdicts}
-    kinds = set(map(type, columns["key"]))
-    if len(kinds) > 1:
-        raise Problem(BAD_REQUEST, "an Arrow column has keys of one type; ask for JSON")
-    columns["key"] = pyarrow.array(
-        columns["key"], pyarrow.string() if kinds == {str} else pyarrow.uint64()
-    )
-    rest = {name: value for name, value in document.items() if name != "estimates"}
-    table = pyarrow.table(columns).replace_schema_metadata({"faintly": encode(rest)})
-    stream = io.BytesIO()
-    with pyarrow.ipc.new_stream(stream, table.schema) as writer:
-        writer.write_table(table)
-    return stream.getvalue()
+
+def _answer(asked: Question, source: Source) -> Any:
+    """Return the answer, what is wrong with the question, or a fault of ours."""
+    try:
+        source.begin(asked)
+        return answer(source, asked)
+    except Problem as problem:
+        return problem
+    except (EOFError, ConnectionError):
+        raise
+    except Exception as error:
+        return Fault(logs.place_of(error))
+
+
+def main() -> None:
+    """Run until the main process closes its ends."""
+    # It decides when a reader ends; a signal to all processes must not.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    os.nice(NICE)
+    pipe, stops = map(int, sys.argv[1:])
+    answer_all(Connection(pipe), Connection(stops, writable=False))

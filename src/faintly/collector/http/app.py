@@ -1,13 +1,11 @@
 """The application: the hot path beside FastAPI, with one shape for every error.
 
-Endpoints run in threads, some after waiting for admission, so the event loop is free for reports.
+Endpoints run in threads, or wait for a reader, so the event loop is free for reports.
 They return encoded bytes: response models serve as documentation, and tests check that answers
 match them.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -16,22 +14,19 @@ from starlette.routing import Match
 
 from faintly.collector import problems
 from faintly.collector.http import logs
-from faintly.collector.http.access import Access, Gate, Pages
-from faintly.collector.http.admission import Admission
+from faintly.collector.http.access import Access, Gate
 from faintly.collector.http.ingest import Ingest
-from faintly.collector.http.metrics import Metrics, Traffic
+from faintly.collector.http.metrics import Metrics
 from faintly.collector.http.middleware import Middleware, refusal, unexpected
-from faintly.collector.http.questions import invalid
+from faintly.collector.http.models import invalid
 from faintly.collector.http.readers import Readers
 from faintly.collector.http.routes import Service
 from faintly.collector.http.routes_answers import answer_routes
-from faintly.collector.http.routes_collections import collection_routes, epoch_routes
-from faintly.collector.http.routes_demo import demo_routes
-from faintly.collector.http.routes_docs import docs_routes
-from faintly.collector.http.routes_files import file_routes
-from faintly.collector.http.routes_operations import operation_routes, store_metrics
+from faintly.collector.http.routes_collections import collection_routes, part_routes
+from faintly.collector.http.routes_operations import operation_routes
+from faintly.collector.http.routes_pages import demo_routes, docs_routes
 from faintly.collector.http.settings import Settings
-from faintly.collector.problems import Kind, Problem
+from faintly.collector.problems import Problem
 from faintly.collector.storage.store import Store
 from faintly.errors import FolderDamaged
 
@@ -39,12 +34,7 @@ DESCRIPTION = """\
 Collects locally differentially private reports, keeps them, counts each once, and answers.
 Every error is `{code, message, hint}`: programs compare the code, people read the rest.
 """
-KINDS: Mapping[int, Kind] = {
-    404: problems.NOT_FOUND,
-    413: problems.TOO_LARGE,
-}
 METHODS = ("GET", "POST", "PUT", "DELETE")
-WORDS = {404: "there is nothing at this address"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +45,9 @@ class Collector:
     control: FastAPI
     service: Service
 
-    @property
-    def ingest(self) -> Ingest:
-        """Return the hot path."""
-        return self.service.ingest
-
     def stop(self) -> None:
         """Refuse new reports and queries."""
-        self.service.ingest.stopping = self.service.admission.stopping = True
+        self.service.ingest.stopping = self.service.readers.stopping = True
 
     def close(self) -> None:
         """End the readers."""
@@ -73,18 +58,16 @@ class Collector:
 def build(store: Store, settings: Settings) -> Collector:
     """Return the collector of an open store."""
     guarded = settings.exposed and not settings.allow_anyone
-    access, traffic = Access(store.credentials, guarded=guarded), Traffic()
+    access, metrics = Access(store.credentials, guarded=guarded), Metrics(store)
     local = not settings.exposed and not settings.allow_anyone
-    gate = Gate(access, Pages(settings.cors), settings.body_bytes, local)
-    ingest = Ingest(store, gate, traffic)
-    metrics = Metrics(traffic, lambda: store_metrics(store, ingest))
-    admission = Admission(settings.readers, settings.body_bytes)
-    readers = Readers(store, admission)
-    service = Service(store, access, ingest, metrics, settings.table_bytes, admission, readers)
+    gate = Gate(access, settings.cors, settings.body_bytes, local=local)
+    ingest = Ingest(store, access, metrics.commit_wait, settings.body_bytes)
+    readers = Readers(store, settings.readers, settings.body_bytes)
+    service = Service(store, access, ingest, metrics, readers)
     control = control_plane(service)
     if settings.demo is not None:
         control.include_router(demo_routes(settings.demo))
-    return Collector(Middleware(ingest, control, gate, traffic), control, service)
+    return Collector(Middleware(ingest, control, gate, metrics), control, service)
 
 
 def control_plane(service: Service) -> FastAPI:
@@ -101,66 +84,47 @@ def control_plane(service: Service) -> FastAPI:
         redirect_slashes=False,
         # An installed tracing library must not see requests.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
-        exception_handlers={
-            Problem: _problem,
-            HTTPException: _http,
-            RequestValidationError: _invalid,
-            FolderDamaged: _damaged,
-            Exception: _unexpected,
-        },
+        exception_handlers=dict.fromkeys(
+            (Problem, HTTPException, RequestValidationError, FolderDamaged, Exception), _refuse
+        ),
     )
-    for routes in (
-        operation_routes,
-        collection_routes,
-        epoch_routes,
-        answer_routes,
-        file_routes,
-    ):
+    app.state.registry = service.store.registry  # to find collections by their names
+    for routes in (operation_routes, collection_routes, part_routes, answer_routes):
         app.include_router(routes(service))
     app.include_router(docs_routes(app))
     return app
 
 
-def _reply(problem: Problem, extra: Mapping[str, str] | None = None) -> Response:
+async def _refuse(request: Request, error: Exception) -> Response:
+    """Return the answer to an exception."""
+    problem, taken = _problem_of(error), ""
+    if problem.kind is problems.METHOD_NOT_ALLOWED:
+        # Several routes may share an address.
+        taken = ", ".join(method for method in METHODS if _is_taken(request, method))
+        problem.hint = f"This address takes {taken}."
     status, headers, body = refusal(problem)
-    made = Response(body, status, dict(extra or {}))
-    made.raw_headers = [*headers, *((n, v) for n, v in made.raw_headers if n != b"content-length")]
+    made = Response(body, status)
+    made.raw_headers = headers + ([(b"allow", taken.encode())] if taken else [])
     return made
 
 
-async def _problem(_: Request, error: Any) -> Response:
-    return _reply(error)
-
-
-async def _http(request: Request, error: Any) -> Response:
-    if error.status_code == 405:
-        return _wrong_method(request)
-    kind = KINDS.get(error.status_code, problems.BAD_REQUEST)
-    message = WORDS.get(error.status_code, str(error.detail))
-    return _reply(Problem(kind, message), error.headers)
-
-
-def _wrong_method(request: Request) -> Response:
-    """Name the methods of an address, which several routes may share."""
-    taken = ", ".join(method for method in METHODS if _is_taken(request, method))
-    hint = f"This address takes {taken}."
-    problem = Problem(problems.METHOD_NOT_ALLOWED, "this address has no such method", hint)
-    return _reply(problem, {"allow": taken})
+def _problem_of(error: Exception) -> Problem:
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, RequestValidationError):
+        return invalid(error.errors()[0])
+    if isinstance(error, FolderDamaged):
+        logs.error("damaged", what=str(error))
+        return Problem(problems.DAMAGED, "stored reports or sketches cannot be read")
+    if isinstance(error, HTTPException) and error.status_code == 404:
+        return Problem(problems.NOT_FOUND, "there is nothing at this address")
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        return Problem(problems.METHOD_NOT_ALLOWED, "this address has no such method")
+    if isinstance(error, HTTPException):
+        return Problem(problems.BAD_REQUEST, str(error.detail))
+    return unexpected()
 
 
 def _is_taken(request: Request, method: str) -> bool:
     scope = {**request.scope, "method": method}
     return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
-
-
-async def _invalid(_: Request, error: Any) -> Response:
-    return _reply(invalid(error.errors()[0]))
-
-
-async def _damaged(_: Request, error: Any) -> Response:
-    logs.logger().error("damaged", what=str(error))
-    return _reply(Problem(problems.DAMAGED, "stored reports or sketches cannot be read"))
-
-
-async def _unexpected(_: Request, __: Any) -> Response:
-    return _reply(unexpected())

@@ -5,42 +5,36 @@ an address, a credential or a token. For an unexpected error it has the type and
 the message, which could quote the request.
 """
 
+import json
 import logging
 import traceback
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
-import structlog
-from structlog.typing import EventDict
-
 FRAMES = 12  # innermost frames of an unexpected error that are logged
+log = logging.getLogger("faintly.collector")
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line."""
+        line = {
+            "event": record.getMessage(),
+            "level": record.levelname.lower(),
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(),
+        }
+        line |= getattr(record, "fields", {})
+        if record.exc_info and record.exc_info[1] is not None:  # a library's
+            line |= place_of(record.exc_info[1])
+        return json.dumps(line)
 
 
 def configure(level: str = "info", stream: TextIO | None = None) -> None:
     """Send all logs, uvicorn's included, to a stream (standard error) as JSON lines."""
-    shared: list[Any] = [
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*shared, _without_message],
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.JSONRenderer(),
-            ],
-        )
-    )
+    handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
@@ -49,9 +43,14 @@ def configure(level: str = "info", stream: TextIO | None = None) -> None:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
 
 
-def logger() -> Any:
-    """Return the collector's logger."""
-    return structlog.get_logger("faintly.collector")
+def info(event: str, **fields: Any) -> None:
+    """Log what happened."""
+    log.info(event, extra={"fields": fields})
+
+
+def error(event: str, **fields: Any) -> None:
+    """Log what went wrong."""
+    log.error(event, extra={"fields": fields})
 
 
 def place_of(error: BaseException) -> dict[str, Any]:
@@ -63,13 +62,3 @@ def place_of(error: BaseException) -> dict[str, Any]:
 
 def _short(path: str) -> str:
     return path.rpartition("site-packages/")[2].rpartition("/src/")[2]
-
-
-def _without_message(_: Any, __: str, event: EventDict) -> EventDict:
-    """Replace the exception of a library's log line by its type and place."""
-    record = event.get("_record")
-    if record is not None and record.exc_info and record.exc_info[1] is not None:
-        event.update(place_of(record.exc_info[1]))
-        record.exc_info = record.exc_text = None
-    event.pop("exc_info", None)
-    return event

@@ -1,117 +1,105 @@
-"""Metrics for Prometheus. No label names an address, a key or a person.
+"""Metrics for Prometheus. No label names an address, a key or a person."""
 
-The hot path counts in plain integers, which become metrics on request.
-"""
+from collections.abc import Iterator
+from dataclasses import fields
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
-
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
 )
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from faintly.collector.storage.store import Store
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 
-
-class Durations:
-    """A histogram of seconds; to be added to from one thread only."""
-
-    __slots__ = ("counts", "total")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BUCKETS) + 1)
-        self.total = 0.0
-
-    def add(self, seconds: float) -> None:
-        """Count one."""
-        self.counts[bisect_left(BUCKETS, seconds)] += 1
-        self.total += seconds
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """Return cumulative counts by upper bound, as Prometheus expects them."""
-        made, seen = [], 0
-        for bound, count in zip((*map(str, BUCKETS), "+Inf"), self.counts, strict=True):
-            seen += count
-            made.append((bound, float(seen)))
-        return made
+disable_created_metrics()  # type: ignore[no-untyped-call]  # when a route was first asked is nobody's business
 
 
-class Traffic:
-    """HTTP requests by route, method and status; only the event loop adds to it."""
+class Metrics:
+    """All metrics of a collector: what HTTP counts, and what the store does."""
 
-    def __init__(self) -> None:
-        self.requests: dict[tuple[str, str, int], int] = {}
-        self.seconds: dict[str, Durations] = {}
-        self.body_bytes = 0
+    def __init__(self, store: Store) -> None:
+        self._registry = registry = CollectorRegistry(auto_describe=False)
+        words, labels = "HTTP requests answered.", ["route", "method", "status"]
+        self._requests = Counter("faintly_http_requests", words, labels, registry=registry)
+        words = "Seconds until an answer was ready."
+        self._seconds = Histogram(
+            "faintly_http_seconds", words, ["route"], buckets=BUCKETS, registry=registry
+        )
+        words = "Bytes of request bodies."
+        self._body_bytes = Counter("faintly_http_body_bytes", words, registry=registry)
+        words = "Seconds from a checked body to its commit."
+        self.commit_wait = Histogram(
+            "faintly_commit_wait_seconds", words, buckets=BUCKETS, registry=registry
+        )
+        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        registry.register(StoreMetrics(store))
 
     def add(self, route: str, method: str, status: int, seconds: float, body_bytes: int) -> None:
         """Count one answered request."""
-        key = (route, method, status)
-        self.requests[key] = self.requests.get(key, 0) + 1
-        if route not in self.seconds:
-            self.seconds[route] = Durations()
-        self.seconds[route].add(seconds)
-        self.body_bytes += body_bytes
-
-    def families(self) -> Iterator[Metric]:
-        """Yield the metrics."""
-        counted = CounterMetricFamily(
-            "faintly_http_requests",
-            "HTTP requests answered.",
-            labels=["route", "method", "status"],
-        )
-        # Copies, since another thread reads while the event loop counts.
-        for (route, method, status), count in sorted(dict(self.requests).items()):
-            counted.add_metric([route, method, str(status)], count)
-        yield counted
-        timed = HistogramMetricFamily(
-            "faintly_http_seconds", "Seconds until an answer was ready.", labels=["route"]
-        )
-        for route, seconds in sorted(dict(self.seconds).items()):
-            timed.add_metric([route], seconds.buckets(), seconds.total)
-        yield timed
-        yield CounterMetricFamily(
-            "faintly_http_body_bytes", "Bytes of request bodies.", value=self.body_bytes
-        )
-
-
-class Metrics(Collector):
-    """All metrics, as one page of text."""
-
-    def __init__(self, traffic: Traffic, stored: Callable[[], Sequence[Metric]]) -> None:
-        self._traffic, self._stored = traffic, stored
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield every metric."""
-        yield from self._traffic.families()
-        yield from self._stored()
+        key = route, method, status
+        if key not in self._known:
+            self._known[key] = self._requests.labels(*key), self._seconds.labels(route)
+        counted, timed = self._known[key]
+        counted.inc()
+        timed.observe(seconds)
+        self._body_bytes.inc(body_bytes)
 
     def page(self) -> bytes:
         """Return the page for Prometheus."""
         return generate_latest(self._registry)
 
 
-def families(
-    counters: Mapping[str, tuple[str, float]], gauges: Mapping[str, tuple[str, float]]
-) -> list[Metric]:
-    """Return counters and gauges given as name: (help, value)."""
-    made: list[Metric] = [
-        CounterMetricFamily(name, words, value=value) for name, (words, value) in counters.items()
-    ]
-    made += [GaugeMetricFamily(name, words, value=value) for name, (words, value) in gauges.items()]
-    return made
+class StoreMetrics(Collector):
+    """What a store counts in plain integers, which become metrics on request."""
 
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
-def histogram(name: str, words: str, seconds: Any) -> Metric:
-    """Return a histogram of `Durations`."""
-    made = HistogramMetricFamily(name, words)
-    made.add_metric([], seconds.buckets(), seconds.total)
-    return made
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric."""
+        counters = self._store.counters
+        for each in fields(counters):
+            if each.metadata:
+                words = each.metadata["description"]
+                value = getattr(counters, each.name)
+                yield CounterMetricFamily(f"faintly_{each.name}", words, value=value)
+        yield from self._gauges()
+        yield from self._collections()
+
+    def _gauges(self) -> Iterator[Metric]:
+        store, registry, pending = self._store, self._store.registry, "that wait to be sealed."
+        for name, words, value in (
+            ("inbox_bytes", f"Bytes of reports {pending}", registry.pending_bytes),
+            ("inbox_reports", f"Reports {pending}", registry.pending),
+            ("log_bytes", "Bytes of the write-ahead log.", store.database.wal_bytes()),
+            ("waiting_requests", "Requests that wait for a commit.", store.inbox.waiting),
+            ("collections", "Collections.", len(registry.collections)),
+            ("clock_jump_seconds", "How far the clock jumped.", registry.clock.jump_s),
+        ):
+            yield GaugeMetricFamily(f"faintly_{name}", words, value=value)
+
+    def _collections(self) -> Iterator[Metric]:
+        """Yield what arrived for each collection."""
+        prefix, labels = "faintly_collection", ["collection"]
+        requests = CounterMetricFamily(f"{prefix}_requests", "Requests counted.", labels=labels)
+        reports = CounterMetricFamily(f"{prefix}_reports", "Reports counted.", labels=labels)
+        reasons = [*labels, "reason"]
+        refusals = CounterMetricFamily(f"{prefix}_refusals", "Requests refused.", labels=reasons)
+        words = "The minute of the last report."
+        last = GaugeMetricFamily(f"{prefix}_last_report_timestamp_seconds", words, labels=labels)
+        # Copies, since other threads go on counting.
+        for digest, collection in sorted(self._store.registry.collections.copy().items()):
+            name, arrived = digest.hex(), collection.arrivals
+            requests.add_metric([name], arrived.requests)
+            reports.add_metric([name], arrived.reports)
+            for reason, count in sorted(arrived.refusals.copy().items()):
+                refusals.add_metric([name, reason], count)
+            if arrived.last_minute is not None:
+                last.add_metric([name], 60 * arrived.last_minute)
+        yield from (requests, reports, refusals, last)

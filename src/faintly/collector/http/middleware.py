@@ -1,7 +1,7 @@
 """The outermost layer: sends reports to the hot path and everything else to FastAPI.
 
-FastAPI's requests get a limit on bodies, a log line, metrics and headers against content sniffing;
-the hot path is bare ASGI and does all that itself.
+Every request passes the same gate and gets the same headers, limits and metrics. All but reports
+get a log line.
 """
 
 import asyncio
@@ -9,19 +9,12 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from starlette.exceptions import HTTPException
-
+from faintly.collector import problems
 from faintly.collector.http import logs
-from faintly.collector.http.access import SAFE, Gate, Headers, check_headers, role_for
-from faintly.collector.http.answers import encode
-from faintly.collector.http.metrics import Traffic
-from faintly.collector.problems import (
-    INTERNAL,
-    NOT_AUTHORISED,
-    RETRY_AFTER_S,
-    Problem,
-    stopping,
-)
+from faintly.collector.http.access import PREFLIGHT, Gate, Headers
+from faintly.collector.http.metrics import Metrics
+from faintly.collector.problems import Problem, stopping
+from faintly.engine.documents import encode_json
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -30,116 +23,43 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Reply = tuple[int, Headers, bytes]  # status, headers and body
 
-PREFIX, SUFFIX = b"/v1/collections/", b"/reports"
-LENGTH = len(PREFIX) + 32 + len(SUFFIX)
+REPORTS = "/v1/collections/{digest}/reports"
+PREFIX, SUFFIX = REPORTS.split("{digest}")
 PIECE_BYTES = 256 << 10
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
-COMMON: Headers = [
-    (b"content-type", b"application/json"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"cache-control", b"no-store"),
-]
+ASKED_METHOD = b"access-control-request-method"  # a header of preflights
+COMMON: Headers = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 
 
-def is_hot(path: bytes) -> bool:
+class ClientDisconnected(Exception):
+    """The sender disconnected before its request was complete."""
+
+
+def is_hot(path: str) -> bool:
     """Return whether a path is that of reports."""
-    return len(path) == LENGTH and path.startswith(PREFIX) and path.endswith(SUFFIX)
+    known = len(PREFIX) + 32 + len(SUFFIX)
+    return len(path) == known and path.startswith(PREFIX) and path.endswith(SUFFIX)
+
+
+def json_answer(status: int, body: bytes) -> Reply:
+    """Return an answer of JSON."""
+    media, length = (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))
+    return status, [media, length, *COMMON], body
 
 
 def refusal(problem: Problem) -> Reply:
     """Return the answer to an error."""
-    body = encode(problem.document())
-    headers = [*COMMON, (b"content-length", b"%d" % len(body))]
+    answer = json_answer(problem.kind.status, encode_json(problem.document()))
     if problem.kind.status in {429, 503}:
-        headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
-    if problem.kind is NOT_AUTHORISED:
-        headers.append((b"www-authenticate", b"Bearer"))
-    return problem.kind.status, headers, body
+        answer[1].append((b"retry-after", b"%d" % problems.RETRY_AFTER_S))
+    if problem.kind is problems.NOT_AUTHORISED:
+        answer[1].append((b"www-authenticate", b"Bearer"))
+    return answer
 
 
-async def reply(send: Send, answer: Reply) -> None:
-    """Send a whole answer."""
-    status, headers, body = answer
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def header(scope: Scope, wanted: bytes) -> bytes | None:
-    """Return the first header of a name, without the spaces that may stand around a value."""
-    for name, value in scope["headers"]:
-        if name == wanted:
-            found: bytes = value.strip()
-            return found
-    return None
-
-
-class Middleware:
-    """The application that uvicorn runs."""
-
-    def __init__(self, ingest: App, control: App, gate: Gate, traffic: Traffic) -> None:
-        """Put the hot path, which passes the gate itself, beside the FastAPI application."""
-        self._hot, self._control, self._gate, self._traffic = ingest, control, gate, traffic
-        self._log = logs.logger()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        path = scope.get("path", "")
-        if scope.get("method") == "POST" and is_hot(path.encode()):
-            await self._hot(scope, receive, send)
-        elif scope["type"] == "http":
-            await self._serve(scope, receive, send)
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = time.perf_counter()
-        exchange = Control(scope, receive, send, self._gate)
-        routed = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
-        try:
-            early = self._early(scope)
-            if early is not None:
-                await reply(exchange.send, early)
-            else:
-                await self._control(routed, exchange.receive, exchange.send)
-        except Problem as problem:
-            await reply(exchange.send, refusal(problem))
-        except asyncio.CancelledError:
-            exchange.ended = True  # the process has stopped waiting for open requests
-            if not exchange.status:
-                await reply(exchange.send, refusal(stopping()))
-        except Exception as error:
-            self._log.error("unexpected", **logs.place_of(error))
-            if not exchange.status:
-                await reply(exchange.send, refusal(unexpected()))
-        route = getattr(routed.get("route"), "path", "unmatched")
-        self._account(scope["method"], route, exchange, time.perf_counter() - started)
-
-    def _early(self, scope: Scope) -> Reply | None:
-        """Return the answer to a preflight, None to go on, or raise `Problem`."""
-        check_headers(scope["headers"])
-        origin = header(scope, b"origin")
-        self._gate.check_page(scope["method"], header(scope, b"host"), origin)
-        if scope["method"] == "OPTIONS" and origin is not None:
-            requested = header(scope, b"access-control-request-method")
-            if requested is not None:
-                return 204, self._gate.pages.preflight(origin), b""
-        if scope["method"] not in SAFE and scope["path"].startswith("/v1/"):
-            # FastAPI would read and parse the body before it checks the credential.
-            needed = role_for(scope["method"], scope["path"])
-            self._gate.access.check(header(scope, b"authorization"), needed)
-        self._gate.check_length(header(scope, b"content-length"))
-        return None
-
-    def _account(self, method: str, route: str, exchange: "Control", seconds: float) -> None:
-        method = method if method in METHODS else "other"
-        status, size = exchange.status, exchange.read
-        self._traffic.add(route, method, status, seconds, size)
-        self._log.info(
-            "request",
-            method=method,
-            route=route,
-            status=status,
-            ms=round(seconds * 1e3, 2),
-            bytes=size,
-        )
+def unexpected() -> Problem:
+    """Return the answer to an unexpected error; the log has the details."""
+    return Problem(problems.INTERNAL, "the collector failed on this request")
 
 
 class Exchange:
@@ -149,78 +69,121 @@ class Exchange:
     closed instead, the answer might be lost.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.scope, self._receive, self._send = scope, receive, send
+    def __init__(self, scope: Scope, receive: Receive, send: Send, gate: Gate) -> None:
+        self.scope, self._receive, self._send, self._gate = scope, receive, send, gate
+        # Spaces may stand around a value.
+        self.headers: dict[bytes, bytes] = {name: each.strip() for name, each in scope["headers"]}
         self.read = 0  # bytes of the body so far
         self.ended = False  # nothing more of it comes
-
-    async def receive(self) -> Message:
-        """Return the next part of the body."""
-        message = await self._receive()
-        self.read += len(message.get("body", b""))
-        self.ended = not message.get("more_body", False)
-        return message
-
-    async def send(self, message: Message) -> None:
-        """Send a part of the answer."""
-        if self.ended:
-            await self._send(message)
-        elif message["type"] == "http.response.start":
-            # Who waits for 100 may never send the body, and another request would be read as one.
-            if header(self.scope, b"expect") is not None:
-                message["headers"] = [*message["headers"], (b"connection", b"close")]
-            await self._send(message)
-        else:
-            await self._send({**message, "more_body": True})
-            if not message.get("more_body", False):
-                while not self.ended:
-                    await self.receive()
-                await self._send({"type": "http.response.body"})
-
-
-class Control(Exchange):
-    """A request of the control plane: has a limit, adds common headers, sends in pieces."""
-
-    def __init__(self, scope: Scope, receive: Receive, send: Send, gate: Gate) -> None:
-        super().__init__(scope, receive, send)
-        self._gate = gate
         self.status = 0  # none sent yet
 
     async def receive(self) -> Message:
-        """Return the next part of the body, or raise if it exceeds the limit."""
-        message = await super().receive()
+        """Return the next part of the body, or raise `Problem` if it exceeds the limit."""
+        message = await self._receive()
+        self.read += len(message.get("body", b""))
+        self.ended = not message.get("more_body", False)
         if self.read > self._gate.body_bytes and not self.status:
-            # While it reads a body, FastAPI passes on no exceptions but its own.
-            raise HTTPException(413, self._gate.too_large().message)
+            raise self._gate.too_large()
         return message
 
     async def send(self, message: Message) -> None:
         """Send a part of the answer."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            present = {name for name, _ in message["headers"]}
-            common = [(name, value) for name, value in COMMON[1:] if name not in present]
-            message["headers"] = [*message["headers"], *common, *self._own(present)]
-        elif self.scope["method"] == "HEAD":
-            message["body"] = b""
-        body: bytes = message.get("body", b"")
-        last = max(0, len(body) - 1) // PIECE_BYTES * PIECE_BYTES
+            await self._send({**message, "headers": self._complete(message["headers"])})
+            return
+        body = b"" if self.scope["method"] == "HEAD" else message.get("body", b"")
         # In pieces: TLS would buffer all of a long answer at once, and a client that reads
         # nothing would go unnoticed.
-        for start in range(0, last, PIECE_BYTES):
-            piece = body[start : start + PIECE_BYTES]
-            await super().send({"type": message["type"], "body": piece, "more_body": True})
-        if last:
-            message["body"] = body[last:]
-        await super().send(message)
+        while len(body) > PIECE_BYTES:
+            await self._part(body[:PIECE_BYTES])
+            body = memoryview(body)[PIECE_BYTES:]
+        more = message.get("more_body", False)
+        if not more and not self.ended:
+            await self._part(body)
+            while not self.ended:
+                await self.receive()
+            body = b""
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
-    def _own(self, present: set[bytes]) -> Headers:
-        """Return the CORS headers, unless a preflight has set them."""
-        if b"access-control-allow-methods" in present:
-            return []
-        return self._gate.pages.headers(header(self.scope, b"origin"))
+    async def reply(self, answer: Reply) -> None:
+        """Send a whole answer."""
+        status, headers, body = answer
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def _part(self, body: "bytes | memoryview[Any]") -> None:
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+    def _complete(self, headers: Headers) -> Headers:
+        """Add what every answer has, unless it says otherwise."""
+        present = {name for name, _ in headers}
+        added = [each for each in COMMON if each[0] not in present]
+        if b"expect" in self.headers and not self.ended:
+            # Who waits for 100 may never send the body, and another request would be read as one.
+            added.append((b"connection", b"close"))
+        return [*headers, *added, *self._gate.page_headers(self.headers.get(b"origin"))]
 
 
-def unexpected() -> Problem:
-    """Return the answer to an unexpected error; the log has the details."""
-    return Problem(INTERNAL, "the collector failed on this request")
+class Middleware:
+    """The application that uvicorn runs."""
+
+    def __init__(
+        self,
+        ingest: Callable[[Exchange], Awaitable[Reply]],
+        control: App,
+        gate: Gate,
+        metrics: Metrics,
+    ) -> None:
+        """Put the hot path beside the FastAPI application."""
+        self._ingest, self._control, self._gate, self._metrics = ingest, control, gate, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        started = time.perf_counter()
+        exchange = Exchange(scope, receive, send, self._gate)
+        try:
+            route = await self._serve(exchange)
+        except ClientDisconnected:
+            return
+        seconds = time.perf_counter() - started
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        self._metrics.add(route, method, exchange.status, seconds, exchange.read)
+        if route != REPORTS:
+            logs.info(
+                "request",
+                method=method,
+                route=route,
+                status=exchange.status,
+                ms=round(seconds * 1e3, 2),
+                bytes=exchange.read,
+            )
+
+    async def _serve(self, exchange: Exchange) -> str:
+        """Answer, and return the route."""
+        scope, headers = exchange.scope, exchange.headers
+        hot = scope["method"] == "POST" and is_hot(scope["path"])
+        routed = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+        try:
+            self._gate.check(scope["method"], scope["headers"], headers)
+            if hot:
+                await exchange.reply(await self._ingest(exchange))
+            elif scope["method"] == "OPTIONS" and {b"origin", ASKED_METHOD} <= headers.keys():
+                self._gate.check_preflight(headers[b"origin"])
+                await exchange.reply((204, [*PREFLIGHT], b""))
+            else:
+                await self._control(routed, exchange.receive, exchange.send)
+        except Problem as problem:
+            # Its traceback would keep the request alive in a cycle.
+            await exchange.reply(refusal(problem.with_traceback(None)))
+        except asyncio.CancelledError:
+            exchange.ended = True  # the process has stopped waiting for open requests
+            if not exchange.status:
+                await exchange.reply(refusal(stopping()))
+        except ClientDisconnected:
+            raise
+        except Exception as error:
+            logs.error("unexpected", **logs.place_of(error))
+            if not exchange.status:
+                await exchange.reply(refusal(unexpected()))
+        return REPORTS if hot else getattr(routed.get("route"), "path", "unmatched")

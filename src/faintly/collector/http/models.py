@@ -1,16 +1,34 @@
-"""The JSON of the control plane, as pydantic checks it and OpenAPI shows it."""
+"""The JSON of the control plane, as pydantic checks it and OpenAPI shows it.
 
-from typing import Annotated, Any, Literal
+What breaks a rule is named by its place, and never quoted.
+"""
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from faintly.collector.problems import BAD_PLAN, BAD_REQUEST, INVALID, Problem
 from faintly.collector.storage.collection import Retention, State
+from faintly.collector.storage.credentials import MAX_ISSUED
+from faintly.collector.storage.registry import MOST_SHOWN
 from faintly.collector.storage.status import CollectionStatus, SegmentRow
-from faintly.collector.storage.tokens import MAX_ISSUED
+from faintly.core import Plan
 from faintly.core.epochs import MAX_EPOCH
+from faintly.core.strict_json import RepeatedField, no_repeats
+from faintly.errors import InvalidPlan
 
 MAX_KEYS = 100_000  # per query
+MAX_NAME = 200  # letters of a collection's name
 MAX_HISTORY_KEYS = 1_000  # per query, in each epoch
+KEY_RULE = (
+    "a key is an integer from 0 to 2^64 - 1, or text of at most 65,536 characters "
+    "without half of a surrogate pair"
+)
+RULES = {"keys": KEY_RULE, "candidates": KEY_RULE}  # lists whose members have one of two types
+UNKNOWN_FIELD = "extra_forbidden"  # as pydantic calls it
+JSON_HINT = "Send a JSON object with the header Content-Type: application/json."
 
 
 Epoch = Annotated[int, Field(strict=True, ge=0, le=MAX_EPOCH)]
@@ -38,6 +56,9 @@ Rows = Annotated[int, Field(ge=1, le=MAX_KEYS)]
 Period = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 
 
+Model = TypeVar("Model", bound=BaseModel)
+
+
 class Question(BaseModel):
     """What clients send: nothing beyond the fields below."""
 
@@ -52,7 +73,7 @@ class NewCollection(Question):
     """A collection to create: its plan, and how its reports are kept."""
 
     plan: dict[str, Any] = Field(description="The plan as `faintly plan` writes it.")
-    name: str = Field("", max_length=200)
+    name: str = Field("", max_length=MAX_NAME, description="For people, and to ask by.")
     retention: Retention = Field(
         "keep", description="drop: raw reports are deleted once they are counted."
     )
@@ -93,26 +114,27 @@ class TokensWanted(Question):
     count: int = Field(strict=True, ge=1, le=MAX_ISSUED)
 
 
-class KeysAsked(Question):
+class Asked(Question):
+    """What estimates and top lists have in common."""
+
+    epoch: EpochChoice = None
+    level: Level = 0.95
+    posterior: Posterior = False
+    above: Above = None
+
+
+class KeysAsked(Asked):
     """Keys to estimate."""
 
     keys: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
-    epoch: EpochChoice = None
-    level: Level = 0.95
-    posterior: Posterior = False
-    above: Above = None
 
 
-class TopFields(Question):
+class TopFields(Asked):
     """A top list."""
 
     count: Rows = 20
-    epoch: EpochChoice = None
     control: Control = "family"
     false_rate: FalseRate = 0.05
-    level: Level = 0.95
-    posterior: Posterior = False
-    above: Above = None
 
 
 class TopAsked(TopFields):
@@ -271,3 +293,45 @@ class History(Answer):
 
     collection: str
     epochs: list[Estimates]
+
+
+def parse(model: type[Model], body: bytes) -> Model:
+    """Return what a JSON body says, each field of which is named once."""
+    if not body:
+        raise Problem(INVALID, "body: Field required", JSON_HINT)
+    try:
+        return model.model_validate(json.loads(body, object_pairs_hook=no_repeats))
+    except RepeatedField as error:
+        raise Problem(BAD_REQUEST, f"the body is ambiguous: {error}") from None
+    except ValidationError as error:
+        raise invalid(error.errors(include_url=False, include_input=False)[0], "body") from None
+    except (ValueError, RecursionError):
+        raise Problem(BAD_REQUEST, "the body is not JSON") from None
+
+
+def new_collection(body: bytes) -> tuple[NewCollection, Plan]:
+    """Return the settings of a new collection and its plan, read as strictly as a file."""
+    wanted = parse(NewCollection, body)
+    try:
+        plan = Plan.from_json(json.dumps(wanted.plan))
+    except InvalidPlan as error:
+        raise Problem(BAD_PLAN, str(error)[:MOST_SHOWN]) from None
+    return wanted.model_copy(update={"plan": {}}), plan
+
+
+def invalid(error: Mapping[str, Any], *where: str) -> Problem:
+    """Return the problem for what pydantic found first, below a place."""
+    place, rule = _place([*where, *error["loc"]], error)
+    wrong_body = place == "body" and error["type"] != UNKNOWN_FIELD
+    return Problem(INVALID, f"{place}: {rule}", JSON_HINT if wrong_body else None)
+
+
+def _place(names: list[Any], error: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the place of an error and the rule it breaks, without quoting the request."""
+    rule = error["msg"]
+    if error["type"] == UNKNOWN_FIELD:
+        names.pop()  # the name is part of the body as well
+        rule = "it has a field that is not known here"
+    elif len(names) > 3 and names[1] in RULES:
+        names, rule = names[:3], RULES[names[1]]  # else it would name only the first of the types
+    return ".".join(map(str, names)), rule

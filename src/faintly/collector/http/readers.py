@@ -3,28 +3,36 @@
 The main process, which takes reports, forwards a question as bytes and gets the answer as bytes.
 Beside that it only tells a reader which sketch files to map. A reader is started when a question
 finds none free, stays for later ones, and is replaced if it dies.
+
+As many answers are computed at a time as there may be readers; waiting for one takes no thread.
+An answer may take minutes where reports are read one by one, so it is abandoned as soon as its
+client disconnects.
 """
 
+import asyncio
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from multiprocessing.connection import Pipe
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from faintly.collector.http import logs
-from faintly.collector.http.admission import Admission, Job
-from faintly.collector.http.answers import Response
+from faintly.collector.http.answers import START
 from faintly.collector.http.middleware import unexpected
-from faintly.collector.http.source import Call, Counted, EpochChoice, Question
-from faintly.collector.problems import READER_LOST, Problem, stopping
+from faintly.collector.http.reading import Call, Counted, EpochChoice, Fault, Question
+from faintly.collector.problems import ABANDONED, BUSY, READER_LOST, Problem, stopping
 from faintly.collector.storage.sketches import SketchFile
 from faintly.collector.storage.store import Store
 
-MODULE = "faintly.collector.http.reading"
+WAITING = 64  # questions that may wait,
+WAIT_S = 10.0  # and for how long
+HELD_BYTES = 128 << 20  # of bodies of questions, until they are answered
 
 
 class ReaderLost(Exception):
@@ -63,7 +71,7 @@ def start(pipe: int, stops: int) -> subprocess.Popen[bytes]:
     """Return a new process that answers what comes through these handles."""
     return subprocess.Popen(  # noqa: S603 - the arguments are our own
         # -P: a file in the working folder must not take the place of a module.
-        [sys.executable, "-P", "-m", MODULE, str(pipe), str(stops)],
+        [sys.executable, "-P", "-c", START, str(pipe), str(stops)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=(pipe, stops),
@@ -117,16 +125,43 @@ class ReaderProcess:
         return self._process.wait()
 
 
+class Seat:
+    """Room for one reader, which is started when it is needed."""
+
+    reader: ReaderProcess | None = None
+
+
 class Readers:
     """The readers of one collector."""
 
-    def __init__(self, store: Store, admission: Admission) -> None:
-        self._store, self._admission = store, admission
-        self._lock, self._numbers = threading.Lock(), count()
-        self._free: list[ReaderProcess] = []
-        self._busy: set[ReaderProcess] = set()
-        self._closed = False
-        self._log = logs.logger()
+    def __init__(self, store: Store, most: int, body_bytes: int) -> None:
+        """Have at most so many readers, and take bodies of so many bytes."""
+        self._store, self._numbers, self._waiting = store, count(), 0
+        self._held, self._most_held = 0, max(HELD_BYTES, body_bytes)
+        self._threads, self._lock = ThreadPoolExecutor(most, "answers"), threading.Lock()
+        self.seats = [Seat() for _ in range(most)]
+        # The one used last comes first: it may have the sketch.
+        self._free: asyncio.LifoQueue[Seat] = asyncio.LifoQueue()
+        for seat in self.seats:
+            self._free.put_nowait(seat)
+        self.stopping = self._closed = False
+
+    @asynccontextmanager
+    async def body(self, request: Request) -> AsyncIterator[bytes]:
+        """Yield the body of a question, which counts as held until it is answered."""
+        held, pieces = 0, []
+        try:
+            async for piece in request.stream():
+                held += len(piece)
+                self._held += len(piece)
+                if self._held > self._most_held:
+                    raise Problem(BUSY, "too many long questions wait")
+                pieces.append(piece)
+            yield b"".join(pieces)
+        except ClientDisconnect:
+            raise _abandoned() from None
+        finally:
+            self._held -= held
 
     async def ask(
         self,
@@ -136,8 +171,8 @@ class Readers:
         *,
         fields: dict[str, Any] | None = None,
         body: bytes = b"",
-    ) -> Response:
-        """Return the answer to a question, or raise `Problem`.
+    ) -> Any:
+        """Return the answer to a question, once a reader is free and has computed it.
 
         Args:
             request: the request that asks.
@@ -145,6 +180,9 @@ class Readers:
             digest: names the collection.
             fields: of a question without a body.
             body: of the request, which is not looked at here.
+
+        Raises:
+            Problem: no reader was free in time, the client disconnected, or the reader says so.
         """
         head = request.headers
         asked = Question(
@@ -157,58 +195,105 @@ class Readers:
             body=body,
             spool=self._store.folder / "spool",
         )
-        return await self._admission.run(request, lambda job: self._answer(job, asked))
-
-    def _answer(self, job: Job, asked: Question) -> Response:
-        reader = self._take()
-        job.give_up = lambda: reader.give_up(asked.number)
+        answer = asyncio.create_task(self._answer(asked))
+        gone = asyncio.create_task(_disconnection(request))
         try:
-            job.check()
+            await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done() and gone.exception() is None:
+                raise _abandoned()
+            return await answer
+        finally:
+            answer.cancel()
+            gone.cancel()
+
+    async def _answer(self, asked: Question) -> Any:
+        """Return what a reader answers; if this task is cancelled, the reader gives up."""
+        seat, abandoned = await self._seat(), threading.Event()
+        loop = asyncio.get_running_loop()
+        answered = loop.run_in_executor(self._threads, self._compute, seat, asked, abandoned)
+
+        def leave(answered: asyncio.Future[Any]) -> None:
+            self._free.put_nowait(seat)
+            if abandoned.is_set() and not answered.cancelled():
+                answered.exception()  # nobody else looks at it,
+                asked.file.unlink(missing_ok=True)  # or takes the file
+
+        try:
+            return await asyncio.shield(answered)
+        except asyncio.CancelledError:
+            abandoned.set()
+            if seat.reader is not None:
+                seat.reader.give_up(asked.number)
+            raise
+        finally:
+            # Now or later: a seat is taken until its thread is done.
+            answered.add_done_callback(leave)
+
+    async def _seat(self) -> Seat:
+        """Return a seat, after waiting for it."""
+        busy = Problem(BUSY, "other answers are being computed")
+        if self._waiting >= WAITING:
+            raise busy
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(WAIT_S):
+                return await self._free.get()
+        except TimeoutError:
+            raise busy from None
+        finally:
+            self._waiting -= 1
+
+    def _compute(self, seat: Seat, asked: Question, abandoned: threading.Event) -> Any:
+        reader = self._reader(seat)
+        if abandoned.is_set():  # before there was a reader to tell
+            raise _abandoned()
+        try:
             told = reader.ask(asked, Shelf(self._store, bytes.fromhex(asked.collection)))
         except ReaderLost:
-            raise self._replace(reader) from None
-        finally:
-            self._release(reader)
+            asked.file.unlink(missing_ok=True)
+            with self._lock:
+                if self._closed:
+                    raise stopping() from None
+                self._lost(seat)
+            raise Problem(READER_LOST, "the process that computed the answer ended") from None
         if isinstance(told, Problem):
             raise told
-        if not isinstance(told, Response):
-            self._log.error("unexpected", **told)
+        if isinstance(told, Fault):
+            logs.error("unexpected", **told.place)
             raise unexpected()
         return told
 
-    def _take(self) -> ReaderProcess:
-        """Return a free reader, the one used last if there are several: it may have the sketch."""
+    def _reader(self, seat: Seat) -> ReaderProcess:
+        """Return the reader of a seat, a new one if it has none that lives."""
         with self._lock:
-            if self._closed:
+            if self.stopping:
                 raise stopping()
-            while self._free and not self._free[-1].lives:
-                self._lost(self._free.pop())
-            reader = self._free.pop() if self._free else ReaderProcess()
-            self._busy.add(reader)
-            return reader
+            if seat.reader is not None and not seat.reader.lives:
+                self._lost(seat)
+            seat.reader = seat.reader or ReaderProcess()
+            return seat.reader
 
-    def _release(self, reader: ReaderProcess) -> None:
-        with self._lock:
-            if reader in self._busy:
-                self._busy.discard(reader)
-                self._free.append(reader)
-
-    def _replace(self, reader: ReaderProcess) -> Problem:
-        """Return what to tell who waits for a reader that died; another is started when needed."""
-        with self._lock:
-            self._busy.discard(reader)
-        if self._closed:
-            return stopping()
-        self._lost(reader)
-        return Problem(READER_LOST, "the process that computed the answer ended")
-
-    def _lost(self, reader: ReaderProcess) -> None:
-        self._log.error("reader died", status=reader.end())
+    def _lost(self, seat: Seat) -> None:
+        assert seat.reader is not None
+        logs.error("reader died", status=seat.reader.end())
+        seat.reader = None
 
     def close(self) -> None:
         """End all readers; whoever still waits for one is told that the collector stops."""
         with self._lock:
-            self._closed = True
-            ended, self._free = [*self._free, *self._busy], []
-        for reader in ended:
+            self.stopping = self._closed = True
+            readers = [seat.reader for seat in self.seats if seat.reader is not None]
+            for seat in self.seats:
+                seat.reader = None
+        for reader in readers:
             reader.end()
+
+
+async def _disconnection(request: Request) -> None:
+    """Return when the client disconnects."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _abandoned() -> Problem:
+    return Problem(ABANDONED, "the client has disconnected")

@@ -1,26 +1,26 @@
 """What all routes share: access checks, documented errors, replies."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Query, Request, Response, Security
+from fastapi import APIRouter, Depends, Path, Query, Request, Response, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from faintly.collector.http import answers
 from faintly.collector.http.access import Access
-from faintly.collector.http.admission import Admission
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
-from faintly.collector.http.models import Refusal
-from faintly.collector.http.questions import JSON_HINT, parse
+from faintly.collector.http.models import JSON_HINT, MAX_NAME, Refusal, parse
 from faintly.collector.http.readers import Readers
 from faintly.collector.problems import INVALID, TOO_LARGE, Problem
 from faintly.collector.storage.store import Store
 from faintly.core.epochs import MAX_EPOCH
+from faintly.engine.documents import encode_json
 
-ALWAYS = (400, 401, 403, 413, 422, 500)  # errors of every route
+Answers = dict[int | str, dict[str, Any]]  # by status, as FastAPI documents them
 WORDS = {
     400: "The request cannot be read.",
     401: "A credential is missing or unknown.",
@@ -34,6 +34,9 @@ WORDS = {
     429: "The inbox is full, or too much is asked at a time; try again after Retry-After.",
     500: "A fault of the collector.",
     503: "The disk failed or holds what is damaged, a reader died, or the collector stops.",
+}
+REFUSALS: Answers = {
+    status: {"model": Refusal, "description": words} for status, words in WORDS.items()
 }
 SHORT_BYTES = 8 << 10  # of JSON that this process parses itself; readers parse the rest
 OCTETS = "application/octet-stream"
@@ -49,10 +52,24 @@ def _only_digits(text: object) -> object:
 
 
 EpochPath = Annotated[int, BeforeValidator(_only_digits), Path(alias="epoch", ge=0, le=MAX_EPOCH)]
-Digest = Annotated[
-    str,
-    Path(pattern="^[0-9a-f]{32}$", description="The digest that names the collection's plan."),
+PlanDigest = Annotated[
+    str, Path(alias="digest", pattern="^[0-9a-f]{32}$", description="The digest of the plan.")
 ]
+NameOrDigest = Annotated[
+    str,
+    Path(
+        alias="digest",
+        max_length=MAX_NAME,
+        description="The collection: the digest of its plan, or its name if no other has it.",
+    ),
+]
+
+
+async def _digest_of(request: Request, named: NameOrDigest) -> str:
+    return str(request.app.state.registry.digest_of(named))
+
+
+Digest = Annotated[str, Depends(_digest_of)]
 EpochQuery = Annotated[
     str | None,
     Query(
@@ -71,8 +88,6 @@ class Service:
     access: Access
     ingest: Ingest
     metrics: Metrics
-    table_bytes: int  # of the largest plan that a new collection may have
-    admission: Admission
     readers: Readers
 
 
@@ -97,31 +112,66 @@ def check_json(request: Request) -> None:
         raise Problem(INVALID, "body: it is not said to be JSON", JSON_HINT)
 
 
-def body_of(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the documentation of a body that FastAPI does not parse."""
-    content = {answers.JSON: {"schema": model.model_json_schema()}}
-    return {"requestBody": {"required": True, "content": content}}
+class Routes:
+    """Routes under one heading of the documentation."""
 
+    def __init__(self, service: Service, tag: str) -> None:
+        self._service, self.router = service, APIRouter(tags=[tag])
 
-def require(service: Service, role: str, *, strict: bool = True) -> Any:
-    """Return a dependency that requires a role.
+    def __call__(
+        self,
+        address: str,
+        summary: str,
+        role: str | None,
+        model: Any,
+        *,
+        strict: bool = True,
+        body: type[BaseModel] | None = None,
+        responses: Answers | None = None,
+        **options: Any,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Return a decorator that adds a route.
 
-    Args:
-        service: what routes share.
-        role: the role.
-        strict: False where the route accepts any query, or checks it itself.
-    """
+        Args:
+            address: method and path.
+            summary: what it does.
+            role: what a credential needs, None where anybody may.
+            model: of the answer, None where that is not JSON.
+            strict: False where the route accepts any query, or checks it itself.
+            body: the model of a JSON body, which FastAPI must not parse: it would before it
+                checks the credential.
+            responses: other answers, for the documentation.
+            **options: as FastAPI takes them.
+        """
+        method, path = address.split()
+        if role is not None:
+            options["dependencies"] = [Depends(self._check(role, strict=strict))]
+        if body is not None:
+            content = {answers.JSON: {"schema": body.model_json_schema()}}
+            options["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
+        return self.router.api_route(
+            path,
+            methods=[method],
+            summary=summary,
+            response_model=model,
+            responses=REFUSALS | (responses or {}),
+            **options,
+        )
 
-    async def check(
-        request: Request,
-        _: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)],
-    ) -> None:
-        header = request.headers.get("authorization")
-        service.access.check(None if header is None else header.encode("latin-1"), role)
-        if strict:
-            _check_query(request)
+    def _check(self, role: str, *, strict: bool) -> Callable[..., Any]:
+        """Return a dependency that requires a role."""
 
-    return Depends(check)
+        async def check(
+            request: Request,
+            _: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)],
+        ) -> None:
+            header = request.headers.get("authorization")
+            secret = None if header is None else header.encode("latin-1")
+            self._service.access.check(secret, role)
+            if strict:
+                _check_query(request)
+
+        return check
 
 
 def _check_query(request: Request) -> None:
@@ -138,25 +188,9 @@ def _check_query(request: Request) -> None:
         )
 
 
-def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the errors of a route, for its documentation."""
-    return {
-        status: {"model": Refusal, "description": WORDS[status]}
-        for status in sorted({*ALWAYS, *statuses})
-    }
-
-
 def json_reply(document: dict[str, Any], status: int = 200) -> Response:
     """Return a reply with a JSON document."""
-    return Response(answers.encode(document), status, media_type=answers.JSON)
-
-
-def answer_reply(made: answers.Response) -> Response:
-    """Return an answer with its ETag, or 304 where the client already has it."""
-    headers = {"etag": made.etag, "cache-control": "private, no-cache", "vary": "accept"}
-    if made.body is None:
-        return Response(status_code=304, headers=headers)
-    return Response(memoryview(made.body), media_type=made.media, headers=headers)
+    return Response(encode_json(document), status, media_type=answers.JSON)
 
 
 def epoch_of(text: str | None) -> Any:

@@ -1,58 +1,69 @@
-"""Routes of answers: estimates, top lists, history, noise floor."""
+"""Routes of answers, which readers compute: estimates, top lists, history, noise floor, sketch."""
 
-from typing import Annotated, Any
+import weakref
+from collections.abc import Iterator
+from typing import IO, Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
 from faintly.collector.http import answers, models
 from faintly.collector.http.routes import (
+    OCTETS,
     TEMPLATE,
+    Answers,
     Digest,
     EpochQuery,
+    Routes,
     Service,
-    answer_reply,
-    body_of,
     check_json,
     epoch_of,
-    refusals,
-    require,
 )
+from faintly.collector.problems import BUSY, Problem
 
-SAME = {304: {"description": "Nothing changed since the answer with this ETag."}}
-TABLE = {answers.ARROW: {"schema": {"type": "string", "format": "binary"}}}
-
-
-def headers(if_none_match: Annotated[str | None, Header()] = None) -> None:
-    """Document what the reader looks at."""
+SAME: Answers = {304: {"description": "Nothing changed since the answer with this ETag."}}
+BINARY = {"schema": {"type": "string", "format": "binary"}}
+TABLE = SAME | {200: {"content": {answers.ARROW: BINARY}}}
+SKETCH: Answers = {
+    200: {
+        "description": "A sketch file, as faintly query and faintly merge read it.",
+        "content": {OCTETS: BINARY},
+    }
+}
+Known = Annotated[str | None, Header(alias="if-none-match")]
+KeyCount = Annotated[int, Query(ge=1, le=2**31, description="Keys looked at together.")]
+PIECE = 1 << 20  # bytes of a file read at a time
+DOWNLOADS = 16  # sketches downloaded at a time: each takes its size on the disk
 
 
 def answer_routes(service: Service) -> APIRouter:
     """Return the routes."""
-    router = APIRouter(tags=["answers"], dependencies=[require(service, "read"), Depends(headers)])
-    tabular = refusals(404, 406, 409, 429, 503) | SAME | {200: {"content": TABLE}}
-    plain = refusals(404, 406, 409, 429, 503) | SAME
+    route, ask = Routes(service, "answers"), service.readers.ask
+    downloads: weakref.WeakSet[IO[bytes]] = weakref.WeakSet()
 
     async def posted(request: Request, kind: str, digest: str) -> Response:
         """Return what a reader answers to the body of a request."""
         check_json(request)
-        async with service.admission.body(request) as body:
-            return answer_reply(await service.readers.ask(request, kind, digest, body=body))
+        async with service.readers.body(request) as body:
+            return _reply(await ask(request, kind, digest, body=body))
 
-    @router.post(
-        TEMPLATE + "/estimates",
-        response_model=models.Estimates,
-        responses=tabular,
-        summary="Estimate keys, with their error",
-        openapi_extra=body_of(models.KeysAsked),
+    @route(
+        f"POST {TEMPLATE}/estimates",
+        "Estimate keys, with their error",
+        "read",
+        models.Estimates,
+        body=models.KeysAsked,
+        responses=TABLE,
     )
-    async def estimates(digest: Digest, request: Request) -> Response:
+    async def estimates(digest: Digest, request: Request, _: Known = None) -> Response:
         return await posted(request, "estimates", digest)
 
-    @router.get(
-        TEMPLATE + "/top",
-        response_model=models.Top,
-        responses=tabular,
-        summary="The largest means among all keys of the universe",
+    @route(
+        f"GET {TEMPLATE}/top",
+        "The largest means among all keys of the universe",
+        "read",
+        models.Top,
+        responses=TABLE,
     )
     async def top(
         digest: Digest,
@@ -65,47 +76,84 @@ def answer_routes(service: Service) -> APIRouter:
         level: models.Level = 0.95,
         posterior: models.Posterior = False,
         above: models.Above = None,
+        _: Known = None,
     ) -> Response:
         fields: dict[str, Any] = {"count": count, "epoch": epoch_of(epoch), "level": level}
         fields |= {"control": control, "false_rate": false_rate}
         fields |= {"posterior": posterior, "above": above}
-        return answer_reply(await service.readers.ask(request, "top", digest, fields=fields))
+        return _reply(await ask(request, "top", digest, fields=fields))
 
-    @router.post(
-        TEMPLATE + "/top",
-        response_model=models.Top,
-        responses=tabular,
-        summary="The largest means among candidates",
-        openapi_extra=body_of(models.TopAsked),
+    @route(
+        f"POST {TEMPLATE}/top",
+        "The largest means among candidates",
+        "read",
+        models.Top,
+        body=models.TopAsked,
+        responses=TABLE,
     )
-    async def top_of(digest: Digest, request: Request) -> Response:
+    async def top_of(digest: Digest, request: Request, _: Known = None) -> Response:
         return await posted(request, "top", digest)
 
-    @router.post(
-        TEMPLATE + "/history",
-        response_model=models.History,
-        responses=plain,
-        summary="Estimate keys epoch by epoch",
-        openapi_extra=body_of(models.HistoryAsked),
+    @route(
+        f"POST {TEMPLATE}/history",
+        "Estimate keys epoch by epoch",
+        "read",
+        models.History,
+        body=models.HistoryAsked,
+        responses=SAME,
     )
-    async def history(digest: Digest, request: Request) -> Response:
+    async def history(digest: Digest, request: Request, _: Known = None) -> Response:
         return await posted(request, "history", digest)
 
-    @router.get(
-        TEMPLATE + "/noise-floor",
-        response_model=models.NoiseFloor,
-        responses=plain,
-        summary="What a key that nobody holds may show",
+    @route(
+        f"GET {TEMPLATE}/noise-floor",
+        "What a key that nobody holds may show",
+        "read",
+        models.NoiseFloor,
+        responses=SAME,
     )
     async def noise_floor(
         digest: Digest,
         request: Request,
         epoch: EpochQuery = None,
         level: models.Level = 0.95,
-        keys: Annotated[int, Query(ge=1, le=2**31, description="Keys looked at together.")] = 1,
+        keys: KeyCount = 1,
+        _: Known = None,
     ) -> Response:
         fields = {"epoch": epoch_of(epoch), "level": level, "keys": keys}
-        made = await service.readers.ask(request, "noise-floor", digest, fields=fields)
-        return answer_reply(made)
+        return _reply(await ask(request, "noise-floor", digest, fields=fields))
 
-    return router
+    @route(
+        f"GET {TEMPLATE}/sketch",
+        "Download the sketch",
+        "read",
+        None,
+        responses=SKETCH,
+        response_class=Response,
+    )
+    async def fetch_sketch(digest: Digest, request: Request, epoch: EpochQuery = None) -> Response:
+        path = await ask(request, "sketch", digest, fields={"epoch": epoch_of(epoch)})
+        file = path.open("rb")
+        path.unlink()  # it takes room on the disk until it is closed
+        if sum(not each.closed for each in downloads) >= DOWNLOADS:
+            raise Problem(BUSY, "too many sketches are being downloaded")
+        downloads.add(file)
+        headers = {"content-length": str(file.seek(0, 2))}
+        return StreamingResponse(_pieces(file), media_type=OCTETS, headers=headers)
+
+    return route.router
+
+
+def _reply(made: answers.Response) -> Response:
+    """Return an answer with its ETag, or 304 where the client already has it."""
+    headers = {"etag": made.etag, "cache-control": "private, no-cache", "vary": "accept"}
+    if made.body is None:
+        return Response(status_code=304, headers=headers)
+    return Response(memoryview(made.body), media_type=made.media, headers=headers)
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        file.seek(0)
+        while piece := file.read(PIECE):
+            yield piece

@@ -1,63 +1,67 @@
 """Routes of collections: create, show, send reports, open and close epochs, seal, delete."""
 
-import math
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from faintly.collector.http import models
-from faintly.collector.http.questions import MOST_SHOWN, parse, plan_of
+from faintly.collector.http.models import new_collection
 from faintly.collector.http.routes import (
     OCTETS,
     SHORT_BYTES,
     TEMPLATE,
+    Answers,
     Digest,
     EpochPath,
+    PlanDigest,
+    Routes,
     Service,
     asked,
-    body_of,
     check_json,
     json_reply,
-    refusals,
-    require,
 )
-from faintly.collector.problems import BAD_PLAN, BAD_REQUEST, Problem
-from faintly.collector.storage.status import CollectionStatus, status_of
+from faintly.collector.problems import BAD_REQUEST, Problem
+from faintly.collector.storage.status import CollectionStatus, segments_of, status_of
 from faintly.collector.storage.store import Store
 from faintly.core import Plan
 from faintly.core.epochs import MAX_EPOCH
-from faintly.errors import FaintlyError
-from faintly.mechanisms import mechanism_of
 
-CELL_BYTES = 4  # of a table; with very many reports a cell takes eight
-HEXADECIMAL = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
-PARAMETERS: list[dict[str, Any]] = [
-    {
-        "name": "request",
-        "in": "query",
-        "required": True,
-        "schema": HEXADECIMAL,
-        "description": "16 fresh random bytes; a retry repeats them and counts once.",
+FOREVER = "public, max-age=31536000, immutable"
+CREATED: Answers = {201: {"model": CollectionStatus, "description": "It is new."}}
+PLAN: Answers = {
+    200: {
+        "description": "The canonical JSON that the digest is taken of.",
+        "content": {"application/json": {"schema": {"type": "object"}}},
     },
-    {
-        "name": "epoch",
-        "in": "query",
-        "schema": {"type": "integer", "minimum": 0, "maximum": MAX_EPOCH},
-        "description": "0 unless given.",
-    },
-    {
-        "name": "Faintly-Token",
-        "in": "header",
-        "schema": {"type": "string"},
-        "description": "The single-use token, where the collection needs one.",
-    },
+    304: {"description": "The asker has it already."},
+}
+Confirm = Annotated[str, Query(description="The digest once more.")]
+RequestId = Annotated[
+    str,
+    Query(
+        alias="request",
+        pattern="^[0-9a-f]{32}$",
+        description="16 fresh random bytes; a retry repeats them and counts once.",
+    ),
 ]
-BODY = {
-    "required": True,
-    "content": {OCTETS: {"schema": {"type": "string", "format": "binary"}}},
-    "description": "One batch as the client encodes it; any content type will do.",
+EpochNumber = Annotated[
+    int, Query(alias="epoch", ge=0, le=MAX_EPOCH, description="0 unless given.")
+]
+Token = Annotated[
+    str | None,
+    Header(
+        alias="Faintly-Token",
+        description="The single-use token, where the collection needs one.",
+    ),
+]
+BATCH = {  # not a parameter: FastAPI would read it before it checks the credential
+    "requestBody": {
+        "required": True,
+        "content": {OCTETS: {"schema": {"type": "string", "format": "binary"}}},
+        "description": "One batch as the client encodes it; any content type will do.",
+    }
 }
 
 
@@ -67,43 +71,33 @@ def _status(store: Store, digest: str) -> Response:
 
 def collection_routes(service: Service) -> APIRouter:
     """Return the routes."""
-    router = APIRouter(tags=["collections"])
-    store = service.store
-    read, admin = [require(service, "read")], [require(service, "admin")]
+    route, store = Routes(service, "collections"), service.store
 
-    @router.get(
-        "/v1/collections",
-        dependencies=read,
-        response_model=models.Collections,
-        responses=refusals(),
-        summary="List the collections",
-    )
+    @route("GET /v1/collections", "List the collections", "read", models.Collections)
     def list_collections() -> Response:
         rows = [status_of(each) for each in list(store.registry.collections.values())]
         return json_reply({"collections": [asdict(each) for each in rows]})
 
-    @router.post(
-        "/v1/collections",
-        dependencies=admin,
-        response_model=CollectionStatus,
-        responses=refusals(409, 503)
-        | {201: {"model": CollectionStatus, "description": "It is new."}},
-        summary="Create a collection, or find it again",
-        openapi_extra=body_of(models.NewCollection),
+    @route(
+        "POST /v1/collections",
+        "Create a collection, or find it again",
+        "admin",
+        CollectionStatus,
+        body=models.NewCollection,
+        responses=CREATED,
     )
     async def create_collection(request: Request) -> Response:
         check_json(request)
-        async with service.admission.body(request) as body:
-            if len(body) > SHORT_BYTES:  # a plan with names may be long, and must be a plan
-                await service.readers.ask(request, "collections", body=body)
-            return await run_in_threadpool(create, body)
+        async with service.readers.body(request) as body:
+            if len(body) <= SHORT_BYTES:
+                return await run_in_threadpool(create, *new_collection(body))
+            # A plan with names may be long. A reader parses it, so that nobody else waits.
+            return await run_in_threadpool(
+                create, *await service.readers.ask(request, "collections", body=body)
+            )
 
-    def create(body: bytes) -> Response:
-        wanted = parse(models.NewCollection, body)
-        plan = plan_of(wanted)
+    def create(wanted: models.NewCollection, plan: Plan) -> Response:
         known = plan.digest in store.registry.collections
-        if not known:
-            _check_size(plan, service.table_bytes)
         made = store.registry.create(
             plan,
             name=wanted.name,
@@ -115,27 +109,17 @@ def collection_routes(service: Service) -> APIRouter:
         )
         return json_reply(asdict(status_of(made)), 200 if known else 201)
 
-    @router.get(
-        TEMPLATE,
-        dependencies=read,
-        response_model=CollectionStatus,
-        responses=refusals(404),
-        summary="Look at a collection",
-    )
+    @route(f"GET {TEMPLATE}", "Look at a collection", "read", CollectionStatus)
     def show_collection(digest: Digest) -> Response:
         return _status(store, digest)
 
-    @router.delete(
-        TEMPLATE,
-        dependencies=admin,
-        response_model=models.Deleted,
-        responses=refusals(404, 503),
-        summary="Delete a collection and its reports for good",
+    @route(
+        f"DELETE {TEMPLATE}",
+        "Delete a collection and its reports for good",
+        "admin",
+        models.Deleted,
     )
-    def delete_collection(
-        digest: Digest,
-        confirm: Annotated[str, Query(description="The digest once more.")] = "",
-    ) -> Response:
+    def delete_collection(digest: Digest, confirm: Confirm = "") -> Response:
         if confirm != digest:
             raise Problem(
                 BAD_REQUEST,
@@ -145,43 +129,47 @@ def collection_routes(service: Service) -> APIRouter:
         store.delete(bytes.fromhex(digest))
         return json_reply({"deleted": digest})
 
-    @router.post(
-        TEMPLATE + "/reports",
-        dependencies=[require(service, "submit", strict=False)],
-        response_model=models.Counted,
-        responses=refusals(404, 409, 410, 429, 503),
-        summary="Send reports",
-        openapi_extra={"parameters": PARAMETERS, "requestBody": BODY},
+    @route(
+        f"POST {TEMPLATE}/reports",
+        "Send reports",
+        "submit",
+        models.Counted,
+        strict=False,
+        openapi_extra=BATCH,
     )
-    async def send_reports(digest: Digest) -> Response:
+    async def send_reports(
+        digest: PlanDigest, _request: RequestId, _epoch: EpochNumber = 0, _token: Token = None
+    ) -> Response:
         raise AssertionError(f"the middleware takes reports for {digest}")
 
-    return router
+    return route.router
 
 
-def epoch_routes(service: Service) -> APIRouter:
-    """Return the routes of epochs."""
-    router = APIRouter(tags=["collections"])
-    store, admin = service.store, [require(service, "admin")]
+def part_routes(service: Service) -> APIRouter:
+    """Return the routes of what belongs to a collection: plan, epochs, tokens, sealed files."""
+    route, store = Routes(service, "collections"), service.store
 
-    @router.post(
-        TEMPLATE + "/close",
-        dependencies=admin,
-        response_model=CollectionStatus,
-        responses=refusals(404, 503),
-        summary="Take no more reports",
-    )
+    @route(f"GET {TEMPLATE}/plan", "Fetch the plan", "plan", None, responses=PLAN)
+    def fetch_plan(
+        digest: Digest, if_none_match: Annotated[str | None, Header()] = None
+    ) -> Response:
+        plan = store.registry.collection(bytes.fromhex(digest)).plan
+        headers = {"etag": f'"{digest}"', "cache-control": FOREVER}
+        if if_none_match is not None and f'"{digest}"' in if_none_match:
+            return Response(status_code=304, headers=headers)
+        return Response(plan.canonical, media_type="application/json", headers=headers)
+
+    @route(f"POST {TEMPLATE}/close", "Take no more reports", "admin", CollectionStatus)
     def close_collection(digest: Digest) -> Response:
         store.close_collection(bytes.fromhex(digest))
         return _status(store, digest)
 
-    @router.put(
-        TEMPLATE + "/epochs/{epoch}",
-        dependencies=admin,
-        response_model=CollectionStatus,
-        responses=refusals(404, 409, 410, 503),
-        summary="Open or close an epoch",
-        openapi_extra=body_of(models.EpochState),
+    @route(
+        f"PUT {TEMPLATE}/epochs/{{epoch}}",
+        "Open or close an epoch",
+        "admin",
+        CollectionStatus,
+        body=models.EpochState,
     )
     def set_epoch(
         digest: Digest,
@@ -192,13 +180,12 @@ def epoch_routes(service: Service) -> APIRouter:
         change(bytes.fromhex(digest), epoch)
         return _status(store, digest)
 
-    @router.post(
-        TEMPLATE + "/tokens",
-        dependencies=admin,
-        response_model=models.Tokens,
-        responses=refusals(404, 409, 410, 503),
-        summary="Issue single-use tokens",
-        openapi_extra=body_of(models.TokensWanted),
+    @route(
+        f"POST {TEMPLATE}/tokens",
+        "Issue single-use tokens",
+        "admin",
+        models.Tokens,
+        body=models.TokensWanted,
     )
     def issue_tokens(
         digest: Digest, wanted: Annotated[models.TokensWanted, asked(models.TokensWanted)]
@@ -206,29 +193,15 @@ def epoch_routes(service: Service) -> APIRouter:
         made = store.issue_tokens(bytes.fromhex(digest), wanted.epoch, wanted.count)
         return json_reply({"epoch": wanted.epoch, "tokens": made})
 
-    @router.post(
-        TEMPLATE + "/seal",
-        dependencies=admin,
-        response_model=models.Sealed,
-        responses=refusals(404, 503),
-        summary="Seal now, so that answers hold everything",
+    @route(
+        f"POST {TEMPLATE}/seal", "Seal now, so that answers hold everything", "admin", models.Sealed
     )
     def seal(digest: Digest) -> Response:
         return json_reply({"sealed": store.seal(bytes.fromhex(digest))})
 
-    return router
+    @route(f"GET {TEMPLATE}/segments", "List the sealed files", "read", models.Segments)
+    def list_segments(digest: Digest) -> Response:
+        rows = segments_of(store, bytes.fromhex(digest))
+        return json_reply({"segments": [asdict(each) for each in rows]})
 
-
-def _check_size(plan: Plan, table_bytes: int) -> None:
-    """Refuse a plan whose tables exceed the setting `table_bytes`."""
-    try:
-        tables = mechanism_of(plan).sketch_shape.tables
-    except FaintlyError as error:
-        raise Problem(BAD_PLAN, str(error)[:MOST_SHOWN]) from None
-    size = 0 if tables is None else CELL_BYTES * math.prod(tables)
-    if size > table_bytes:
-        raise Problem(
-            BAD_PLAN,
-            f"the tables of this plan take {size:,} bytes, and here at most {table_bytes:,}",
-            "Make a plan with smaller tables, or start the collector with a larger table_bytes.",
-        )
+    return route.router

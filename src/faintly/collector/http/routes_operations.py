@@ -3,16 +3,12 @@
 import os
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import fields
 
 from fastapi import APIRouter, Response
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from faintly.collector.http import models
 from faintly.collector.http.ingest import Ingest
-from faintly.collector.http.metrics import families, histogram
-from faintly.collector.http.routes import Service, json_reply, refusals, require
+from faintly.collector.http.routes import Answers, Routes, Service, json_reply
 from faintly.collector.problems import CANNOT_STORE, Problem, stopping
 from faintly.collector.storage.store import Store
 
@@ -20,49 +16,40 @@ PROBE = bytes(4096)  # written to test whether the folder is writable
 LONG_PROBE = bytes(1 << 20)  # written and synced once a commit has failed
 FAILED_S = 10.0  # how long a failed commit counts more than a probe
 TEXT = "text/plain; version=0.0.4"
+PAGE: Answers = {
+    200: {
+        "description": "Metrics for Prometheus.",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    }
+}
 
 
 def operation_routes(service: Service) -> APIRouter:
-    """Return the routes."""
-    router = APIRouter(tags=["operation"])
+    """Return the routes, which take any query, like other probes."""
+    route = Routes(service, "operation")
 
-    @router.get(
-        "/healthz",
-        response_model=models.Alive,
-        responses=refusals(),
-        summary="Does the process live?",
-    )
+    @route("GET /healthz", "Does the process live?", None, models.Alive)
     async def healthz() -> Response:  # no thread: all of them may be busy
         return json_reply({"status": "alive"})
 
-    @router.get(
-        "/readyz",
-        response_model=models.Ready,
-        responses=refusals(503),
-        summary="Can reports be stored?",
-    )
+    @route("GET /readyz", "Can reports be stored?", None, models.Ready)
     def readyz() -> Response:
         check_ready(service.store, service.ingest)
         return json_reply({"status": "ready", "warnings": warnings(service.store)})
 
-    @router.get(
-        "/metrics",
-        dependencies=[require(service, "read", strict=False)],  # like other probes
-        responses=refusals()
-        | {
-            200: {
-                "description": "Metrics for Prometheus.",
-                "content": {"text/plain": {"schema": {"type": "string"}}},
-            }
-        },
-        summary="Metrics",
+    @route(
+        "GET /metrics",
+        "Metrics",
+        "read",
+        None,
+        strict=False,
+        responses=PAGE,
         response_class=Response,
-        response_model=None,
     )
     def metrics() -> Response:
         return Response(service.metrics.page(), headers={"content-type": TEXT})
 
-    return router
+    return route.router
 
 
 def check_ready(store: Store, ingest: Ingest) -> None:
@@ -97,47 +84,3 @@ def warnings(store: Store) -> list[str]:
         return []
     what = f"the clock jumped by {jump_s:+,.0f} s since the start"
     return [f"{what}; epochs of both times take reports. Put it right, then restart the collector"]
-
-
-def store_metrics(store: Store, ingest: Ingest) -> Sequence[Metric]:
-    """Return what the store counts."""
-    registry, pending = store.registry, "that wait to be sealed."
-    counters = {
-        f"faintly_{each.name}": (each.metadata["description"], getattr(store.counters, each.name))
-        for each in fields(store.counters)
-        if each.metadata
-    }
-    gauges: dict[str, tuple[str, float]] = {
-        "faintly_inbox_bytes": (f"Bytes of reports {pending}", registry.pending_bytes),
-        "faintly_inbox_reports": (f"Reports {pending}", registry.pending),
-        "faintly_log_bytes": ("Bytes of the write-ahead log.", store.database.wal_bytes()),
-        "faintly_waiting_requests": ("Requests that wait for a commit.", store.inbox.waiting),
-        "faintly_collections": ("Collections.", len(registry.collections)),
-        "faintly_clock_jump_seconds": ("How far the clock jumped.", registry.clock.jump_s),
-    }
-    words = "Seconds from a checked body to its commit."
-    return [
-        *families(counters, gauges),
-        *collection_metrics(store),
-        histogram("faintly_commit_wait_seconds", words, ingest.waits),
-    ]
-
-
-def collection_metrics(store: Store) -> Sequence[Metric]:
-    """Return what arrived for each collection."""
-    prefix, labels = "faintly_collection", ["collection"]
-    requests = CounterMetricFamily(f"{prefix}_requests", "Requests counted.", labels=labels)
-    reports = CounterMetricFamily(f"{prefix}_reports", "Reports counted.", labels=labels)
-    reasons = [*labels, "reason"]
-    refusals = CounterMetricFamily(f"{prefix}_refusals", "Requests refused.", labels=reasons)
-    words = "The minute of the last report."
-    last = GaugeMetricFamily(f"{prefix}_last_report_timestamp_seconds", words, labels=labels)
-    for digest, collection in sorted(store.registry.collections.copy().items()):
-        name, arrived = digest.hex(), collection.arrivals
-        requests.add_metric([name], arrived.requests)
-        reports.add_metric([name], arrived.reports)
-        for reason, count in sorted(arrived.refusals.copy().items()):
-            refusals.add_metric([name, reason], count)
-        if arrived.last_minute is not None:
-            last.add_metric([name], 60 * arrived.last_minute)
-    return requests, reports, refusals, last

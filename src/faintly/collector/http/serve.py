@@ -26,7 +26,6 @@ KEEP_ALIVE_S = 20
 BACKLOG = 2048
 OWN_FILES = 256  # open files that are not connections: databases, segments, sketches, downloads
 NEEDED = ("pyarrow.parquet",)  # imported late elsewhere, and not at all once files are scarce
-GARBAGE = 50_000, 20, 50  # thresholds of the collector: open requests are not garbage
 
 
 class Server(uvicorn.Server):
@@ -63,7 +62,7 @@ def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     _check_tls(settings)
     store = Store.open(settings.data, settings.limits)
     try:
-        _check_exposure(settings, {role for _, role in store.credentials.labels()})
+        _check_exposure(settings, store.credentials.roles)
         with _listen(settings.host, settings.port) as listener:
             _run(settings, store, listener, on_ready)
     finally:
@@ -74,7 +73,6 @@ def _run(
     settings: Settings, store: Store, listener: socket.socket, on_ready: Callable[[str], None]
 ) -> None:
     logs.configure(settings.log_level)
-    log = logs.logger()
     collector = build(store, settings)
     for name in NEEDED:
         importlib.import_module(name)
@@ -97,24 +95,21 @@ def _run(
     address = _address(settings, listener)
 
     def ready() -> None:
-        log.info("listening", url=address)
+        logs.info("listening", url=address)
         on_ready(address)
 
     # Objects created so far live on; scanning them again and again would delay requests.
-    thresholds = gc.get_threshold()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*GARBAGE)
     # uvicorn raises the signal again at the end, which must not kill us before sealing.
     before = {each: signal.signal(each, _ignore) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         Server(config, collector, ready).run(sockets=[listener])
-        log.info("stopping")
+        logs.info("stopping")
     finally:
         collector.close()
         for each, handler in before.items():
             signal.signal(each, handler)
-        gc.set_threshold(*thresholds)
         gc.unfreeze()
 
 
@@ -133,7 +128,7 @@ def _ignore(sig: int, frame: FrameType | None) -> None:
     """Ignore a signal that was already handled."""
 
 
-def _check_exposure(settings: Settings, roles: set[str]) -> None:
+def _check_exposure(settings: Settings, roles: frozenset[str]) -> None:
     if not settings.exposed or settings.allow_anyone or "admin" in roles:
         return
     way = "a proxy" if settings.loopback else f"listening on {settings.host}"
@@ -147,35 +142,31 @@ def _check_exposure(settings: Settings, roles: set[str]) -> None:
 def _check_tls(settings: Settings) -> None:
     if settings.tls_cert is None:
         return
+    for what, file in (("certificate", settings.tls_cert), ("private key", settings.tls_key)):
+        if file is not None and not file.is_file():
+            raise InvalidInput(f"there is no file {file} with the TLS {what}")
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(settings.tls_cert, settings.tls_key)
     except (OSError, ssl.SSLError) as error:
         reason = getattr(error, "reason", None) or error.strerror or "unreadable"
-        raise InvalidInput(f"the TLS certificate or key cannot be used: {reason}") from None
+        files = f"{settings.tls_cert} or its key {settings.tls_key}"
+        raise InvalidInput(f"the TLS certificate {files} cannot be used: {reason}") from None
 
 
 def _listen(host: str, port: int) -> socket.socket:
     """Return a listening socket, or raise `InvalidInput` that says why not."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except socket.gaierror as error:
         raise InvalidInput(f"there is no address {host!r} here: {error.strerror}") from None
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
     except OSError as error:
-        listener.close()
         if error.errno == errno.EADDRINUSE:
             raise InvalidInput(
                 f"port {port} of {host} is in use; choose another with --port, or 0 for any"
             ) from None
         raise InvalidInput(f"cannot listen on {host}:{port}: {error.strerror}") from None
-    return listener
 
 
 def _address(settings: Settings, listener: socket.socket) -> str:

@@ -17,7 +17,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from faintly.collector.storage.limits import Limits
+from faintly.collector.storage.store import Limits
 from faintly.errors import InvalidInput
 
 PORT = 8790
@@ -43,14 +43,13 @@ class Settings(BaseSettings):
     tls_key: Path | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     connections: int = Field(4096, ge=1, le=1 << 20)  # at a time, as far as open files allow
-    body_bytes: int = Field(DEFAULTS.body_bytes, ge=1024, le=1 << 30)
+    body_bytes: int = Field(8 << 20, ge=1024, le=1 << 30)
     inbox_bytes: int = Field(DEFAULTS.inbox_bytes, ge=1 << 20)
     waiting: int = Field(DEFAULTS.waiting, ge=1)
     seal_reports: int = Field(DEFAULTS.seal_reports, ge=1)
     seal_s: float = Field(DEFAULTS.seal_s, gt=0, allow_inf_nan=False)
-    sketches: int = Field(DEFAULTS.sketches, ge=1)
     readers: int = Field(2, ge=1, le=64)  # processes that answer, each with a transform in memory
-    table_bytes: int = Field(1 << 30, ge=1024)  # of the tables of one sketch
+    table_bytes: int = Field(DEFAULTS.table_bytes, ge=1024)
 
     @field_validator("cors", mode="before")
     @classmethod
@@ -143,5 +142,6 @@ def read_settings(file: Path | None, **flags: Any) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "settings"
-        hint = "; give --data DIR" if place == "data" and first["type"] == "missing" else ""
-        raise InvalidInput(f"{place}: {first['msg']}{hint}") from None
+        if place == "data" and first["type"] == "missing":
+            raise InvalidInput("name the folder to keep everything in: --data DIR") from None
+        raise InvalidInput(f"{place}: {first['msg']}") from None

@@ -1,9 +1,10 @@
-"""Collections and their epochs, as a running collector holds them in memory."""
+"""Collections, their epochs and totals, as a running collector holds them in memory."""
 
+import logging
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from faintly.core import Plan
 from faintly.mechanisms import Mechanism
@@ -16,6 +17,7 @@ CLOSING: Final = "closing"  # closed in the database; its request ids are not de
 State = Literal["open", "closed"]  # what others are told
 Retention = Literal["keep", "drop"]
 RETENTIONS = get_args(Retention)
+log = logging.getLogger("faintly.collector")
 
 
 @dataclass(slots=True, eq=False)
@@ -83,8 +85,6 @@ class Collection:
     epochs: dict[int, Epoch] = field(default_factory=dict, repr=False)
     arrivals: Arrivals = field(default_factory=Arrivals, repr=False)
     counter: report_v1.BatchCounter = field(init=False, repr=False)
-    # Held while the sketches of all epochs are merged.
-    merging: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __post_init__(self) -> None:
         self.counter = report_v1.BatchCounter(self.digest, self.mechanism.layout)
@@ -108,3 +108,31 @@ class Collection:
     def settings(self) -> tuple[str, str, bool, float | None, float | None]:
         """Return the settings it was created with, besides the plan."""
         return self.name, self.retention, self.tokens, self.period_s, self.grace_s
+
+
+def _total(words: str) -> Any:
+    return field(default=0, metadata={"description": words})
+
+
+@dataclass(slots=True)
+class Counters:
+    """Totals since the store was opened, as metrics describe them; none is about one sender."""
+
+    commits: int = _total("Transactions that stored reports.")
+    submissions: int = _total("Requests counted.")
+    reports: int = _total("Reports counted.")
+    replays: int = _total("Requests that had been counted before.")
+    refused: int = _total("Requests refused at their commit.")
+    failed_commits: int = _total("Transactions that failed.")
+    seals: int = _total("Seals.")
+    sealed_reports: int = _total("Reports sealed.")
+    seal_seconds: float = _total("Seconds spent sealing.")
+    failed_seals: int = _total("Seals that failed.")
+    last_failure: str = ""
+
+    def failed(self, what: str, error: Exception) -> None:
+        """Record a failure, and log it unless it repeats the last one."""
+        text = f"{what}: {type(error).__name__}: {error}"
+        if text != self.last_failure:
+            log.error(text)
+        self.last_failure = text

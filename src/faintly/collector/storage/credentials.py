@@ -1,7 +1,8 @@
-"""Credentials: bearer secrets with a role, of which only hashes are stored.
+"""Secrets, of which only hashes are stored: credentials and single-use tokens.
 
-`faintly credential` adds and removes them while a collector runs: the maintenance thread reads
-them again at every tick.
+A credential has a role. `faintly credential` adds and removes them while a collector runs: the
+maintenance thread reads them again at every tick. The deployer hands a token to each person, who
+then counts once per epoch. Nothing links a token to its report.
 """
 
 import hashlib
@@ -10,12 +11,19 @@ import secrets
 
 from faintly.collector import problems
 from faintly.collector.problems import Problem
-from faintly.collector.storage.database import Database
+from faintly.collector.storage.collection import Epoch
+from faintly.collector.storage.database import NAME_BYTES, Database, split_names
 from faintly.errors import InvalidInput
 
 ROLES = ("submit", "read", "admin")
 SECRET_BYTES = 32
 MAX_LABEL = 100
+TOKEN_BYTES = 16
+MAX_ISSUED = 10_000  # tokens per call
+ADD_TOKENS = (
+    f"{split_names(NAME_BYTES)} INSERT INTO tokens "
+    f"SELECT ?1, substr(?2, i, {NAME_BYTES}), 0 FROM at"
+)
 
 
 class Credentials:
@@ -31,6 +39,7 @@ class Credentials:
         self._known = self._database.rows(
             "SELECT label, role, hash FROM credentials ORDER BY label"
         )
+        self.roles = frozenset(role for _, role, _ in self._known)
 
     def add(self, role: str, label: str) -> str:
         """Return a new secret, which is shown only once; the label serves to remove it."""
@@ -80,3 +89,17 @@ def _hash(secret: str) -> bytes:
     # The secret is long and random, so a fast hash is safe.
     data = secret.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, digest_size=32, person=b"faintly secret").digest()
+
+
+def token_hash(token: bytes) -> bytes:
+    """Return the hash of a token that is stored; tokens are random, so a fast hash is safe."""
+    return hashlib.blake2b(token, digest_size=NAME_BYTES, person=b"faintly token").digest()
+
+
+def issue_tokens(database: Database, epoch: Epoch, count: int) -> list[str]:
+    """Return new tokens of an epoch, which are shown only once."""
+    tokens = [secrets.token_bytes(TOKEN_BYTES) for _ in range(count)]
+    names = b"".join(sorted([token_hash(token) for token in tokens]))
+    with database.transaction() as connection:
+        connection.execute(ADD_TOKENS, (epoch.id, names))
+    return [token.hex() for token in tokens]

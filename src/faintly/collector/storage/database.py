@@ -72,9 +72,9 @@ PRAGMA user_version = {VERSION};
 class Database:
     """Connections to the file: one for writing, one for reading, one for checkpoints."""
 
-    def __init__(self, folder: Path, name: str = NAME) -> None:
+    def __init__(self, folder: Path) -> None:
         """Open the file of a folder, or create it; SQLite recovers from a crash by itself."""
-        self.path = folder / name
+        self.path = folder / NAME
         if not self.path.exists():
             # SQLite gives its other files the permissions of this one. An existing file is not
             # touched: closing it would release the locks that this process holds on it.
@@ -148,20 +148,16 @@ class Database:
         except FileNotFoundError:
             return 0
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *, truncate: bool) -> None:
         """Move the write-ahead log into the file, so that the log can start over.
 
-        Commits go on during the first pass; they wait only during the second, short one.
+        Commits go on during the first pass; they wait only during the second, short one. Truncated,
+        the log holds no deleted reports.
         """
         self._checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        mode = "TRUNCATE" if truncate else "PASSIVE"
         with self.write_lock:
-            self._checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-    def empty_log(self) -> None:
-        """Move the write-ahead log into the file and truncate it: it may hold deleted reports."""
-        self._checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        with self.write_lock:
-            self._checkpointer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._checkpointer.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
 
     def purge(self, table: str, kept: Callable[[int], bool]) -> None:
         """Delete the rows of all epochs but those kept, in small transactions.

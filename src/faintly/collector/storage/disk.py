@@ -1,85 +1,30 @@
 """Files of a data folder: private, complete, and on the disk before the manifest names them."""
 
 import fcntl
-import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from faintly import durable
 from faintly.collector import problems
 from faintly.collector.problems import Problem
+from faintly.durable import HashingWriter, Stored, measure
 from faintly.errors import FolderInUse
 
 LOCK = "collector.lock"
-PART = ".part"  # suffix of a file that is not complete
-CHECKSUM_BYTES = 16
 # The modification time of every file, in the year 2000: a lone report is sealed within seconds,
 # and the real time would reveal when it arrived.
 CHANGED_S = 946_684_800
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """Size and checksum of a file, as in the manifest."""
-
-    size: int
-    checksum: bytes
-
-
-class HashingWriter:
-    """A stream for writing that computes size and checksum."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream, self._hash = stream, hashlib.blake2b(digest_size=CHECKSUM_BYTES)
-        self._bytes = 0
-
-    def write(self, data: bytes | memoryview) -> int:
-        """Write all of it."""
-        self._stream.write(data)
-        self._hash.update(data)
-        self._bytes += len(data)
-        return len(data)
-
-    @property
-    def stored(self) -> Stored:
-        """Return size and checksum of what was written so far."""
-        return Stored(self._bytes, self._hash.digest())
-
-
-def make_folder(path: Path) -> None:
-    """Create a folder that only its owner may read, and its parents, durably."""
-    if not path.is_dir():
-        make_folder(path.parent)  # mkdir would give the parents the default mode
-        path.mkdir(mode=0o700)
-        durable.sync_folder(path.parent)
-
-
 def write_file(path: Path, write: Callable[[HashingWriter], object]) -> Stored:
     """Create a file that `write` fills; returns once it is on the disk under its name."""
-    part = path.with_name(path.name + PART)
     try:
-        make_folder(path.parent)
-        with durable.replacing(path, part) as stream:
-            hashing = HashingWriter(stream)
-            write(hashing)
-            stream.flush()  # a later write would change the time again
-            os.utime(stream.fileno(), (CHANGED_S, CHANGED_S))
-        durable.sync_folder(path.parent)
+        return durable.write_file(path, write, CHANGED_S)
     except OSError as error:
         reason = f"{path.name} cannot be written: {error.strerror}"
         raise Problem(problems.CANNOT_STORE, reason) from error
-    return hashing.stored
-
-
-def measure(path: Path) -> Stored:
-    """Return the present size and checksum of a file."""
-    with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=CHECKSUM_BYTES))
-        return Stored(stream.tell(), found.digest())
 
 
 def file_problem(path: Path, stored: Stored) -> str | None:

@@ -6,6 +6,7 @@ epoch that share a commit also share a row: it holds their records and nothing e
 no work per report.
 """
 
+import asyncio
 import hashlib
 import queue
 import sqlite3
@@ -13,7 +14,8 @@ import threading
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -43,7 +45,7 @@ ADD_REQUESTS = f"""{split_names(NAME_BYTES + HASH_BYTES)} INSERT INTO requests S
 ADD_RECORDS = "INSERT INTO inbox (epoch, reports, checksum, records) VALUES (?, ?, ?, ?)"
 
 Outcome = str | Problem
-Answer = Callable[[Sequence[tuple[object, Outcome]]], object]
+Waiter = Future[Outcome] | asyncio.Future[Outcome]
 
 
 @dataclass(slots=True, eq=False)
@@ -55,8 +57,7 @@ class Submission:
     body: bytes
     reports: int
     token: bytes | None  # its hash
-    waiter: object  # passed back with the outcome
-    answer: Answer
+    waiter: Waiter  # gets the outcome
     hash: bytes = b""
 
     def __post_init__(self) -> None:
@@ -140,14 +141,16 @@ class Inbox:
         self._answer(taken, outcomes)
 
     def _answer(self, taken: Sequence[Submission], outcomes: Sequence[Outcome]) -> None:
-        answers: dict[Answer, list[tuple[object, Outcome]]] = defaultdict(list)
+        """Pass outcomes on; an event loop is woken once for all of its requests."""
+        loops = defaultdict(list)
         for each, outcome in zip(taken, outcomes, strict=True):
-            answers[each.answer].append((each.waiter, outcome))
-        for answer, pairs in answers.items():
-            try:
-                answer(pairs)
-            except Exception as error:  # the sender is gone; the thread must survive
-                self._counters.failed("an answer was not delivered", error)
+            if isinstance(each.waiter, asyncio.Future):
+                loops[each.waiter.get_loop()].append((each.waiter, outcome))
+            elif each.waiter.set_running_or_notify_cancel():
+                each.waiter.set_result(outcome)
+        for loop, pairs in loops.items():
+            with suppress(RuntimeError):  # the loop has ended, and every sender is gone
+                loop.call_soon_threadsafe(_resolve, pairs)
 
     def _commit(self, group: Sequence[Submission]) -> Sequence[Outcome]:
         with self._database.write_lock:
@@ -191,6 +194,12 @@ class Inbox:
         counters.reports += sum(each.reports for each in counted)
         counters.replays += len(group) - len(counted) - refused
         counters.refused += refused
+
+
+def _resolve(pairs: Sequence[tuple[asyncio.Future[Outcome], Outcome]]) -> None:
+    for waiter, outcome in pairs:
+        if not waiter.done():  # its sender disconnected
+            waiter.set_result(outcome)
 
 
 def _decide(connection: sqlite3.Connection, group: Sequence[Submission]) -> list[Outcome]:

@@ -89,7 +89,7 @@ class Maintenance:
         """
         if self._uncompacted:
             epoch = self._uncompacted.popleft()
-            if self._store.compactor.compact_some(epoch):
+            if self._store.sealer.compact_some(epoch):
                 self._uncompacted.append(epoch)
 
     def _is_full(self, epoch: Epoch) -> bool:
@@ -137,9 +137,7 @@ class Maintenance:
 
     def _tidy(self) -> None:
         """Keep the write-ahead log short, and empty it when no report is pending."""
-        self._store.compactor.tidy()
-        size = self._store.database.wal_bytes()
-        if size and not self._registry.pending:
-            self._store.database.empty_log()
-        elif size >= WAL_BYTES:
-            self._store.database.checkpoint()
+        self._store.sealer.tidy()
+        size, idle = self._store.database.wal_bytes(), not self._registry.pending
+        if size and (idle or size >= WAL_BYTES):
+            self._store.database.checkpoint(truncate=idle)

@@ -15,8 +15,9 @@ from pathlib import Path
 from faintly.collector.storage import acknowledged, segments, sketches
 from faintly.collector.storage.collection import CLOSED, Collection, Epoch
 from faintly.collector.storage.database import Database
-from faintly.collector.storage.disk import Stored, discard
+from faintly.collector.storage.disk import discard
 from faintly.collector.storage.registry import Registry
+from faintly.durable import Stored
 from faintly.errors import FolderDamaged
 
 FILE = re.compile(r"(\d+)-(\d+)\.(parquet|fns)")  # epoch and number,

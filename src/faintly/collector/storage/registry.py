@@ -3,6 +3,8 @@
 The database holds the same, and is changed first.
 """
 
+import math
+import re
 import sqlite3
 import threading
 import time
@@ -28,13 +30,19 @@ from faintly.errors import FaintlyError, FolderDamaged
 from faintly.mechanisms import Mechanism, mechanism_of
 from faintly.wire import report_v1
 
+CELL_BYTES = 4  # of a table; with very many reports a cell takes eight
+MOST_SHOWN = 300  # characters of an error about a plan, which may quote it
+
+
+DIGEST = re.compile("[0-9a-f]{32}")
+
 
 class Registry:
     """All collections, by digest."""
 
-    def __init__(self, database: Database) -> None:
-        """Read everything from the database."""
-        self._database, self.clock = database, Clock()
+    def __init__(self, database: Database, table_bytes: float = math.inf) -> None:
+        """Read everything from the database; tables of a new plan take so many bytes at most."""
+        self._database, self._table_bytes, self.clock = database, table_bytes, Clock()
         self._lock = threading.Lock()  # one change at a time
         self.collections: dict[bytes, Collection] = {}
         by_id: dict[int, Collection] = {}
@@ -54,28 +62,24 @@ class Registry:
                 "ORDER BY collection, number"
             ):
                 self._add(Epoch(key, by_id[owner], *rest))
-            self._count()
+                self.recount(self.by_id[key])
+            for key, reports in database.rows(
+                "SELECT epoch, sum(reports) FROM inbox GROUP BY epoch"
+            ):
+                self.add_pending([(self.by_id[key], reports)])
         except KeyError:
             raise FolderDamaged(f"{database.path} refers to rows that it does not have") from None
 
-    def _count(self) -> None:
-        """Read how much each epoch has sealed and pending."""
-        for key, reports in self._database.rows(
-            "SELECT epoch, sum(reports) FROM inbox GROUP BY epoch"
-        ):
-            self.add_pending([(self.by_id[key], reports)])
-        for key, last, count, reports, size in self._database.rows(
-            "SELECT epoch, max(number), count(*), sum(reports), sum(bytes) "
-            "FROM segments GROUP BY epoch"
-        ):
-            epoch = self.by_id[key]
-            epoch.last, epoch.segments, epoch.sealed, epoch.bytes = last, count, reports, size
-        for key, last, reports, size in self._database.rows(
-            "SELECT epoch, number, reports, bytes FROM sketches"
-        ):
-            epoch = self.by_id[key]
-            if epoch.collection.retention == "drop":
-                epoch.last, epoch.sealed, epoch.bytes = last, reports, size
+    def recount(self, epoch: Epoch) -> None:
+        """Read what is sealed of an epoch; the manifest has changed."""
+        dropped = epoch.collection.retention == "drop"
+        table = "sketches" if dropped else "segments"
+        ((last, files, reports, size),) = self._database.rows(
+            f"SELECT max(number), count(*), sum(reports), sum(bytes) FROM {table} WHERE epoch = ?",
+            (epoch.id,),
+        )
+        epoch.last, epoch.sealed, epoch.bytes = last or 0, reports or 0, size or 0
+        epoch.segments = 0 if dropped else files
 
     def add_pending(self, changes: Iterable[tuple[Epoch, int]]) -> None:
         """Add to the pending reports of epochs, or subtract; the caller holds the write lock."""
@@ -95,6 +99,19 @@ class Registry:
             raise Problem(
                 problems.UNKNOWN_COLLECTION, f"there is no collection {digest.hex()}"
             ) from None
+
+    def digest_of(self, named: str) -> str:
+        """Return the digest of a collection in hexadecimal, given that or the collection's name."""
+        if DIGEST.fullmatch(named):
+            return named
+        found = [each for each in list(self.collections.values()) if each.name == named]
+        if not found:
+            raise Problem(problems.UNKNOWN_COLLECTION, "there is no collection of this name")
+        if len(found) > 1:
+            raise Problem(
+                problems.CONFLICT, "several collections have this name; use the digest of one"
+            )
+        return found[0].plan.digest.hex()
 
     def epoch(self, digest: bytes, number: int) -> Epoch:
         """Return an epoch, whatever its state."""
@@ -148,6 +165,7 @@ class Registry:
                         problems.CONFLICT, "this plan already has a collection with other settings"
                     )
                 return before
+            self._check_size(mechanism)
             made = Collection(0, plan, *wanted, False, mechanism)
             with self._database.transaction() as connection:
                 made.id = connection.execute(
@@ -161,6 +179,17 @@ class Registry:
                 self._add(epoch)
             self.collections[plan.digest] = made
             return made
+
+    def _check_size(self, mechanism: Mechanism) -> None:
+        tables = mechanism.sketch_shape.tables
+        size = 0 if tables is None else CELL_BYTES * math.prod(tables)
+        if size > self._table_bytes:
+            raise Problem(
+                problems.BAD_PLAN,
+                f"the tables of this plan take {size:,} bytes, "
+                f"and here at most {self._table_bytes:,}",
+                "Make a plan with smaller tables, or start with a larger table_bytes.",
+            )
 
     def open_epoch(self, digest: bytes, number: int) -> None:
         """Open an epoch; a closed one cannot be reopened."""
@@ -289,7 +318,7 @@ def _check_plan(plan: Plan) -> Mechanism:
     try:
         mechanism = mechanism_of(plan)
     except FaintlyError as error:
-        raise Problem(problems.BAD_PLAN, str(error)) from None
+        raise Problem(problems.BAD_PLAN, str(error)[:MOST_SHOWN]) from None
     if mechanism.layout.record_bytes > report_v1.MAX_RECORD_BYTES:
         raise Problem(problems.BAD_PLAN, "a report of this plan is too large to be sent")
     return mechanism

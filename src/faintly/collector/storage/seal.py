@@ -4,6 +4,12 @@ First the new file reaches the disk under its name. Then one transaction adds it
 and deletes the inbox rows it came from. Then memory is updated. A crash before the transaction
 leaves a file that the manifest does not name, which the next start deletes. A crash after it
 needs no repair.
+
+Compaction does the same with the small segments of a closed epoch, which become a few large ones,
+shuffled together. Where reports are rare, each seal makes a small file. Large files reveal less
+about when a report arrived, and are faster to read. A sketch file counts all segments up to a
+number, and the new segment has the next number. So the transaction also names a new sketch file,
+of the same integers.
 """
 
 import time
@@ -16,19 +22,20 @@ import numpy as np
 from faintly.collector import problems
 from faintly.collector.problems import Problem
 from faintly.collector.storage import segments, sketches
-from faintly.collector.storage.collection import Collection, Epoch
-from faintly.collector.storage.counters import Counters
+from faintly.collector.storage.collection import Collection, Counters, Epoch
 from faintly.collector.storage.database import Database
 from faintly.collector.storage.disk import discard
 from faintly.collector.storage.registry import Registry
 from faintly.collector.storage.sketches import Sketches
 from faintly.core import AnyArray
+from faintly.durable import Stored
 from faintly.errors import FolderDamaged
 
 MOST_BYTES = 64 << 20  # per segment, which bounds the memory of a seal
 MOST_REPORTS = 1 << 20  # per segment; shuffling more would not fit the cache
 CHOSEN = "inbox WHERE epoch = ? AND id BETWEEN ? AND ?"
 STEPS = ("read", "written", "committed", "done")  # the steps of a seal after which tests crash it
+MERGE_STEPS = ("merged", "replaced")  # and those of a compaction
 
 
 def most_reports(collection: Collection) -> int:
@@ -49,6 +56,7 @@ class Sealer:
     ) -> None:
         self._folder, self._database, self._registry = folder, database, registry
         self._sketches, self._counters = kept, counters
+        self._unnamed: set[Path] = set()  # files that a running backup kept from being deleted
         self.reached: Callable[[str], object] = lambda _: None  # a hook for tests
 
     def seal(self, epoch: Epoch) -> int:
@@ -71,11 +79,7 @@ class Sealer:
         records = self._read(epoch, rows)
         self.reached("read")
         seal = self._drop if epoch.collection.retention == "drop" else self._keep
-        try:
-            seal(epoch, records, rows[0], rows[-1])
-        except BaseException:
-            self._sketches.evict(epoch)  # it may count reports that are still in the inbox
-            raise
+        seal(epoch, records, rows[0], rows[-1])
         self.reached("done")
         self._counters.seals += 1
         self._counters.sealed_reports += len(records)
@@ -111,35 +115,20 @@ class Sealer:
 
     def _keep(self, epoch: Epoch, records: AnyArray, first: int, last: int) -> None:
         number = epoch.last + 1
-        # A sketch that is not in memory is brought up to date when it is loaded.
-        in_use = number == 1 or self._sketches.is_loaded(epoch)
-        loaded = self._sketches.load(epoch) if in_use else None
-        shuffled = segments.shuffle(records)
-        stored = segments.write(segments.path_of(self._folder, epoch, number), epoch, shuffled)
+        path, shuffled = segments.path_of(self._folder, epoch, number), segments.shuffle(records)
+        stored = segments.write(path, epoch, shuffled)
         self.reached("written")
         row = (epoch.id, number, len(records), stored.size, stored.checksum)
-        insert = "INSERT INTO segments VALUES (?, ?, ?, ?, ?)"
-        self._commit(insert, row, epoch, (first, last), len(records))
-        epoch.last, epoch.segments = number, epoch.segments + 1
-        epoch.sealed, epoch.bytes = epoch.sealed + len(records), epoch.bytes + stored.size
+        self._commit(segments.INSERT, row, epoch, (first, last), len(records))
         self.reached("committed")
-        if loaded is not None:
-            loaded.aggregator.add(segments.decode(shuffled, epoch.collection))
-            loaded.number = number
-            self._sketches.snapshot(epoch)
+        self._sketches.refresh(epoch, sketches.TAIL)
 
     def _drop(self, epoch: Epoch, records: AnyArray, first: int, last: int) -> None:
-        number = epoch.last + 1
-        loaded = self._sketches.load(epoch)
-        loaded.aggregator.add(segments.decode(records, epoch.collection))
-        sketch = loaded.aggregator.sketch()
-        stored = self._sketches.write(epoch, sketch, number)
+        aggregator, before = self._sketches.read(epoch), epoch.last
+        aggregator.add(segments.decode(records, epoch.collection))
+        row = self._sketches.write(epoch, aggregator.sketch(), before + 1)
         self.reached("written")
-        row = (epoch.id, number, sketch.count, stored.size, stored.checksum)
-        insert = "INSERT OR REPLACE INTO sketches VALUES (?, ?, ?, ?, ?)"
-        self._commit(insert, row, epoch, (first, last), len(records))
-        before, epoch.last, loaded.number = epoch.last, number, number
-        epoch.sealed, epoch.bytes = sketch.count, stored.size
+        self._commit(sketches.INSERT, row, epoch, (first, last), len(records))
         self.reached("committed")
         if before:
             discard(self._folder, sketches.path_of(self._folder, epoch, before))
@@ -165,3 +154,67 @@ class Sealer:
                     )
                 connection.execute(f"DELETE FROM {CHOSEN}", chosen)
             self._registry.add_pending([(epoch, -reports)])
+            self._registry.recount(epoch)
+
+    def compact(self, epoch: Epoch) -> None:
+        """Merge all small segments of an epoch."""
+        while self.compact_some(epoch):
+            pass
+
+    def compact_some(self, epoch: Epoch) -> bool:
+        """Merge one run of small segments, and return whether there was one.
+
+        Queries about the epoch wait meanwhile, but only for one file. When nothing is left to
+        merge, the sketch file is brought up to date.
+        """
+        with epoch.lock:
+            runs = [] if epoch.collection.retention == "drop" else self._runs(epoch)
+            if runs:
+                self._merge(epoch, runs[0])
+            else:
+                self._sketches.refresh(epoch)
+            return bool(runs)
+
+    def tidy(self) -> None:
+        """Delete the merged files that a backup still needed."""
+        self._unnamed = {path for path in self._unnamed if not discard(self._folder, path)}
+
+    def _runs(self, epoch: Epoch) -> list[dict[int, Stored]]:
+        """Return the runs of segments to merge: two or more each, and no more than fit one file."""
+        most = most_reports(epoch.collection)
+        runs: list[dict[int, Stored]] = [{}]
+        total = 0
+        for row in segments.rows(self._database, epoch):
+            if row.reports > most // 2:
+                continue
+            if total + row.reports > most:
+                runs.append({})
+                total = 0
+            runs[-1][row.number] = row.stored
+            total += row.reports
+        return [run for run in runs if len(run) > 1]
+
+    def _merge(self, epoch: Epoch, run: dict[int, Stored]) -> None:
+        paths = {number: segments.path_of(self._folder, epoch, number) for number in run}
+        records = np.concatenate(
+            [segments.read(paths[number], epoch, stored) for number, stored in run.items()]
+        )
+        old, number = self._sketches.last_written(epoch), epoch.last + 1
+        sketch = self._sketches.write(epoch, self._sketches.read(epoch).sketch(), number)
+        path = segments.path_of(self._folder, epoch, number)
+        stored = segments.write(path, epoch, segments.shuffle(records))
+        self.reached("merged")
+        row = (epoch.id, number, len(records), stored.size, stored.checksum)
+        with self._database.transaction() as connection:
+            connection.executemany(
+                "DELETE FROM segments WHERE epoch = ? AND number = ?",
+                [(epoch.id, each) for each in run],
+            )
+            connection.execute(segments.INSERT, row)
+            connection.execute(sketches.INSERT, sketch)
+        self._registry.recount(epoch)
+        self.reached("replaced")
+        self._unnamed.update(paths.values())
+        if old:
+            self._unnamed.add(sketches.path_of(self._folder, epoch, old))
+        self.tidy()

@@ -12,8 +12,9 @@ import numpy as np
 from faintly import kernels
 from faintly.collector.storage.collection import Collection, Epoch
 from faintly.collector.storage.database import Database
-from faintly.collector.storage.disk import Stored, file_problem, write_file
+from faintly.collector.storage.disk import file_problem, write_file
 from faintly.core import AnyArray, ReportBatch
+from faintly.durable import Stored
 from faintly.errors import FolderDamaged, Rejected
 from faintly.primitives.entropy import secure
 from faintly.wire import report_v1
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 FOLDER, SUFFIX = "segments", ".parquet"
 FORMAT = b"1"
+INSERT = "INSERT INTO segments VALUES (?, ?, ?, ?, ?)"
 
 
 def path_of(folder: Path, epoch: Epoch, number: int) -> Path:

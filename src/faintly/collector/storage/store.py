@@ -6,30 +6,39 @@ the process dies. What one part does alone is called on that part, such as `stor
 
 import os
 import sqlite3
-from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from faintly.collector import problems
 from faintly.collector.problems import Problem
-from faintly.collector.storage import recovery
-from faintly.collector.storage import tokens as token_store
+from faintly.collector.storage import credentials, recovery
 from faintly.collector.storage.acknowledged import Acknowledged
-from faintly.collector.storage.collection import CLOSED, Collection, Epoch
-from faintly.collector.storage.compaction import Compactor
-from faintly.collector.storage.counters import Counters
+from faintly.collector.storage.collection import CLOSED, Collection, Counters, Epoch
 from faintly.collector.storage.credentials import Credentials
 from faintly.collector.storage.database import NAME_BYTES, Database, damaged
-from faintly.collector.storage.disk import lock_folder, make_folder
-from faintly.collector.storage.inbox import Answer, Inbox, Outcome, Submission
-from faintly.collector.storage.limits import Limits
+from faintly.collector.storage.disk import lock_folder
+from faintly.collector.storage.inbox import Inbox, Outcome, Submission, Waiter
 from faintly.collector.storage.maintenance import Maintenance
 from faintly.collector.storage.registry import Registry
 from faintly.collector.storage.seal import Sealer
 from faintly.collector.storage.sketches import Sketches
+from faintly.durable import make_folder
 from faintly.errors import Rejected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much a store accepts at a time, and when it seals; the defaults of `faintly serve`."""
+
+    inbox_bytes: int = 512 << 20  # pending bytes above which submissions are refused as busy
+    waiting: int = 4096  # queued submissions above which more are refused as busy
+    seal_reports: int = 1_000_000  # pending reports at which an epoch is sealed
+    seal_bytes: int = 32 << 20  # or pending bytes
+    seal_s: float = 30.0  # or the age of its oldest pending report
+    table_bytes: int = 1 << 30  # of the tables of a new collection's plan
 
 
 class Store:
@@ -42,12 +51,11 @@ class Store:
     def __init__(self, folder: Path, database: Database, limits: Limits, lock: int) -> None:
         self.folder, self.limits, self.counters = folder, limits, Counters()
         self.database, self._lock = database, lock
-        self.registry = Registry(database)
+        self.registry = Registry(database, limits.table_bytes)
         recovery.recover(folder, database, self.registry)
         self.credentials = Credentials(database)
-        self.sketches = Sketches(folder, database, self.registry, limits.sketches)
+        self.sketches = Sketches(folder, database, self.registry)
         self.sealer = Sealer(folder, database, self.registry, self.sketches, self.counters)
-        self.compactor = Compactor(folder, database, self.sketches)
         self._stopping = False
         self.maintenance = Maintenance(self)
         self.inbox = Inbox(self, Acknowledged(folder, database))
@@ -85,7 +93,6 @@ class Store:
         try:
             for epoch in list(self.registry.by_id.values()):
                 self.maintenance.attempt(self.sealer.seal, epoch)
-                self.maintenance.attempt(self.sketches.snapshot, epoch, tail=1)
         finally:
             self.database.close()
             os.close(self._lock)
@@ -111,7 +118,7 @@ class Store:
         self.registry.close_epoch(epoch)
         self._seal_closed(epoch)
         # The epoch is closed even if it cannot be compacted, on a full disk for example.
-        self.maintenance.attempt(self.compactor.compact, epoch)
+        self.maintenance.attempt(self.sealer.compact, epoch)
 
     def close_past(self, epoch: Epoch) -> None:
         """Close an epoch if it is still past; the maintenance thread compacts it later."""
@@ -133,7 +140,6 @@ class Store:
                 for epoch in list(collection.epochs.values())[len(held) :]:
                     locks.enter_context(epoch.lock)
                     held.append(epoch)
-            self.sketches.forget(collection)
             recovery.delete_files(self.folder, collection)
         recovery.purge(self.database, held)
 
@@ -145,19 +151,16 @@ class Store:
         body: bytes,
         *,
         token: bytes | None = None,
-        waiter: object,
-        answer: Answer,
+        waiter: Waiter,
     ) -> int:
         """Check a submission and queue it for the next commit; return its reports.
 
-        Never waits for the disk, unless it `opens` an epoch. After the commit, `answer` is called
-        once, from another thread, with the (waiter, outcome) of every submission that shares the
-        commit and this `answer`.
-        An outcome is "counted", "replayed", or a `Problem`.
+        Never waits for the disk, unless it `opens` an epoch. After the commit, the waiter gets
+        the outcome: "counted", "replayed", or a `Problem`.
         """
         collection = self.registry.collection(digest)
         try:
-            self._check_room(body)
+            self._check_room()
             if len(request) != NAME_BYTES:
                 raise Problem(problems.NO_REQUEST_ID, f"a request id has {NAME_BYTES} bytes")
             reports = _count_reports(collection, body)
@@ -167,7 +170,7 @@ class Store:
         except Problem as problem:
             collection.arrivals.refuse(problem.kind.code)
             raise
-        self.inbox.submit(Submission(found, request, body, reports, hashed, waiter, answer))
+        self.inbox.submit(Submission(found, request, body, reports, hashed, waiter))
         return reports
 
     def opens(self, digest: bytes, epoch: int) -> bool:
@@ -177,11 +180,9 @@ class Store:
             return False
         return epoch not in collection.epochs
 
-    def _check_room(self, body: bytes) -> None:
+    def _check_room(self) -> None:
         if self._stopping:
             raise problems.stopping()
-        if len(body) > self.limits.body_bytes:
-            raise Problem(problems.TOO_LARGE, f"a body has at most {self.limits.body_bytes} bytes")
         if self.inbox.waiting >= self.limits.waiting:
             raise Problem(problems.BUSY, "too many requests wait for the disk")
         if self.registry.pending_bytes >= self.limits.inbox_bytes:
@@ -192,7 +193,7 @@ class Store:
     ) -> str:
         """Submit reports and wait: returns "counted" or "replayed", or raises `Problem`."""
         future: Future[Outcome] = Future()
-        self.take(digest, epoch, request, body, token=token, waiter=future, answer=_resolve)
+        self.take(digest, epoch, request, body, token=token, waiter=future)
         outcome = future.result()
         if isinstance(outcome, Problem):
             raise outcome
@@ -211,12 +212,8 @@ class Store:
         collection = self.registry.collection(digest)
         if not collection.tokens:
             raise Problem(problems.CONFLICT, "the collection was created without tokens")
-        if not 1 <= count <= token_store.MAX_ISSUED:
-            raise Problem(
-                problems.BAD_REQUEST, f"issue 1 to {token_store.MAX_ISSUED} tokens at a time"
-            )
         found = self.registry.accepting(collection, epoch, issuing=True)
-        return token_store.issue(self.database, found, count)
+        return credentials.issue_tokens(self.database, found, count)
 
 
 def _count_reports(collection: Collection, body: bytes) -> int:
@@ -237,10 +234,4 @@ def _check_token(collection: Collection, reports: int, token: bytes | None) -> b
         raise Problem(problems.TOKEN_MISSING, "this collection requires a token")
     if reports != 1:
         raise Problem(problems.BAD_REPORTS, "a token stands for one report; send one at a time")
-    return token_store.hash_of(token)
-
-
-def _resolve(pairs: Sequence[tuple[object, Outcome]]) -> None:
-    for future, outcome in pairs:
-        assert isinstance(future, Future)
-        future.set_result(outcome)
+    return credentials.token_hash(token)

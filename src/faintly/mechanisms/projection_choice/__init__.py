@@ -9,7 +9,7 @@ any change of it is hidden. Padding makes one constant c right for every vector 
 items. projection_choice.proof.md has the arguments.
 
 dense     one bin: the second moment is 1/c² whatever people hold; linear or prf hashing
-bins      several: less noise at items that few hold, for large epsilon; prf, direct
+bins      several: less noise at items that few hold, for large epsilon; linear by table, or prf
 unsigned  values in [0, 1]: slots (g, j) score their number of tokens; linear by table, or prf
 """
 
@@ -46,7 +46,7 @@ from faintly.mechanisms import ghosts, simulation
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
-from faintly.mechanisms.projection_choice import client, constants
+from faintly.mechanisms.projection_choice import bin_tables, client, constants
 from faintly.mechanisms.projection_choice import law as laws
 from faintly.mechanisms.projection_choice import plan as planning
 from faintly.mechanisms.projection_choice.constants import Odds, Shape
@@ -84,11 +84,13 @@ class ProjectionChoice(Mechanism):
         """Yield few and many groups, and the forms with bins where they can be better."""
         yield {"groups": 64}
         yield {"groups": 256}
-        own = "prf" if request.decode == "direct" else "linear"
-        if request.family not in (None, own):
+        table = request.decode == "table"
+        if request.family not in (None, "linear" if table else "prf"):
             return
         many = request.sparsity > 1 and request.budget.epsilon < BINS_FROM
-        if request.decode == "direct" and not many:
+        # With a share of all clients one bin is best, and without negative values unsigned is.
+        rare = request.share < 1 and request.values == "signed"
+        if not many and (rare or not table):
             yield {"form": "bins"}
         if request.values != "signed":
             yield {"form": "unsigned"}
@@ -191,7 +193,7 @@ class ProjectionChoice(Mechanism):
 
     def _slots(self, vectors: VectorBatch, seeds: IdArray, rng: Rng) -> IntArray:
         tokens = draw_tokens(vectors, self.tokens, self.rounding, rng)
-        if self.bins > 1 or not self.shape.signed:
+        if self.form != "dense":
             hits = self._hits(seeds, tokens, rng)
             return client.choose_hit(hits, self.shape, self.top, self.threshold, rng)
         sums = self._projections(seeds, tokens)
@@ -263,8 +265,20 @@ class ProjectionChoice(Mechanism):
             return batch.fields[:, -1].astype(np.int64)
         return np.zeros(len(batch), dtype=np.int64)
 
+    @property
+    def _counted(self) -> bool:
+        """Return whether tables count both signs of each cell, as signed bins need."""
+        return self._cell and self.form == "bins"
+
+    @property
+    def table_shape(self) -> tuple[int, int]:
+        """Return a row for each map and an entry for each cell, or for each of its signs."""
+        return self.plan.hashing.maps, 2 ** (self.plan.hashing.bits + self._counted)
+
     def cells(self, batch: ReportBatch) -> Cells:
         """Return one cell of weight +1 or -1 per report."""
+        if self._counted:
+            return bin_tables.signed_cells(batch, self.map_of(batch), self.plan.hashing.bits)
         said = batch.fields[:, 0]
         if not self._cell:
             rows, minus = self._rows(batch.hash_seeds, said >> np.uint32(1)), said & np.uint32(1)
@@ -284,12 +298,13 @@ class ProjectionChoice(Mechanism):
         """Return tables of all codes; with bins, by way of their characters."""
         if self.form == "dense":
             return Mechanism.transform(self, tables)
-        # Every report reads b - 1 at the codes of its bin, and the transform has to hold that.
-        heaviest = max(kernels.total_mass(one) for one in np.split(tables, len(tables)))
-        wide = heaviest * self.bins >= 2 ** (8 * tables.itemsize - 1)
-        made = kernels.spread_bins(tables.astype(np.int64) if wide else tables, self._bins)
-        kernels.walsh_hadamard(made)
-        return made
+        if self._counted:
+            return bin_tables.signed_transform(tables, self._bins)
+        return bin_tables.transform(tables, self._bins)
+
+    def gather(self, transformed: TableArray, ids: IdArray) -> IntArray:
+        """Return (2, ids): sum and largest, over the maps; counts of signed bins stand below."""
+        return Mechanism.gather(self, transformed[: self.plan.hashing.maps], ids)
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ ±ᵢ·s_g(x)·1[h_g(x) = j] for each id; unsigned, b times the hits less n."""
@@ -300,11 +315,10 @@ class ProjectionChoice(Mechanism):
 
     def _read_bins(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return what tables of bins give, one key at a time."""
-        rows, where = np.divmod(batch.fields[:, 0], np.uint32(self.bins))
-        maps, hits = self.map_of(batch), np.zeros(len(ids), dtype=np.int64)
-        for position, one in enumerate(ids):
-            codes = self.maps.codes(np.full(len(batch), one), maps)
-            hits[position] = np.count_nonzero(self._bins.places(rows, codes) == where)
+        maps = self.map_of(batch)
+        if self._counted:
+            return bin_tables.read_signed(batch, maps, ids, self.maps, self._bins)
+        hits = bin_tables.hits(batch.fields[:, 0], maps, ids, self.maps, self._bins)
         return self.bins * hits - len(batch)
 
     def _read_slots(
@@ -335,13 +349,31 @@ class ProjectionChoice(Mechanism):
         if not self.shape.signed:
             hit = 1 / self.bins + np.clip(means, 0.0, 1.0) * self.attenuation
             return hit * (1 - hit) / self.attenuation**2
-        hit = np.full(len(means), 1 / self.bins)
-        if ids is not None:
-            hits = np.zeros(len(ids), dtype=np.int64)
-            for batch in sketch.batches(READ):
-                hits += self._read_slots(batch.hash_seeds, batch.fields[:, 0], ids)[1]
-            hit = np.maximum(hit, hits / max(1, sketch.count))
-        return hit / self.attenuation**2 - square
+        if ids is None:
+            return 1 / self.bins / self.attenuation**2 - square
+        if self._counted:
+            assert sketch.tables is not None
+            return self.table_variance(self.transform(sketch.tables), sketch, ids, means)
+        hits = np.zeros(len(ids), dtype=np.int64)
+        for batch in sketch.batches(READ):
+            hits += self._read_slots(batch.hash_seeds, batch.fields[:, 0], ids)[1]
+        return self._variance_of_hits(hits, sketch.count, means)
+
+    def table_variance(
+        self, transformed: TableArray, sketch: Sketch, ids: IdArray, means: FloatArray
+    ) -> FloatArray:
+        """Return `variance`; of signed bins, from what tables count at each id."""
+        if not self._counted:
+            return self.variance(sketch, ids, means)
+        counts = transformed[self.plan.hashing.maps :]
+        hits = (
+            kernels.gather(counts, ids, self.maps, 1, turn=False)[0] + sketch.count
+        ) // self.bins
+        return self._variance_of_hits(hits, sketch.count, means)
+
+    def _variance_of_hits(self, hits: IntArray, count: int, means: FloatArray) -> FloatArray:
+        hit = np.maximum(1 / self.bins, hits / max(1, count))
+        return hit / self.attenuation**2 - np.minimum(means**2, 1.0)
 
     def reading_law(self) -> ReadingLaw:
         """Return a fair sign in a bin of b that the item has, or whether its bin is the one."""

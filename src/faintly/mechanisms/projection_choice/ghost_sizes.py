@@ -5,6 +5,9 @@ dense     the XOR of m tokens' codes, m odd, reads what the product of their sig
 unsigned  codes that share all of an item's but the highest bits never have its bin, so that they
           read -1/(b-1); the XOR of three reads whether the XOR of their bins is that of the report,
           which is as much again where bins and groups are few, and far less where they are many
+bins      the XOR of three reads whether the XOR of their bins, with the product of their signs, is
+          that of the report; where one slot of one group is the best, which is the worst case,
+          that was 1.0, 0.71, 0.46 and 0.25 for 2, 4, 8 and 16 bins, and with the best N below 0.1
 """
 
 import numpy as np
@@ -29,7 +32,9 @@ def energy(shape: Shape, top: int) -> float:
 
 def strength(shape: Shape, top: int) -> float:
     """Return the largest ghost, relative to an item's own value."""
-    return _dense(shape, top) if shape.signed else min(1.0, 2 / (shape.bins - 1))
+    if shape.bins == 1:
+        return _dense(shape, top)
+    return min(1.0, 4 / shape.bins if shape.signed else 2 / (shape.bins - 1))
 
 
 def _dense(shape: Shape, top: int) -> float:

@@ -5,6 +5,7 @@ of how much likelier one of the best is than one of the others, T·(M-N) / (N·(
 """
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -80,11 +81,12 @@ def _shape(request: Request, form: str, options: dict[str, Any]) -> Shape:
         return Shape(tokens, groups)
     signed = form == "bins"
     _check_tokens(tokens)
-    if tokens == 1 and signed and groups in (None, 1) and options.get("top") in (None, 1):
+    table = request.decode == "table"
+    one = tokens == 1 and signed and groups in (None, 1) and options.get("top") in (None, 1)
+    if one and not table:
         options["top"] = 1
         groups = 1
         bins = constants.slot_bins(epsilon, MAX_SLOTS // 2) if bins is None else bins
-    table = request.decode == "table"
     if groups is None:
         work = TABLE_WORK if table else BIN_WORK
         many = (64, 16, 4, 1) if table else (16, 4, 1)
@@ -92,23 +94,23 @@ def _shape(request: Request, form: str, options: dict[str, Any]) -> Shape:
     _power_of_two("groups", groups, MAX_BIN_GROUPS)
     most = MAX_SLOTS // groups // (2 if signed else 1)
     if bins is None and table:
-        bins = _table_bins(request, tokens, groups, most)
+        bins = _table_bins(request, Shape(tokens, groups, signed=signed), most)
     if bins is None:
         # Signed bins are for items that few hold: with a share of all of them one bin is best.
         share = 0.0 if signed else request.share
         bins = constants.best_bins(tokens, groups, epsilon, signed=signed, share=share, most=most)
-    require.integer(bins, "bins", 1 if signed else 2, most)
+    require.integer(bins, "bins", 1 if signed and not table else 2, most)
     return Shape(tokens, groups, bins, signed)
 
 
-def _table_bins(request: Request, tokens: int, groups: int, most: int) -> int:
-    """Return the power of two of unsigned bins whose n·Var is least, ghosts included.
+def _table_bins(request: Request, one: Shape, most: int) -> int:
+    """Return the power of two of bins whose n·Var is least, ghosts included.
 
     Bins whose ghosts the memory cannot keep small come last.
     """
 
     def cost(bins: int) -> tuple[bool, float]:
-        shape = Shape(tokens, groups, bins, signed=False)
+        shape = replace(one, bins=bins)
         top = constants.best_top(shape, request.budget.epsilon)
         odds = Odds.unrounded(shape, top, request.budget.epsilon)
         quiet = constants.unheld_variance(shape, odds)
@@ -174,10 +176,9 @@ def _hashing(request: Request, shape: Shape, top: int) -> Hashing:
         )
     if family == "prf":
         return Hashing(family=family)
-    if not _is_dense(shape) and (shape.signed or not linear):
+    if not _is_dense(shape) and not linear:
         raise InvalidPlan(
-            "of the forms with bins, unsigned alone is linear, and by table; use form dense, or "
-            "decode direct with family prf"
+            "the forms with bins are linear by table alone; use form dense, or family prf"
         )
     if not _is_dense(shape):
         _power_of_two("bins", shape.bins, MAX_SLOTS)
@@ -208,10 +209,13 @@ def _is_dense(shape: Shape) -> bool:
 
 
 def _row_bits(shape: Shape) -> tuple[int, int]:
-    """Return the fewest and the most bits of rows; with bins, both are what shifting allows."""
+    """Return the fewest and the most bits of rows; with bins, both are what shifting allows.
+
+    A row is shifted once for each bit of a bin, and once more for a sign.
+    """
     if _is_dense(shape):
         return 1, MAX_BITS
-    return max(LEAST_ROW_BITS, shape.bins.bit_length() - 1), MOST_ROW_BITS
+    return max(LEAST_ROW_BITS, shape.bins.bit_length() - 1 + shape.signed), MOST_ROW_BITS
 
 
 def _codes(request: Request, shape: Shape, top: int, variance: float) -> Hashing:
@@ -233,7 +237,9 @@ def _codes(request: Request, shape: Shape, top: int, variance: float) -> Hashing
     energy = ghost_energy(shape, top, size)
     codes = ghosts.least_codes(energy, request.clients, variance, size)
     bits = request.bits or max(least, math.ceil(math.log2(max(1.0, codes)) - math.log2(maps)))
-    room = min(MAX_CELL_BITS, (request.memory // ENTRY_BYTES).bit_length() - 1)
+    # Of signed bins both signs are counted.
+    each = ENTRY_BYTES if _is_dense(shape) or not shape.signed else 2 * ENTRY_BYTES
+    room = min(MAX_CELL_BITS, (request.memory // each).bit_length() - 1)
     if not request.maps:
         # One large ghost is worse than many small ones, so bits give way before maps.
         maps = min(maps, 1 << max(0, room - (request.bits or least)))
@@ -241,8 +247,8 @@ def _codes(request: Request, shape: Shape, top: int, variance: float) -> Hashing
         bits = min(bits, max(least, room - maps.bit_length() + 1))
     if bits + maps.bit_length() - 1 > (MAX_CELL_BITS if request.bits and request.maps else room):
         raise InvalidPlan(
-            f"{maps} maps of 2^{bits} codes take more than {2 ** (room - 18):,} MiB; use decode "
-            "direct with family prf"
+            f"{maps} maps of 2^{bits} codes take more than {2**room * each >> 20:,} MiB; use "
+            "decode direct with family prf"
         )
     bits = min(bits, MAX_BITS, most_rows + width)
     if bits - width < fewest_rows:
@@ -271,18 +277,17 @@ def check(plan: Plan) -> Shape:
     if likelihood_ratio(shape, given["top"], given["threshold"]) <= 1:
         raise InvalidPlan("threshold leaves the best slots no likelier than the others")
     _check_values(given["form"], plan.values)
-    _check_hashing(plan, shape)
+    _check_hashing(plan, shape, dense=dense)
     return shape
 
 
-def _check_hashing(plan: Plan, shape: Shape) -> None:
+def _check_hashing(plan: Plan, shape: Shape, *, dense: bool) -> None:
     if plan.hashing.family == "blake2s":
         raise InvalidPlan("projection-choice has the families linear and prf")
-    if plan.hashing.family == "linear" and not _is_dense(shape):
-        if shape.signed or plan.decode != "table":
-            raise InvalidPlan(
-                "of the forms with bins, unsigned alone is linear, and by table; use family prf"
-            )
+    if plan.hashing.family == "linear" and not dense:
+        if plan.decode != "table":
+            raise InvalidPlan("the forms with bins are linear by table alone; use family prf")
+        require.integer(shape.bins, "bins", 2, MAX_SLOTS)
         _power_of_two("bins", shape.bins, MAX_SLOTS)
         fewest, most = _row_bits(shape)
         rows = LinearBins(plan.hashing.bits, shape.bins, shape.signed).row_bits

@@ -50,7 +50,7 @@ from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import bernoulli
 
 THEOREM = "retrieval.proof.md, Theorem 1 (a new item exchanges at most one item of the basis)"
-UNSENT_SEED_BYTES = 8  # picks the map and the order; no server needs it
+UNSENT_SEED_BYTES = 8  # determines the map and the order; the server does not need it
 
 
 class Equations(NamedTuple):
@@ -66,7 +66,7 @@ class Equations(NamedTuple):
 @register("retrieval")
 @dataclass(frozen=True, kw_only=True)
 class Retrieval(Mechanism):
-    """Public parameters of one collection; both sides hold the same object."""
+    """Cells of bits that solve the equations of the held items' answers."""
 
     plan: Plan
     keep: int  # N: an answer is kept for words below it
@@ -110,12 +110,12 @@ class Retrieval(Mechanism):
 
     @property
     def seed_bytes(self) -> int:
-        """Return the bytes of seed a client draws; with public maps it is not sent."""
+        """Return the bytes of the seed that a client draws; with public maps it is not sent."""
         return UNSENT_SEED_BYTES if self._public else self.layout.seed_bytes
 
     @property
     def scale(self) -> float:  # type: ignore[override]
-        """Return c, which undoes the shrinking of an answer by randomized response."""
+        """Return c, which undoes the attenuation of randomized response."""
         return 1 / self.shrink
 
     @property
@@ -266,14 +266,14 @@ class Retrieval(Mechanism):
         return plan.clients * energy / self._shape.codes
 
     def largest_ghost(self) -> float:
-        """Return what a key shows that nobody holds, if all hold three whose codes make its own."""
+        """Return the ghost of three held keys whose codes add up to that of another."""
         if not self._public:
             return 0.0
         strength = sizes.ghost_strength(self.shrink, self.plan.universe.size)
         return ghosts.in_errors(strength, self._shape.maps, self.plan.clients, self.scale**2)
 
     def relative_bias(self) -> float:
-        """Return the share of an item's weight that dropping loses among k items."""
+        """Return the share of an item's weight that is lost to dropping, for k items."""
         distinct = self.plan.universe.size is not None
         return sizes.relative_bias(self.plan.sparsity, self._shape, distinct)
 
@@ -298,11 +298,11 @@ class Retrieval(Mechanism):
             yield SmallCase(self.small(sparsity=2, bits=2, universe=two, options={"blocks": 2}))
 
     def outcomes(self, items: int) -> Iterator[tuple[tuple[int, int, int], ...]]:
-        """Yield every (block, row, sign) of items that stand in their order of elimination.
+        """Yield every (block, row, sign) of items, in their order of elimination.
 
-        Rows need not be distinct, so every map is there, and every order by renaming items.
+        Rows need not be distinct, so this covers every map, and every order by renaming items.
         """
-        step = 2 if self._public else 1  # public rows begin with a one
+        step = 2 if self._public else 1  # public rows begin with a 1
         rows = range(step - 1, 2**self.bits, step)
         one = list(itertools.product(range(self.blocks), rows, (1, -1)))
         yield from itertools.product(one, repeat=items)
@@ -320,7 +320,7 @@ class Retrieval(Mechanism):
         return tuple(found[item] for item in range(len(ids)))
 
     def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
-        """Return the place of each report in `law`, which does not speak of the map's number."""
+        """Return the index of each report in `law`, which leaves the map's number out."""
         numbers = np.zeros(len(fields), dtype=np.int64)
         for block in range(self.blocks):
             numbers = numbers * 2**self.bits + fields[:, block]
@@ -330,7 +330,7 @@ class Retrieval(Mechanism):
         """Return the probability of all cells of a report, given the map that it names.
 
         P(i) = 2^-t · ∏ (1 + θ·v(x)·s(x)·(-1)^<i,a(x)>) over the greedy basis, in each block.
-        Items stand in their order of elimination, unless their outcomes have ranks.
+        Items are in their order of elimination, unless their outcomes have ranks.
         """
         cells = []
         placed = sorted(zip(outcome, values, strict=True), key=lambda pair: pair[0][3:])
@@ -352,9 +352,9 @@ class Retrieval(Mechanism):
         return law
 
 
-@lru_cache(maxsize=2**14)  # enumeration asks for the same few again and again
+@lru_cache(maxsize=2**14)  # enumeration repeats few arguments
 def _density(mean: float, row: int, bits: int) -> FloatArray:
-    """Return 1 + mean·(-1)^<i,row> for every i of so many bits: what one item makes of a cell."""
+    """Return 1 + mean·(-1)^<i,row> for every i of `bits` bits: the factor of one item."""
     reports = np.arange(2**bits, dtype=np.uint32)
     signs = hashing.to_signs(hashing.parity(reports & np.uint32(row)))
     return np.asarray(1 + mean * signs, dtype=np.float64)

@@ -5,7 +5,7 @@ table   keys are split into B blocks with a cell of t bits each, in J public map
         win, then smallest tables, among sizes that keep four rules at the planned clients n:
 
         names    all keys of an indexed universe have codes of their own: B·2^(t-1) ≥ d
-        bias     what items lose whose equation follows from others is below 0.3 standard errors,
+        bias     the loss of items whose equations depend on others is below 0.3 standard errors,
                  and below 2^-8 of their weight
         ghosts   one ghost is below 0.3 standard errors, and all add at most 2 % of variance, or an
                  eighth in an open universe
@@ -29,9 +29,9 @@ from faintly.primitives import noise
 from faintly.primitives.noise import FULL
 
 DIRECT_SPARE = 16  # bits beyond k in direct mode: 2^-17 of an item's weight is lost at most
-LEAST_SPARE = 8  # where bytes are limited: 2^-9 is hidden by any noise of interest
+LEAST_SPARE = 8  # where bytes are limited: a loss of 2^-9 is negligible beside any useful noise
 LEAST_LOST = 2.0**-8  # of an item's weight, however large the noise
-MAX_DIRECT_BITS = 8192  # hash_words numbers its words by one byte
+MAX_DIRECT_BITS = 8192  # hash_words numbers words by one byte
 MAX_CELL_BITS = 28  # 2^27 signed cells of one table are a gigabyte
 ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
 MAX_CELLS = 2**32  # their numbers fit 32 bits
@@ -72,7 +72,7 @@ class Shape:
 
 
 def calibrate(request: Request) -> Calibrated:
-    """Return the threshold and the sizes that suit a request, or say what would."""
+    """Return the threshold and the sizes for a request, or raise with what would fit."""
     if not isinstance(request.unit, EventLevel):
         raise UnsupportedUnit(f"retrieval protects event, not {request.unit}")
     family = request.family or ("linear" if request.decode == "table" else "prf")
@@ -114,7 +114,7 @@ def _check_fit(shape: Shape, request: Request, max_bytes: int | None) -> None:
 
 
 def keep(request: Request) -> int:
-    """Return N = ⌊2^32·e^ε/(1+e^ε)⌋: how many words of 2^32 leave an answer as it is."""
+    """Return N = ⌊2^32·e^ε/(1+e^ε)⌋: how many of 2^32 words keep an answer."""
     shrunk = noise.exp_at_least(-noise.exact(request.budget.epsilon))
     threshold = math.floor(FULL / (1 + shrunk))
     if threshold <= FULL // 2:
@@ -141,7 +141,7 @@ def _direct(
         raise InvalidPlan("blocks and maps belong to the linear family; leave them out")
     own = request.sparsity + DIRECT_SPARE
     if max_bytes is not None:
-        # Fewer spare bits lose a little more of an item, down to what table mode allows.
+        # Fewer spare bits lose a little more of each item, at most what table mode allows.
         room = 8 * (max_bytes - SEED_BYTES["prf"])
         own = max(min(own, room), request.sparsity + LEAST_SPARE)
     return Shape(bits or own)
@@ -156,7 +156,7 @@ def _linear(
 ) -> Shape:
     """Return the sizes that keep the rules, or those within the memory with the smallest ghosts.
 
-    What the request fixes is kept, whatever the rules say: intervals then widen by what is left.
+    Sizes that the request fixes are kept even against the rules; intervals widen accordingly.
     """
     if blocks is not None:
         require.integer(blocks, "blocks", 1, MAX_BLOCKS)
@@ -176,7 +176,7 @@ def _linear(
             elif _fits(small, request.memory, max_bytes) or (bits and maps and blocks):
                 left.append(small)
     if kept:
-        # A byte is not worth tables far larger than what the reports could fill.
+        # Saving a byte is not worth tables far larger than the reports could fill.
         room = max(LEAST_CELLS, CELLS_PER_CLIENT * request.clients)
         few = [one for one in kept if one.cells <= room] or kept
         return min(few, key=lambda one: (one.record_bytes, one.cells))
@@ -203,7 +203,7 @@ def _fits(shape: Shape, memory: int, max_bytes: int | None) -> bool:
 
 
 class _Rules:
-    """What the sizes of public maps must keep, for one request."""
+    """The rules for the sizes of public maps, for one request."""
 
     def __init__(self, request: Request, shrink: float) -> None:
         self.items, self.size, self.clients = (
@@ -214,7 +214,7 @@ class _Rules:
         self.shrink, self.variance = shrink, shrink**-2
 
     def blocks(self, bits: int | None) -> list[int]:
-        """Return how many blocks to try: those for which given bits are enough, if any are."""
+        """Return how many blocks to try: those for which given bits suffice, if there are any."""
         counts = _doubled(1, min(MAX_BLOCKS, 2 * self.items))
         return [one for one in counts if bits is None or bits >= self.least_bits(one)] or [1]
 
@@ -224,7 +224,7 @@ class _Rules:
         return ghosts.least_maps(strength, self.clients, self.variance)
 
     def least_bits(self, blocks: int) -> int:
-        """Return the bits that name all keys and lose little of any item."""
+        """Return the bits that the rules of names and bias need."""
         limit = min(LEAST_LOST, ghosts.LARGEST * math.sqrt(self.variance / self.clients))
         lost = math.ceil(_lost_exponent(self.items, blocks) - math.log2(limit))
         least = max(2, lost, -(-self.items // blocks))
@@ -233,7 +233,7 @@ class _Rules:
         return max(least, _naming_bits(max(1, (self.size - 1).bit_length()), blocks))
 
     def ghost_bits(self, blocks: int, maps: int) -> int:
-        """Return the bits with which all ghosts together stay small."""
+        """Return the bits that the rule of ghosts needs."""
         energy = ghost_energy(self.items, blocks, self.shrink, self.size)
         codes = ghosts.least_codes(energy, self.clients, self.variance, self.size)
         return 1 + max(1, math.ceil(math.log2(max(1.0, codes)) - math.log2(maps)))
@@ -252,7 +252,7 @@ def _lost_exponent(items: int, blocks: int) -> float:
 
 
 def ghost_strength(shrink: float, size: int | None) -> float:
-    """Return the largest ghost: a key of an open universe may share a code, else it takes three."""
+    """Return the largest ghost: of one key in an open universe, of three keys elsewhere."""
     return 1.0 if size is None else shrink**2
 
 
@@ -264,7 +264,7 @@ def ghost_energy(items: int, blocks: int, shrink: float, size: int | None) -> fl
     """
     items = max(3, items)
     x = shrink**2 / blocks
-    # Beyond e^300 no table is large enough, and floats end soon.
+    # Beyond e^300 no table is large enough, and floats would overflow.
     growth = math.exp(min(300.0, items * math.log1p(x)))
     own = 0.0 if size is None else items * x
     return max(0.0, (growth - (1 - x) ** items) / 2 - own) / shrink**2
@@ -276,7 +276,7 @@ def _naming_bits(codes: int, blocks: int) -> int:
 
 
 def code_bits(shape: Shape, size: int | None) -> int:
-    """Return the bits of the codes that the public maps make, before they are split in blocks."""
+    """Return the bits of a code of the public maps, before it is split into block and cell."""
     if not shape.maps:
         return 0
     if shape.blocks == 1:
@@ -312,12 +312,12 @@ def _check_shape(shape: Shape, sparsity: int, decode: str) -> None:
 
 
 def check(plan: Plan) -> Shape:
-    """Return the sizes of a plan, or refuse what this mechanism cannot honour."""
+    """Return the sizes of a plan, or refuse parameters that break a rule."""
     given = require.named(plan, PARAMETERS)
     if not isinstance(plan.unit, EventLevel):
         raise InvalidPlan(f"retrieval protects event, not {plan.unit}")
     if plan.hashing.family == "blake2s":
-        raise InvalidPlan("retrieval has the prf and the linear family")
+        raise InvalidPlan("retrieval needs the prf or the linear family")
     require.integer(given["keep"], "keep", FULL // 2 + 1, FULL - 1)
     shape = Shape(
         require.integer(given["bits"], "bits", 1, MAX_DIRECT_BITS),
@@ -332,7 +332,7 @@ def check(plan: Plan) -> Shape:
 
 
 def loss(threshold: int) -> Fraction:
-    """Return ln(N/(2^32-N)) or a little more: the loss of randomized response at this threshold."""
+    """Return ln(N/(2^32-N)), rounded up: the loss of randomized response at this threshold."""
     return noise.log_at_least(Fraction(threshold, FULL - threshold))
 
 

@@ -4,7 +4,7 @@ Client  draws a symbol y(x) for each item, and sends a uniform solution i of <i,
 Server  mean[x] = scale/n · Σᵢ sᵢ(x)·reading(<iᵢ, aᵢ(x)>)
 Rows a(x) are hashed (span-safe, full) or (1, γ, γ², …) for a point γ(x) (polynomial: i is then
 a polynomial and <i, a(x)> its value at γ). Values are first rounded to -1, 0 or 1, which the
-guarantee does not lean on; the channel's integers are all it needs. retrieval_gf.proof.md.
+guarantee does not depend on: it needs the channel's integers alone. See retrieval_gf.proof.md.
 """
 
 import itertools
@@ -34,7 +34,6 @@ from faintly.core import (
     WordArray,
 )
 from faintly.core.report import fields_below
-from faintly.errors import TooManyItems
 from faintly.mechanisms import ghosts
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
@@ -47,14 +46,14 @@ from faintly.primitives.entropy import Rng
 from faintly.primitives.fields import field_of, independent, inner_products, powers_of
 from faintly.primitives.rounding import bernoulli
 
-SOLVE_WORDS = 2**18  # hashed at once when bulk encoding: a MiB of rows, which a cache holds
-MOMENT_REPORTS = 2**14  # read again for the second moment: enough for its 1.5 digits
+SOLVE_WORDS = 2**18  # hashed at once when bulk encoding: 1 MiB of rows, which fit a cache
+MOMENT_REPORTS = 2**14  # read for the second moment: enough for 1.5 digits
 
 
 @register("retrieval-gf")
 @dataclass(frozen=True, kw_only=True)
 class RetrievalGf(Mechanism):
-    """Public parameters of one collection; both sides hold the same object."""
+    """Symbols of GF(q) that solve the equations of the held items' answers."""
 
     plan: Plan
     form: str  # span-safe, polynomial or full
@@ -133,11 +132,7 @@ class RetrievalGf(Mechanism):
         is refused depends on its length alone, never on the seed. The caller draws
         `hash_seeds` without looking at the vectors, and from another source than `rng`.
         """
-        if self.enforces_sparsity and (vectors.lengths > self.plan.sparsity).any():
-            raise TooManyItems(
-                f"the {self.form} form allows at most {self.plan.sparsity} items; "
-                "choose which to keep"
-            )
+        self._check_items(vectors.lengths.max(initial=0))
         owners = vectors.owners
         seeds = hash_seeds[owners]
         held = bernoulli(np.abs(vectors.values), rng) * np.sign(vectors.values).astype(np.int64)
@@ -151,9 +146,9 @@ class RetrievalGf(Mechanism):
     def _solved(
         self, vectors: VectorBatch, seeds: IdArray, answers: WordArray, free: WordArray
     ) -> WordArray:
-        """Return uniform solutions, in parts of few enough clients for their rows to fit.
+        """Return uniform solutions, computed for few enough clients at a time.
 
-        A vector's ids ascend, so items that share a place in the order stand by id.
+        A vector's ids ascend, so ties in the order of elimination are broken by id.
         """
         offsets, ids, out = vectors.offsets, vectors.indices, np.empty_like(free)
         start, room = 0, max(1, SOLVE_WORDS // free.shape[1])
@@ -178,7 +173,7 @@ class RetrievalGf(Mechanism):
     ) -> WordArray:
         """Return uniform polynomials through the answers at the items' points."""
         points, signs = self._points(seeds, vectors.indices)
-        # Items that share a point are one bin; it changes like one item would.
+        # Items that share a point are one bin, which changes like a single item.
         where = vectors.owners * self.channel.size + points
         distinct, bins = np.unique(where, return_inverse=True)
         content = np.zeros(len(distinct), dtype=np.int64)
@@ -225,12 +220,13 @@ class RetrievalGf(Mechanism):
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
         """Return n·Var: the second moment of what was read, less mean².
 
-        A held item answers more loudly than an absent one, by an amount that depends on
-        mean |v|. The mean does not show that where values cancel, so the readings are asked.
-        Reports stand sorted, so an even share of them is as good as all.
+        A held item has a larger second moment than an absent one, by an amount that depends on
+        mean |v|. Where values cancel the mean does not show it, so it is measured. Reports are
+        sorted, so every m-th of them represents all.
         """
         if ids is None or sketch.hash_seeds is None or sketch.fields is None or not sketch.count:
-            return np.full(len(means), self._variance_beside(sketch.count))
+            alone = self.predicted_variance(self.plan.sparsity)
+            return np.full(len(means), alone + self._shared_seeds(sketch.count))
         some = slice(None, None, -(-sketch.count // MOMENT_REPORTS))
         seeds, fields = sketch.hash_seeds[some], sketch.fields[some]
         moment = self._sums(seeds, fields, ids)[1] * (self.scale**2 / len(seeds))
@@ -238,7 +234,7 @@ class RetrievalGf(Mechanism):
         return alone + self._shared_seeds(sketch.count)
 
     def reading_law(self) -> ReadingLaw:
-        """Return the law of a uniform symbol, and of a held item's where k keys share its row."""
+        """Return the law of a uniform symbol, mixed with a held one's where rows collide."""
         channel, share = self.channel, min(1.0, self.plan.sparsity * self._collision)
         held = (channel.factors(1) + channel.factors(-1)) / 2
         values, places = np.unique(channel.counted, return_inverse=True)
@@ -250,7 +246,7 @@ class RetrievalGf(Mechanism):
         return 0.0
 
     def predicted_variance(self, mean_square: float) -> float:
-        """Return the channel's n·Var, and what keys add that share a point with a held item."""
+        """Return the channel's n·Var, plus that of collisions with held items."""
         k = self.plan.sparsity
         # Σ|v| is what collides; given Σv² over at most k items it is at most √(k·Σv²).
         load = min(k, math.sqrt(k * mean_square))
@@ -260,20 +256,17 @@ class RetrievalGf(Mechanism):
         """Return what shared points add where every client holds the same k items of size 1."""
         return self._shared_seeds(self.plan.clients)
 
-    def _variance_beside(self, reports: int) -> float:
-        return self.predicted_variance(self.plan.sparsity) + self._shared_seeds(reports)
-
     def _shared_seeds(self, reports: int) -> float:
         """Return the n·Var from keys that share a point under a seed, if all hold the same k.
 
-        A short seed is drawn by many clients, all of which then say the same.
+        Many clients draw the same short seed, and their collisions add up.
         """
         if self.form != "polynomial" or not self.seed_size:
             return 0.0
         return reports * self.plan.sparsity * self._collision / 256**self.seed_size
 
     def largest_ghost(self) -> float:
-        """Return what a key shows that shares a point under one seed with a key that all hold."""
+        """Return the ghost of a key that shares a point, under one seed, with one that all hold."""
         if self.form != "polynomial" or not self.seed_size:
             return 0.0
         variance = self.channel.absent_moment
@@ -281,7 +274,7 @@ class RetrievalGf(Mechanism):
 
     @property
     def held_excess_moment(self) -> float:
-        """Return by how much a held item answers more loudly than an absent one."""
+        """Return the second moment of a held item less that of an absent one."""
         return self.channel.present_moment - self.channel.absent_moment
 
     @property
@@ -292,10 +285,10 @@ class RetrievalGf(Mechanism):
         return float(self.channel.size) ** -self.symbols
 
     def relative_bias(self) -> float:
-        """Return how much of a value colliding or dependent items lose, for k items.
+        """Return the share of a value that collisions and dependent rows lose, for k items.
 
-        A polynomial without a seed and without a spare coefficient is the exception: there
-        it bounds what a client of k items adds to a key that it does not hold.
+        For a polynomial without a seed and without a spare coefficient it bounds instead what a
+        client of k items adds to a key that it does not hold.
         """
         k = self.plan.sparsity
         if self.form != "polynomial":
@@ -308,7 +301,7 @@ class RetrievalGf(Mechanism):
         return math.sqrt(self.channel.absent_moment) * norm * largest ** (k - 1)
 
     def lost(self, vectors: VectorBatch) -> FloatArray:
-        """Return the items above k that are refused, or above the rank of t symbols, dropped."""
+        """Return the share of items beyond k, which are refused, or beyond t symbols, dropped."""
         if self.enforces_sparsity:
             return self.cut(vectors.lengths)
         kept: FloatArray = np.minimum(1.0, self.symbols / np.maximum(1, vectors.lengths))
@@ -338,7 +331,7 @@ class RetrievalGf(Mechanism):
             yield SmallCase(self.small(sparsity=1, options=options), signs, items=2)
             yield SmallCase(self.small(sparsity=1, options=options | {"symbols": 1}), items=3)
             return
-        # Two symbols for two items: dependent so often that delta has to be a third.
+        # Two symbols for two items are dependent so often that delta must be a third.
         budget = Budget(self.plan.budget.epsilon, max(0.34, self.plan.budget.delta))
         plan = replace(self.small(sparsity=2, budget=budget, options=options).plan, budget=budget)
         yield SmallCase(type(self).from_plan(plan), signs, items=2)
@@ -346,7 +339,7 @@ class RetrievalGf(Mechanism):
     def outcomes(self, items: int) -> Iterator[tuple[Any, ...]]:
         """Yield every (point, sign), or (place in the order, row, sign), of `items` items.
 
-        Rows need not differ, so every map is there, and every order by renaming items.
+        Rows need not differ, so this covers every map, and every order by renaming items.
         """
         if self.form == "polynomial":
             if self.seed_size == 0:
@@ -375,8 +368,7 @@ class RetrievalGf(Mechanism):
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return q^-t·∏ρ over the greedy basis, or over the points, for every report."""
         held = [(value, place) for value, place in zip(values, outcome, strict=True) if value]
-        if self.enforces_sparsity and len(held) > self.plan.sparsity:
-            raise TooManyItems(f"the {self.form} form allows at most {self.plan.sparsity} items")
+        self._check_items(len(held))
         size, count = self.channel.size, self.symbols
         law = np.full(size**count, float(size) ** -count)
         if self.form == "polynomial":
@@ -392,7 +384,7 @@ class RetrievalGf(Mechanism):
         return law
 
     def _factors(self, values: list[float]) -> FloatArray:
-        """Return ρ of every symbol for a bin that holds these values before they are rounded."""
+        """Return ρ of every symbol for a bin of these values, averaged over their rounding."""
         mixed = np.zeros(self.channel.size)
         for content, share in _content(values).items():
             mixed += share * self.channel.factors(content)
@@ -415,6 +407,4 @@ def _content(values: list[float]) -> dict[int, float]:
     return clipped
 
 
-@lru_cache(maxsize=2**14)
-def _basis(rows: tuple[tuple[int, ...], ...], order: int) -> list[int]:
-    return independent(rows, order)
+_basis = lru_cache(maxsize=2**14)(independent)  # enumeration repeats few arguments

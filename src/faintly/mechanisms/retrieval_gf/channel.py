@@ -7,7 +7,7 @@ server adds readings[c] for the first symbol of a pair and subtracts it for the 
 
     E[reading | u] = u·gain,   gain = Σ_c pairs[c]·(plus[c] - minus[c])·readings[c] / 2^32.
 
-Class after class, symbols are numbered with all first ones before all second ones.
+Symbols are numbered class by class, all first ones before all second ones.
 """
 
 from collections.abc import Sequence
@@ -102,8 +102,8 @@ class Channel:
     def draw(self, contents: IntArray, rng: Rng) -> WordArray:
         """Return a symbol for each content in {-1, 0, 1}, from one word each.
 
-        Privacy: all that the guarantee rests on; the probabilities are the integer weights
-        exactly, whatever the contents came from.
+        Privacy: the guarantee rests on this draw alone. Its probabilities are exactly the
+        integer weights, however the contents were made.
         """
         words = rng.words(len(contents))
         drawn = np.searchsorted(np.cumsum(self.weights), words, side="right").astype(np.uint32)
@@ -115,7 +115,7 @@ class Channel:
         return noise.log_at_least(Fraction(max(self.plus), min(self.minus)))
 
     def one_factor_loss(self) -> Fraction:
-        """Return the loss when one factor appears, disappears or changes."""
+        """Return the loss when one factor is added, removed or changed."""
         one = Fraction(FULL, self.size)  # the weight of a symbol of an item that is not held
         pairs = [Fraction(a, b) for a, b in zip(self.plus, self.minus, strict=True)]
         return noise.log_at_least(max(max(self.plus) / one, one / min(self.minus), *pairs))

@@ -25,13 +25,13 @@ from faintly.primitives.noise import FULL
 
 FORMS = ("span-safe", "polynomial", "full")
 FAMILY = {"span-safe": "prf", "polynomial": "prf", "full": "blake2s"}
-CHOICES = {"span-safe": (2, 4), "polynomial": (2, 16), "full": (2, 8)}  # symbol_bits to ask for
-SPARE_BITS = 16  # of a span-safe report: at most one item in 2^16 is dropped
-USEFUL_BITS = 8  # below, points of a polynomial collide too often to be a default
+CHOICES = {"span-safe": (2, 4), "polynomial": (2, 16), "full": (2, 8)}  # allowed symbol_bits
+SPARE_BITS = 16  # in a span-safe report: at most one item in 2^16 is dropped
+USEFUL_BITS = 8  # with fewer, points of a polynomial collide too often for a default
 SHORT_SEED = 2  # bytes; 65,536 hash functions are enough for collisions to average out
 WORTH = 1.01  # a larger span-safe field must gain 1 % to be the default
-MAX_WORDS = 256  # of hashed symbols for one item
-MAX_COEFFICIENTS = 4096  # interpolation takes their square
+MAX_WORDS = 256  # hashed words for one item
+MAX_COEFFICIENTS = 4096  # interpolation takes time quadratic in them
 MAX_RECORD = 2**16 - 1  # bytes of one report
 MAX_CLASSES = 8  # the search needs five
 MAX_READING = 2**16
@@ -133,7 +133,7 @@ def _full(request: Request, options: dict[str, Any]) -> dict[str, int]:
 
 
 def failure(bits: int, sparsity: int, symbols: int) -> Fraction:
-    """Return q^(k-t)/(q-1), or one seed: how often k random rows of t symbols may be dependent."""
+    """Return q^(k-t)/(q-1), one seed at least: how often k random rows of t symbols depend."""
     size = Fraction(2**bits)
     return max(require.ONE_SEED, size ** (sparsity - symbols) / (size - 1))
 
@@ -170,11 +170,11 @@ def _polynomial(request: Request, options: dict[str, Any]) -> dict[str, int]:
 
 
 def _polynomial_shapes(request: Request, symbols: int | None) -> Iterator[dict[str, int]]:
-    """Yield shapes, best first: every key its own point, else the largest field that fits."""
+    """Yield shapes, best first: a point for each key, else the largest field that fits."""
     size, most = request.universe.size, CHOICES["polynomial"][1]
     if size is not None and size <= 2**most:
         own = max(USEFUL_BITS, (size - 1).bit_length())
-        # One coefficient more than items keeps every key that is not held exactly uniform.
+        # One spare coefficient keeps every key that is not held exactly uniform.
         sent = max(2, request.sparsity + 1) if symbols is None else symbols
         yield {"symbol_bits": own, "symbols": sent, "seed_bytes": 0}
     sent = max(2, request.sparsity) if symbols is None else symbols
@@ -210,7 +210,7 @@ def _check_polynomial(shape: Mapping[str, Any], sparsity: int, size: int | None)
             f"use {sparsity} symbols"
         )
     if seed_bytes == 0 and (size is None or size > 2**bits):
-        wants = "no universe that is open" if size is None else f"{(size - 1).bit_length()} bits"
+        wants = "a universe that is not open" if size is None else f"{(size - 1).bit_length()} bits"
         raise InvalidPlan(
             f"without a seed every key needs its own point of the field ({wants}); "
             f"use seed_bytes {SHORT_SEED} or more"
@@ -218,7 +218,7 @@ def _check_polynomial(shape: Mapping[str, Any], sparsity: int, size: int | None)
 
 
 def check(plan: Plan) -> Channel:
-    """Return the channel of a plan, or refuse what this mechanism cannot honour."""
+    """Return the channel of a plan, or refuse parameters that break a rule."""
     given = require.named(plan, NAMES)
     form = require.one_of(given["form"], "form", FORMS)
     if not isinstance(plan.unit, EventLevel):

@@ -3,7 +3,7 @@
 A pair of symbols has factors (ρ₊, ρ₋) = q·(probability for +1, for -1). With D = ρ₊ - ρ₋ the
 best readings are proportional to D and give n·Var = 4/χ at an item that is not held, with
 χ = (2/q)·Σ_pairs D². Maximizing a convex sum over pairs that share one equation (Σρ = q) puts
-all pairs but one at corners of what a pair may be:
+all pairs but one at corners of the feasible set:
 
 full, polynomial   ρ in [1/g, g], ρ₊/ρ₋ ≤ g:   N (1/g, 1/g)  E (1, 1/g)  A (g, 1)  M (g, g)
 span-safe          max ρ/min ρ ≤ g:            N (m, m)      A (mg, m),  m set by the equation
@@ -32,7 +32,7 @@ PairClass = tuple[int, int, int]  # pairs, plus, minus
 
 @dataclass(frozen=True, slots=True)
 class Corners:
-    """The corners of what a pair may be, as weights, for q symbols."""
+    """The corners of the feasible pairs, as weights, for q symbols."""
 
     growth: Fraction  # not above e^ε
     least: int
@@ -64,7 +64,7 @@ def corners(symbols: int, epsilon: float) -> Corners:
 def best_pairs(symbols: int, epsilon: float) -> list[PairClass]:
     """Return the classes of the best full channel; q may be any number of at least 2.
 
-    With an odd q one symbol is its own mirror image; it gets the least weight, says nothing
+    With an odd q one symbol is its own mirror image: it has the least weight and the reading 0,
     and is not among the classes.
     """
     bound = corners(symbols, epsilon)
@@ -92,7 +92,7 @@ def best_pairs(symbols: int, epsilon: float) -> list[PairClass]:
 def _counts(
     pairs: int, kinds: list[tuple[int, int]], symbols: int
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield how many pairs are N, E, A and M, one pair being kept for what is left over."""
+    """Yield how many pairs are N, E, A and M, with one pair left for the remainder."""
     share = _continuous(kinds, 2 * FULL / symbols)
     windows = []
     for kind in (1, 2, 3):
@@ -167,7 +167,7 @@ def _span_safe_pairs(symbols: int, apart: int, epsilon: float) -> list[PairClass
 
 
 def _with_readings(bits: int, classes: list[PairClass]) -> Channel:
-    """Return the channel with the smallest readings that give up next to nothing."""
+    """Return the channel with the smallest readings that lose at most READING_LOSS."""
     optimum = pairs_variance(classes, 2**bits)
     pairs, plus, minus = zip(*classes, strict=True)
     widest = plus[0] - minus[0]

@@ -6,7 +6,7 @@ Server  mean[x] = scale/n · Σᵢ sᵢ(x)·reading(<iᵢ, aᵢ(x)>)
 A held item of value 0 answers like an absent one, so on independent rows the law of a report
 is smooth in the whole vector, and a change of L1 norm L costs at most L times the slope.
 Rows are hashed under a fresh seed (binary, ternary: independent but for a probability δ) or
-the powers of the key's own point (polynomial: always). retrieval_l1.proof.md.
+the powers of the key's own point (polynomial: always). See retrieval_l1.proof.md.
 """
 
 import itertools
@@ -36,7 +36,6 @@ from faintly.core import (
     WordArray,
 )
 from faintly.core.report import fields_below
-from faintly.errors import TooManyItems
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
@@ -49,14 +48,14 @@ from faintly.primitives.entropy import Rng
 
 SOLVE_SYMBOLS = 2**22  # hashed at once when bulk encoding: 4 MiB of rows
 READ_SYMBOLS = 2**22  # unpacked at once when reading
-MOMENT_REPORTS = 2**14  # read again for the second moment: enough for its 1.5 digits
-SMALL_REPORTS = 2**8  # reports that an enumerated case can send
+MOMENT_REPORTS = 2**14  # read for the second moment: enough for 1.5 digits
+SMALL_REPORTS = 2**8  # possible reports of an enumerated case
 
 
 @register("retrieval-l1")
 @dataclass(frozen=True, kw_only=True)
 class RetrievalL1(Mechanism):
-    """Public parameters of one collection; both sides hold the same object."""
+    """Symbols of a small field that solve the equations of the held items' answers."""
 
     plan: Plan
     form: str  # binary, ternary or polynomial
@@ -91,7 +90,7 @@ class RetrievalL1(Mechanism):
 
     @cached_property
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
-        """Return the symbols, packed as tightly as 32-bit fields allow, behind the seed if any."""
+        """Return the seed, if any, and the symbols packed into 32-bit fields."""
         if self._pointed:
             return fields_below(self.order, self.symbols, 0)
         limits = [self.order**count for count in fields.word_lengths(self.symbols, self.order)]
@@ -106,7 +105,7 @@ class RetrievalL1(Mechanism):
 
     @property
     def enforces_sparsity(self) -> bool:
-        """Return that more than k items are refused, in every form."""
+        """Return True: every form refuses more than k items."""
         return True
 
     def guarantee(self) -> Guarantee:
@@ -129,10 +128,7 @@ class RetrievalL1(Mechanism):
         seed. The caller draws `hash_seeds` freshly, without looking at the vectors, and from
         another source than `rng`.
         """
-        if (vectors.lengths > self.plan.sparsity).any():
-            raise TooManyItems(
-                f"retrieval-l1 allows at most {self.plan.sparsity} items; choose which to keep"
-            )
+        self._check_items(vectors.lengths.max(initial=0))
         if self._pointed:
             answers = self.channel.draw(vectors.values, rng).astype(np.uint32)
             free = uniform_below(np.full(len(vectors) * self.symbols, self.order), rng)
@@ -167,8 +163,8 @@ class RetrievalL1(Mechanism):
     def _solved_bits(
         self, offsets: IntArray, rows: WordArray, answers: IntArray, free: WordArray
     ) -> WordArray:
-        """Return the same over GF(2), where whole words are eliminated at once."""
-        spare = np.uint32(-self.symbols % 32)  # of the last word, whose bits stand on top
+        """Return uniform solutions over GF(2), where whole words are eliminated at once."""
+        spare = np.uint32(-self.symbols % 32)  # bits of the last word, below its symbols
         rows[:, -1] = rows[:, -1] >> spare << spare
         free[:, -1] <<= spare
         order = np.zeros(len(rows), dtype=np.uint32)
@@ -210,9 +206,9 @@ class RetrievalL1(Mechanism):
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
         """Return n·Var: the second moment of what was read, less mean².
 
-        In the binary form every reading is ±1. Else a held item answers more loudly than an
-        absent one, by an amount that depends on mean |v|, so the readings are asked. Reports
-        stand sorted, so an even share of them is as good as all.
+        In the binary form every reading is ±1. Else a held item has a larger second moment than
+        an absent one, by an amount that depends on mean |v|, so it is measured. Reports are
+        sorted, so every m-th of them represents all.
         """
         channel = self.channel
         moment: FloatArray = np.full(len(means), channel.absent_moment)
@@ -225,7 +221,7 @@ class RetrievalL1(Mechanism):
         return np.maximum(moment - means**2, least)
 
     def reading_law(self) -> ReadingLaw:
-        """Return a fair sign, there as often as one of the marked symbols is drawn."""
+        """Return a fair sign with the chance of a marked symbol, else 0."""
         return ReadingLaw.rare(2 * self.channel.marked / self.channel.order)
 
     def pair_covariance(self) -> float:
@@ -238,7 +234,7 @@ class RetrievalL1(Mechanism):
 
     @property
     def held_excess_moment(self) -> float:
-        """Return by how much a held item answers more loudly than an absent one."""
+        """Return the second moment of a held item less that of an absent one."""
         return self.channel.present_moment - self.channel.absent_moment
 
     def worst_variance(self) -> float:
@@ -246,7 +242,7 @@ class RetrievalL1(Mechanism):
         return self.channel.worst_variance
 
     def relative_bias(self) -> float:
-        """Return the chance that the last of k items is lost, its row being dependent."""
+        """Return the chance that the last of k items is dropped for a dependent row."""
         if self._pointed:
             return 0.0
         return forms.drop_chance(self.order, self.plan.sparsity, self.symbols)
@@ -279,7 +275,7 @@ class RetrievalL1(Mechanism):
             yield SmallCase(self._shrunk(2, short), few, items=2)
 
     def _shrunk(self, sparsity: int, symbols: int) -> "RetrievalL1":
-        """Return the same channel with few enough symbols to enumerate, and the delta of that."""
+        """Return this channel with few enough symbols to enumerate, and the delta of these."""
         distance = forms.distance(self.plan.unit)
         near = min(2.0 * sparsity, distance)
         delta = min(0.999, float(forms.failure(self.order, sparsity, symbols)))
@@ -294,9 +290,9 @@ class RetrievalL1(Mechanism):
         return replace(self, plan=plan, symbols=symbols)
 
     def outcomes(self, items: int) -> Iterator[tuple[Any, ...]]:
-        """Yield every (row, sign) of items that stand in the order of their ids; or the points.
+        """Yield every (row, sign) of items, in the order of their ids; or the points.
 
-        Rows need not differ, so every map is there, and every order by renaming items.
+        Rows need not differ, so this covers every map, and every order by renaming items.
         """
         if self._pointed:
             yield tuple((point, 1) for point in range(items))
@@ -316,8 +312,7 @@ class RetrievalL1(Mechanism):
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return q^-t·∏ρ over the items whose rows are not in the span of those before."""
         held = [(value, place) for value, place in zip(values, outcome, strict=True) if value]
-        if len(held) > self.plan.sparsity:
-            raise TooManyItems(f"retrieval-l1 allows at most {self.plan.sparsity} items")
+        self._check_items(len(held))
         law = np.full(self.order**self.symbols, float(self.order) ** -self.symbols)
         if self._pointed:
             for value, (point, _) in held:

@@ -1,13 +1,13 @@
 """The channel of retrieval-l1: what a held item answers, in integers out of 2^32.
 
 Of q symbols, `marked` say +1, as many say -1, and the rest say nothing. An item of value v is
-first rounded to its sign, with probability |v| exactly, or to 0. A sign answers a symbol for
-it with probability plus/2^32, one against it with minus/2^32, else one that says nothing;
-within its class the symbol is uniform. Zero, like an item that is not held, is uniform over
-all. So P(y|v) = ρ_v(y)/q with ρ_v = 1 - |v| + |v|·ρ, linear in |v|.
+first rounded to its sign, with probability |v| exactly, or to 0. A sign answers one of its own
+symbols with probability plus/2^32, one of the other sign's with minus/2^32, else one that says
+nothing; within its class the symbol is uniform. Zero, like an item that is not held, is uniform
+over all. So P(y|v) = ρ_v(y)/q with ρ_v = 1 - |v| + |v|·ρ, linear in |v|.
 
-What l1 privacy needs is |d ln ρ_v/dv| ≤ ε/L, which is that every ρ lies in [1/γ, γ] with
-γ = 1 + ε/L (retrieval_l1.proof.md, Lemma 1). The best use of that is ρ = γ for the sign's own
+l1 privacy needs |d ln ρ_v/dv| ≤ ε/L, that is, every ρ in [1/γ, γ] with γ = 1 + ε/L
+(retrieval_l1.proof.md, Lemma 1). The best use of that is ρ = γ for the sign's own
 symbols and 1/γ for all others, a fraction 1/(γ+1) = L/(2L+ε) of them being marked.
 """
 
@@ -98,8 +98,8 @@ class Channel:
     def draw(self, values: FloatArray, rng: Rng) -> IntArray:
         """Return a symbol for each value in [-1, 1].
 
-        Privacy: the law is the module's, to the last bit; the guarantee leans on the rounding
-        as well as on the weights, so |v| is compared with random bits exactly.
+        Privacy: the guarantee rests on the rounding as well as on the weights, so |v| is compared
+        with random bits exactly.
         """
         certain = bernoulli(np.abs(values), rng)
         words = rng.words(len(values))
@@ -131,12 +131,12 @@ def best_channel(order: int, marked: int, slope: Fraction) -> Channel:
 
 
 def best_marked(order: int, slope: Fraction) -> Channel:
-    """Return the best channel over `order` symbols: one of the two fractions beside 1/(γ+1)."""
+    """Return the best channel over `order` symbols: the marked fraction next to 1/(γ+1)."""
     ideal = order / (2 + slope)
     tried = {min(max(1, int(ideal) + more), order // 2) for more in (0, 1)}
     return max((best_channel(order, marked, slope) for marked in tried), key=_quality)
 
 
 def _quality(channel: Channel) -> Fraction:
-    """Return 1/n·Var at an absent item, or less where there is no gain."""
+    """Return 1/(n·Var) at an absent item, or less where there is no gain."""
     return channel.gain * abs(channel.gain) * Fraction(channel.order, 2 * channel.marked)

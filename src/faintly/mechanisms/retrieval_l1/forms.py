@@ -26,14 +26,14 @@ from faintly.primitives.hashing import word_digits
 from faintly.primitives.noise import FULL
 
 FORMS = ("binary", "ternary", "polynomial")
-FAMILY = {"binary": "blake2s", "ternary": "blake2s", "polynomial": "prf"}  # the last hashes nothing
+FAMILY = {"binary": "blake2s", "ternary": "blake2s", "polynomial": "prf"}  # the last one unused
 NAMES = ("form", "field", "marked", "plus", "minus", "symbols")
 TERNARY_FIELDS = tuple(order for order in ORDERS if order > 2)
 WORTH = Fraction(101, 100)  # a larger field must gain 1 % to be taken
-MAX_SYMBOLS = 4000  # 16-bit lanes hold sums of so many products in every field
+MAX_SYMBOLS = 4000  # so that sums of products fit 16-bit lanes in every field
 MAX_BINARY_SYMBOLS = 8192  # 1 KiB of report
 SPARE_BITS = 40  # rows are then dependent less than once in 10^11 reports
-USEFUL_BITS = 8  # from here on a polynomial's fraction of marked symbols is as good as exact
+USEFUL_BITS = 8  # enough for a nearly optimal fraction of marked symbols
 LEAST_DELTA = "0.00001"
 THEOREMS = {
     "binary": "retrieval_l1.proof.md, Theorem 1 (independent rows, linear answers)",
@@ -70,7 +70,7 @@ def calibrate(request: Request) -> Calibrated:
 
 
 def variants(request: Request) -> Iterator[dict[str, Any]]:
-    """Yield the forms that may apply; where none does, the default one, to be refused."""
+    """Yield the forms that may apply; where none does, the default one, which then refuses."""
     if not isinstance(request.unit, WithinL1) or request.decode != "direct":
         yield {}
         return
@@ -169,13 +169,13 @@ def _polynomial(
     require.integer(bits, "symbol_bits", own, galois.MAX_BITS)
     channel = best_marked(2**bits, slope)
     _check_gain(channel)
-    # One coefficient more than items keeps every key that is not held exactly uniform.
+    # One spare coefficient keeps every key that is not held exactly uniform.
     symbols = min(request.sparsity + 1, 2**bits)
     return channel, _check_symbols(symbols, 2**bits, request.sparsity)
 
 
 def point_bits(size: int) -> int:
-    """Return the bits that tell so many keys apart."""
+    """Return the bits that number so many keys."""
     return max(1, (size - 1).bit_length())
 
 
@@ -208,10 +208,10 @@ def failure(order: int, sparsity: int, symbols: int) -> Fraction:
 
 
 def hash_excess(order: int, symbols: int) -> Fraction:
-    """Return how many times as likely as q^-t a hashed row can be: 1 for powers of two.
+    """Return how many times likelier than q^-t a hashed row can be: 1 for powers of two.
 
-    A word of 2^32 values falls on q^m digits; no string of digits gets more than
-    2^32/q^m + 1 of them.
+    A word of 2^32 values is mapped to m digits; no string of digits gets more than
+    2^32/q^m + 1 of the values.
     """
     if order & (order - 1) == 0:
         return Fraction(1)
@@ -221,7 +221,7 @@ def hash_excess(order: int, symbols: int) -> Fraction:
 
 
 def drop_chance(order: int, sparsity: int, symbols: int) -> float:
-    """Return the chance that the last of k rows is in the span of the others, so is not sent."""
+    """Return the chance that the last of k rows is in the span of the others, and is dropped."""
     inside = float(order) ** np.maximum(np.arange(min(sparsity, symbols) + 1) - symbols, -250.0)
     ranks = np.zeros(len(inside))
     ranks[0] = 1.0
@@ -240,7 +240,7 @@ def distance(unit: Unit) -> float:
 
 
 def check(plan: Plan) -> Channel:
-    """Return the channel of a plan, or refuse what this mechanism cannot honour."""
+    """Return the channel of a plan, or refuse parameters that break a rule."""
     given = require.named(plan, NAMES)
     form = require.one_of(given["form"], "form", FORMS)
     if not isinstance(plan.unit, WithinL1):

@@ -3,7 +3,7 @@
 Client  y[j] = clip(Σ s(x)·q(v[x]) over h(x) = j) + DiscreteLaplace, kept within ±U
 Server  mean[x] = Σᵢ sᵢ(x)·yᵢ[hᵢ(x)] / (n·steps)
 Rounding q onto a grid of 1/steps comes first, so everything after it is integer and the
-guarantee does not lean on floats. Zhou et al. 2021 (arXiv:2112.03449), Algorithm 1, with
+guarantee does not depend on floats. Zhou et al. 2021 (arXiv:2112.03449), Algorithm 1, with
 the four rows of its parameter table; signed_binning.proof.md has the arguments.
 """
 
@@ -35,7 +35,6 @@ from faintly.core import (
     WordArray,
 )
 from faintly.core.report import fields_below
-from faintly.errors import TooManyItems
 from faintly.mechanisms import simulation
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
@@ -46,13 +45,13 @@ from faintly.mechanisms.signed_binning import rows
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 
-MOST_FLIPS = 128  # of a small case of the squeeze row: its law costs their number squared
+MOST_FLIPS = 128  # in a small case of the squeeze row, whose law takes quadratic time
 
 
 @register("signed-binning")
 @dataclass(frozen=True, kw_only=True)
 class SignedBinning(Mechanism):
-    """Public parameters of one collection; both sides hold the same object."""
+    """Noisy sums of signed values, one for each bin."""
 
     plan: Plan
     row: str  # which row of the paper's table: event, l1, squeeze or user
@@ -87,7 +86,7 @@ class SignedBinning(Mechanism):
 
     @property
     def _weight(self) -> int:
-        # Table decoding spreads each bin over b cells and so counts everything b times.
+        # Table decoding spreads each bin over b cells, so it counts everything b times.
         return self.bins if self.plan.hashing.family == "linear" else 1
 
     @property
@@ -116,10 +115,7 @@ class SignedBinning(Mechanism):
         Privacy: the plan's unit within its budget, by the row's theorem. The caller draws
         `hash_seeds` without looking at the vectors, and from another source than `rng`.
         """
-        if self.enforces_sparsity and (vectors.lengths > self.plan.sparsity).any():
-            raise TooManyItems(
-                f"the squeeze row allows at most {self.plan.sparsity} items; choose which to keep"
-            )
+        self._check_items(vectors.lengths.max(initial=0))
         rounded = round_values(vectors.values, self.steps, rng)
         raw = self._bins(vectors, hash_seeds, rounded).ravel()
         if self.clip is not None:
@@ -157,14 +153,14 @@ class SignedBinning(Mechanism):
         return read(seeds, self._values(batch), ids)
 
     def squares(self, batch: ReportBatch) -> int:
-        """Return Σ y², which holds collisions, noise and rounding together."""
+        """Return Σ y², which covers collisions, noise and rounding."""
         return kernels.sum_squares(batch.fields, self.range)
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Return n·Var: the mean square of a bin, less what the key itself put there.
+        """Return n·Var: the mean square of a bin, less the key's own share of it.
 
-        A key's own value adds no variance, and mean² is at most the mean of its squares,
-        so subtracting mean²/b keeps the interval on the wide side.
+        A key's own value adds no variance. mean² is at most the mean of its squares, so
+        subtracting mean²/b leaves the interval, if anything, too wide.
         """
         total = sketch.squares / (max(1, sketch.count) * self.bins * self.steps**2)
         return np.maximum(total - means**2 / self.bins, self.noise_variance)
@@ -179,7 +175,7 @@ class SignedBinning(Mechanism):
         return 1 / self.bins
 
     def predicted_variance(self, mean_square: float) -> float:
-        """Return noise plus collisions: what b bins make of `mean_square`."""
+        """Return noise plus collisions: `mean_square` spread over b bins."""
         return self.noise_variance + mean_square / self.bins
 
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
@@ -193,7 +189,7 @@ class SignedBinning(Mechanism):
     def lost(self, vectors: VectorBatch) -> FloatArray:
         """Return the chance that the items of a client fill a bin up to its bound.
 
-        There one item more no longer shows. Their signed sum is taken for normal.
+        Further items no longer show there. The signed sum is taken as normal.
         """
         reach = (self.range if self.clip is None else self.clip) / self.steps
         out, over = np.zeros(len(vectors)), simulation.sums_of(vectors, np.abs) > reach

@@ -51,7 +51,7 @@ NAMES = ("row", "bins", "steps", "clip", "range", "noise")
 
 
 def calibrate(request: Request) -> Calibrated:
-    """Return the integers of the row that suits the request."""
+    """Return the integers of the best row for the request."""
     options = dict(request.options)
     row = options.pop("row", None) or _row_for(request, options)
     require.one_of(row, "row", UNITS)
@@ -125,14 +125,14 @@ def _bins(request: Request, row: str, wanted: Any, max_bytes: int | None) -> int
     if linear and wanted & (wanted - 1):
         nearest = 1 << round(math.log2(wanted))
         raise InvalidPlan(
-            f"the linear family needs a power of two of bins, got {wanted}; use {nearest}, "
+            f"in the linear family bins must be a power of two, got {wanted}; use {nearest}, "
             "or --decode direct --family prf"
         )
     return wanted
 
 
 def paper_bins(row: str, request: Request) -> int:
-    """Return the paper's own number of bins for a row, with its condition kept."""
+    """Return the paper's number of bins for a row, within its condition."""
     epsilon, k = request.budget.epsilon, request.sparsity
     if row == "event":
         bins = epsilon**2 * k / 4
@@ -262,7 +262,7 @@ def tail_steps(thresholds: list[int]) -> int:
 
 
 def check(plan: Plan) -> None:
-    """Refuse a plan whose parameters this mechanism cannot honour."""
+    """Refuse a plan whose parameters break a rule."""
     given = require.named(plan, NAMES)
     row = given["row"]
     if not isinstance(row, str) or row not in UNITS or not isinstance(plan.unit, UNITS[row]):
@@ -274,7 +274,7 @@ def check(plan: Plan) -> None:
     if plan.hashing.family == "linear" and bins * reach > MAX_RANGE:
         raise InvalidPlan("bins times range must fit 31 bits: a cell's weight can be that large")
     if plan.hashing.family == "linear" and bins & (bins - 1):
-        raise InvalidPlan(f"the linear family needs a power of two of bins, got {bins}")
+        raise InvalidPlan(f"in the linear family bins must be a power of two, got {bins}")
     if row == "squeeze" and plan.hashing.family != "blake2s":
         raise InvalidPlan("the squeeze row needs the blake2s family")
     if row == "user":
@@ -293,5 +293,5 @@ def _check_thresholds(thresholds: Any) -> None:
         if not isinstance(threshold, int) or not 0 < threshold < noise.FULL:
             raise InvalidPlan(f"noise threshold {position} must be between 1 and 2^32 - 1")
     if thresholds[-1] > noise.FULL // 2:
-        # Drawing would go on and on; calibration stays far below.
+        # A draw would take very long; calibration stays far below.
         raise InvalidPlan("the last noise threshold must be at most 2^31")

@@ -140,18 +140,18 @@ def test_of_two_copies_into_one_folder_one_is_made(
     store.registry.create(plan)
     store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
     store.seal()
-    target, copy = tmp_path / "copy", backup._copy
+    target, copy = tmp_path / "copy", backup._copy_files
 
-    def beside(folder, _):
+    def beside(*given):
         with pytest.raises(InvalidInput, match="not empty"):
-            backup._claim(target)
-        return copy(folder, target)
+            backup.backup(store.folder, target)
+        return copy(*given)
 
-    monkeypatch.setattr(backup, "_copy", beside)
+    monkeypatch.setattr(backup, "_copy_files", beside)
     backup.backup(store.folder, target)
-    with pytest.raises(InvalidInput, match="not empty"):  # who saw it empty before that
-        backup._claim(target)
-    assert not list(target.glob("*.part"))
+    with pytest.raises(InvalidInput, match="not empty"):
+        backup.backup(store.folder, target)
+    assert not (target / "part").exists()
     assert fsck.check(target).findings == []
     assert fsck.check(target).sealed == 10
 
@@ -187,6 +187,8 @@ def test_a_sketch_that_is_not_needed_does_not_matter(
     store = open_store()
     store.registry.create(plan)
     store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    store.seal()
+    store.sketches.file(plan.digest, 0)
     store.close()
     if where == "data":
         damage(*store.folder.glob("sketches/*/*"), how)
@@ -262,6 +264,8 @@ def sealed(open_store, plan, batches, body_of, fresh):
     store = open_store()
     store.registry.create(plan)
     store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    store.seal()
+    store.sketches.file(plan.digest, 0)
     store.close()
     return store.folder
 

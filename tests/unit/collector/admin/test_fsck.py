@@ -34,7 +34,9 @@ def folder_of(open_store, plan, batches, body_of, fresh):
             store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
             if sealed:
                 store.seal()
-        if not sealed:
+        if sealed:
+            store.sketches.file(plan.digest, 0)
+        else:
             store.sealer.seal = lambda _: 0
         store.close()
         return store.folder

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import access, readers, reading
+from faintly.collector.http import answers, readers
 from faintly.collector.http.app import Collector, build
 from faintly.collector.http.settings import read_settings
 from faintly.collector.storage.store import Limits, Store
@@ -105,12 +105,6 @@ def body_of() -> Callable[[Plan, int], bytes]:
     return make
 
 
-@pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let new credentials count without a moment's wait."""
-    monkeypatch.setattr(access, "REFRESH_S", 0.0)
-
-
 class ReaderThread:
     """A reader without a process of its own: what a test patches holds for it as well."""
 
@@ -118,7 +112,7 @@ class ReaderThread:
         self._pipe = Connection(os.dup(pipe))
         stopping = Connection(os.dup(stops), writable=False)
         given = self._pipe, stopping
-        self._thread = threading.Thread(target=reading.answer_all, args=given)
+        self._thread = threading.Thread(target=answers.answer_all, args=given)
         self._thread.start()
 
     def kill(self) -> None:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import admission, readers, routes_files
+from faintly.collector.http import readers, reading
 from faintly.engine import answers as engine
 from faintly.mechanisms import mechanism_of
 
@@ -65,7 +65,7 @@ class Gate:
 @pytest.fixture
 def gate(web, monkeypatch):
     """Stands before every reader, and is open after the test."""
-    made = Gate(readers.ReaderProcess.ask, web.collector.service.admission.most)
+    made = Gate(readers.ReaderProcess.ask, len(web.collector.service.readers.seats))
     monkeypatch.setattr(readers.ReaderProcess, "ask", lambda *given: made(*given))  # noqa: PLW0108 - bound
     yield made
     made.open()
@@ -86,13 +86,7 @@ def check_few(web, gate, asked):
 
 
 def test_few_answers_are_made_at_a_time(web, questions, gate):
-    check_few(web, gate, questions[:5] * 6)
-
-
-def test_few_sketches_are_written_at_a_time(web, questions, monkeypatch):
-    gate = Gate(routes_files.write_sketch, web.collector.service.admission.most)
-    monkeypatch.setattr(routes_files, "write_sketch", gate)
-    check_few(web, gate, questions[5:] * 12)
+    check_few(web, gate, questions * 5)
 
 
 def test_whoever_waits_takes_no_thread(web, address, gate):
@@ -114,7 +108,7 @@ def test_whoever_waits_takes_no_thread(web, address, gate):
 
 
 def test_nobody_waits_for_ever(web, questions, gate, refused, monkeypatch):
-    monkeypatch.setattr(admission, "WAIT_S", 0.05)
+    monkeypatch.setattr(readers, "WAIT_S", 0.05)
 
     async def ask():
         asked = asyncio.create_task(web.at_once(*questions[:1] * gate.slots))
@@ -132,12 +126,12 @@ def test_nobody_waits_for_ever(web, questions, gate, refused, monkeypatch):
 
 
 def test_not_everybody_may_wait(web, questions, gate, refused, monkeypatch):
-    monkeypatch.setattr(admission, "WAITING", 2)
+    monkeypatch.setattr(readers, "WAITING", 2)
 
     async def ask():
         asked = asyncio.create_task(web.at_once(*questions[:1] * (gate.slots + 2)))
         await gate.fill()
-        while web.collector.service.admission._waiting < 2:
+        while web.collector.service.readers._waiting < 2:
             await asyncio.sleep(0.001)
         (late,) = await web.at_once(questions[0])
         gate.open()
@@ -230,12 +224,12 @@ def test_nothing_is_begun_for_who_went_while_waiting(web, slow, gate):
         await gate.fill()
         asker = Asker(path, {"keys": [63]})
         late = asker.ask(web.collector.middleware)
-        while not web.collector.service.admission._waiting:
+        while not web.collector.service.readers._waiting:
             await asyncio.sleep(0.001)
         asker.gone.set()
         async with asyncio.timeout(5):
             await late  # at once, so that another may wait
-        assert not web.collector.service.admission._waiting
+        assert not web.collector.service.readers._waiting
         gate.open()
         await asked
         return asker.answer
@@ -265,18 +259,18 @@ def test_who_waits_when_time_is_over_is_told_so(web, slow, caplog):
 
     assert asyncio.run(ask()) == (503, "STOPPING")
     assert submitting.answer == (503, "STOPPING")
-    web.collector.service.admission._threads.shutdown()  # waits for what still computes
+    web.collector.service.readers._threads.shutdown()  # waits for what still computes
     assert len(seen) < len(KEYS)
-    assert web.collector.ingest._held == 0
+    assert web.collector.service.ingest._held == 0
 
 
 def test_long_questions_together_have_a_bound(web, address, refused, monkeypatch):
     service = web.collector.service
-    monkeypatch.setattr(service.admission, "_most_held", 100)
+    monkeypatch.setattr(service.readers, "_most_held", 100)
     long = {"json": {"keys": [1] * 100}}
     refused(web("POST", f"{address}/estimates", **long), 429, "BUSY")
     assert web("POST", f"{address}/estimates", **ESTIMATES).status_code == 200
-    assert service.admission._held == 0
+    assert service.readers._held == 0
 
 
 def test_who_hangs_up_before_the_end_of_a_question_asks_nothing(web, address):
@@ -288,4 +282,26 @@ def test_who_hangs_up_before_the_end_of_a_question_asks_nothing(web, address):
         return asker.answer
 
     assert asyncio.run(ask()) == (499, "ABANDONED")
-    assert web.collector.service.admission._held == 0
+    assert web.collector.service.readers._held == 0
+
+
+def test_nothing_is_left_of_a_sketch_that_nobody_waits_for(web, address, monkeypatch):
+    gate = Gate(reading.write_sketch, 1)
+    monkeypatch.setattr(reading, "write_sketch", gate)
+    free = web.collector.service.readers._free
+
+    async def ask():
+        asker = Asker(f"{address}/sketch", {})
+        asker.scope["method"] = "GET"
+        asked = asker.ask(web.collector.middleware)
+        await gate.fill()
+        asker.gone.set()
+        await asked
+        gate.open()
+        while free.qsize() < len(web.collector.service.readers.seats):
+            await asyncio.sleep(0.001)
+        return asker.answer
+
+    assert asyncio.run(asyncio.wait_for(ask(), 60)) == (499, "ABANDONED")
+    assert list((web.store.folder / "spool").iterdir()) == []
+    assert web("GET", f"{address}/sketch").status_code == 200

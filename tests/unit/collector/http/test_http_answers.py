@@ -9,6 +9,7 @@ import pytest
 from faintly.engine import Reader
 from faintly.engine.documents import estimate_document, top_document
 from faintly.engine.files import sketch_shape
+from faintly.engine.merge import merge_all
 from faintly.wire.sketch_v1 import decode_sketch
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -26,12 +27,18 @@ def address(web, plan, body_of):
     return made
 
 
+def sketch_of(web, plan, epoch):
+    """Return the sketch of an epoch, or of both together."""
+    epochs = (0, 4) if epoch is None else (epoch,)
+    return merge_all(web.store.sketches.sketch(plan.digest, each) for each in epochs)
+
+
 def test_estimates_are_the_engines(web, address, plan):
     keys = [5, 0, 63, 5]
     for epoch, number, reports in ((0, 0, 500), (4, 4, 300), ("all", None, 800)):
         asked = {"keys": keys, "epoch": epoch, "level": 0.9}
         answer = web("POST", f"{address}/estimates", json=asked).json()
-        sketch = web.store.sketches.sketch(plan.digest, number)
+        sketch = sketch_of(web, plan, number)
         expected = estimate_document(Reader(sketch, 0.9).estimate(keys))
         assert {name: answer[name] for name in expected} == expected
         assert answer["reports"] == reports
@@ -91,7 +98,7 @@ def test_the_noise_floor_grows_with_keys(web, address, plan):
     one = web("GET", f"{address}/noise-floor?epoch=all").json()
     many = web("GET", f"{address}/noise-floor?epoch=all&keys=64").json()
     assert one["noise_floor"] == one["noise_floor_all"] == many["noise_floor"]
-    every = Reader(web.store.sketches.sketch(plan.digest, None)).estimate_all()
+    every = Reader(sketch_of(web, plan, None)).estimate_all()
     assert many["noise_floor_all"] == pytest.approx(every.noise_floor_all)
     assert many["noise_floor"] == pytest.approx(every.noise_floor)
 
@@ -198,7 +205,8 @@ def test_the_sketch_is_the_stores(web, address, plan):
     for query, epoch in (("", 4), ("?epoch=0", 0), ("?epoch=all", None)):
         data = web("GET", f"{address}/sketch{query}").content
         read = decode_sketch(data, sketch_shape)
-        assert read == web.store.sketches.sketch(plan.digest, epoch)
+        assert read == sketch_of(web, plan, epoch)
+    assert list((web.store.folder / "spool").iterdir()) == []
 
 
 def test_hostile_keys_come_back_escaped(web, open_plan, body_of):

@@ -101,7 +101,7 @@ def test_closed_is_told_apart_from_unknown(web, address, plan, body_of, refused)
 
 
 def test_a_large_body_is_refused_before_and_while_it_comes(make_web, plan, body_of, refused):
-    web = make_web(Limits(seal_s=1e9, body_bytes=2048), body_bytes=2048)
+    web = make_web(body_bytes=2048)
     web.create(plan)
     assert web.send(plan, body_of(plan, 100)).status_code == 200
     told = web.send(plan, bytes(2049))

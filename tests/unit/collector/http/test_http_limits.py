@@ -10,8 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from faintly.collector.http import access, answers, middleware, protocol, routes_files, source
-from faintly.collector.problems import Problem
+from faintly.collector.http import access, answers, middleware, protocol, reading, routes_answers
 from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits
 
@@ -23,7 +22,7 @@ def address(web, plan):
 
 @pytest.mark.parametrize("retention", ["keep", "drop"])
 def test_damage_is_told_apart_from_faults(make_web, plan, body_of, refused, retention):
-    web = make_web(Limits(seal_s=1e9, sketches=1))
+    web = make_web(Limits(seal_s=1e9))
     address = web.create(plan, epochs=[0, 1], retention=retention)
     for epoch in (0, 1):  # the second takes the only place in memory
         assert web.send(plan, body_of(plan, 50), params={"epoch": epoch}).status_code == 200
@@ -76,7 +75,7 @@ def test_a_strangers_body_is_not_read(web, address, refused):
 
 
 def test_bodies_have_so_much_memory_and_no_more(web, address, plan, body_of, refused):
-    ingest = web.collector.ingest
+    ingest = web.collector.service.ingest
     body = body_of(plan, 1000)
     taken = ingest._held = ingest._most_held - len(body) + 1  # by others that wait
     refused(web.send(plan, body), 429, "BUSY")
@@ -108,12 +107,12 @@ def test_the_event_loop_does_not_open_epochs(make_web, plan, body_of, monkeypatc
 
 
 def test_history_keeps_one_reader_at_a_time(make_web, plan, body_of, monkeypatch):
-    web = make_web(Limits(seal_s=1e9, sketches=1))
+    web = make_web(Limits(seal_s=1e9))
     address = web.create(plan, epochs=[0, 1, 2, 3])
     for epoch in range(4):
         web.send(plan, body_of(plan, 50), params={"epoch": epoch})
     web.store.seal()
-    made, alive, reader_of = [], [], source._reader
+    made, alive, reader_of = [], [], reading._reader
 
     def noting(sketch):
         alive.append(sum(each() is not None for each in made))
@@ -121,7 +120,7 @@ def test_history_keeps_one_reader_at_a_time(make_web, plan, body_of, monkeypatch
         made.append(weakref.ref(reader))
         return reader
 
-    monkeypatch.setattr(source, "_reader", noting)
+    monkeypatch.setattr(reading, "_reader", noting)
     asked = web("POST", f"{address}/history", json={"keys": [1]})
     assert [row["epoch"] for row in asked.json()["epochs"]] == [0, 1, 2, 3]
     assert max(alive) <= 1
@@ -154,7 +153,7 @@ def test_a_sketch_leaves_in_pieces_and_by_the_disk(web, address, plan, body_of, 
     web.store.seal()
     whole = web("GET", f"{address}/sketch")
     assert int(whole.headers["content-length"]) == len(whole.content)
-    monkeypatch.setattr(routes_files, "PIECE", 100)
+    monkeypatch.setattr(routes_answers, "PIECE", 100)
     pieces, scope = [], {"type": "http", "method": "GET", "path": f"{address}/sketch"}
     scope |= {"headers": [(b"host", b"localhost")], "query_string": b"", "root_path": ""}
     messages = [{"type": "http.request", "body": b"", "more_body": False}]
@@ -171,19 +170,21 @@ def test_a_sketch_leaves_in_pieces_and_by_the_disk(web, address, plan, body_of, 
     assert list((web.store.folder / "spool").iterdir()) == []
 
 
-def test_few_sketches_are_on_their_way_at_a_time(web, address, plan, body_of, refused):
+def test_few_sketches_are_on_their_way_at_a_time(web, address, plan, body_of, refused, monkeypatch):
     web.send(plan, body_of(plan, 50))
     web.store.seal()
-    sketch = web.store.sketches.sketch(plan.digest, 0)
-    spool = routes_files.Spool(web.store.folder / "spool")
-    held = [spool.put(sketch) for _ in range(routes_files.DOWNLOADS)]
-    with pytest.raises(Problem, match="being downloaded"):
-        spool.put(sketch)
-    held.pop()  # somebody hung up
-    held[0].close()  # somebody has all of it
-    held += [spool.put(sketch) for _ in range(2)]
-    with pytest.raises(Problem, match="being downloaded"):
-        spool.put(sketch)
+    monkeypatch.setattr(routes_answers, "DOWNLOADS", 1)
+    downloading = []
+    monkeypatch.setattr(
+        routes_answers, "_pieces", lambda file: downloading.append(file) or iter(())
+    )
+    assert web("GET", f"{address}/sketch").status_code == 200  # and somebody reads slowly
+    refused(web("GET", f"{address}/sketch"), 429, "BUSY")
+    downloading.pop().close()
+    assert web("GET", f"{address}/sketch").status_code == 200
+    downloading.clear()  # somebody hung up
+    assert web("GET", f"{address}/sketch").status_code == 200
+    assert list((web.store.folder / "spool").iterdir()) == []
 
 
 def test_a_full_disk_is_told_to_who_downloads(web, address, plan, body_of, refused, monkeypatch):
@@ -193,8 +194,11 @@ def test_a_full_disk_is_told_to_who_downloads(web, address, plan, body_of, refus
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(routes_files, "write_sketch", fail)
-    refused(web("GET", f"{address}/sketch"), 503, "CANNOT_STORE")
+    with monkeypatch.context() as patched:
+        patched.setattr(reading, "write_sketch", fail)
+        refused(web("GET", f"{address}/sketch"), 503, "CANNOT_STORE")
+    assert list((web.store.folder / "spool").iterdir()) == []
+    assert web("GET", f"{address}/sketch").status_code == 200
 
 
 async def answered_to(collector, pieces):
@@ -241,7 +245,7 @@ def test_who_sends_nothing_more_is_cut_off(web, address, monkeypatch, rest):
     monkeypatch.setattr(protocol, "ARRIVE_S", 0.2)
     pieces = [] if rest is None else [head_of(address) + rest]
     assert asyncio.run(answered_to(web.collector, pieces)) == b""
-    assert web.collector.ingest._held == 0
+    assert web.collector.service.ingest._held == 0
 
 
 def test_who_is_quick_is_answered_and_kept(web, address, plan, body_of, monkeypatch):
@@ -386,10 +390,10 @@ def test_a_long_answer_goes_out_in_pieces():
     async def receive():
         return {"type": "http.request"}
 
-    gate = access.Gate(None, access.Pages(()), 0, local=True)
+    gate = access.Gate(None, (), 0, local=True)
 
     async def answer():
-        exchange = middleware.Control({"method": "GET", "headers": []}, receive, send, gate)
+        exchange = middleware.Exchange({"method": "GET", "headers": []}, receive, send, gate)
         await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
         await exchange.send({"type": "http.response.body", "body": body, "more_body": False})
 
@@ -400,7 +404,7 @@ def test_a_long_answer_goes_out_in_pieces():
         *parts, last = sent[1:]
         assert b"".join(message["body"] for message in parts) == body
         assert [message["more_body"] for message in parts] == [True] * pieces
-        assert last == {"type": "http.response.body"}
+        assert last == {"type": "http.response.body", "body": b"", "more_body": False}
 
 
 def test_the_log_is_measured(web, address, plan, body_of):

@@ -7,11 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-import structlog
 from prometheus_client.parser import text_string_to_metric_families
 
 from faintly.collector.http import logs, routes_collections, routes_operations
-from faintly.collector.http.metrics import BUCKETS, Durations
 from faintly.collector.http.settings import Settings, read_settings
 from faintly.collector.storage.store import Limits
 from faintly.errors import InvalidInput
@@ -139,16 +137,6 @@ def test_it_is_not_ready_while_the_inbox_is_full(make_web, plan, body_of, refuse
     assert web("GET", "/readyz").status_code == 200
 
 
-def test_durations_fill_the_right_buckets():
-    made = Durations()
-    for seconds in (0.0, BUCKETS[0], 0.0011, 99.0):
-        made.add(seconds)
-    cumulative = dict(made.buckets())
-    assert cumulative["0.001"] == 2
-    assert cumulative["0.0025"] == 3
-    assert cumulative["+Inf"] == 4
-
-
 @pytest.fixture
 def lines():
     """Configure logs as the process does, and return what was written since."""
@@ -158,7 +146,6 @@ def lines():
     logging.getLogger("httpx").setLevel("ERROR")  # it is the one who calls, and tells all
     yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
     root.handlers, root.level = before
-    structlog.reset_defaults()
 
 
 def test_a_log_line_has_the_route_and_nothing_of_the_request(

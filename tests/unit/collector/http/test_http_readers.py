@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import routes, routes_collections, source
+from faintly.collector.http import reading, routes, routes_collections
 from faintly.collector.problems import Problem
 from faintly.collector.storage.sketches import path_of
 
@@ -34,8 +34,8 @@ def address(web, plan, body_of):
 
 def numbers(web):
     """Return the process ids of the readers, those free and those at work."""
-    pool = web.collector.service.readers
-    return [each._process.pid for each in (*pool._free, *pool._busy)]
+    seats = web.collector.service.readers.seats
+    return [each.reader._process.pid for each in seats if each.reader is not None]
 
 
 def at_the_sketch(web, monkeypatch, act):
@@ -111,12 +111,18 @@ def test_long_json_is_parsed_by_readers_alone(web, address, refused, monkeypatch
     def fail(*_):
         raise AssertionError("the process that takes reports parses it")
 
-    for module in (routes, routes_collections):
-        monkeypatch.setattr(module, "parse", fail)
+    monkeypatch.setattr(routes, "parse", fail)
+    monkeypatch.setattr(routes_collections, "new_collection", fail)
     long = json.dumps({"keys": ["x" * 1000] * 5_000, "unknown": 1})
     refused(web("POST", f"{address}/estimates", content=long, headers=HEADERS), 422, "INVALID")
     long = "[" * (routes.SHORT_BYTES + 1)
     refused(web("POST", "/v1/collections", content=long, headers=HEADERS), 400, "BAD_REQUEST")
+    plan = samples.open_plan(1000)
+    long = json.dumps({"plan": plan.document(), "epochs": list(range(1000))}, indent=9)
+    monkeypatch.setattr("faintly.core.Plan.from_json", fail)
+    made = web("POST", "/v1/collections", content=long, headers=HEADERS)
+    assert (made.status_code, made.json()["digest"]) == (201, plan.digest.hex())
+    assert web("GET", f"/v1/collections/{plan.digest.hex()}/plan").content == plan.canonical
 
 
 @pytest.mark.parametrize(
@@ -160,8 +166,8 @@ def test_sketches_are_mapped_and_shared(web, direct_plan, body_of):
 
 
 def test_one_transform_is_kept_and_serves_until_a_seal(web, address, plan, body_of, monkeypatch):
-    made, reader_of = [], source._reader
-    monkeypatch.setattr(source, "_reader", lambda sketch: made.append(1) or reader_of(sketch))
+    made, reader_of = [], reading._reader
+    monkeypatch.setattr(reading, "_reader", lambda sketch: made.append(1) or reader_of(sketch))
     for level in (0.9, 0.95, 0.99):
         web("POST", f"{address}/estimates", json={"keys": [1], "level": level})
     assert len(made) == 1
@@ -184,7 +190,10 @@ def test_a_damaged_sketch_is_rebuilt_where_it_can_be(web, plan, body_of, refused
             path.unlink()
         else:
             path.write_bytes(damage)
-        web.collector.service.readers._free.pop().end()  # nothing is kept
+        for seat in web.collector.service.readers.seats:  # nothing is kept
+            if seat.reader is not None:
+                seat.reader.end()
+                seat.reader = None
         answer = web("POST", f"{address}/estimates", **ESTIMATES)
         if retention == "keep":
             assert answer.json() == before
@@ -194,10 +203,10 @@ def test_a_damaged_sketch_is_rebuilt_where_it_can_be(web, plan, body_of, refused
 
 def test_what_was_given_up_is_known_by_its_number():
     listening, told = Pipe(duplex=False)
-    found = source.Source(None, listening)
+    found = reading.Source(None, listening)
 
     def begin(number):
-        found.begin(source.Question(number, "", "", {}, "", "", b"", Path()))
+        found.begin(reading.Question(number, "", "", {}, "", "", b"", Path()))
 
     begin(0)
     told.send(3)

@@ -1,4 +1,4 @@
-"""docs/reference/http.md says what the collector does: every address, and every code."""
+"""The pages say what the collector does: every address, every code and every setting."""
 
 import re
 from pathlib import Path
@@ -37,3 +37,12 @@ def test_every_address_is_on_the_page(paths):
         for method, path, _ in ROW.findall(TEXT)
     )
     assert set(pairs) == served
+
+
+def test_every_setting_is_on_the_page():
+    page = (PAGE.parents[1] / "how-to" / "operate.md").read_text(encoding="utf-8")
+    table = page.partition("| setting | default | meaning |")[2].partition("\n\n")[0]
+    cells = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
+    assert {name for cell in cells for name in re.findall(r"`(\w+)`", cell)} == set(
+        Settings.model_fields
+    )

@@ -83,7 +83,7 @@ def act(folder: Path, acknowledged: int, retention: str, last: int) -> None:
         os.write(acknowledged, b"a")
         if number % 2:
             store.seal()
-    store.compactor.compact(store.registry.collection(PLAN.digest).epochs[0])
+    store.sealer.compact(store.registry.collection(PLAN.digest).epochs[0])
     store.close()
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from faintly.collector.admin import export, fsck
 from faintly.collector.problems import CANNOT_STORE, Problem
-from faintly.collector.storage import compaction, seal, segments
+from faintly.collector.storage import seal, segments
 from faintly.collector.storage.disk import copying
 from faintly.collector.storage.status import segments_of, status_of
 from faintly.engine import aggregate
@@ -25,6 +25,7 @@ def filled(open_store, plan, batches, body_of, fresh):
     for batch in batches:
         store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
         store.seal()
+    store.sketches.file(plan.digest, 0)
     store.close()
     store = open_store()
     assert status_of(store.registry.collection(plan.digest)).segments == 4
@@ -60,21 +61,18 @@ def test_closing_an_epoch_merges_its_segments(filled, open_store, plan, batches)
     assert status_of(again.registry.collection(plan.digest)) == status
 
 
-@pytest.mark.parametrize("asked", [False, True])
-@pytest.mark.parametrize("point", compaction.STEPS)
+@pytest.mark.parametrize("point", seal.MERGE_STEPS)
 def test_a_merge_that_fails_at_any_point_loses_nothing(
-    filled, open_store, plan, batches, monkeypatch, point, asked
+    filled, open_store, plan, batches, monkeypatch, point
 ):
     """The process lives on, so what is in memory must be right as well."""
     store = filled
-    if asked:
-        store.sketches.sketch(plan.digest, 0)  # it is in memory
 
     def reached(name):
         if name == point:
             raise Problem(CANNOT_STORE, "the disk is full")
 
-    monkeypatch.setattr(store.compactor, "reached", reached)
+    monkeypatch.setattr(store.sealer, "reached", reached)
     store.close_epoch(plan.digest, 0)
     assert store.counters.failed_seals == 1
     assert store.database.rows("SELECT id FROM requests") == []
@@ -125,7 +123,7 @@ def test_a_copy_delays_the_deletion_of_what_was_merged(filled, plan):
     with copying(store.folder):
         store.close_epoch(plan.digest, 0)
         assert len(list(store.folder.glob("segments/*/*"))) == 5
-    store.compactor.tidy()
+    store.sealer.tidy()
     assert len(list(store.folder.glob("segments/*/*"))) == 1
     store.close()
     assert fsck.check(store.folder).findings == []

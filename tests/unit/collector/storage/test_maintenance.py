@@ -293,7 +293,7 @@ def test_a_start_merges_what_the_last_process_left(
     for batch in batches_of(plan, 20, 5):
         store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
         store.seal()
-    monkeypatch.setattr(store.compactor, "compact", lambda _: None)  # it dies before
+    monkeypatch.setattr(store.sealer, "compact", lambda _: None)  # it dies before
     store.close_epoch(plan.digest, 0)
     assert status_of(store.registry.collection(plan.digest)).segments == 4
     store.close()

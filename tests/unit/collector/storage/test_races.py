@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Future
 
 import pytest
 
@@ -79,7 +80,8 @@ def test_an_epoch_that_cannot_be_sealed_keeps_no_other_waiting(
     monkeypatch.setattr(segments, "write", write)
     store = open_store()
     store.seal()
-    assert store.sketches.sketch(plan.digest, None) == aggregate(plan, batches[:2])
+    for epoch in (0, 1):
+        assert store.sketches.sketch(plan.digest, epoch) == aggregate(plan, [batches[epoch]])
 
 
 def test_a_collection_is_closed_even_if_it_cannot_be_sealed(
@@ -207,27 +209,27 @@ def test_a_submission_that_comes_while_the_store_closes_is_answered(
     store.registry.create(plan)
     monkeypatch.setattr(Store, "_check_room", lambda *_: None)  # it was looked at just before
     store.close()
-    answered = []
-    store.take(plan.digest, 0, fresh(), bodies[0], waiter=1, answer=answered.extend)
-    assert [(waiter, outcome.kind.code) for waiter, outcome in answered] == [(1, "STOPPING")]
+    waiter = Future()
+    store.take(plan.digest, 0, fresh(), bodies[0], waiter=waiter)
+    assert waiter.result(0).kind.code == "STOPPING"
 
 
 def test_many_that_come_while_the_store_closes_are_answered(open_store, plan, bodies, fresh):
     store = open_store()
     store.registry.create(plan)
-    sent, answered, codes = 0, [], set()
+    sent, codes = [], set()
     closing = threading.Thread(target=store.close)
     while closing.ident is None or closing.is_alive():
         try:
-            store.take(plan.digest, 0, fresh(), bodies[0], waiter=None, answer=answered.extend)
-            sent += 1
+            waiter = Future()
+            store.take(plan.digest, 0, fresh(), bodies[0], waiter=waiter)
+            sent.append(waiter)
         except Problem as problem:
             codes.add(problem.kind.code)
-        if sent == 20 and closing.ident is None:
+        if len(sent) == 20 and closing.ident is None:
             closing.start()
     assert codes <= {"STOPPING", "BUSY"}
-    assert len(answered) == sent
-    counted = sum(outcome == inboxes.COUNTED for _, outcome in answered)
+    counted = sum(waiter.result(0) == inboxes.COUNTED for waiter in sent)
     assert status_of(open_store().registry.collection(plan.digest)).reports == 10 * counted
 
 

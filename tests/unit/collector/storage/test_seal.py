@@ -145,7 +145,6 @@ def test_a_snapshot_shortens_the_next_start(open_store, plan, batches, body_of, 
     for batch in batches[:3]:
         store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
         store.seal()
-    monkeypatch.setattr(sketches.Sketches, "snapshot", lambda *_, **__: None)
     store.close()
     files = [path.name for path in (store.folder / "sketches").rglob("*.fns")]
     assert files == ["0-2.fns"]
@@ -159,16 +158,11 @@ def test_a_snapshot_shortens_the_next_start(open_store, plan, batches, body_of, 
     assert read == ["0-3.parquet"]
 
 
-def test_more_epochs_than_sketches_in_memory(open_store, plan, batches, body_of, fresh):
-    from faintly.collector.storage.store import Limits
-
-    store = open_store(limits=Limits(seal_s=1e9, sketches=1))
+def test_epochs_side_by_side(store, plan, batches, body_of, fresh):
     store.registry.create(plan, epochs=range(4))
     for _ in range(2):
         for epoch, batch in enumerate(batches):
             store.submit(plan.digest, epoch, fresh(), body_of(plan, batch))
         store.seal()
-    assert len(store.sketches._loaded) == 1
     for epoch, batch in enumerate(batches):
         assert store.sketches.sketch(plan.digest, epoch) == aggregate(plan, [batch] * 2)
-    assert store.sketches.sketch(plan.digest, None) == aggregate(plan, batches * 2)

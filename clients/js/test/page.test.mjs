@@ -1,0 +1,214 @@
+// The sender as a page has it: timers, going away, other pages, a queue that fills up. The network and the
+// clock are ours here; test/browser.mjs has real ones.
+import assert from "node:assert/strict";
+import test, { mock } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { Client, SendFailed } from "../dist/sender.js";
+import { plans } from "./support.mjs";
+
+const PLAN = plans.get("retrieval");
+const LARGE = plans.get("event-one-bin"); // with another number of bins, to have long records
+const DAY_MS = 86_400_000;
+const BEACON_BYTES = 64 * 1024; // what browsers take of a page that goes away, in all
+
+/** A store in memory, for several clients at once: one after another, as a database would have it. */
+function memoryStore() {
+  let text;
+  let last = Promise.resolve();
+  const access = {
+    read: async () => (text === undefined ? undefined : JSON.parse(text)),
+    write: async (state) => void (text = JSON.stringify(state)),
+  };
+  return {
+    locked(use) {
+      const done = last.then(() => use(access));
+      last = done.catch(() => {});
+      return done;
+    },
+  };
+}
+
+/** Run with a network that answers as told, and return what it was sent. */
+async function withNetwork(answer, use) {
+  const sent = [];
+  const real = globalThis.fetch;
+  globalThis.fetch = async (url, { body, keepalive = false }) => {
+    const id = new URL(url).searchParams.get("request");
+    const reports = new DataView(body.buffer).getUint32(23, true);
+    sent.push({ id, body: body.join(), bytes: body.length, reports, keepalive });
+    return answer({ id, reports });
+  };
+  try {
+    await use(sent);
+  } finally {
+    globalThis.fetch = real;
+  }
+  return sent;
+}
+
+/** Run with a document that can be hidden. */
+async function withPage(use) {
+  const page = new EventTarget();
+  page.visibilityState = "visible";
+  globalThis.document = page;
+  const hide = async () => {
+    page.visibilityState = "hidden";
+    page.dispatchEvent(new Event("visibilitychange"));
+    page.visibilityState = "visible";
+    await settled();
+  };
+  try {
+    await use(hide);
+  } finally {
+    delete globalThis.document;
+  }
+}
+
+const settled = async () => {
+  for (let i = 0; i < 20; i++) await new Promise((done) => setImmediate(done));
+};
+const accept = ({ reports }) => Response.json({ status: "counted", reports });
+const refuse = (status, code) => () => Response.json({ code }, { status });
+const offline = () => {
+  throw new TypeError("fetch failed");
+};
+const total = (sent) => [...new Map(sent.map((each) => [each.id, each.reports])).values()].reduce((a, b) => a + b, 0);
+
+function make(store, options = {}, { document, digest } = PLAN) {
+  return new Client(document, { policy: { digests: [digest] }, server: "https://collect.example", store, delay: null, ...options });
+}
+
+/** A plan whose records are long. */
+function longPlan() {
+  const parameters = { ...LARGE.document.parameters, bins: 4096 };
+  return { ...LARGE.document, parameters };
+}
+
+test("a page that goes away sends what a beacon takes, and the rest later, each report once", () =>
+  withPage(async (hide) => {
+    const sent = await withNetwork(accept, async (sent) => {
+      const policy = { epsilon: 1, units: ["event"] };
+      const client = new Client(longPlan(), { policy, server: "https://collect.example", store: memoryStore(), delay: null });
+      for (let i = 0; i < 20; i++) await client.send([1]);
+      await hide();
+      const beacons = sent.filter(({ keepalive }) => keepalive);
+      assert.ok(beacons.length >= 1);
+      assert.ok(beacons.reduce((sum, { bytes }) => sum + bytes, 0) <= BEACON_BYTES);
+      assert.ok((await client.pending()) > 0);
+      await client.send([2]); // joins none of what was sent
+      await client.flush();
+      assert.equal(await client.pending(), 0);
+      client.close();
+    });
+    assert.equal(total(sent), 21);
+    assert.equal(new Set(sent.map(({ id }) => id)).size, new Set(sent.map(({ body }) => body)).size);
+  }));
+
+test("a page that goes away does not send what another page may still add to", () =>
+  withPage(async (hide) => {
+    const sent = await withNetwork(accept, async () => {
+      const store = memoryStore();
+      const other = make(store);
+      await other.send([1]);
+      const leaving = make(store);
+      await leaving.send([2]);
+      other.close(); // it does not go away, but goes on
+      await hide();
+      await other.send([3]);
+      await other.flush();
+      leaving.close();
+      assert.equal(await other.pending(), 0);
+    });
+    assert.deepEqual(sent.map(({ reports, keepalive }) => [reports, keepalive]), [[1, true], [2, false]]);
+  }));
+
+test("offline for a day: tries are few, the queue stays, and all of it arrives in the end", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  try {
+    let online = false;
+    const failures = new Set();
+    const sent = await withNetwork((asked) => (online ? accept(asked) : offline()), async (sent) => {
+      const client = make(memoryStore(), { delay: 1000, onError: (error) => failures.add(error.code) });
+      for (let hour = 0; hour < 24; hour++) {
+        await client.send([hour % 8]);
+        for (let minute = 0; minute < 60; minute++) {
+          mock.timers.tick(DAY_MS / 1440);
+          await new Promise((done) => setImmediate(done));
+        }
+      }
+      await settled();
+      assert.equal(await client.pending(), 24);
+      assert.ok(new Set(sent.map(({ id }) => id)).size <= 24);
+      assert.ok(sent.length < 24 * (DAY_MS / 300_000) * 2, `${sent.length}`);
+      online = true;
+      sent.length = 0;
+      for (let i = 0; i < 10; i++) {
+        mock.timers.tick(60_000);
+        await settled();
+      }
+      assert.equal(await client.pending(), 0);
+      client.close();
+    });
+    assert.equal(total(sent), 24);
+    assert.deepEqual([...failures], ["UNREACHABLE"]);
+  } finally {
+    mock.timers.reset();
+  }
+});
+
+test("a collector that refuses: what may pass is kept, a closed collection ends the report", async () => {
+  for (const [status, code, kept] of [
+    [403, "FORBIDDEN", 1],
+    [404, "UNKNOWN_PLAN", 1],
+    [429, "BUSY", 1],
+    [500, "", 1],
+    [410, "CLOSED", 0],
+  ]) {
+    await withNetwork(refuse(status, code), async () => {
+      const client = make(memoryStore());
+      await client.send([1]);
+      const isIt = (error) => error instanceof SendFailed && error.code === (code || `HTTP_${status}`);
+      await assert.rejects(client.flush(), isIt);
+      assert.equal(await client.pending(), kept);
+      client.close();
+    });
+  }
+});
+
+test("a queue of a megabyte is full, and takes more once it was sent", () =>
+  withNetwork(accept, async () => {
+    const store = memoryStore();
+    const client = make(store, { limits: { event: 1 } });
+    const waiting = { id: "0".repeat(32), digest: PLAN.digest, epoch: 7, closed: true };
+    const records = Array(1100).fill("00".repeat(1000));
+    const state = { version: 1, charges: {}, plans: {}, outbox: [{ ...waiting, records }] };
+    await store.locked(({ write }) => write(state));
+    await assert.rejects(client.send([1]), { name: "SendFailed", code: "QUEUE_FULL" });
+    assert.deepEqual(await client.spent("event"), [0, 0]);
+    await client.flush();
+    await client.send([1]);
+    assert.deepEqual([await client.pending(), await client.spent("event")], [1, [1, 0]]);
+    client.close();
+  }));
+
+test("memory is bounded: thousands of reports leave nothing behind", async () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc");
+  await withNetwork(accept, async (sent) => {
+    const client = make(memoryStore());
+    const used = async () => {
+      for (let i = 0; i < 1000; i++) await client.send([1, 5]);
+      await client.flush();
+      sent.length = 0;
+      collect();
+      const { heapUsed, arrayBuffers } = process.memoryUsage();
+      return heapUsed + arrayBuffers;
+    };
+    await used();
+    const before = await used();
+    await used();
+    assert.ok((await used()) - before < 1e6);
+    client.close();
+  });
+});

@@ -1,0 +1,70 @@
+"""What commands share that read people's rows: files, columns, repeated rows, progress."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from faintly.cli import choices
+from faintly.cli.output import progress
+
+if TYPE_CHECKING:
+    from faintly.data import Columns, Records
+
+KINDS = "Parquet, CSV, TSV, JSONL or FIMI, gzipped or not; - is standard input."
+Files = Annotated[
+    list[Path],
+    typer.Argument(help=f"Files of rows: {KINDS}", show_default=False, metavar="FILE"),
+]
+FileOptions = Annotated[
+    list[Path], typer.Option("--data", help=f"Rows: {KINDS} Repeatable.", show_default=False)
+]
+ClientColumn = Annotated[
+    str | None,
+    typer.Option("--client", help="Column of the clients [default: client, or an obvious name]."),
+]
+KeyColumn = Annotated[
+    str | None,
+    typer.Option("--key", help="Column of the keys [default: item, key, or an obvious name]."),
+]
+ValueColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--value",
+        help="Column of the values; none: every row counts as 1 [default: value, if there is one].",
+    ),
+]
+Duplicates = Annotated[
+    choices.Duplicates | None,
+    typer.Option(
+        help="Rows that repeat an item of their client: refuse them, count them once, or sum "
+        "their values up to 1.",
+    ),
+]
+
+
+def columns_of(
+    client: str | None, key: str | None, value: str | None, duplicates: str | None
+) -> "Columns":
+    """Return what the options say about columns."""
+    from faintly.data import DUPLICATES, Columns
+
+    repeats = DUPLICATES[0] if duplicates is None else duplicates
+    return Columns(client=client, key=key, value=value, duplicates=repeats)
+
+
+def read(files: Sequence[Path], columns: "Columns", *, strict: bool = True) -> "Records":
+    """Return the rows of all files, showing how far they are read."""
+    from faintly.data import find_dataset, read_records
+
+    with progress() as bar:
+        task = bar.add_task("reading", total=None)
+
+        def show(name: str, rows: int, share: float | None) -> None:
+            bar.update(task, description=f"reading {name}: {rows:,} rows")
+            if share is not None:
+                bar.update(task, completed=round(100 * share), total=100)
+
+        found = [find_dataset(file) for file in files]
+        return read_records(found, columns, strict=strict, on_read=show)

@@ -1,0 +1,163 @@
+"""faintly try: from a file of rows to what a private collection would find in it."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from faintly.cli import _data_options as given
+from faintly.cli._plan_options import Protect
+from faintly.cli.numbers import real, whole
+from faintly.cli.output import Json, emit, progress, say, shown, table
+
+if TYPE_CHECKING:
+    from faintly.simulate import Preview
+
+BAR = 20  # characters of the longest bar
+
+
+def try_(
+    data: given.Files,
+    client: given.ClientColumn = None,
+    key: given.KeyColumn = None,
+    value: given.ValueColumn = None,
+    epsilon: Annotated[
+        float, typer.Option(help="Privacy budget of one report.", parser=real())
+    ] = 1.0,
+    protect: Protect = "event",
+    duplicates: given.Duplicates = None,
+    sparsity: Annotated[
+        int | None,
+        typer.Option(
+            help="Items a report is made for [default: the best for these data].", parser=whole(1)
+        ),
+    ] = None,
+    count: Annotated[int, typer.Option("-n", "--count", help="Rows.", parser=whole(1))] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of the noise.", parser=whole())] = 1,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw answers beside the truth (.png, .svg).")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the plan to this file.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a private collection would find among the people of a file.
+
+    Reads rows of who holds what, makes a plan for them, lets everybody send one randomized report,
+    and shows the answers beside the truth. The noise is seeded: it is a rehearsal, and protects
+    nobody. Repeated rows count once where there are no values.
+
+    Example: faintly try visits.parquet --client user --key site --epsilon 1
+    """
+    from faintly.planner.plots import pyplot
+    from faintly.simulate import try_ as run
+    from faintly.simulate.preview_plot import draw_preview
+
+    if plot is not None:
+        pyplot(plot)  # a picture that cannot be drawn is refused before the work
+    read = [given.read(data, given.columns_of(client, key, value, duplicates))]
+    with progress() as bar:
+        task = bar.add_task("trying", total=5)
+        seen = run(
+            read.pop(),  # and not held here, so that its memory is free once there are vectors
+            epsilon=epsilon,
+            protect=protect,
+            duplicates=duplicates,
+            sparsity=sparsity,
+            count=count,
+            seed=seed,
+            on_step=lambda step: bar.update(task, advance=1, description=step),
+        )
+    if plot is not None:
+        draw_preview(seen, plot)
+    if output is not None:
+        from faintly.engine.files import save_plan
+
+        save_plan(seen.fresh_plan(), output)
+    if as_json:
+        emit(_document(seen))
+        return
+    _show(seen)
+    if plot is not None:
+        say(f"Drawn to {plot}.")
+    columns = {"--client": client, "--key": key, "--value": value, "--duplicates": duplicates}
+    _next(seen, data, columns, output)
+
+
+def _document(seen: "Preview") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from faintly.engine.documents import top_document
+
+    document = top_document(seen.top)
+    for row, truth in zip(document["estimates"], seen.truth.tolist(), strict=True):
+        row["truth"] = truth
+    return document | {
+        "held": asdict(seen.held),
+        "bytes": seen.bytes,
+        "recall": seen.recall,
+        "coverage95": seen.coverage,
+        "stand_out": seen.found,
+        "smallest_visible_mean": seen.visible,
+        "keys_as_large": seen.large,
+        "more": asdict(seen.more),
+        "beyond_sparsity": seen.excess.document(),
+        "words": seen.describe(),
+        "plan": seen.plan.document(),
+    }
+
+
+def _show(seen: "Preview") -> None:
+    import numpy as np
+
+    found, made = seen.top.estimates, seen.top.estimates.posterior
+    unsure = made is None or np.isnan(made.mean)
+    answers = found.mean if made is None else np.where(unsure, found.mean, made.mean)
+    low = found.low if made is None else np.where(unsure, found.low, made.low)
+    high = found.high if made is None else np.where(unsure, found.high, made.high)
+    longest = max(*answers.tolist(), 1e-9)
+    columns = zip(found.keys, answers, low, high, seen.truth, seen.top.verdicts, strict=True)
+    table(
+        ["key", "answer", "95 % interval", "truth", "stands out", ""],
+        (
+            (
+                shown(key),
+                f"{answer:.4f}",
+                f"{least:.4f} … {most:.4f}",
+                f"{truth:.4f}",
+                verdict,
+                "█" * round(BAR * max(0.0, answer) / longest),
+            )
+            for key, answer, least, most, truth, verdict in columns
+        ),
+    )
+    for sentence in seen.describe():
+        say(sentence)
+
+
+def _next(
+    seen: "Preview", files: list[Path], columns: dict[str, str | None], output: Path | None
+) -> None:
+    """Print the commands that do it in earnest."""
+    plan, named = seen.plan, output or Path("plan.json")
+    universe = "open" if plan.universe.size is None else str(plan.universe.size)
+    if columns["--duplicates"] is None and seen.held.repeated:
+        columns = columns | {"--duplicates": "once"}
+    given_columns = [word for pair in columns.items() if pair[1] is not None for word in pair]
+    wanted = ["--protect", str(plan.unit), "--epsilon", f"{plan.budget.epsilon:g}"]
+    wanted += ["--sparsity", str(plan.sparsity), "--clients", str(plan.clients)]
+    wanted += ["--universe", universe, "--values", plan.values]
+    asked = [str(key) for key in list(seen.top.estimates.keys)[:2]]
+    integers = ["--integers"] if seen.held.integers and universe == "open" else []
+    commands: list[list[object]] = [
+        *([] if output else [["plan", *wanted, "-o", named]]),
+        ["encode", "--plan", named, *files, *given_columns, "-o", "reports.fnt"],
+        ["aggregate", "--plan", named, "reports.fnt", "-o", "sketch.fns"],
+        ["query", "sketch.fns", *asked, *integers],
+    ]
+    say("\nTo do it in earnest, with secure randomness:")
+    for command in commands:
+        say("  faintly " + shlex.join(str(word) for word in command))
+    say("To collect from people's own devices: faintly serve --data collected")

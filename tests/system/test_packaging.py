@@ -1,0 +1,31 @@
+"""The files of packaging/ are what the programs that read them expect."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+UNIT = Path(__file__).parents[2] / "packaging" / "faintly.service"
+
+
+def verified(folder, text):
+    """Return what systemd says about a unit; an empty list if it has nothing to say."""
+    unit = folder / "faintly.service"
+    unit.write_text(text, encoding="utf-8")
+    command = ["systemd-analyze", "verify", "--man=no", str(unit)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return [line for line in done.stderr.splitlines() if "faintly.service" in line]
+
+
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None,
+    reason="systemd is not installed; scripts/system_packages.sh installs it",
+)
+def test_systemd_knows_every_line_of_the_unit(tmp_path):
+    program = tmp_path / "faintly"
+    program.write_text("#!/bin/sh\n", encoding="utf-8")
+    program.chmod(0o755)
+    text = UNIT.read_text(encoding="utf-8").replace("/opt/faintly/bin/faintly", str(program))
+    assert verified(tmp_path, text) == []
+    assert verified(tmp_path, text.replace("ProtectHome=", "ProtectHouse="))  # a mutant
