@@ -64,7 +64,7 @@ class ReadingLaw:
         """Return the normal score of P(a key nobody holds reads as much or more) for each total."""
         some, places = self._distinct(totals)
         found = np.full(len(some), -math.inf)
-        inside = some > reports * min(self.values)
+        inside = some >= reports * min(self.values) + self.step  # between lie no possible totals
         above = np.minimum(some[inside], reports * max(self.values)) - self.step / 2
         found[inside] = self._root(self._saddle(above / reports), np.zeros(inside.sum()), reports)
         return found[places]
@@ -133,7 +133,10 @@ class ReadingLaw:
         border = reports * (max if side > 0 else min)(self.values)
         found = np.full(len(totals), float(border))
         inside = totals != border
-        saddles = self._saddle((totals[inside] + side * self.step / 2) / reports)
+        # Totals that no reports have are listed too, and some lie within half a step of an end.
+        half = self.step / 2
+        least, most = reports * min(self.values) + half, reports * max(self.values) - half
+        saddles = self._saddle((totals[inside] + side * half).clip(least, most) / reports)
         slopes = np.sqrt(reports * self._moments(saddles)[1])
         far = np.full(inside.sum(), side * STEEPEST / self._reach)
         tilts = _solve(

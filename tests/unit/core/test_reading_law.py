@@ -107,3 +107,12 @@ def test_roots_are_the_likelihood_of_a_binomial(law, chance, reports):
     best = stats.binom.logpmf(hits, reports, hits / reports)[:, None]
     np.testing.assert_allclose(-(roots**2) / 2, exact - best, rtol=1e-6, atol=1e-6)
     assert (np.sign(roots) == np.sign(meant - (hits / reports)[:, None])).all()
+
+
+def test_totals_that_no_reports_have_do_no_harm():
+    """Two reports that read -1 or 3 add up to -2, 2 or 6; what lies between is listed with them."""
+    law = ReadingLaw((-1, 3), (0.75, 0.25))
+    low, high = law.ends(np.array([-2, 2, 2, 6, -2, 2, 6]), 2, 1.96)
+    alone = [law.ends(np.array([total]), 2, 1.96) for total in (-2, 2, 6)]
+    assert low[[0, 1, 3]].tolist() == pytest.approx([float(one[0][0]) for one in alone])
+    assert high[[0, 1, 3]].tolist() == pytest.approx([float(one[1][0]) for one in alone])

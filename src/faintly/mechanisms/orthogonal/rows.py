@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from faintly.core import AnyArray, WordArray
+from faintly.core import AnyArray, IdArray, WordArray
 from faintly.primitives.galois import PRIMITIVE
 from faintly.primitives.hashing import LEAST_ROW_BITS, POLYNOMIALS
 
@@ -44,7 +44,9 @@ def constants(count: int, bits: int) -> tuple[int, ...]:
     In a field too small for that, the next powers of X, which are only independent.
     """
     chosen, candidate = [1], START
-    for _ in range(TRIES):
+    sums = 2**count - 1
+    # As many different products as that, none of them 0, must fit into the field.
+    for _ in range(TRIES if sums * (sums + 1) // 2 < 2**bits else 0):
         if len(chosen) == count:
             return tuple(chosen)
         candidate = (candidate * STEP + 1) & 0xFFFFFFFF
@@ -55,11 +57,20 @@ def constants(count: int, bits: int) -> tuple[int, ...]:
 
 
 def _products_differ(given: list[int], bits: int) -> bool:
-    sums = combined(given)[1:]
-    if 0 in sums:
-        return False
-    products = {product(one, other, bits) for i, one in enumerate(sums) for other in sums[i:]}
-    return len(products) == len(sums) * (len(sums) + 1) // 2
+    sums = np.array(combined(given)[1:], dtype=np.uint64)
+    left, right = np.triu_indices(len(sums))
+    products = _products(sums[left], sums[right], bits)
+    return bool(products.all()) and len(np.unique(products)) == len(products)
+
+
+def _products(left: IdArray, right: IdArray, bits: int) -> IdArray:
+    """Return what `product` does, of many pairs at once: thousands of constants are tried."""
+    modulus, total = np.uint64(polynomial(bits)), np.zeros_like(left)
+    for bit in range(bits):
+        total ^= left * (right >> np.uint64(bit) & np.uint64(1))
+        left = left << np.uint64(1)
+        left ^= modulus * (left >> np.uint64(bits))
+    return total
 
 
 def combined(given: list[int]) -> list[int]:
