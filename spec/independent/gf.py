@@ -98,3 +98,18 @@ def record(plan: Document, seed: int, fields: Sequence[int]) -> bytes:
     """Return the bytes of one report: the seed and the symbols."""
     widths = [plan["parameters"]["symbol_bits"]] * plan["parameters"]["symbols"]
     return packed(seed, SEED_BYTES[plan["hashing"]["family"]], fields, widths)
+
+
+def total(plan: Document, reports: Sequence[tuple[int, Sequence[int]]], item: int) -> int:
+    """Return the integer behind the estimate of an id, over (seed, symbols) pairs."""
+    given = plan["parameters"]
+    count, bits = given["symbols"], given["symbol_bits"]
+    length = -(-count // (32 // bits))
+    reading: list[int] = []
+    for pairs, each in zip(given["pairs"], given["readings"], strict=True):
+        reading += [each] * pairs + [-each] * pairs
+    answer = 0
+    for seed, symbols in reports:
+        row = symbols_of([hash_word(seed, item, SYMBOL, w) for w in range(length)], count, bits)
+        answer += (1 - 2 * (mix(seed, item, SIGN) & 1)) * reading[inner(symbols, row, bits)]
+    return answer
