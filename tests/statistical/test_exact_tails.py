@@ -49,7 +49,12 @@ def readers(name, people, seed):
 
 EVERY = pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.long] * (name in {"bins", "sets"})) for name in PLANS],
+    [
+        pytest.param(
+            name, marks=[pytest.mark.long] * ("polynomial" in name or name in {"bins", "sets"})
+        )
+        for name in PLANS
+    ],
 )
 
 

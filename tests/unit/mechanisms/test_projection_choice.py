@@ -381,6 +381,7 @@ def test_variance_of_the_forms():
         assert chosen.influence() > 0
 
 
+@pytest.mark.long
 def test_influence_is_the_most_one_report_says():
     for options in CASES:
         plan = build(**options)
