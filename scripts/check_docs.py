@@ -155,7 +155,12 @@ def findings() -> Iterator[str]:
             yield from check_links(path)
         if path.suffix == ".md" and path != ROOT / "CHANGELOG.md":  # which names what was, too
             yield from check_paths(path)
-    runnable = [ROOT / "README.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+    docs = ROOT / "docs"
+    runnable = [
+        ROOT / "README.md",
+        docs / "reference" / "api.md",
+        *sorted((docs / "how-to").glob("*.md")),
+    ]
     for path in runnable:
         if path.exists():
             yield from check_code(path)
