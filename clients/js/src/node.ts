@@ -1,8 +1,7 @@
 /** A store in a file, for Node: what the browser's database is to a page. */
-import { randomUUID } from "node:crypto";
 import { link, open, readFile, rename, unlink } from "node:fs/promises";
 import { dirname } from "node:path";
-import { guarded, LedgerFailed, poll, type Access, type Store } from "./sender/index.ts";
+import { freshId, guarded, LedgerFailed, poll, type Access, type Store } from "./sender/index.ts";
 
 const held = new Set<string>(); // marks of the locks that this process holds
 
@@ -28,11 +27,11 @@ export function fileStore(path: string): Store {
   };
 
   const locked = async <T>(use: (access: Access) => Promise<T>): Promise<T> => {
-    const mark = `${process.pid} ${randomUUID()}`;
+    const mark = `${process.pid} ${freshId()}`;
     held.add(mark);
     try {
       await poll(guarded("lock", () => taken(lock, mark)));
-      return await use(access).finally(() => ifThere(unlink(lock)));
+      return await use(access).finally(guarded("unlock", () => ifThere(unlink(lock))));
     } finally {
       held.delete(mark);
     }
@@ -70,7 +69,7 @@ function isLive(mark: string | undefined): boolean {
 
 /** Make a file that is there with all of its text or not at all; return whether it is new. */
 async function made(path: string, text: string): Promise<boolean> {
-  const own = `${path}.${randomUUID()}`;
+  const own = `${path}.${freshId()}`;
   await written(own, text);
   try {
     await link(own, path);

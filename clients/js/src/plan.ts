@@ -53,14 +53,15 @@ export function exactly(fields: unknown, what: string, names: string): asserts f
 export function readPlan(document: string | Uint8Array | object): Plan {
   const fields = parse(document);
   // What is left out is signed: there is one spelling for it.
-  const { values = "signed" } = isObject(fields) ? fields : {};
+  const { values = "signed", format } = isObject(fields) ? fields : {};
+  // First, since another format may have other fields.
+  rule(format === FORMAT, `format ${JSON.stringify(format)}`);
   exactly(
     fields,
     "object",
     "clients,decode,delta,epsilon,failure,format,hashing,mechanism,parameters,protect,salt,sparsity,universe" +
       (values === "set" || values === "nonnegative" ? ",values" : ""),
   );
-  rule(fields.format === FORMAT, "format");
   const { protect, decode, mechanism, parameters, hashing, universe, salt } = fields;
   const epsilon = decimalOf(fields.epsilon, "epsilon");
   rule(+epsilon > 0 && +epsilon <= 16, "epsilon");
@@ -115,12 +116,15 @@ export function spelled(value: number): string {
 
 function unitOf(protect: unknown, sparsity: number): { unit: string; distance: number } {
   const unit = textOf(protect, "protect");
-  if (unit === "event" || unit === "user") return { unit, distance: 0 };
-  rule(unit.startsWith("l1:"), "protect");
-  const distance = +decimalOf(unit.slice(3), "protect");
-  rule(distance > 0 && distance <= 2 * sparsity, "protect");
+  const distance = distanceOf(unit);
+  if (distance) decimalOf(unit.slice(3), "protect");
+  rule(distance >= 0 && distance <= 2 * sparsity, "protect");
   return { unit, distance };
 }
+
+/** Return the distance of l1:DISTANCE, 0 of event and user, NaN or less of what is no unit. */
+export const distanceOf = (unit: string): number =>
+  unit === "event" || unit === "user" ? 0 : Number(/^l1:(.+)/.exec(unit)?.[1]) || NaN;
 
 function universeOf(fields: unknown): Pick<Plan, "kind" | "size" | "names"> {
   const kind = isObject(fields) ? fields.kind : null;

@@ -2,7 +2,7 @@
 import { InvalidInput, PlanRefused } from "./errors.ts";
 import type { Mechanism } from "./mechanisms/api.ts";
 import { mechanismOf } from "./mechanisms/index.ts";
-import type { Plan } from "./plan.ts";
+import { distanceOf, type Plan } from "./plan.ts";
 
 /** Plans that a client accepts: those with a digest that is listed, and those within a budget. */
 export interface Policy {
@@ -21,32 +21,31 @@ export interface Policy {
 /** Return the mechanism of a plan that the policy allows and whose integers keep its promise. */
 export function admit(plan: Plan, policy: Policy | undefined): Mechanism {
   const { digests = [], epsilon, delta = 0, units = [], boundedItems } = policy ?? {};
-  if (!digests.length && !(epsilon! > 0 && units.length)) {
+  const sound =
+    [digests, units].every(Array.isArray) && units.every((unit) => distanceOf(unit) >= 0);
+  if (!sound || (!digests.length && !(epsilon! > 0 && units.length))) {
     throw new InvalidInput(
-      "a client needs a policy: {epsilon: 1, units: ['event']}, or {digests: [...]} of known plans",
+      "a client needs a policy: {epsilon: 1, units: [event, user or l1:DISTANCE]}, or {digests: [...]}",
     );
   }
   if (!digests.includes(plan.digest)) {
-    if (!(+plan.epsilon <= epsilon! && +plan.delta <= delta)) {
+    const within = +plan.epsilon <= epsilon! && +plan.delta <= delta;
+    if (!within || !units.some((unit) => protects(plan, unit))) {
       throw new PlanRefused(
-        epsilon === undefined
-          ? `the policy does not list the plan ${plan.digest}`
-          : `the plan spends epsilon ${plan.epsilon}, delta ${plan.delta}: more than the policy allows`,
+        `the policy neither lists the plan ${plan.digest} ` +
+          `nor allows ${plan.unit} with epsilon ${plan.epsilon}, delta ${plan.delta}`,
       );
-    }
-    if (!units.some((unit) => protects(plan, unit))) {
-      throw new PlanRefused(`the plan protects ${plan.unit}; the policy allows ${units.join(", ")}`);
     }
   }
   const mechanism = mechanismOf(plan);
   if (mechanism.bounded && !boundedItems) {
     throw new PlanRefused(
-      `the plan takes at most ${plan.sparsity} items, and a missing report would tell of more; ` +
-        "an application that never has more says boundedItems: true",
+      `the plan takes at most ${plan.sparsity} items, and a missing report would tell of more: ` +
+        "a policy must promise boundedItems: true",
     );
   }
   return mechanism;
 }
 
 const protects = (plan: Plan, unit: string): boolean =>
-  unit === plan.unit || (unit.startsWith("l1:") && plan.distance >= +unit.slice(3));
+  distanceOf(unit) ? plan.distance >= distanceOf(unit) : unit === plan.unit;

@@ -20,6 +20,30 @@ test("there is no client without a policy", () => {
   }
 });
 
+test("the units of a policy are a list of units, and a distance is above 0", () => {
+  const { digest } = plans.get("retrieval");
+  for (const unit of ["l1:", "l1:0", "l1:-1", "l1:x", "l1: ", "L1:1", "", "household", ["event"], null]) {
+    for (const more of [{}, { digests: [digest] }]) {
+      const policy = { epsilon: 1, units: ["event", unit], ...more };
+      assert.throws(() => new Client(document("retrieval"), { policy }), InvalidInput, `${unit}`);
+    }
+  }
+  for (const policy of [{ epsilon: 1, units: "event" }, { digests: digest }, { digests: 1 }, { epsilon: 1, units: 1 }]) {
+    assert.throws(() => new Client(document("retrieval"), { policy }), InvalidInput);
+  }
+  const other = { epsilon: 16, units: ["l1:0.001", "user"] };
+  assert.throws(() => new Client(document("retrieval"), { policy: other }), PlanRefused);
+  assert.throws(() => new Client(document("l1"), { policy: { epsilon: 16, units: ["event", "user"] } }), PlanRefused);
+});
+
+test("another format is refused by its name, whatever its fields", () => {
+  const { clients, ...fields } = document("retrieval");
+  const message = "the plan's format \"faintly-plan/2\" is not what faintly-plan/1 allows";
+  assert.throws(() => readPlan({ ...fields, format: "faintly-plan/2", more: 1 }), { name: "InvalidPlan", message });
+  for (const format of [undefined, null, 1, { toString: 1 }]) assert.throws(() => readPlan({ ...fields, format }), { name: "InvalidPlan" });
+  assert.throws(() => readPlan(fields), { message: /object \(clients,/ });
+});
+
 test("a policy allows plans within its budget, or by digest", () => {
   const { digest } = plans.get("retrieval");
   const of = (policy) => new Client(document("retrieval"), { policy });

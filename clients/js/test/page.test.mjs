@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test, { mock } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { Client, SendFailed } from "../dist/sender.js";
+import { Client, LedgerFailed, SendFailed } from "../dist/sender.js";
 import { plans } from "./support.mjs";
 
 const PLAN = plans.get("retrieval");
@@ -157,6 +157,80 @@ test("offline for a day: tries are few, the queue stays, and all of it arrives i
   }
 });
 
+/** Run with timers that fire when told to. */
+async function withTimers(use) {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  try {
+    await use(async (ms) => {
+      mock.timers.tick(ms);
+      await settled();
+    });
+  } finally {
+    mock.timers.reset();
+  }
+}
+
+test("a slow answer does not end sending by itself", () =>
+  withTimers(async (pass) => {
+    let answered;
+    const slow = new Promise((done) => (answered = done));
+    const sent = await withNetwork((asked) => slow.then(() => accept(asked)), async (sent) => {
+      const client = make(memoryStore(), { delay: 1000 });
+      await client.send([1]);
+      await pass(1000);
+      assert.equal(sent.length, 1);
+      await client.send([2]);
+      await pass(1000); // a timer that finds the first one still under way
+      assert.equal(sent.length, 1);
+      answered();
+      await settled();
+      await pass(1000); // what came meanwhile goes without another send
+      assert.equal(await client.pending(), 0);
+      await client.send([3]);
+      await pass(1000);
+      assert.equal(await client.pending(), 0);
+      client.close();
+    });
+    assert.deepEqual(sent.map(({ reports }) => reports), [1, 1, 1]);
+  }));
+
+test("after a failed flush it tries again by itself", () =>
+  withTimers(async (pass) => {
+    let online = false;
+    const told = [];
+    await withNetwork((asked) => (online ? accept(asked) : offline()), async (sent) => {
+      const client = make(memoryStore(), { delay: 1000, onError: (error) => told.push(error) });
+      await client.send([1]);
+      await assert.rejects(client.flush(), { code: "UNREACHABLE" });
+      online = true;
+      await pass(3000); // the longest first pause
+      assert.deepEqual([sent.length, await client.pending(), told.length], [2, 0, 0]);
+      client.close();
+    });
+  }));
+
+test("a ledger that cannot be read for a while does not end sending, and is asked less and less often", () =>
+  withTimers(async (pass) => {
+    const real = memoryStore();
+    let [isWell, asked] = [true, 0];
+    const locked = async (use) => {
+      asked++;
+      if (!isWell) throw new LedgerFailed("cannot read the ledger: EIO");
+      return real.locked(use);
+    };
+    await withNetwork(accept, async () => {
+      const client = make({ locked }, { delay: 1000 });
+      await client.send([1]);
+      [isWell, asked] = [false, 0];
+      for (let second = 0; second < 60; second++) await pass(1000);
+      assert.ok(asked > 1 && asked < 10, `${asked}`);
+      isWell = true;
+      await pass(300_000);
+      assert.equal(await client.pending(), 0);
+      client.close();
+    });
+  }));
+
 test("a collector that refuses: what may pass is kept, a closed collection ends the report", async () => {
   for (const [status, code, kept] of [
     [403, "FORBIDDEN", 1],
@@ -191,6 +265,17 @@ test("a queue of a megabyte is full, and takes more once it was sent", () =>
     assert.deepEqual([await client.pending(), await client.spent("event")], [1, [1, 0]]);
     client.close();
   }));
+
+test("many small batches fill a queue as well", async () => {
+  const store = memoryStore();
+  const outbox = Array.from({ length: 7000 }, (_, i) => {
+    return { id: `${i}`.padStart(32, "0"), digest: PLAN.digest, epoch: i, closed: true, records: ["00"] };
+  });
+  await store.locked(({ write }) => write({ version: 1, charges: {}, plans: {}, outbox }));
+  const client = make(store);
+  await assert.rejects(client.send([1]), { name: "SendFailed", code: "QUEUE_FULL" });
+  client.close();
+});
 
 test("memory is bounded: thousands of reports leave nothing behind", async () => {
   setFlagsFromString("--expose-gc");

@@ -142,6 +142,7 @@ test("a plan without a bound in a limited account is refused, and so are odd opt
   collector(async ({ make, url }) => {
     assert.throws(() => make({ limits: { user: 4 } }), PlanRefused);
     assert.throws(() => make({ limits: { household: 4 } }), InvalidInput);
+    assert.throws(() => make({ limits: { "l1:0": 4 } }), InvalidInput);
     assert.throws(() => make({ period: 60 }), InvalidInput);
     assert.throws(() => make({ server: "javascript:alert(1)" }), InvalidInput);
     await assert.rejects(make({ limits: { event: 1 } }).send([], { epoch: -1 }), InvalidInput);

@@ -1,5 +1,5 @@
 import type { Mechanism } from "./mechanisms/api.ts";
-import type { Plan } from "./plan.ts";
+import { type Plan } from "./plan.ts";
 /** Plans that a client accepts: those with a digest that is listed, and those within a budget. */
 export interface Policy {
     /** Digests, 32 hexadecimal digits each, that did not come from the server itself. */

@@ -22,6 +22,7 @@ import { freshId, indexedDBStore, type Access, type Store } from "./store.ts";
 
 const BEACON_BYTES = 60_000; // browsers let a page that goes away send 64 KiB in all
 const QUEUE_BYTES = 1_000_000; // in a store; a day offline is far below
+const BATCH_BYTES = 150; // what a batch takes there besides its records
 const TIMEOUT_MS = 30_000;
 // Neither cookies nor the page's address; and without headers of ours no preflight is needed.
 const QUIET = { credentials: "omit", referrerPolicy: "no-referrer" } as const;
@@ -101,8 +102,8 @@ export class Client {
     const epoch = this.#epoch(which);
     await this.#store.locked(async (access) => {
       const state = stateOf(await access.read());
-      const size = state.outbox.reduce((sum, { records }) => sum + records.join("").length / 2, 0);
-      if (size > QUEUE_BYTES) {
+      const sizes = state.outbox.map(({ records }) => BATCH_BYTES + records.join("").length / 2);
+      if (sizes.reduce((sum, size) => sum + size, 0) > QUEUE_BYTES) {
         throw new SendFailed("QUEUE_FULL", "too many reports wait to be sent; nothing was charged");
       }
       const kept = await this.#kept(access, state, items, epoch);
@@ -187,23 +188,38 @@ export class Client {
   }
 
   async #sendAll(): Promise<void> {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    const batches = await this.#store.locked(async (access) => {
+    this.#unset();
+    let failure: unknown;
+    try {
+      await this.#closeAll();
+      for (const batch of this.#mine()) {
+        await this.#post(batch).catch((error) => (failure ??= error));
+      }
+    } catch (error) {
+      failure = error;
+    }
+    this.#failures = failure ? this.#failures + 1 : 0;
+    // What failed, and what came while this was sending.
+    if (failure || this.#mine().length) this.#soon();
+    if (failure) throw failure;
+  }
+
+  /** Add nothing more to what is queued: an id stands for the bytes that are sent with it. */
+  #closeAll(): Promise<void> {
+    return this.#store.locked(async (access) => {
       const state = stateOf(await access.read());
       if (state.outbox.some(({ closed }) => !closed)) {
         for (const batch of state.outbox) batch.closed = true;
         await access.write(state);
       }
       this.#open.clear();
-      return (this.#durable = state.outbox);
+      this.#durable = state.outbox;
     });
-    let failure: unknown;
-    for (const batch of batches.filter(({ digest }) => digest === this.plan.digest)) {
-      await this.#post(batch).catch((error) => (failure ??= error));
-    }
-    this.#failures = failure ? this.#failures + 1 : 0;
-    if (failure) throw failure;
+  }
+
+  /** Return the batches of this plan that are queued, as far as this page knows. */
+  #mine(): Batch[] {
+    return this.#durable.filter(({ digest }) => digest === this.plan.digest);
   }
 
   /** Send one batch, and forget it once the collector has it or will never take it. */
@@ -249,10 +265,14 @@ export class Client {
 
   readonly #online = (): void => {
     this.#failures = 0;
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#unset();
     this.#soon();
   };
+
+  #unset(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
 
   /** Send in a while, longer after failures; reports that come until then go along. */
   readonly #soon = (): void => {
@@ -261,10 +281,9 @@ export class Client {
     const longer = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures);
     const jitter = 0.5 + crypto.getRandomValues(new Uint32Array(1))[0] / 2 ** 32;
     const send = () => {
-      this.flush().catch((error) => {
-        onError?.(error);
-        this.#soon();
-      });
+      // First, or what comes while this is sending would never set another timer.
+      this.#timer = undefined;
+      this.flush().catch((error) => onError?.(error));
     };
     this.#timer = setTimeout(send, this.#failures ? longer * jitter : delay);
     // A Node program may end while it waits; the file keeps what is queued.
@@ -279,9 +298,8 @@ export class Client {
     const mine = new Set(this.#open.values());
     this.#open.clear();
     let left = BEACON_BYTES;
-    for (const batch of this.#durable) {
-      const final = batch.closed || (mine.has(batch.id) && batch.id !== this.#adding);
-      if (batch.digest !== this.plan.digest || !final) continue;
+    for (const batch of this.#mine()) {
+      if (!batch.closed && (!mine.has(batch.id) || batch.id === this.#adding)) continue;
       left -= FRAME_BYTES + batch.records.join("").length / 2;
       if (left < 0) return;
       this.#post(batch, true).catch(() => {});

@@ -2,4 +2,4 @@
 export { Client, fromServer, type SenderOptions, type Which } from "./client.ts";
 export * from "./errors.ts";
 export type { Limit, Limits } from "./spending.ts";
-export { guarded, indexedDBStore, poll, type Access, type Store } from "./store.ts";
+export { freshId, guarded, indexedDBStore, poll, type Access, type Store } from "./store.ts";

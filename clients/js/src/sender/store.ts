@@ -23,6 +23,9 @@ export function indexedDBStore(name = "faintly"): Store {
   let opened: Promise<IDBDatabase> | undefined;
   const open = () => {
     opened ??= new Promise((done, fail) => {
+      if (!globalThis.indexedDB) {
+        throw new LedgerFailed("there is no browser's database here; give the client a store");
+      }
       const asked = indexedDB.open(name, 1);
       asked.onupgradeneeded = () => asked.result.createObjectStore("state");
       asked.onsuccess = () => done(asked.result);
@@ -35,14 +38,14 @@ export function indexedDBStore(name = "faintly"): Store {
   /** Change a value in one transaction, which browsers run one after another; return the new one. */
   async function change<T>(
     key: string,
-    update: (value: T | undefined) => T | undefined,
+    update: (value: T | undefined, values: IDBObjectStore) => T | undefined,
   ): Promise<T | undefined> {
     const transaction = (await open()).transaction("state", "readwrite", { durability: "strict" });
     const values = transaction.objectStore("state");
     let after: T | undefined;
     const asked = values.get(key);
     asked.onsuccess = () => {
-      after = update(asked.result);
+      after = update(asked.result, values);
       if (after === undefined) values.delete(key);
       else if (after !== asked.result) values.put(after, key);
     };
@@ -62,32 +65,45 @@ export function indexedDBStore(name = "faintly"): Store {
   /** Without Web Locks, a note in the database says who may write, and until when. */
   async function leased<T>(use: (access: Access) => Promise<T>): Promise<T> {
     const owner = freshId();
-    const take = (lease?: Lease) => {
-      const free = !lease || lease.owner === owner || lease.until < Date.now();
-      return free ? { owner, until: Date.now() + WAIT_MS } : lease;
-    };
-    const mine = guarded("lock", async () => (await change<Lease>("lease", take))!.owner === owner);
-    await poll(mine);
-    try {
-      return await use({
-        read: access.read,
-        async write(state) {
-          // A page that slept over its lease must not overwrite what others did since.
-          if (!(await mine())) throw new LedgerFailed("the ledger was taken over by another page");
-          await access.write(state);
-        },
+    const fresh = () => ({ owner, until: Date.now() + WAIT_MS });
+    const take = (lease?: Lease) => (!lease || lease.until < Date.now() ? fresh() : lease);
+    await poll(guarded("lock", async () => (await change("lease", take))!.owner === owner));
+    // A page that slept over its lease must not overwrite what others did since, even if they are
+    // done: so the same transaction sees that the lease is ours and writes.
+    const write = guarded("write", async (state: unknown) => {
+      const lease = await change<Lease>("lease", (lease, values) => {
+        if (lease?.owner !== owner) return lease;
+        values.put(state, "state");
+        return fresh();
       });
+      if (lease?.owner !== owner) throw new LedgerFailed("the ledger was taken over by another page");
+    });
+    try {
+      return await use({ read: access.read, write });
     } finally {
-      await change<Lease>("lease", (lease) => (lease?.owner === owner ? undefined : lease));
+      const release = (lease?: Lease) => (lease?.owner === owner ? undefined : lease);
+      await change("lease", release).catch(() => {}); // it runs out by itself
     }
+  }
+
+  /** Web Locks fail in a browser's words; what the use throws stays as it is. */
+  async function withLock<T>(locks: LockManager, use: (access: Access) => Promise<T>): Promise<T> {
+    const settle = () =>
+      use(access).then(
+        (value) => () => value,
+        (error) => (): T => {
+          throw error;
+        },
+      );
+    const outcome = await guarded("lock", async () => locks.request(name, settle))();
+    return outcome();
   }
 
   return {
     locked<T>(use: (access: Access) => Promise<T>): Promise<T> {
-      // Pages that are not served securely have no Web Locks.
-      return navigator.locks
-        ? (navigator.locks.request(name, () => use(access)) as Promise<T>)
-        : leased(use);
+      // Pages that are not served securely have no Web Locks, and old versions of Node no navigator.
+      const locks = globalThis.navigator?.locks;
+      return locks ? withLock(locks, use) : leased(use);
     },
   };
 }
