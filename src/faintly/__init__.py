@@ -27,7 +27,7 @@ from faintly.errors import FaintlyError
 from faintly.planner import key_value_plan, make_plan
 from faintly.simulate import Preview, try_
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Aggregator",

@@ -152,6 +152,10 @@ def test_all_hold_the_same_at_user_level(items, epsilon, seed):
 SETS = {"protect": "user", "values": "set", "mechanism": "projection-choice", "form": "unsigned"}
 
 
+# Hits are whole, so that tails hold less than 2.5 %: of a Poisson law of mean 2.5, 1.4 % and none.
+FEW_HITS = 0.99
+
+
 @pytest.mark.long
 def test_sets_of_one_map_show_ghosts(seed):
     """The mutant of the test below: codes that share a row with a held key never have its bin."""
@@ -172,7 +176,7 @@ def test_all_hold_the_same_set(items, epsilon, seed):
     assert seen.false < limit, seen
     assert seen.false_share < limit, seen
     assert seen.covered > seen.runs - limit, seen
-    assert 0.95 - CLOSE < seen.pointwise < 0.95 + 3 * CLOSE, seen
+    assert 0.95 - CLOSE < seen.pointwise < FEW_HITS, seen
 
 
 EVENT_RUNS = 40  # each takes seconds where reports are long or tables large
@@ -218,7 +222,7 @@ def test_all_hold_the_same_in_signed_bins(items, epsilon, seed):
     assert seen.false < limit, seen
     assert seen.false_share < limit, seen
     assert seen.covered > seen.runs - limit, seen
-    assert 0.95 - CLOSE < seen.pointwise < 0.95 + 3 * CLOSE, seen
+    assert 0.95 - CLOSE < seen.pointwise < FEW_HITS, seen
 
 
 @pytest.mark.long

@@ -136,6 +136,7 @@ def test_the_command_ends_well_on_a_sound_plan(faintly, tmp_path):
 
 REQUESTS = [
     {"protect": "event", "epsilon": 1.0},
+    {"protect": "event", "epsilon": 1.0, "values": "set"},
     {"protect": "user", "epsilon": 1.0},
     {"protect": "l1:2", "epsilon": 1.0, "delta": 1e-4, "decode": "direct"},
 ]
