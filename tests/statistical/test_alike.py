@@ -22,6 +22,7 @@ from faintly.data import cut, read_records, to_vectors, true_means
 from faintly.primitives.entropy import seeded
 
 RUNS = 200
+FEWER_RUNS = 60  # where the same tables are read by another form
 PROMISED = 0.05
 FALSE_ALARM = 1e-3
 CLOSE = 0.01  # of the share of intervals that hold
@@ -171,7 +172,8 @@ def test_sets_of_one_map_show_ghosts(seed):
 def test_all_hold_the_same_set(items, epsilon, seed):
     """Readings are coins of few hits, so that intervals hold a little more often than promised."""
     people, truth = same(20_000, items, 8_192)
-    seen = observe(people, truth, seed, epsilon=epsilon, sparsity=items, **SETS, **TABLE)
+    wanted = {"epsilon": epsilon, "sparsity": items, **SETS, **TABLE}
+    seen = observe(people, truth, seed, runs=FEWER_RUNS, **wanted)
     limit = binomial_limit(seen.runs, PROMISED, FALSE_ALARM)
     assert seen.false < limit, seen
     assert seen.false_share < limit, seen
@@ -179,7 +181,7 @@ def test_all_hold_the_same_set(items, epsilon, seed):
     assert 0.95 - CLOSE < seen.pointwise < FEW_HITS, seen
 
 
-EVENT_RUNS = 40  # each takes seconds where reports are long or tables large
+EVENT_RUNS = 20  # each takes seconds where reports are long or tables large
 EVENT_SETS = {"protect": "event", "values": "set", "mechanism": "orthogonal"}
 
 
@@ -217,7 +219,8 @@ def test_all_hold_the_same_in_signed_bins(items, epsilon, seed):
     """As with sets; who counts hits calls no bin emptier than one of a key that nobody holds."""
     people, truth = same(20_000, items, 8_192)
     bins = {**SETS, "values": "signed", "form": "bins", "share": 0.05}
-    seen = observe(people, truth, seed, runs=100, epsilon=epsilon, sparsity=items, **bins, **TABLE)
+    wanted = {"epsilon": epsilon, "sparsity": items, **bins, **TABLE}
+    seen = observe(people, truth, seed, runs=FEWER_RUNS, **wanted)
     limit = binomial_limit(seen.runs, PROMISED, FALSE_ALARM)
     assert seen.false < limit, seen
     assert seen.false_share < limit, seen

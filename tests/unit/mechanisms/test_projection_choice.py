@@ -439,8 +439,8 @@ def test_sets_by_table_have_the_sizes_and_errors_of_the_table(
     epsilon, bins, top, threshold, c, unheld, held
 ):
     wanted = {"form": "unsigned", "sparsity": 16, "clients": 100_000, "universe": 23_496}
-    chosen = mechanism(epsilon=epsilon, values="set", **wanted)
-    assert (chosen.groups, chosen.bins, chosen.top, chosen.threshold) == (64, bins, top, threshold)
+    chosen = mechanism(epsilon=epsilon, values="set", bins=bins, **wanted)
+    assert (chosen.groups, chosen.top, chosen.threshold) == (64, top, threshold)
     assert chosen.attenuation == pytest.approx(c, abs=5e-7)
     assert chosen.predicted_variance(0) / 16 == pytest.approx(unheld, rel=6e-4)
     assert (chosen.worst_variance() - chosen.ghost_variance()) / 16 == pytest.approx(held, rel=4e-4)
@@ -450,12 +450,24 @@ def test_sets_by_table_have_the_sizes_and_errors_of_the_table(
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "least"), [(1.0, 4.26), (2.0, 0.773), (3.0, 0.232), (4.0, 0.0772)]
+    ("epsilon", "least"), [(0.5, 20.4), (1.0, 4.26), (2.0, 0.773), (3.0, 0.232), (4.0, 0.0772)]
 )
-def test_sets_of_rare_keys_have_the_least_error(epsilon, least):
+@pytest.mark.parametrize("share", [{}, {"share": 0.001}])
+def test_sets_of_rare_keys_have_the_least_error(epsilon, least, share):
     wanted = {"form": "unsigned", "sparsity": 16, "clients": 100_000, "universe": 23_496}
-    chosen = mechanism(epsilon=epsilon, values="set", share=0.001, **wanted)
+    chosen = mechanism(epsilon=epsilon, values="set", **share, **wanted)
     assert chosen.predicted_variance(0) / 16 == pytest.approx(least, rel=1e-3)
+
+
+@pytest.mark.parametrize("decode", ["table", "direct"])
+def test_rare_keys_decide_between_bins_that_err_alike_at_the_share(decode):
+    wanted = {"form": "unsigned", "sparsity": 16, "clients": 100_000, "universe": 23_496}
+    bins = {
+        share: mechanism(epsilon=6.0, values="set", share=share, decode=decode, **wanted).bins
+        for share in (0.001, 0.05)
+    }
+    # At 5 % half as many bins err less by a thousandth, and by half more at keys that few hold.
+    assert bins[0.001] > bins[0.05] > 1024
 
 
 def test_tables_of_many_reports_are_transformed_in_wider_integers():

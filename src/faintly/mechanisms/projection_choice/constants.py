@@ -34,6 +34,7 @@ POINTS_PER_DEVIATION = 12  # points of the circle per √k: a Poisson law ends b
 LEVELS_AT_ONCE = 2**22  # entries of one block of binomial laws: 32 MiB
 KEPT = 256  # curves that stay in memory
 SEARCHED = 256  # tokens beyond which searching takes long and gains less than a thousandth
+ALIKE = 1.15  # bins whose n·Var is within this of the least err nearly alike
 PATIENCE = 3  # steps of a search that may bring nothing: N is whole, so V0 has small bumps
 
 
@@ -297,16 +298,18 @@ def best_bins(
 ) -> int:
     """Return a number of bins of nearly the least n·Var, each with its best N, up to `most`.
 
-    It is that of items which at most this share of the clients hold. The search climbs down from
-    where the optimum of many groups lies, by eighths: around it n·Var is so flat that finer steps
-    would change it by less than a part in a thousand.
+    It is that of items which at most this share of the clients hold (see `least_alike`). The search
+    climbs down from where the optimum of many groups lies, by eighths: around it n·Var is so flat
+    that finer steps would change it by less than a part in a thousand.
     """
+    costs: dict[int, tuple[float, float]] = {}
 
-    @lru_cache
     def cost(bins: int) -> float:
-        shape = Shape(tokens, groups, bins, signed)
-        odds = Odds.unrounded(shape, best_top(shape, epsilon), epsilon)
-        return shared_variance(shape, odds, share)
+        if bins not in costs:
+            shape = Shape(tokens, groups, bins, signed)
+            odds = Odds.unrounded(shape, best_top(shape, epsilon), epsilon)
+            costs[bins] = shared_variance(shape, odds, share), unheld_variance(shape, odds)
+        return costs[bins][0]
 
     def clamp(bins: float) -> int:
         return max(1 if signed else 2, min(most, round(bins)))
@@ -315,6 +318,7 @@ def best_bins(
     start = best = clamp(tokens * growth)
     if tokens > SEARCHED:
         return start
+    cost(start)
     for step in (1.125, 1 / 1.125):
         bins, worse = start, 0
         while worse < PATIENCE:
@@ -326,7 +330,18 @@ def best_bins(
             bins = following
             worse = 0 if cost(bins) < cost(best) else worse + 1
             best = min(best, bins, key=cost)
-    return best
+    return least_alike(costs)
+
+
+def least_alike(costs: dict[int, tuple[float, float]]) -> int:
+    """Return a number of bins, given n·Var at the share and at a key nobody holds for each.
+
+    Most keys are rare: of the bins that err nearly alike at the share, those that err least at a
+    key nobody holds are taken.
+    """
+    least = min(shared for shared, _ in costs.values())
+    alike = [bins for bins, (shared, _) in costs.items() if shared <= ALIKE * least]
+    return min(alike, key=lambda bins: costs[bins][1])
 
 
 def slot_bins(epsilon: float, most: int) -> int:

@@ -104,12 +104,13 @@ def _shape(request: Request, form: str, options: dict[str, Any]) -> Shape:
 
 
 def _table_bins(request: Request, one: Shape, most: int) -> int:
-    """Return the power of two of bins whose n·Var is least, ghosts included.
+    """Return the power of two of bins whose n·Var is least, ghosts included (see `least_alike`).
 
     Bins whose ghosts the memory cannot keep small come last.
     """
 
-    def cost(bins: int) -> tuple[bool, float]:
+    def costs(bins: int) -> tuple[bool, float, float]:
+        """Return whether ghosts are large, and n·Var at the share and at a key nobody holds."""
         shape = replace(one, bins=bins)
         top = constants.best_top(shape, request.budget.epsilon)
         odds = Odds.unrounded(shape, top, request.budget.epsilon)
@@ -117,13 +118,22 @@ def _table_bins(request: Request, one: Shape, most: int) -> int:
         try:
             made = _codes(request, shape, top, quiet)
         except InvalidPlan:
-            return True, math.inf
+            return True, math.inf, math.inf
         strength = ghost_strength(shape, top, request.universe.size)
         large = ghosts.in_errors(strength, made.maps, request.clients, quiet) > ghosts.LARGEST
         added = ghost_variance(shape, top, request.universe.size, request.clients, made)
-        return large, constants.shared_variance(shape, odds, request.share) + added
+        shared = constants.shared_variance(shape, odds, request.share)
+        return large, shared + added, quiet + added
 
-    return min((1 << width for width in range(1, most.bit_length())), key=cost)
+    choices = {1 << width: costs(1 << width) for width in range(1, most.bit_length())}
+    quietest = min(large for large, *_ in choices.values())
+    return constants.least_alike(
+        {
+            bins: (shared, unheld)
+            for bins, (large, shared, unheld) in choices.items()
+            if large == quietest
+        }
+    )
 
 
 def _check_values(form: str, values: str) -> None:
