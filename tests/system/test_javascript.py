@@ -63,7 +63,7 @@ def test_500_reports_from_a_page_arrive_once_each(collector, page, tmp_path):
         protect="event", epsilon=1.0, sparsity=16, clients=500, universe=64, mechanism="retrieval"
     )
     serving = collector(tmp_path / "collected", cors=json.dumps([page.url])).start()
-    with httpx.Client(base_url=serving.url) as web:
+    with httpx.Client(base_url=serving.url, timeout=60) as web:
         made = web.post("/v1/collections", json={"plan": plan.document(), "epochs": [0, 9]})
         assert made.status_code == 201, made.text
         where = f"/v1/collections/{plan.digest.hex()}"

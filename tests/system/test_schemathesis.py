@@ -123,7 +123,7 @@ def test_open_to_this_machine(tmp_path: Path) -> None:
     with serving(tmp_path / "data") as url:
         fill(url, plan, {})
         finds_nothing(tmp_path, url, plan)
-        assert httpx.get(f"{url}/readyz").status_code == 200
+        assert httpx.get(f"{url}/readyz", timeout=60).status_code == 200
 
 
 def test_with_credentials(tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_with_credentials(tmp_path: Path) -> None:
         fill(url, plan, {"authorization": f"Bearer {secrets['admin']}"})
         finds_nothing(tmp_path, url, plan, "-H", f"Authorization: Bearer {secrets['admin']}")
         finds_nothing(tmp_path, url, plan, "--phases", "coverage")  # and as a stranger
-        assert httpx.get(f"{url}/readyz").status_code == 200
-        assert httpx.get(f"{url}/v1/collections").status_code == 401
+        assert httpx.get(f"{url}/readyz", timeout=60).status_code == 200
+        assert httpx.get(f"{url}/v1/collections", timeout=60).status_code == 401
 
 
 @pytest.mark.parametrize(
