@@ -12,22 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from faintly.core import (
-    FloatArray,
-    Guarantee,
-    Hashing,
-    IdArray,
-    IntArray,
-    Layout,
-    Plan,
-    ReadingLaw,
-    ReportBatch,
-    Sketch,
-    SparseVector,
-    VectorBatch,
-    WordArray,
-)
+from faintly.core import Guarantee, Hashing, Plan, ReadingLaw, Sketch, SparseVector, VectorBatch
+from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
 from faintly.core.plan import VALUES, Terms, check_budget, check_sizes, check_values
+from faintly.core.report import Layout, ReportBatch
 from faintly.errors import InvalidPlan, InvalidVector, TooManyItems
 from faintly.primitives.entropy import Rng
 
@@ -117,7 +105,7 @@ class MechanismApi(ABC):
         self._check_items(len(vector))
 
     def _check_items(self, items: int) -> None:
-        """Refuse a vector of so many items where the theorem needs at most k."""
+        """Refuse a vector of this many items where the theorem needs at most k."""
         if self.enforces_sparsity and items > self.plan.sparsity:
             raise TooManyItems(
                 f"the plan allows at most {self.plan.sparsity} items; choose which to keep"

@@ -23,16 +23,8 @@ from typing import Any
 import numpy as np
 
 from faintly import kernels
-from faintly.core import (
-    EventLevel,
-    FloatArray,
-    IdArray,
-    ReportBatch,
-    SparseVector,
-    Unit,
-    UserLevel,
-    VectorBatch,
-)
+from faintly.core import EventLevel, ReportBatch, SparseVector, Unit, UserLevel, VectorBatch
+from faintly.core.arrays import FloatArray, IdArray
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
 from faintly.primitives.entropy import seeded

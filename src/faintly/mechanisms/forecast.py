@@ -85,12 +85,12 @@ class Forecast(MechanismApi):
         return np.minimum(dropped, self.cut(vectors.lengths))
 
     def cut(self, items: AnyArray) -> FloatArray:
-        """Return the share that a client of so many items loses by a uniform cut to k."""
+        """Return the share that a client with this many items loses by a uniform cut to k."""
         kept: FloatArray = self.plan.sparsity / np.maximum(items, self.plan.sparsity)
         return 1 - kept * (1 - self.relative_bias())
 
     def _bias_of(self, items: int) -> float:
-        """Return the relative bias of this mechanism for so many items."""
+        """Return the relative bias of this mechanism for clients with this many items."""
         plan = replace(self.plan, sparsity=min(max(items, self.plan.sparsity), MAX_SPARSITY))
         return replace(self, plan=plan).relative_bias()  # type: ignore[type-var]  # a dataclass
 

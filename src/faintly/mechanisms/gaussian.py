@@ -17,22 +17,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from faintly.core import (
-    Budget,
-    FloatArray,
-    Guarantee,
-    IdArray,
-    IntArray,
-    Layout,
-    Plan,
-    ReportBatch,
-    Sketch,
-    Universe,
-    VectorBatch,
-    WithinL1,
-    WordArray,
-)
-from faintly.core.report import fields_below
+from faintly.core import Budget, Guarantee, Plan, Sketch, Universe, VectorBatch, WithinL1
+from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
+from faintly.core.report import Layout, ReportBatch, fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms import simulation

@@ -1,12 +1,14 @@
-"""Checks of parameters and options that mechanisms share."""
+"""Checks of parameters, options and values that mechanisms share."""
 
 from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from faintly.core import Hashing, Plan
+import numpy as np
+
+from faintly.core import FloatArray, Hashing, Plan
 from faintly.core.plan import SEED_BYTES, check_between
-from faintly.errors import BoundDoesNotApply, InvalidPlan
+from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
 from faintly.mechanisms.api import Request
 from faintly.primitives import noise
 
@@ -73,3 +75,12 @@ def seeds_delta(delta: float) -> Fraction:
             f"give a delta of at least that, got {delta:g}"
         )
     return noise.exact(delta)
+
+
+def nonnegative(values: FloatArray) -> None:
+    """Refuse a negative value, for mechanisms that have no report of one."""
+    if (values < 0).any():
+        position = int(np.argmax(values < 0))
+        raise InvalidVector(
+            f"value at position {position} is negative; the plan needs values in [0, 1]"
+        )

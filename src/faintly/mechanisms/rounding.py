@@ -9,7 +9,7 @@ from faintly.primitives.rounding import settle
 
 
 def round_values(values: FloatArray, steps: int, rng: Rng) -> NarrowArray:
-    """Return what `round_unbiased` does with the same words, for values in [-1, 1]."""
+    """Return the same as `round_unbiased` with the same words, for values in [-1, 1]."""
     rounded, ties = kernels.round_values(values, steps, rng.words(len(values)))
     if len(ties):
         rounded[ties] += settle(values[ties], steps, rng).astype(np.int32)

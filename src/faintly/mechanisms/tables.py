@@ -6,16 +6,13 @@ from functools import cached_property
 import numpy as np
 
 from faintly import kernels
-from faintly.core import (
+from faintly.core import Cells, ReportBatch, Sketch, SketchShape
+from faintly.core.arrays import (
     AnyArray,
-    Cells,
     FloatArray,
     IdArray,
     IntArray,
     NarrowArray,
-    ReportBatch,
-    Sketch,
-    SketchShape,
     TableArray,
     WordArray,
 )

@@ -1,4 +1,4 @@
-"""Orthogonal: sets at event level. Each held item speaks or is silent; the report says who spoke.
+"""Orthogonal: sets at event level. Each held item speaks or is silent; a report shows which spoke.
 
 Client  each item (kept with chance v) asks with chance τ that its m public rows be orthogonal to
         the report, or m + 1 of them; the report is a uniform i orthogonal to all rows asked for
@@ -15,35 +15,21 @@ table   rows (e_l, β_l·π_j(x)) for one of J public maps: the report is a cell
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
-from typing import Any, Self
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from faintly import kernels
-from faintly.core import (
-    AnyArray,
-    Budget,
-    Cells,
-    FloatArray,
-    Guarantee,
-    IdArray,
-    IntArray,
-    Layout,
-    Plan,
-    ReadingLaw,
-    ReportBatch,
-    Sketch,
-    SparseVector,
-    TableArray,
-    Universe,
-    VectorBatch,
-    WordArray,
-)
-from faintly.errors import InvalidVector
+from faintly.core import Budget, Cells, Guarantee, Plan, ReadingLaw, Sketch, Universe
+from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, TableArray, WordArray
+from faintly.core.report import ReportBatch
+from faintly.core.vector import SparseVector, VectorBatch
 from faintly.mechanisms import ghosts, simulation
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.bit_cells import BitCells, joint
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.orthogonal import channel as channels
 from faintly.mechanisms.orthogonal import law as laws
@@ -59,13 +45,15 @@ THEOREM = "orthogonal.proof.md, Theorem 1 (a new row at most halves what a repor
 CONDITIONS = ("every value is between 0 and 1",)
 PAIR_COST = 1 / 64  # of a hash, for each word of a key's rows: 0.03 ns on the machine of 2 ns
 VALUE_STEPS = 16  # of a client's mean value, when what long vectors lose is worked out
-UNSENT_SEED_BYTES = 8  # picks the map; no server needs it
 
 
 @register("orthogonal")
 @dataclass(frozen=True, kw_only=True)
-class Orthogonal(Mechanism):
-    """Public parameters of one collection; both sides hold the same object."""
+class Orthogonal(BitCells):
+    """Cells of bits that are orthogonal to the rows asked for."""
+
+    # Reports are kept sorted, and so stand by map.
+    map_first: ClassVar[bool] = True
 
     plan: Plan
     channel: Channel
@@ -96,10 +84,6 @@ class Orthogonal(Mechanism):
         )
 
     @property
-    def _shape(self) -> sizes.Shape:
-        return sizes.Shape(self.bits, self.blocks, self.plan.hashing.maps)
-
-    @property
     def _table(self) -> bool:
         return self.plan.decode == "table"
 
@@ -109,34 +93,8 @@ class Orthogonal(Mechanism):
         return self._table
 
     @property
-    def _words(self) -> int:
-        return -(-self.bits // 32)
-
-    @property
-    def _map_bits(self) -> int:
-        return self.plan.hashing.maps.bit_length() - 1
-
-    @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
-        """Return the map's number if there are several, and the cells.
-
-        A cell of more than 32 bits is several fields, the last one narrower. The map comes first,
-        so that reports that stand sorted stand by map.
-        """
-        cell = [32] * (self.bits // 32) + [self.bits % 32] * (self.bits % 32 > 0)
-        widths = [self._map_bits] * (self._map_bits > 0) + cell * self.blocks
-        return Layout(
-            seed_bytes=0, widths=tuple(widths), limits=tuple(2**width for width in widths)
-        )
-
-    @property
-    def seed_bytes(self) -> int:
-        """Return the bytes of seed a client draws; it is not sent."""
-        return UNSENT_SEED_BYTES
-
-    @property
     def scale(self) -> float:  # type: ignore[override]
-        """Return what undoes that an item is often silent."""
+        """Return the factor that corrects for items being silent."""
         return self.channel.scale
 
     def guarantee(self) -> Guarantee:
@@ -145,14 +103,7 @@ class Orthogonal(Mechanism):
 
     def check_vector(self, vector: SparseVector) -> None:
         """Refuse a negative value, which no report can say."""
-        self._check_signs(vector.values)
-
-    def _check_signs(self, values: FloatArray) -> None:
-        if (values < 0).any():
-            position = int(np.argmax(values < 0))
-            raise InvalidVector(
-                f"value at position {position} is negative; the plan needs values in [0, 1]"
-            )
+        require.nonnegative(vector.values)
 
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
         """Return the cells of one report per vector.
@@ -163,7 +114,7 @@ class Orthogonal(Mechanism):
         Privacy: event level, pure, for every map and any number of items, by Theorem 1. The caller
         draws `hash_seeds` without looking at the vectors, and from another source than `rng`.
         """
-        self._check_signs(vectors.values)
+        require.nonnegative(vectors.values)
         asked = np.where(
             bernoulli(vectors.values, rng), self._asked_for(rng, len(vectors.values)), 0
         )
@@ -185,10 +136,7 @@ class Orthogonal(Mechanism):
             nothing.astype(np.uint8),
             free & self._low_bits,
         )
-        fields = solved.reshape(len(vectors), self.blocks * self._words)
-        if self._map_bits:
-            fields = np.concatenate([chosen.astype(np.uint32)[:, None], fields], axis=1)
-        return fields
+        return self._numbered(solved.reshape(len(vectors), self.blocks * self._words), chosen)
 
     def _asked_for(self, rng: Rng, count: int) -> IntArray:
         """Return how many rows each item asks for, if it has not been rounded away."""
@@ -200,13 +148,6 @@ class Orthogonal(Mechanism):
             below += more
         return asked
 
-    @cached_property
-    def _low_bits(self) -> WordArray:
-        """Return the mask of each word of a cell: the last one may be narrower."""
-        return np.array(
-            [2 ** min(32, self.bits - 32 * word) - 1 for word in range(self._words)], np.uint32
-        )
-
     def _rows(self, ids: IdArray, maps: AnyArray) -> tuple[IntArray, WordArray]:
         """Return the block of each id in the map beside it, and its rows there."""
         if not self._table:
@@ -215,15 +156,12 @@ class Orthogonal(Mechanism):
             hashed = kernels.hash_words(keys, np.ascontiguousarray(ids), hashing.EQUATION, count)
             rows = hashed.reshape(len(ids), self.channel.most, self._words) & self._low_bits
             return np.zeros(len(ids), dtype=np.int64), rows
-        blocks, elements = self._split(self.maps.codes(ids, maps))
+        blocks, elements = self._split(self.maps.codes(ids, maps), self._field)
         return blocks, public.table_rows(elements, public.images(list(self.constants), self._field))
 
     @property
     def _field(self) -> int:
         return self.bits - self.channel.most
-
-    def _split(self, codes: WordArray) -> tuple[IntArray, WordArray]:
-        return public.split(codes, self.blocks, 2**self._field - 1)
 
     @property
     def table_shape(self) -> tuple[int, int]:
@@ -237,23 +175,12 @@ class Orthogonal(Mechanism):
         """Return False: there are no signs."""
         return False
 
-    def map_of(self, batch: ReportBatch) -> IntArray:
-        """Return the number of the map that each report carries."""
-        if self._map_bits:
-            return batch.fields[:, 0].astype(np.int64)
-        return np.zeros(len(batch), dtype=np.int64)
-
-    def _cells(self, batch: ReportBatch) -> WordArray:
-        """Return (reports, blocks, words) the cells."""
-        own = batch.fields[:, int(self._map_bits > 0) :]
-        return own.reshape(len(batch), self.blocks, self._words)
-
     def cells(self, batch: ReportBatch) -> Cells:
         """Return B cells per report, of weight 1."""
         if not self._table:
             return Mechanism.cells(self, batch)
         tables = self.map_of(batch)[:, None] * self.blocks + np.arange(self.blocks)
-        index = self._cells(batch)[:, :, 0] + (tables << self.bits).astype(np.uint32)
+        index = self._cells(batch.fields) + (tables << self.bits).astype(np.uint32)
         return Cells(index.ravel(), np.ones(index.size, dtype=np.int32))
 
     def transform(self, tables: TableArray) -> TableArray:
@@ -281,8 +208,8 @@ class Orthogonal(Mechanism):
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σ reading for each id, over cells that are not 0."""
-        totals, cells, maps = np.zeros(len(ids), dtype=np.int64), self._cells(batch), None
-        maps = self.map_of(batch)
+        totals, maps = np.zeros(len(ids), dtype=np.int64), self.map_of(batch)
+        cells = self._cells(batch.fields).reshape(len(batch), self.blocks, self._words)
         off, near, at = self.channel.readings
         for j in np.unique(maps).tolist():
             mine = cells[maps == j]
@@ -319,7 +246,7 @@ class Orthogonal(Mechanism):
 
     @property
     def held_excess_moment(self) -> float:
-        """Return by how much an item of value 1 reads more loudly than an absent one."""
+        """Return the second moment of a held item less that of an absent one."""
         return self.channel.held + 1 - self.channel.unheld
 
     def worst_variance(self) -> float:
@@ -338,7 +265,7 @@ class Orthogonal(Mechanism):
         return plan.clients / plan.hashing.maps * 2.0 ** min(1000.0, exponent - self.bits)
 
     def largest_ghost(self) -> float:
-        """Return what a key shows that nobody holds, if all hold two whose rows make its own.
+        """Return the ghost of two keys that everybody holds and whose rows make those of another.
 
         Rows that are hashed are so long that there is no such key.
         """
@@ -369,11 +296,11 @@ class Orthogonal(Mechanism):
         return lost
 
     def influence(self) -> float:
-        """Return the most that one report can say about any key."""
+        """Return the largest value that one report can claim for any key."""
         return max(map(abs, self.channel.readings)) * self.scale
 
     def pair_cost(self) -> float:
-        """Return that of a few bits: planes of 512 reports are read together."""
+        """Return the cost of a few bits: planes of 512 reports are read together."""
         return PAIR_COST * self.channel.most * self._words
 
     def small_cases(self) -> Iterator[SmallCase]:
@@ -400,40 +327,29 @@ class Orthogonal(Mechanism):
 
     def _one_outcome(self) -> Iterator[tuple[int, int, int]]:
         if not self._table:
-            for masks in laws.every_asked(self.channel, self.bits):
+            for masks in laws.every_masks(self.channel, self.bits):
                 yield 0, *masks
             return
         elements = np.arange(2**self._field, dtype=np.uint32)
         image = public.images(list(self.constants), self._field)
         for block in range(self.blocks):
             for rows in public.table_rows(elements, image):
-                yield block, *laws.asked(rows, self.channel, self.bits)
+                yield block, *laws.masks_of(rows, self.channel, self.bits)
 
     def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int, int], ...]:
         """Return block and masks of each id under a seed."""
         chosen = kernels.pick_maps(np.array([seed], dtype=np.uint64), self.plan.hashing.maps)
         blocks, rows = self._rows(ids, np.repeat(chosen, len(ids)))
         return tuple(
-            (block, *laws.asked(own, self.channel, self.bits))
+            (block, *laws.masks_of(own, self.channel, self.bits))
             for block, own in zip(blocks.tolist(), rows, strict=True)
         )
-
-    def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
-        """Return the place of each report in `law`, which does not speak of the map's number."""
-        numbers = np.zeros(len(fields), dtype=np.int64)
-        for cell in fields[:, int(self._map_bits > 0) :].T:
-            numbers = numbers * 2**self.bits + cell
-        return numbers
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of all cells of a report, given the map that it names."""
         placed = list(zip(outcome, values, strict=True))
-        cells = [
-            laws.cell_law(
-                self.channel,
-                [(value, place[1:]) for place, value in placed if place[0] == block],
-                self.bits,
-            )
+        held = [
+            [(value, place[1:]) for place, value in placed if place[0] == block]
             for block in range(self.blocks)
         ]
-        return reduce(lambda left, right: np.outer(left, right).ravel(), cells)
+        return joint(laws.cell_law(self.channel, one, self.bits) for one in held)

@@ -110,20 +110,20 @@ class Channel:
 
     @property
     def readings(self) -> tuple[int, int, int]:
-        """Return what a report reads off the first rows, orthogonal to them, and to all."""
+        """Return the readings: not orthogonal to the first rows, to these only, and to all."""
         first, second = self.weights
         low = (first - second) << self.rows
         return -first, low - first, low - first + (second << self.most)
 
     @property
     def unheld_chances(self) -> FloatArray:
-        """Return how often these happen at a key that nobody holds."""
+        """Return the chance of each reading at a key that nobody holds."""
         first, every = 2.0**-self.rows, 2.0**-self.most
         return np.array([1 - first, first - every, every])
 
     @property
     def held_chances(self) -> FloatArray:
-        """Return how often these happen at a key of value 1."""
+        """Return the chance of each reading at a key of value 1."""
         # An item that asked for m rows leaves the last of two levels to a coin.
         middle = self.tau * (1 - self.higher) / 2 if len(self.speak) == 2 else 0.0
         spoken = np.array([0.0, middle, self.tau - middle])
@@ -179,7 +179,7 @@ def best(epsilon: float, rows: int | None, levels: int | None) -> tuple[Channel,
 
 
 def _useful(channels: list[Channel]) -> Iterator[Channel]:
-    """Yield those of which none before asks for fewer rows: they cost bits and gain nothing."""
+    """Yield each channel with fewer rows than all before it; others cost bits for nothing."""
     fewest = MAX_ROWS + 1
     for one in channels:
         if one.most < fewest:

@@ -1,7 +1,7 @@
 """The exact law of a report, for enumeration: small cells only.
 
 A set of rows is known by the cells orthogonal to it, as a mask with a bit for each of the 2^t
-cells. To ask for more rows is to take the common bits of two masks, whatever depends on what.
+cells. Asking for more rows keeps the common bits of two masks, even if rows are dependent.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from faintly.core import FloatArray, WordArray
 from faintly.mechanisms.orthogonal.channel import Channel
 from faintly.primitives.noise import FULL
 
-Asked = tuple[int, int]  # masks of the first m rows, and of all
+Masks = tuple[int, int]  # masks of the first m rows, and of all
 
 
 def mask_of(rows: Iterable[int], bits: int) -> int:
@@ -29,14 +29,14 @@ def _line(row: int, bits: int) -> int:
     return sum(1 << cell for cell in range(1 << bits) if (cell & row).bit_count() % 2 == 0)
 
 
-def asked(rows: WordArray, channel: Channel, bits: int) -> Asked:
-    """Return what a key of these rows may ask for; cells are of one word."""
+def masks_of(rows: WordArray, channel: Channel, bits: int) -> Masks:
+    """Return the masks of what a key with these rows may ask for; cells are of one word."""
     listed = rows[:, 0].tolist()
     return mask_of(listed[: channel.rows], bits), mask_of(listed, bits)
 
 
-def every_asked(channel: Channel, bits: int) -> Iterator[Asked]:
-    """Yield all that a key may ask for, over all rows, dependent and zero ones included."""
+def every_masks(channel: Channel, bits: int) -> Iterator[Masks]:
+    """Yield the masks of all possible rows of a key, including dependent and zero ones."""
     found = {mask_of((), bits)}
     for _ in range(channel.rows):
         found = {mask & _line(row, bits) for mask in found for row in range(1 << bits)}
@@ -47,7 +47,7 @@ def every_asked(channel: Channel, bits: int) -> Iterator[Asked]:
             yield from sorted({(mask, mask & _line(row, bits)) for row in range(1 << bits)})
 
 
-def cell_law(channel: Channel, held: Iterable[tuple[float, Asked]], bits: int) -> FloatArray:
+def cell_law(channel: Channel, held: Iterable[tuple[float, Masks]], bits: int) -> FloatArray:
     """Return the probability of every cell, for items of these values: a mixture over askings."""
     chances = {mask_of((), bits): 1.0}
     for value, masks in held:

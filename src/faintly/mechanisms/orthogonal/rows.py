@@ -11,17 +11,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from faintly.core import AnyArray, IdArray, WordArray
+from faintly.core import IdArray, WordArray
 from faintly.primitives.galois import PRIMITIVE
 from faintly.primitives.hashing import LEAST_ROW_BITS, POLYNOMIALS
 
 MOST_FIELD_BITS = LEAST_ROW_BITS + len(POLYNOMIALS) - 1
-TRIES = 4096  # of constants; in fields with room one of a few does
-STEP, START = 0x9E3779B1, 0x2545F491  # of the sequence of constants that are tried: any odd numbers
+TRIES = 4096  # of constants; in a large field one of the first few works
+STEP, START = 0x9E3779B1, 0x2545F491  # of the sequence of candidate constants: any odd numbers
 
 
 def polynomial(bits: int) -> int:
-    """Return the polynomial modulo which elements of so many bits are multiplied."""
+    """Return the polynomial modulo which elements of `bits` bits are multiplied."""
     return POLYNOMIALS[bits - LEAST_ROW_BITS] if bits >= LEAST_ROW_BITS else PRIMITIVE[bits]
 
 
@@ -64,7 +64,7 @@ def _products_differ(given: list[int], bits: int) -> bool:
 
 
 def _products(left: IdArray, right: IdArray, bits: int) -> IdArray:
-    """Return what `product` does, of many pairs at once: thousands of constants are tried."""
+    """Return the products of many pairs at once: thousands of constants are tried."""
     modulus, total = np.uint64(polynomial(bits)), np.zeros_like(left)
     for bit in range(bits):
         total ^= left * (right >> np.uint64(bit) & np.uint64(1))
@@ -101,9 +101,3 @@ def table_rows(elements: WordArray, image: WordArray) -> WordArray:
     leading = np.uint32(1) << np.arange(bits, bits + count, dtype=np.uint32)
     rows = [multiplied(one, elements) | bit for one, bit in zip(image, leading, strict=True)]
     return np.stack(rows, axis=1).reshape(len(elements), count, 1)
-
-
-def split(codes: AnyArray, blocks: int, low: int) -> tuple[AnyArray, WordArray]:
-    """Return the block of each code, and its element there."""
-    inside = (codes // np.uint32(blocks)) & np.uint32(low)
-    return (codes % np.uint32(blocks)).astype(np.int64), inside.astype(np.uint32)

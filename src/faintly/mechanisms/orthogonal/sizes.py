@@ -1,4 +1,4 @@
-"""How large a report is: bits of a cell, blocks, maps; and what that costs in bias and ghosts.
+"""Sizes of a report (bits of a cell, blocks, maps) and what they cost in bias and ghosts.
 
 The only loss is a cell whose speakers leave no freedom: it is 0, and is read as nothing. With R
 rows asked for beside its own M an item loses the mean of 2^(rank-t), at most min(1, 2^(M+R-t)).
@@ -20,7 +20,7 @@ table   keys are split into B blocks with a cell of b bits each. Fewest bytes wi
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -29,9 +29,10 @@ import numpy as np
 from faintly.core import EventLevel, FloatArray, Hashing, Plan
 from faintly.core.plan import MAX_BITS, MAX_MAPS
 from faintly.errors import InvalidPlan, UnsupportedUnit
-from faintly.mechanisms import ghosts
+from faintly.mechanisms import bit_cells, ghosts
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.bit_cells import CellShape as Shape
 from faintly.mechanisms.orthogonal import channel as channels
 from faintly.mechanisms.orthogonal import rows
 from faintly.mechanisms.orthogonal.channel import Channel
@@ -42,31 +43,9 @@ LEAST_LOST = 2.0**-8  # the same in a table, or where bytes are limited
 DIRECT_MAPS = 64  # enough that no map is much of the whole, few enough that many reports share one
 MOST_WORDS = 256  # of all rows of a key: a hash counts them in one byte
 MAX_CELL_BITS = 26  # 2^26 cells of one table are a quarter of a gigabyte
-MAX_BLOCKS = 4096
-FULL_ROWS = 64  # more rows than bits: then nothing but 0 is left, and with 64 fewer nothing is lost
-ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
-LEAST_CELLS, CELLS_PER_CLIENT = 2**23, 2**10  # 32 MiB, or 4 KiB for each client
+FULL_ROWS = 64  # more rows than bits: then only 0 is left; with 64 fewer nothing is lost
 PARAMETERS = ("rows", "speak", "bits", "blocks", "constants")
 OPTIONS = ("rows", "levels", "bits", "blocks", "maps", "max_bytes")
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Sizes of one report: bits of a cell, cells, and public maps."""
-
-    bits: int
-    blocks: int
-    maps: int
-
-    @property
-    def record_bytes(self) -> int:
-        """Return the bytes of a report."""
-        return (self.bits * self.blocks + self.maps.bit_length() - 1 + 7) // 8
-
-    @property
-    def cells(self) -> int:
-        """Return the integers of all tables together."""
-        return self.maps * self.blocks << self.bits
 
 
 class Wanted(NamedTuple):
@@ -79,7 +58,7 @@ class Wanted(NamedTuple):
 
 
 def calibrate(request: Request) -> Calibrated:
-    """Return the thresholds and the sizes that suit a request, or say what would."""
+    """Return the thresholds and the sizes for a request, or raise with what would fit."""
     if not isinstance(request.unit, EventLevel):
         raise UnsupportedUnit(f"orthogonal protects event, not {request.unit}")
     check_values(request.values)
@@ -114,7 +93,7 @@ def check_values(values: str) -> None:
 
 
 def _check_options(asked: list[Any]) -> None:
-    most = (channels.MAX_ROWS, 2, 2**13, MAX_BLOCKS, MAX_MAPS, 2**20)
+    most = (channels.MAX_ROWS, 2, 2**13, bit_cells.MAX_BLOCKS, MAX_MAPS, 2**20)
     for name, value, limit in zip(OPTIONS, asked, most, strict=True):
         if value is not None:
             require.integer(value, name, 1, limit)
@@ -159,7 +138,7 @@ def _direct(request: Request, channel: Channel, wanted: Wanted) -> Shape | None:
 
 
 def _hidden(channel: Channel, clients: int) -> float:
-    """Return the loss that the noise hides even at a key that everybody holds."""
+    """Return the largest loss that the noise hides even at a key that everybody holds."""
     return ghosts.LARGEST * math.sqrt(channel.unheld / clients)
 
 
@@ -177,10 +156,7 @@ def _quiet_table(request: Request, channel: Channel, wanted: Wanted) -> Shape | 
         quiet = replace(small, bits=max(small.bits, math.ceil(exponent)))
         if small.maps >= least and quiet.bits == (wanted.bits or quiet.bits):
             kept += [quiet] if _fits(quiet, request, channel, wanted) else []
-    # A byte is not worth tables far larger than what the reports could fill.
-    room = max(LEAST_CELLS, CELLS_PER_CLIENT * request.clients)
-    few = [one for one in kept if one.cells <= room] or kept
-    return min(few, key=lambda one: (one.record_bytes, one.cells), default=None)
+    return bit_cells.smallest(kept, request.clients)
 
 
 def _table(request: Request, channel: Channel, wanted: Wanted) -> Shape | None:
@@ -197,20 +173,16 @@ def _shapes(request: Request, channel: Channel, wanted: Wanted) -> Iterator[Shap
     most = request.sparsity * channel.most
     for blocks in [wanted.blocks] if wanted.blocks else _block_counts(most):
         bits = wanted.bits or _least_bits(request, channel, blocks, limit)
-        for maps in [wanted.maps] if wanted.maps else _doubled(ghosts.FEWEST, MAX_MAPS):
+        for maps in [wanted.maps] if wanted.maps else bit_cells.doubled(ghosts.FEWEST, MAX_MAPS):
             yield Shape(bits, blocks, maps)
 
 
 def _block_counts(most: int) -> Iterator[int]:
     """Yield 1, 2, 3, … and then every tenth or so."""
     blocks = 1
-    while blocks <= min(MAX_BLOCKS, 2 * most):
+    while blocks <= min(bit_cells.MAX_BLOCKS, 2 * most):
         yield blocks
         blocks += max(1, blocks // 12)
-
-
-def _doubled(least: int, most: int) -> list[int]:
-    return [least << step for step in range((most // least).bit_length())]
 
 
 def _least_bits(request: Request, channel: Channel, blocks: int, limit: float) -> int:
@@ -226,7 +198,7 @@ def _least_bits(request: Request, channel: Channel, blocks: int, limit: float) -
 def _fits(shape: Shape, request: Request, channel: Channel, wanted: Wanted) -> bool:
     return (
         shape.bits <= min(MAX_CELL_BITS, channel.most + rows.MOST_FIELD_BITS)
-        and ENTRY_BYTES * shape.cells <= request.memory
+        and bit_cells.ENTRY_BYTES * shape.cells <= request.memory
         and (wanted.max_bytes is None or shape.record_bytes <= wanted.max_bytes)
         and 2 ** code_bits(shape, channel, "table", request.universe.size)
         >= (request.universe.size or 0)
@@ -240,11 +212,7 @@ def code_bits(shape: Shape, channel: Channel, decode: str, size: int | None) -> 
     """
     if decode == "direct":
         return MAX_BITS
-    field = shape.bits - channel.most
-    if shape.blocks == 1:
-        return field
-    # Keys never merge if all codes fit: 2^D ≤ B·2^s. An open universe is folded anyway.
-    return MAX_BITS if size is None else min(MAX_BITS, field + shape.blocks.bit_length() - 1)
+    return min(MAX_BITS, bit_cells.code_bits(shape.bits - channel.most, shape.blocks, size))
 
 
 class Loads:
@@ -253,7 +221,7 @@ class Loads:
     def __init__(
         self, channel: Channel, items: int, blocks: int, most: int, value: float = 1.0
     ) -> None:
-        """Reckon for items of one value, and cells of up to so many bits."""
+        """Compute the chances for items of one value and cells of at most `most` bits."""
         self.own, self.most = channel.most, most
         one = np.zeros(channel.most + 1)
         one[channel.rows : channel.most + 1] = channel.speak
@@ -262,17 +230,17 @@ class Loads:
         self.chances = _power(one, max(0, items - 1), most + FULL_ROWS)
 
     def lost(self, bits: int) -> float:
-        """Return the chance that a cell of so many bits has no freedom left, if the item speaks."""
+        """Return the chance that a cell of `bits` bits has no freedom left, if the item speaks."""
         rows = np.arange(len(self.chances)) + self.own
         some = rows < bits + FULL_ROWS
         zero = _zero_chances(min(bits, FULL_ROWS))
-        # Of many rows only the number that is missing to the bits counts.
+        # With many rows only the number still missing to the bits matters.
         near = np.maximum(0, rows[some] - bits + min(bits, FULL_ROWS))
         kept = float(self.chances[some] @ (1 - zero[near]))
         return max(0.0, 1 - kept)
 
     def least_bits(self, limit: float) -> int:
-        """Return the fewest bits that lose no more, or one more than the most."""
+        """Return the fewest bits that lose at most `limit`, or most + 1 where none do."""
         low, high = 1, self.most + 1
         while low < high:
             middle = (low + high) // 2
@@ -281,7 +249,7 @@ class Loads:
 
 
 def _power(law: FloatArray, times: int, size: int) -> FloatArray:
-    """Return the law of a sum of so many, cut off where nothing matters any more."""
+    """Return the law of a sum of `times` independent draws, cut off after `size` values."""
     total = np.ones(1)
     while times:
         if times & 1:
@@ -322,7 +290,7 @@ def ghost_exponent(channel: Channel, items: int, blocks: int, *, distinct: bool)
     """Return log2 of the sum of squared ghosts in a key's block, if all hold the same k keys.
 
     It is V0·((1+r)^k - 1), r = 1/(V0·B), less k·r where no two keys share a code. Nothing is cut
-    to k, so k counts as three at least.
+    to k, so k counts as at least three.
     """
     items = max(3, items)
     each = 1 / (channel.unheld * blocks)
@@ -350,7 +318,7 @@ def check(plan: Plan) -> tuple[Channel, Shape]:
     )
     shape = Shape(
         require.integer(given["bits"], "bits", channel.most + 1 if table else 1, most),
-        require.integer(given["blocks"], "blocks", 1, MAX_BLOCKS if table else 1),
+        require.integer(given["blocks"], "blocks", 1, bit_cells.MAX_BLOCKS if table else 1),
         plan.hashing.maps,
     )
     codes = code_bits(shape, channel, plan.decode, plan.universe.size)

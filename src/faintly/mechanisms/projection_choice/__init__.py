@@ -22,27 +22,12 @@ from typing import Any, Self
 import numpy as np
 
 from faintly import kernels
-from faintly.core import (
-    AnyArray,
-    Budget,
-    Cells,
-    FloatArray,
-    Guarantee,
-    IdArray,
-    IntArray,
-    Layout,
-    Plan,
-    ReadingLaw,
-    ReportBatch,
-    Sketch,
-    SparseVector,
-    TableArray,
-    VectorBatch,
-    WordArray,
-)
-from faintly.core.report import fields_below
-from faintly.errors import InvalidVector
+from faintly.core import Budget, Cells, Guarantee, Plan, ReadingLaw, Sketch
+from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, TableArray, WordArray
+from faintly.core.report import Layout, ReportBatch, fields_below
+from faintly.core.vector import SparseVector, VectorBatch
 from faintly.mechanisms import ghosts, simulation
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
@@ -161,14 +146,8 @@ class ProjectionChoice(Mechanism):
 
     def check_vector(self, vector: SparseVector) -> None:
         """Refuse a negative value in the unsigned form, which has no report for it."""
-        self._check_signs(vector.values)
-
-    def _check_signs(self, values: FloatArray) -> None:
-        if not self.shape.signed and (values < 0).any():
-            position = int(np.argmax(values < 0))
-            raise InvalidVector(
-                f"value at position {position} is negative; the unsigned form needs [0, 1]"
-            )
+        if not self.shape.signed:
+            require.nonnegative(vector.values)
 
     def randomize(self, vectors: VectorBatch, hash_seeds: IdArray, rng: Rng) -> WordArray:
         """Return the slot of one report per vector, or the cell that it stands for.
@@ -180,7 +159,8 @@ class ProjectionChoice(Mechanism):
         by Theorem 1. The caller draws `hash_seeds` without looking at the vectors, and from
         another source than `rng`; dummies never come from a seed.
         """
-        self._check_signs(vectors.values)
+        if not self.shape.signed:
+            require.nonnegative(vectors.values)
         words = -(-self.tokens // client.WORD_BITS) if self.form == "dense" else self.tokens
         each = self.groups * max(words, 2)
         size = max(1, BLOCK // each)
@@ -436,7 +416,7 @@ class ProjectionChoice(Mechanism):
         return self.cut(simulation.sums_of(vectors, np.abs))
 
     def influence(self) -> float:
-        """Return the most that one report can say about any key."""
+        """Return the largest value that one report can claim for any key."""
         most = 1.0 if self.shape.signed else 1 - 1 / self.bins
         return most / self.attenuation
 

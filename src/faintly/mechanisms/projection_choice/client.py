@@ -74,7 +74,7 @@ def choose(sums: AnyArray, signed: bool, top: int, threshold: int, rng: Rng) -> 
 
 
 def choose_hit(hits: WordArray, shape: Shape, top: int, threshold: int, rng: Rng) -> IntArray:
-    """Return what `choose` returns, from the places that tokens hit: (clients, tokens)."""
+    """Return the same as `choose`, from the places that tokens hit: (clients, tokens)."""
     bins = shape.groups * shape.bins
     ranked = kernels.rank_slots(hits, bins, shape.signed, top)
     drawn = _draw(ranked, shape.slots, top, threshold, rng)
@@ -91,7 +91,7 @@ class _Drawn(NamedTuple):
 
 
 def _draw(ranked: IntArray, slots: int, top: int, threshold: int, rng: Rng) -> _Drawn:
-    """Draw coin, rank and member for clients of whom border, above and tied are known."""
+    """Draw coin, rank and member for clients whose border, above and tied are known."""
     _, above, tied = ranked
     best = rng.words(len(above)) < threshold
     rank = uniform_below(np.where(best, top, slots - top), rng)

@@ -140,7 +140,7 @@ def pair_agreement(shape: Shape, odds: Odds) -> float:
 
 
 def best_top(shape: Shape, epsilon: float) -> int:
-    """Return the N of the largest |c|, the smallest of them if several do."""
+    """Return the N with the largest |c|, the smallest such N if there are several."""
     tops = np.arange(1, shape.most + 1)
     curve = score_curve(shape)[1 : shape.most + 1]
     growth = math.expm1(epsilon)

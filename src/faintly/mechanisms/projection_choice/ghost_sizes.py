@@ -1,4 +1,4 @@
-"""How large ghosts are where everybody holds the same k tokens, in units of a held item's mean.
+"""Sizes of ghosts where everybody holds the same k tokens, in units of a held item's mean.
 
 dense     the XOR of m tokens' codes, m odd, reads what the product of their signs says of the
           sign of the report

@@ -98,7 +98,7 @@ def _pattern_scores(shape: Shape, pattern: int) -> Scores:
 
 @lru_cache(maxsize=2**16)
 def _padded_law(choice: Choice, scores: Scores, dummies: int) -> FloatArray:
-    """Return the law of the slot once so many dummies of uniform pattern are added."""
+    """Return the law of the slot after adding this many dummies of uniform pattern."""
     if dummies == 0:
         return _choice_law(choice, scores)
     count = places(choice.shape) ** choice.shape.groups

@@ -15,33 +15,20 @@ table   a(x) = (1, π_j(x)) for one of J public maps: the report is a signed cel
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, reduce
+from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from faintly import kernels
-from faintly.core import (
-    AnyArray,
-    Budget,
-    Cells,
-    FloatArray,
-    Guarantee,
-    IdArray,
-    IntArray,
-    Layout,
-    Plan,
-    ReadingLaw,
-    ReportBatch,
-    Sketch,
-    SparseVector,
-    Universe,
-    VectorBatch,
-    WordArray,
-)
+from faintly.core import Budget, Cells, Guarantee, Plan, ReadingLaw, Sketch, Universe
+from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, WordArray
+from faintly.core.report import ReportBatch
+from faintly.core.vector import SparseVector, VectorBatch
 from faintly.mechanisms import ghosts
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.bit_cells import BitCells, joint
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.retrieval import sizes
@@ -50,7 +37,6 @@ from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import bernoulli
 
 THEOREM = "retrieval.proof.md, Theorem 1 (a new item exchanges at most one item of the basis)"
-UNSENT_SEED_BYTES = 8  # determines the map and the order; the server does not need it
 
 
 class Equations(NamedTuple):
@@ -65,7 +51,7 @@ class Equations(NamedTuple):
 
 @register("retrieval")
 @dataclass(frozen=True, kw_only=True)
-class Retrieval(Mechanism):
+class Retrieval(BitCells):
     """Cells of bits that solve the equations of the held items' answers."""
 
     plan: Plan
@@ -86,32 +72,8 @@ class Retrieval(Mechanism):
         return cls(plan=plan, **values)
 
     @property
-    def _public(self) -> bool:
-        return self.plan.hashing.family == "linear"
-
-    @property
     def _shape(self) -> sizes.Shape:
         return sizes.Shape(self.bits, self.blocks, self.plan.hashing.maps)
-
-    @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
-        """Return the seed if one is needed, the cells, and the map's number if there are several.
-
-        A cell of more than 32 bits is several fields, the last one narrower.
-        """
-        cell = [32] * (self.bits // 32) + [self.bits % 32] * (self.bits % 32 > 0)
-        map_bits = max(1, self.plan.hashing.maps).bit_length() - 1
-        widths = cell * self.blocks + [map_bits] * (map_bits > 0)
-        return Layout(
-            seed_bytes=self._shape.seed_bytes,
-            widths=tuple(widths),
-            limits=tuple(2**width for width in widths),
-        )
-
-    @property
-    def seed_bytes(self) -> int:
-        """Return the bytes of the seed that a client draws; with public maps it is not sent."""
-        return UNSENT_SEED_BYTES if self._public else self.layout.seed_bytes
 
     @property
     def scale(self) -> float:  # type: ignore[override]
@@ -141,11 +103,10 @@ class Retrieval(Mechanism):
         free = rng.words(len(vectors) * self.blocks * words).reshape(-1, words) & self._low_bits
         said = (answers[made.items] ^ made.flips).astype(np.uint8)
         solved = kernels.solve_gf2(made.offsets, made.order, made.rows, said, free)
-        fields = solved.reshape(len(vectors), self.blocks * words)
-        if self.plan.hashing.maps > 1:
-            chosen = kernels.pick_maps(hash_seeds, self.plan.hashing.maps).astype(np.uint32)
-            fields = np.concatenate([fields, chosen[:, None]], axis=1)
-        return fields
+        cells = solved.reshape(len(vectors), self.blocks * words)
+        if self.plan.hashing.maps <= 1:
+            return cells
+        return self._numbered(cells, kernels.pick_maps(hash_seeds, self.plan.hashing.maps))
 
     def _answers(self, values: FloatArray, rng: Rng) -> AnyArray:
         """Return whether each item answers -1: its rounded value, flipped by the noise."""
@@ -154,14 +115,6 @@ class Retrieval(Mechanism):
         coin = (rng.words(len(values)) & np.uint32(1)).astype(bool)
         negative = np.where(certain, values < 0, coin)
         return negative ^ (rng.words(len(values)) >= self.keep)
-
-    @cached_property
-    def _low_bits(self) -> WordArray:
-        """Return the mask of each word of a cell: the last one may be narrower."""
-        words = -(-self.bits // 32)
-        return np.array(
-            [2 ** min(32, self.bits - 32 * word) - 1 for word in range(words)], dtype=np.uint32
-        )
 
     def _equations(self, vectors: VectorBatch, owners: IntArray, seeds: IdArray) -> Equations:
         if self._public:
@@ -177,7 +130,7 @@ class Retrieval(Mechanism):
         self, vectors: VectorBatch, owners: IntArray, seeds: IdArray
     ) -> Equations:
         codes, flips = kernels.code_items(seeds, vectors.offsets, vectors.indices, self.maps)
-        blocks, codes = self._split(codes)
+        blocks, codes = self._split(codes, self.bits - 1)
         order = kernels.hash_words(seeds[owners], vectors.indices, hashing.ORDER, 1)[:, 0]
         rows = (codes << np.uint32(1) | np.uint32(1))[:, None]
         if self.blocks == 1:
@@ -193,29 +146,16 @@ class Retrieval(Mechanism):
             flips=flips[items],
         )
 
-    def _split(self, codes: AnyArray) -> tuple[IntArray, WordArray]:
-        """Return the block of each code of the public maps, and its code within the block."""
-        inside = codes // np.uint32(self.blocks)
-        if self.plan.universe.size is None:
-            inside = inside & np.uint32(2 ** (self.bits - 1) - 1)
-        return (codes % np.uint32(self.blocks)).astype(np.int64), inside
-
     @property
     def table_shape(self) -> tuple[int, int]:
         """Return a row for each map and block; a cell's first bit is its sign."""
         return self.plan.hashing.maps * self.blocks, 2 ** (self.bits - 1)
 
-    def map_of(self, batch: ReportBatch) -> IntArray:
-        """Return the number of the map that each report carries."""
-        if self.plan.hashing.maps > 1:
-            return batch.fields[:, -1].astype(np.int64)
-        return np.zeros(len(batch), dtype=np.int64)
-
     def entries(self, ids: IdArray, j: int) -> WordArray:
         """Return the entry of the transformed tables, numbered together, that map j has for ids."""
         if self.blocks == 1:
             return Mechanism.entries(self, ids, j)
-        block, code = self._split(self.codes(ids, j))
+        block, code = self._split(self.codes(ids, j), self.bits - 1)
         rows = block.astype(np.uint32) + np.uint32(j * self.blocks)
         return rows * np.uint32(self.table_shape[1]) + code
 
@@ -319,25 +259,18 @@ class Retrieval(Mechanism):
             found[item] = int(blocks[place]), int(made.rows[place, 0]), sign, rank
         return tuple(found[item] for item in range(len(ids)))
 
-    def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
-        """Return the index of each report in `law`, which leaves the map's number out."""
-        numbers = np.zeros(len(fields), dtype=np.int64)
-        for block in range(self.blocks):
-            numbers = numbers * 2**self.bits + fields[:, block]
-        return numbers
-
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of all cells of a report, given the map that it names.
 
         P(i) = 2^-t · ∏ (1 + θ·v(x)·s(x)·(-1)^<i,a(x)>) over the greedy basis, in each block.
         Items are in their order of elimination, unless their outcomes have ranks.
         """
-        cells = []
         placed = sorted(zip(outcome, values, strict=True), key=lambda pair: pair[0][3:])
-        for wanted in range(self.blocks):
-            held = [(place[2] * value, place[1]) for place, value in placed if place[0] == wanted]
-            cells.append(self._cell_law(held))
-        return reduce(lambda left, right: np.outer(left, right).ravel(), cells)
+        held = [
+            [(place[2] * value, place[1]) for place, value in placed if place[0] == block]
+            for block in range(self.blocks)
+        ]
+        return joint(map(self._cell_law, held))
 
     def _cell_law(self, held: list[tuple[float, int]]) -> FloatArray:
         law = np.full(2**self.bits, 2.0**-self.bits)

@@ -1,4 +1,4 @@
-"""How large a retrieval report is: bits per cell, blocks, maps; and what that costs in bias.
+"""Sizes of a retrieval report (bits per cell, blocks, maps) and what they cost in bias.
 
 direct  t = k + 16 bits, at most 2^-17 of the last item is lost
 table   keys are split into B blocks with a cell of t bits each, in J public maps. Fewest bytes
@@ -13,16 +13,15 @@ table   keys are split into B blocks with a cell of t bits each, in J public map
 """
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from faintly.core import EventLevel, FloatArray, Hashing, Plan
-from faintly.core.plan import MAX_BITS, MAX_MAPS, OPEN_MAPS, SEED_BYTES
+from faintly.core.plan import MAX_MAPS, OPEN_MAPS, SEED_BYTES
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
-from faintly.mechanisms import ghosts
+from faintly.mechanisms import bit_cells, ghosts
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.primitives import noise
@@ -33,32 +32,15 @@ LEAST_SPARE = 8  # where bytes are limited: a loss of 2^-9 is negligible beside 
 LEAST_LOST = 2.0**-8  # of an item's weight, however large the noise
 MAX_DIRECT_BITS = 8192  # hash_words numbers words by one byte
 MAX_CELL_BITS = 28  # 2^27 signed cells of one table are a gigabyte
-ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
 MAX_CELLS = 2**32  # their numbers fit 32 bits
-LEAST_CELLS, CELLS_PER_CLIENT = 2**23, 2**10  # 32 MiB, or 4 KiB for each client
-MAX_BLOCKS = 4096
 PARAMETERS = ("keep", "bits", "blocks")
 OPTIONS = ("bits", "blocks", "maps", "max_bytes")
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Sizes of one report: bits of a cell, cells, and public maps (0 in the prf family)."""
+class Shape(bit_cells.CellShape):
+    """Sizes of one report; a cell's first bit is its sign."""
 
-    bits: int
-    blocks: int = 1
-    maps: int = 0
-
-    @property
-    def seed_bytes(self) -> int:
-        """Return the bytes of seed that are sent: none where the maps are public."""
-        return 0 if self.maps else SEED_BYTES["prf"]
-
-    @property
-    def record_bytes(self) -> int:
-        """Return the bytes of a report."""
-        map_bits = max(1, self.maps).bit_length() - 1
-        return self.seed_bytes + (self.bits * self.blocks + map_bits + 7) // 8
+    __slots__ = ()
 
     @property
     def codes(self) -> int:
@@ -67,7 +49,7 @@ class Shape:
 
     @property
     def cells(self) -> int:
-        """Return the integers of all tables together; a cell's first bit is its sign."""
+        """Return the integers of all tables together."""
         return self.blocks * self.codes
 
 
@@ -159,7 +141,7 @@ def _linear(
     Sizes that the request fixes are kept even against the rules; intervals widen accordingly.
     """
     if blocks is not None:
-        require.integer(blocks, "blocks", 1, MAX_BLOCKS)
+        require.integer(blocks, "blocks", 1, bit_cells.MAX_BLOCKS)
     if bits is not None:
         require.integer(bits, "bits", 2, MAX_CELL_BITS)
     rules = _Rules(request, shrink(keep(request)))
@@ -167,7 +149,7 @@ def _linear(
     wanted = maps or max(ghosts.FEWEST, rules.least_maps)
     kept, left = [], []
     for count in [blocks] if blocks else rules.blocks(bits):
-        for each in [maps] if maps else _doubled(fewest, MAX_MAPS):
+        for each in [maps] if maps else bit_cells.doubled(fewest, MAX_MAPS):
             least = bits or rules.least_bits(count)
             small = Shape(least, count, each)
             quiet = Shape(bits or max(least, rules.ghost_bits(count, each)), count, each)
@@ -175,11 +157,9 @@ def _linear(
                 kept.append(quiet)
             elif _fits(small, request.memory, max_bytes) or (bits and maps and blocks):
                 left.append(small)
-    if kept:
-        # Saving a byte is not worth tables far larger than the reports could fill.
-        room = max(LEAST_CELLS, CELLS_PER_CLIENT * request.clients)
-        few = [one for one in kept if one.cells <= room] or kept
-        return min(few, key=lambda one: (one.record_bytes, one.cells))
+    found = bit_cells.smallest(kept, request.clients)
+    if found is not None:
+        return found
     if not left:
         raise InvalidPlan(
             f"no tables within {request.memory / 2**20:,.0f} MiB "
@@ -189,15 +169,10 @@ def _linear(
     return max(left, key=lambda one: (min(one.maps, wanted), -one.record_bytes))
 
 
-def _doubled(least: int, most: int) -> list[int]:
-    """Return least, 2·least, 4·least, … up to most."""
-    return [least << step for step in range((most // least).bit_length())]
-
-
 def _fits(shape: Shape, memory: int, max_bytes: int | None) -> bool:
     return (
         shape.bits <= MAX_CELL_BITS
-        and ENTRY_BYTES * shape.cells <= memory
+        and bit_cells.ENTRY_BYTES * shape.cells <= memory
         and (max_bytes is None or shape.record_bytes <= max_bytes)
     )
 
@@ -215,7 +190,7 @@ class _Rules:
 
     def blocks(self, bits: int | None) -> list[int]:
         """Return how many blocks to try: those for which given bits suffice, if there are any."""
-        counts = _doubled(1, min(MAX_BLOCKS, 2 * self.items))
+        counts = bit_cells.doubled(1, min(bit_cells.MAX_BLOCKS, 2 * self.items))
         return [one for one in counts if bits is None or bits >= self.least_bits(one)] or [1]
 
     @property
@@ -260,7 +235,7 @@ def ghost_energy(items: int, blocks: int, shrink: float, size: int | None) -> fl
     """Return the sum of squared ghosts in the block of a key, if everybody holds the same k keys.
 
     m of them, m odd, make C(k, m) ghosts of θ^(m-1) each, if all lie in the block. Where no two
-    keys share a code m is at least three. Nothing is cut to k, so k counts as three at least.
+    keys share a code m is at least three. Nothing is cut to k, so k counts as at least three.
     """
     items = max(3, items)
     x = shrink**2 / blocks
@@ -277,12 +252,7 @@ def _naming_bits(codes: int, blocks: int) -> int:
 
 def code_bits(shape: Shape, size: int | None) -> int:
     """Return the bits of a code of the public maps, before it is split into block and cell."""
-    if not shape.maps:
-        return 0
-    if shape.blocks == 1:
-        return shape.bits - 1
-    # Keys never merge if all codes fit: 2^D' ≤ B·2^(t-1). An open universe is folded anyway.
-    return MAX_BITS if size is None else shape.bits - 1 + shape.blocks.bit_length() - 1
+    return bit_cells.code_bits(shape.bits - 1, shape.blocks, size) if shape.maps else 0
 
 
 def _check_shape(shape: Shape, sparsity: int, decode: str) -> None:
@@ -297,7 +267,7 @@ def _check_shape(shape: Shape, sparsity: int, decode: str) -> None:
         require.integer(blocks, "blocks", 1, 1)
     else:
         require.integer(bits, "bits", 2, MAX_CELL_BITS)
-        require.integer(blocks, "blocks", 1, MAX_BLOCKS)
+        require.integer(blocks, "blocks", 1, bit_cells.MAX_BLOCKS)
         require.integer(shape.maps, "maps", 1, MAX_MAPS)
     if bits * blocks < sparsity:
         raise InvalidPlan(
@@ -321,7 +291,7 @@ def check(plan: Plan) -> Shape:
     require.integer(given["keep"], "keep", FULL // 2 + 1, FULL - 1)
     shape = Shape(
         require.integer(given["bits"], "bits", 1, MAX_DIRECT_BITS),
-        require.integer(given["blocks"], "blocks", 1, MAX_BLOCKS),
+        require.integer(given["blocks"], "blocks", 1, bit_cells.MAX_BLOCKS),
         plan.hashing.maps,
     )
     _check_shape(shape, plan.sparsity, plan.decode)

@@ -18,22 +18,9 @@ from typing import Any, Self
 import numpy as np
 
 from faintly import kernels
-from faintly.core import (
-    Budget,
-    FloatArray,
-    Guarantee,
-    IdArray,
-    IntArray,
-    Layout,
-    Plan,
-    ReadingLaw,
-    ReportBatch,
-    Sketch,
-    Universe,
-    VectorBatch,
-    WordArray,
-)
-from faintly.core.report import fields_below
+from faintly.core import Budget, Guarantee, Plan, ReadingLaw, Sketch, Universe, VectorBatch
+from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
+from faintly.core.report import Layout, ReportBatch, fields_below
 from faintly.mechanisms import ghosts
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
@@ -266,7 +253,7 @@ class RetrievalGf(Mechanism):
         return reports * self.plan.sparsity * self._collision / 256**self.seed_size
 
     def largest_ghost(self) -> float:
-        """Return the ghost of a key that shares a point, under one seed, with one that all hold."""
+        """Return the ghost of a key that shares a point under one seed with a key that all hold."""
         if self.form != "polynomial" or not self.seed_size:
             return 0.0
         variance = self.channel.absent_moment

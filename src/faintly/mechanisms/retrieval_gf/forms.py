@@ -99,7 +99,7 @@ def _span_safe(request: Request, options: dict[str, Any]) -> dict[str, int]:
 
 
 def default_span_bits(epsilon: float) -> int:
-    """Return the smallest field worth its bits; two bits where none gains (ε up to 1.1)."""
+    """Return the bits of the smallest field worth its size; two where none gains (ε up to 1.1)."""
     least, most = CHOICES["span-safe"]
     variance = {
         bits: span_safe_channel(bits, epsilon).absent_moment for bits in range(least, most + 1)

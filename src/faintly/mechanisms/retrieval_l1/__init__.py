@@ -19,23 +19,10 @@ from typing import Any, Self
 import numpy as np
 
 from faintly import kernels
-from faintly.core import (
-    Budget,
-    FloatArray,
-    Guarantee,
-    IdArray,
-    IntArray,
-    Layout,
-    Plan,
-    ReadingLaw,
-    ReportBatch,
-    Sketch,
-    Universe,
-    VectorBatch,
-    WithinL1,
-    WordArray,
-)
-from faintly.core.report import fields_below
+from faintly.core import Budget, Guarantee, Plan, ReadingLaw, Sketch, Universe, WithinL1
+from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
+from faintly.core.report import Layout, ReportBatch, fields_below
+from faintly.core.vector import VectorBatch
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase

@@ -175,7 +175,7 @@ def _polynomial(
 
 
 def point_bits(size: int) -> int:
-    """Return the bits that number so many keys."""
+    """Return the bits that number `size` keys."""
     return max(1, (size - 1).bit_length())
 
 

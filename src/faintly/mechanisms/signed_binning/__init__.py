@@ -18,23 +18,9 @@ from typing import Any, Self
 import numpy as np
 
 from faintly import kernels
-from faintly.core import (
-    Budget,
-    Cells,
-    FloatArray,
-    Guarantee,
-    IdArray,
-    IntArray,
-    Layout,
-    NarrowArray,
-    Plan,
-    ReportBatch,
-    Sketch,
-    VectorBatch,
-    WithinL1,
-    WordArray,
-)
-from faintly.core.report import fields_below
+from faintly.core import Budget, Cells, Guarantee, Plan, Sketch, VectorBatch, WithinL1
+from faintly.core.arrays import FloatArray, IdArray, IntArray, NarrowArray, WordArray
+from faintly.core.report import Layout, ReportBatch, fields_below
 from faintly.mechanisms import simulation
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism

@@ -1,0 +1,160 @@
+"""Reports of cells: what retrieval and orthogonal share.
+
+A report holds B cells of t bits, one for each public block of keys, and the number of its public
+map where there are several. A cell of more than 32 bits takes several fields, the last one
+narrower. In table mode a cell is an entry of a table, one table for each map and block.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from faintly.core import Layout, ReportBatch
+from faintly.core.arrays import AnyArray, FloatArray, IntArray, WordArray
+from faintly.core.plan import MAX_BITS, SEED_BYTES
+from faintly.mechanisms.base import Mechanism
+
+UNSENT_SEED_BYTES = 8  # determines the map and any order; a server of public maps needs no seed
+ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
+LEAST_CELLS, CELLS_PER_CLIENT = 2**23, 2**10  # 32 MiB, or 4 KiB for each client
+MAX_BLOCKS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class CellShape:
+    """Sizes of one report: bits of a cell, cells, and public maps (0 in the prf family)."""
+
+    bits: int
+    blocks: int = 1
+    maps: int = 0
+
+    @property
+    def seed_bytes(self) -> int:
+        """Return the bytes of seed that are sent: none where the maps are public."""
+        return 0 if self.maps else SEED_BYTES["prf"]
+
+    @property
+    def record_bytes(self) -> int:
+        """Return the bytes of a report."""
+        map_bits = max(1, self.maps).bit_length() - 1
+        return self.seed_bytes + (self.bits * self.blocks + map_bits + 7) // 8
+
+    @property
+    def cells(self) -> int:
+        """Return the integers of all tables together."""
+        return self.maps * self.blocks << self.bits
+
+
+Sized = TypeVar("Sized", bound=CellShape)
+
+
+def smallest(shapes: Sequence[Sized], clients: int) -> Sized | None:
+    """Return the shape of the fewest bytes, then of the smallest tables.
+
+    Saving a byte is not worth tables far larger than the reports could fill.
+    """
+    room = max(LEAST_CELLS, CELLS_PER_CLIENT * clients)
+    few = [one for one in shapes if one.cells <= room] or shapes
+    return min(few, key=lambda one: (one.record_bytes, one.cells), default=None)
+
+
+def doubled(least: int, most: int) -> list[int]:
+    """Return least, 2·least, 4·least, … up to most."""
+    return [least << step for step in range((most // least).bit_length())]
+
+
+def code_bits(inside: int, blocks: int, size: int | None) -> int:
+    """Return the bits of the codes of public maps, before each is split into block and cell.
+
+    Args:
+        inside: bits of a code within its block.
+        blocks: number of blocks.
+        size: number of keys; None where the universe is open.
+    """
+    if blocks == 1:
+        return inside
+    # Keys never merge if all codes fit: 2^D ≤ B·2^inside. An open universe is folded anyway.
+    return MAX_BITS if size is None else inside + blocks.bit_length() - 1
+
+
+class BitCells(Mechanism):
+    """A mechanism whose reports are cells of bits."""
+
+    map_first: ClassVar[bool] = False  # where the number of the map stands among the fields
+    bits: int  # of one cell
+    blocks: int  # B: cells of a report
+
+    @property
+    def _public(self) -> bool:
+        return self.plan.hashing.family == "linear"
+
+    @property
+    def _words(self) -> int:
+        return -(-self.bits // 32)
+
+    @property
+    def _map_bits(self) -> int:
+        return max(1, self.plan.hashing.maps).bit_length() - 1
+
+    @cached_property
+    def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
+        """Return the seed if it is needed, the cells, and the map's number if there are several."""
+        cell = [32] * (self.bits // 32) + [self.bits % 32] * (self.bits % 32 > 0)
+        numbered = [self._map_bits] * (self._map_bits > 0)
+        cells = cell * self.blocks
+        widths = numbered + cells if self.map_first else cells + numbered
+        return Layout(
+            seed_bytes=0 if self._public else self.plan.hashing.seed_bytes,
+            widths=tuple(widths),
+            limits=tuple(2**width for width in widths),
+        )
+
+    @property
+    def seed_bytes(self) -> int:
+        """Return the bytes of the seed that a client draws; with public maps it is not sent."""
+        return UNSENT_SEED_BYTES if self._public else self.layout.seed_bytes
+
+    @cached_property
+    def _low_bits(self) -> WordArray:
+        """Return the mask of each word of a cell: the last one may be narrower."""
+        return np.array(
+            [2 ** min(32, self.bits - 32 * word) - 1 for word in range(self._words)], np.uint32
+        )
+
+    def _numbered(self, cells: WordArray, maps: AnyArray) -> WordArray:
+        """Return the fields of reports: their cells, and the map of each if there are several."""
+        if not self._map_bits:
+            return cells
+        column = maps.astype(np.uint32)[:, None]
+        return np.concatenate([column, cells] if self.map_first else [cells, column], axis=1)
+
+    def map_of(self, batch: ReportBatch) -> IntArray:
+        """Return the number of the map that each report carries."""
+        if not self._map_bits:
+            return np.zeros(len(batch), dtype=np.int64)
+        return batch.fields[:, 0 if self.map_first else -1].astype(np.int64)
+
+    def _cells(self, fields: WordArray) -> WordArray:
+        """Return (reports, fields) without the number of the map."""
+        first = int(self.map_first and self._map_bits > 0)
+        return fields[:, first : first + self.blocks * self._words]
+
+    def _split(self, codes: AnyArray, inside: int) -> tuple[IntArray, WordArray]:
+        """Return the block of each code of the public maps, and its `inside` bits there."""
+        blocks, low = np.uint32(self.blocks), np.uint32(2**inside - 1)
+        return (codes % blocks).astype(np.int64), (codes // blocks & low).astype(np.uint32)
+
+    def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
+        """Return the index of each report in `law`, which leaves the map's number out."""
+        numbers = np.zeros(len(fields), dtype=np.int64)
+        for cell in self._cells(fields).T:
+            numbers = numbers * 2**self.bits + cell
+        return numbers
+
+
+def joint(cells: Iterable[FloatArray]) -> FloatArray:
+    """Return the law of several independent cells, the last one fastest."""
+    return reduce(lambda left, right: np.outer(left, right).ravel(), cells)
