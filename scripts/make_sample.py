@@ -22,7 +22,7 @@ from faintly.core import (
     Universe,
     VectorBatch,
 )
-from faintly.data import cut, find_dataset, read_names, read_records, to_vectors, true_means
+from faintly.data import cut, find_dataset, read_records, to_vectors, true_means
 
 DEMO = Path(__file__).parents[1] / "src" / "faintly" / "demo"
 CLIENTS = 120_000  # as many as keep the file under a megabyte
@@ -60,8 +60,8 @@ OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SO
 def main() -> None:
     """Write the sample and its licence, and print what is in it."""
     dataset = find_dataset("npm_deps")
-    names = read_names(dataset)
-    assert names is not None, "npm_deps comes with items.parquet"
+    named = pq.read_table(dataset / "items.parquet", ["item", "name"]).sort_by("item")
+    names = tuple(named.column("name").to_pylist())
     generator = np.random.default_rng(SEED)
     everyone = to_vectors(read_records(dataset), _plan(Universe.named(names)))
     vectors, _ = cut(_drawn(everyone, generator), SPARSITY, generator)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from faintly import Policy, make_plan
 from faintly.cli import app
-from faintly.client.transport import fetch_plan
+from faintly.client.transport import Connection
 from faintly.errors import PlanRefused
 
 CLIENTS, SINGLES, KEYS = 20_000, 400, 24
@@ -28,14 +28,15 @@ import json, sys
 from pathlib import Path
 import numpy as np
 from faintly import Client, Policy, VectorBatch, randomize_all
-from faintly.client.transport import Connection, fetch_plan
+from faintly.client.transport import Connection
 from faintly.mechanisms import mechanism_of
 from faintly.primitives.entropy import secure
 from faintly.wire.report_v1 import encode_batch
 
 url, digest, clients, singles, keys, out = sys.argv[1:]
 policy = Policy.within(epsilon=2, units=["event"])
-plan = fetch_plan(url, digest, policy)
+with Connection(url) as connection:
+    plan = connection.plan(digest, policy)
 
 def held(person):
     found = [key for key in range(int(keys)) if person % (key + 2) == 0][:4]
@@ -113,8 +114,8 @@ def outside(rows: list[dict], truth: dict[str, float], scale: float = 1.0) -> li
 
 def test_from_a_plan_to_estimates(server, tmp_path, faintly):
     digest, collection = created(server)
-    with pytest.raises(PlanRefused, match="policy allows"):
-        fetch_plan(server, digest, Policy.within(epsilon=1, units=["event"]))
+    with Connection(server) as made, pytest.raises(PlanRefused, match="policy allows"):
+        made.plan(digest, Policy.within(epsilon=1, units=["event"]))
 
     file = tmp_path / "reports.fnt"
     people = [sys.executable, "-c", PEOPLE, server, digest, str(CLIENTS), str(SINGLES), str(KEYS)]

@@ -1,4 +1,4 @@
-"""Many clients at once: for encoding files, for load tests and for simulation."""
+"""Many clients at once, to encode files, generate load and simulate."""
 
 from collections.abc import Iterator
 

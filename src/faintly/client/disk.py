@@ -1,6 +1,6 @@
-"""The system calls of a ledger: read, append, replace, lock. Each write returns once durable.
+"""The system calls of a ledger: read, append, replace, lock. A write returns once it is durable.
 
-`replace` takes the steps of `durable.replacing` one by one, so that tests can fail each.
+`replace` repeats the steps of `durable.replacing` one by one, so that tests can fail each of them.
 """
 
 import errno
@@ -22,7 +22,7 @@ _POLL_S = 0.005  # between attempts to lock; a report takes a few milliseconds
 
 
 class Disk:
-    """Files of one folder; tests replace it by one that crashes or is full."""
+    """Files of one folder; tests substitute a disk that crashes or is full."""
 
     def read(self, path: Path) -> bytes | None:
         """Return the bytes of a file, or None where there is none.

@@ -156,7 +156,7 @@ class Ledger:
 
     Privacy: the totals over all reports, in every account, stay within the limits, as long as
     the file is kept and every report of this person goes through it. Deleting the file, or
-    putting an older copy of its folder back, makes the ledger forget; it cannot notice.
+    restoring an older copy of its folder, makes the ledger forget, and it cannot notice.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a client agrees to: limits that the application sets, or plans that it knows by digest.
+"""What a client accepts: plans within limits that the application sets, or plans pinned by digest.
 
 A plan may state any epsilon. The application decides what it accepts, not the server that a plan
 comes from.

@@ -1,4 +1,4 @@
-"""Send a file of reports to a collector, counting each once whatever crashes.
+"""Send a file of reports to a collector; each is counted once, whatever crashes.
 
 A state file beside it has a line that says what is pushed where, the request id of each batch, and
 then a line for each batch that the collector acknowledged. The ids are on the disk before the
@@ -166,7 +166,7 @@ class _State:
                 f"differs; repeat that push. {ANEW}"
             )
         self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "w")
-        self._file.write("\n")  # ends a line that a crash may have cut
+        self._file.write("\n")  # ends a line that a crash may have cut short
 
     def __enter__(self) -> "_State":
         return self

@@ -234,49 +234,6 @@ class Connection:
         )
 
 
-def fetch_plan(
-    server: str,
-    digest: bytes | str,
-    policy: Policy,
-    *,
-    credential: str | None = None,
-    retries: int = RETRIES,
-    timeout: float = TIMEOUT_S,
-) -> Plan:
-    """Return the plan of a collection from its collector, if the policy allows it.
-
-    Args:
-        server: the collector's address.
-        digest: which collection; what the collector sends must have this digest.
-        policy: what the application accepts. `Policy.pinned(digest)` protects only if the digest
-            did not come from the same server.
-        credential: as for a connection.
-        retries: as for a connection.
-        timeout: as for a connection.
-    """
-    made = Connection(server, credential=credential, retries=retries, timeout=timeout)
-    with made as connection:
-        return connection.plan(digest, policy)
-
-
-def send(
-    server: str,
-    digest: bytes,
-    body: bytes,
-    *,
-    epoch: int = 0,
-    request: bytes | None = None,
-    token: str | None = None,
-    credential: str | None = None,
-    retries: int = RETRIES,
-    timeout: float = TIMEOUT_S,
-) -> Receipt:
-    """Send one batch over a connection of its own; see `Connection.send`."""
-    made = Connection(server, credential=credential, retries=retries, timeout=timeout)
-    with made as connection:
-        return connection.send(digest, body, epoch=epoch, request=request, token=token)
-
-
 def _address(server: str) -> tuple[bool, str, int | None, str]:
     """Return whether it is https, then host, port and path prefix."""
     try:
@@ -285,7 +242,7 @@ def _address(server: str) -> tuple[bool, str, int | None, str]:
     except ValueError:
         parts, port = urlsplit(""), None
     plain = not (parts.query or parts.fragment or parts.username or parts.password)
-    plain = plain and _can_be_named(parts.hostname or "", parts.path)
+    plain = plain and _usable(parts.hostname or "", parts.path)
     if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
         raise InvalidInput(
             "a server is an address such as https://collect.example or http://host:8000"
@@ -293,8 +250,8 @@ def _address(server: str) -> tuple[bool, str, int | None, str]:
     return parts.scheme == "https", parts.hostname, port, parts.path.rstrip("/")
 
 
-def _can_be_named(host: str, path: str) -> bool:
-    """Return whether a host can be looked up, and a path sent, unchanged."""
+def _usable(host: str, path: str) -> bool:
+    """Return whether the host can be looked up and the path sent as they are."""
     try:
         host.encode("idna")  # each part of a name has 1 to 63 letters
     except UnicodeError:

@@ -3,7 +3,7 @@
 Errors here name the row and the rule, and never a value, a key or a client.
 """
 
-from faintly.data.files import find_dataset, read_names, read_records
+from faintly.data.files import find_dataset, read_records
 from faintly.data.inputs import vectors_from
 from faintly.data.key_value import entries_from
 from faintly.data.naming import DUPLICATES, Columns
@@ -16,7 +16,6 @@ from faintly.data.records import (
     to_vectors,
     true_means,
     vectors_in,
-    with_names,
 )
 
 __all__ = [
@@ -29,12 +28,10 @@ __all__ = [
     "entries_from",
     "find_dataset",
     "projected",
-    "read_names",
     "read_records",
     "repeated_rows",
     "to_vectors",
     "true_means",
     "vectors_from",
     "vectors_in",
-    "with_names",
 ]

@@ -19,7 +19,7 @@ KEY_TYPES = (int, str, bytes)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where rows came from, in the words an error uses to point at one."""
+    """Where rows came from, for error messages that point at one."""
 
     word: str = "row"
     name: str = ""  # file name; empty for data that is already in memory
@@ -28,7 +28,7 @@ class Source:
     files: tuple[tuple[int, str], ...] = ()  # of several: the first row of each, and its name
 
     def at(self, row: int) -> str:
-        """Return how to name row `row`, counted from 0, to a person."""
+        """Return the name of row `row`, counted from 0, for error messages."""
         first, name = [(0, self.name), *(one for one in self.files if one[0] <= row)][-1]
         number = row - first + 1 if self.numbers is None else int(self.numbers[row])
         return f"{self.word} {number}" + (f" of {name}" if name else "")

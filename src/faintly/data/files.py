@@ -1,15 +1,11 @@
 """Datasets on disk: files of rows, or a folder with `data.parquet` in it; and standard input.
 
-A folder may also hold `items.parquet`, which names the integer items. A CSV file with
-MovieLens' columns is read as ratings, and .dat and .fimi files as sets.
+A CSV file with MovieLens' columns is read as ratings, and .dat and .fimi files as sets.
 """
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from faintly.data.fimi import read_fimi
 from faintly.data.movielens import is_ratings, read_ratings
@@ -17,7 +13,6 @@ from faintly.data.naming import Columns
 from faintly.data.opening import READABLE, STDIN, OnRead, kind_of, opened
 from faintly.data.parquet import ParquetRows
 from faintly.data.records import Records
-from faintly.data.tables import load
 from faintly.data.text import TextRows
 from faintly.errors import InvalidData, InvalidInput
 
@@ -43,7 +38,7 @@ def read_records(
             or key, and value (1.0 where there is none), or obvious names for the first two.
         strict: refuse rows that a plan may not take; False leaves them to `projected`. A file
             that is not of its kind, and a row without a client or a key, is refused anyway.
-        on_read: told while rows are read, for progress.
+        on_read: called while rows are read, for progress.
 
     Raises:
         InvalidData: a file is missing, empty, not of its kind, or a row breaks a rule.
@@ -83,27 +78,6 @@ def _read_rows(files: list[Path], columns: Columns, strict: bool, on_read: OnRea
             rows.read(source)
     assert rows is not None
     return rows.done()
-
-
-def read_names(path: str | Path) -> tuple[str, ...] | None:
-    """Return the item names of a dataset, in item order; None where it has no `items.parquet`.
-
-    Args:
-        path: a dataset folder, or its `data.parquet`.
-    """
-    folder = Path(path)
-    file = (folder if folder.is_dir() else folder.parent) / "items.parquet"
-    if not file.is_file():
-        return None
-    if not {"item", "name"} <= set(_column_names(file)):
-        raise InvalidData(f"{file.name} must have the columns item and name")
-    table = _read_table(file, ["item", "name"])
-    items, names = table.column("item").to_numpy(), table.column("name").to_pylist()
-    order = np.argsort(items, kind="stable")
-    once = np.array_equal(items[order], np.arange(len(items)))
-    if not once or not all(isinstance(name, str) for name in names):
-        raise InvalidData(f"{file.name} must name each item 0..{len(items) - 1} once, in text")
-    return tuple(names[position] for position in order.tolist())
 
 
 def find_dataset(name: str | Path, folder: str | Path | None = None) -> Path:
@@ -149,22 +123,3 @@ def _data_file(path: Path) -> Path:
         what = "holds no data.parquet" if path.is_dir() else "does not exist"
         raise InvalidData(f"{path.name} {what}; give a file of rows or a dataset folder")
     return file
-
-
-def _column_names(file: Path) -> list[str]:
-    parquet = load("pyarrow.parquet", "reading Parquet")
-    return list(_opened(parquet.read_schema, file).names)
-
-
-def _read_table(file: Path, columns: list[str]) -> Any:
-    parquet = load("pyarrow.parquet", "reading Parquet")
-    # Without this, a folder named like key=value would add a column of its own.
-    return _opened(parquet.read_table, file, columns=columns, partitioning=None)
-
-
-def _opened(read: Any, file: Path, **options: Any) -> Any:
-    errors = load("pyarrow", "reading Parquet").ArrowException
-    try:
-        return read(file, **options)
-    except (errors, OSError):
-        raise InvalidData(f"{file.name} is not a readable Parquet file; write it again") from None

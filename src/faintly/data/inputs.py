@@ -1,4 +1,4 @@
-"""One door for the shapes in which people hold sparse data.
+"""One entry point for the shapes in which people hold sparse data.
 
 list of dicts, sets or lists     one entry per client
 scipy.sparse matrix              one row per client, the column number is the item
@@ -106,7 +106,7 @@ def _is_paths(data: Any) -> bool:
 
 def _from_files(data: Any, columns: Columns, strict: bool) -> Records:
     if isinstance(data, str) and not Path(data).exists():
-        # Perhaps no path at all but somebody's key, so it is not shown.
+        # It may be somebody's key and not a path, so it is not shown.
         raise InvalidData(f"cannot read a str that is not the path of a file; pass {SHAPES}")
     return read_records(data, columns, strict=strict)
 

@@ -1,8 +1,8 @@
-"""Which columns of a table hold the client, the key and the value.
+"""Which columns of a table hold client, key and value.
 
 Names are compared without case, blanks, dashes and underscores: user_id is User ID. A name that
-the caller gives is taken; else faintly's own (client, item or key, value), and else an obvious
-one, if there is no second. A column of values is never guessed: what it measures is not known.
+the caller gives wins; then faintly's own (client, item or key, value); then an obvious one, if it
+is the only one. A column of values is never guessed: what it measures is not known.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from faintly.errors import InvalidData, InvalidInput
 
 HEADER = "must name the columns client, item (or key) and optionally value"
-NO_VALUES = "none"  # a column's name that asks for sets, whatever columns there are
+NO_VALUES = "none"  # in place of a column's name: read sets, whatever columns there are
 DUPLICATES = ("refuse", "once", "sum")
 
 _THINGS = "site url domain page product sku song track movie film book word term tag app package"

@@ -1,7 +1,7 @@
 """Files and standard input, opened to be read once from front to back, compressed or not.
 
-The kind of a file is in its name, where .gz at the end does not count; that of standard input is
-in its first bytes.
+The kind of a file follows from its name, ignoring .gz at the end; that of standard input from its
+first bytes.
 """
 
 import gzip
@@ -29,7 +29,7 @@ KINDS = {
 READABLE = ", ".join(KINDS)
 BUFFER = 2**20  # bytes that are read from a file together
 
-# Told while rows are read: the file, its rows so far, and the share of it that was read, if known.
+# Called while rows are read, with the file, its rows so far, and the share read, if known.
 OnRead = Callable[[str, int, float | None], None]
 
 
@@ -59,7 +59,7 @@ class Opened:
 
 
 class _Counted(io.RawIOBase):
-    """Bytes of a file after those that were looked at, and how many of them were read."""
+    """A file whose first bytes were already read; counts the bytes read."""
 
     def __init__(self, file: BinaryIO, head: bytes) -> None:
         self.file, self.head, self.done = file, head, 0
@@ -81,7 +81,7 @@ def name_of(path: Path) -> str:
 
 
 def kind_of(path: Path) -> str | None:
-    """Return the kind that a file's name tells; None where it tells none."""
+    """Return the kind that a file's name implies, or None."""
     plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     return KINDS.get(plain.suffix.lower())
 
@@ -110,7 +110,7 @@ def _streamed(path: Path, file: BinaryIO, size: int | None) -> Opened:
     packed = head.startswith(b"\x1f\x8b")
     if kind == "parquet" and not packed:
         file.seek(0)
-        return Opened(path, kind, file, share)  # its reader goes back and forth by itself
+        return Opened(path, kind, file, share)  # its reader seeks by itself
     plain = io.BufferedReader(counted, BUFFER)
     stream = io.BufferedReader(gzip.GzipFile(fileobj=plain), BUFFER) if packed else plain
     return Opened(path, kind or _guess(stream.peek(4)), stream, share)

@@ -10,7 +10,7 @@ BATCH = 2**20  # rows that are read together: 50 MB, with long keys
 
 
 class ParquetRows(ArrowRows):
-    """Rows of Parquet files in the making."""
+    """Collects rows of Parquet files."""
 
     def __init__(self, columns: Columns, strict: bool, on_read: OnRead) -> None:
         super().__init__(columns, Source("row", strict=strict))

@@ -4,22 +4,13 @@ true mean of x = Σ over clients of v[x] / clients, absent items counting as 0.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
-from faintly.core import (
-    AnyArray,
-    FloatArray,
-    IdArray,
-    IntArray,
-    Key,
-    Plan,
-    Tally,
-    Universe,
-    VectorBatch,
-)
+from faintly.core import Key, Plan, Tally, Universe, VectorBatch
+from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray
 from faintly.core.projection import DOMAINS, project_rows
 from faintly.data.columns import Source, check_values
 from faintly.data.naming import DUPLICATES
@@ -143,7 +134,7 @@ def check_taken(values: FloatArray, plan: Plan, source: Source) -> None:
 
 
 def vectors_in(records: Records, universe: Universe, salt: bytes = b"") -> VectorBatch:
-    """Return what `to_vectors` returns, for data that has a universe and no plan yet."""
+    """Return the same as `to_vectors`, for data with a universe but no plan yet."""
     places, order, ids = _sorted_places(records, _key_ids(records, universe, salt))
     values = records.values[order]
     repeated = places[1:] == places[:-1]
@@ -187,19 +178,6 @@ def repeated_rows(records: Records) -> int:
     """Return how many rows repeat an item of their client."""
     places, _, _ = _sorted_places(records, np.arange(len(records.keys), dtype=np.uint64))
     return int((places[1:] == places[:-1]).sum())
-
-
-def with_names(records: Records, names: Sequence[str]) -> Records:
-    """Return the records with each integer key replaced by the name at that position."""
-    keys = np.asarray(records.keys)
-    if keys.dtype.kind not in "iu":
-        raise records.source.refuse_all("needs integer items to look names up; drop the names")
-    outside = (keys < 0) | (keys >= len(names))
-    records.source.check(
-        outside[records.codes],
-        f"item has no name; names cover 0..{len(names) - 1}: add its name or drop the row",
-    )
-    return replace(records, keys=[names[position] for position in keys.tolist()])
 
 
 def cut(

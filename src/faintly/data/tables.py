@@ -68,7 +68,7 @@ def records_from_arrow(table: Any, columns: Columns, source: Source) -> Records:
 
 
 class ArrowRows:
-    """Rows in the making, taken from batches of Arrow columns; no Python object for any of them.
+    """Collects rows from batches of Arrow columns, without a Python object for each.
 
     Batches may come from several files. A row's label is kept once, in Arrow's own form.
     """
@@ -81,11 +81,11 @@ class ArrowRows:
         self._clients: list[AnyArray] = []
         self._codes: list[AnyArray] = []
         self._values: list[AnyArray] = []
-        self._texts = False  # values were numbers, but written as text
+        self._texts = False  # values were numbers written as text
         self.count = 0
 
     def begin(self, names: list[str], file: str = "") -> Found:
-        """Go on with a table of these columns, and return which of them are read."""
+        """Start a table of these columns, and return which of them are read."""
         self._found = self._columns.find(names, file or "the table", public=bool(file))
         if file:
             self._files.append((self.count, file))
@@ -192,7 +192,7 @@ class _Labels:
 
 
 def _concatenated(parts: list[AnyArray], kind: Any) -> Any:
-    """Return the parts as one array, and let go of each as soon as it is copied."""
+    """Return the parts as one array, freeing each as soon as it is copied."""
     whole, start = np.empty(sum(map(len, parts)), kind), 0
     for part in parts:
         whole[start : start + len(part)] = part
@@ -214,7 +214,7 @@ def _label_type(kind: Any) -> Any | None:
 
 
 def _no_numbers(column: Any) -> AnyArray:
-    """Return which texts are not numbers: slow, and only on the way to an error."""
+    """Return which texts are not numbers; slow, and used for errors only."""
     bad = np.zeros(len(column), dtype=bool)
     for row, text in enumerate(column.to_pylist()):
         try:

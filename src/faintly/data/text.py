@@ -27,7 +27,7 @@ from faintly.errors import InvalidData
 NOT_A_NUMBER = "value is not a number; write it as a decimal in [-1, 1]"
 DELIMITERS = ",\t;"
 OWN_FIELDS = {"client", "item", "key", "value", "items"}
-TOLD = 2**16  # lines between two words about progress
+PROGRESS_LINES = 2**16  # lines between two reports of progress
 FORMS = (
     "needs client and item (or key), or items; write "
     '{"client": 7, "item": "a", "value": 0.5} or {"client": 7, "items": {"a": 0.5}}'
@@ -56,10 +56,10 @@ class TextRows:
             (_fill_from_jsonl if file.kind == "jsonl" else _fill_from_csv)(file, self)
         except UnicodeDecodeError:
             raise _not_utf8(file.path, self) from None
-        self.tell()
+        self.show_progress()
 
-    def tell(self) -> None:
-        """Tell how far the file is read."""
+    def show_progress(self) -> None:
+        """Report how much of the file has been read."""
         first, name = self.files[-1]
         assert self._file is not None
         self._on_read(name, len(self.clients) - first, self._file.share())
@@ -117,8 +117,8 @@ def _fill_from_cells(reader: Any, header: list[str], rows: TextRows) -> None:
     found = rows.columns.find(header, f"line 1 of {name}")
     client_at, key_at = header.index(found.client), header.index(found.key)
     value_at = None if found.value is None else header.index(found.value)
-    width, line, next_told = len(header), 2, TOLD
-    rows.tell()
+    width, line, next_shown = len(header), 2, PROGRESS_LINES
+    rows.show_progress()
     for row in reader:
         if len(row) == width:
             client, key = row[client_at], row[key_at]
@@ -127,13 +127,13 @@ def _fill_from_cells(reader: Any, header: list[str], rows: TextRows) -> None:
             value = 1.0 if value_at is None else _decimal(row[value_at], line, rows)
             rows.add(rows.client_numbers[client], key, value, line)
         elif row:  # a blank line is not a row
-            fix = "quote cells that contain commas" if len(row) > width else "fill those that lack"
+            fix = "quote cells that contain commas" if len(row) > width else "fill the missing ones"
             rule = f"has {len(row)} cells where the header has {width}; {fix}, or drop the row"
             raise rows.refuse(line, rule)
         line = reader.line_num + 2
-        if line > next_told:
-            rows.tell()
-            next_told = line + TOLD
+        if line > next_shown:
+            rows.show_progress()
+            next_shown = line + PROGRESS_LINES
 
 
 def _decimal(text: str, line: int, rows: TextRows) -> float:
@@ -160,15 +160,15 @@ def _not_utf8(path: Path, rows: TextRows) -> InvalidData:
 def _fill_from_jsonl(file: Opened, rows: TextRows) -> None:
     decode = json.JSONDecoder(object_pairs_hook=no_repeats).decode
     form: _Form | None = None
-    rows.tell()
+    rows.show_progress()
     for line, text in enumerate(file.text, 1):
         if text.isspace():
             continue
         fields = _object(decode, text, line, rows)
         form = form or _Form(fields, line, rows)
         form.add(fields, line, rows)
-        if line % TOLD == 0:
-            rows.tell()
+        if line % PROGRESS_LINES == 0:
+            rows.show_progress()
 
 
 def _object(decode: Callable[[str], Any], text: str, line: int, rows: TextRows) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from faintly import Policy, make_plan
-from faintly.client.transport import Connection, fetch_plan, send
+from faintly.client.transport import Connection
 from faintly.errors import InvalidInput, PlanRefused, SendFailed
 
 PLAN = make_plan(protect="event", epsilon=1, sparsity=2, clients=10, universe=8)
@@ -93,8 +93,9 @@ def test_names_are_fresh_and_random():
 
 
 def test_a_name_that_was_kept_is_used_again():
-    with Server((200, {}, b'{"status": "replayed", "reports": 2}')) as server:
-        receipt = send(server.url, PLAN.digest, BODY, request=bytes(16), credential="secret")
+    replayed = (200, {}, b'{"status": "replayed", "reports": 2}')
+    with Server(replayed) as server, connection(server, credential="secret") as made:
+        receipt = made.send(PLAN.digest, BODY, request=bytes(16))
     assert receipt.replayed
     assert "request=" + "00" * 16 in server.seen[0][0]
     assert server.seen[0][1]["Authorization"] == "Bearer secret"
@@ -172,23 +173,22 @@ def test_a_server_that_asks_for_hours_is_not_waited_for():
 def test_a_plan_comes_under_a_policy():
     document = (200, {}, PLAN.canonical)
     digest = PLAN.digest.hex()
-    with Server(*[document] * 4) as server:
-        found = fetch_plan(server.url, digest, Policy.within(epsilon=1, units=["event"]))
-        assert found == PLAN
-        assert fetch_plan(server.url, PLAN.digest, Policy.pinned(digest)) == PLAN
+    with Server(*[document] * 4) as server, connection(server) as made:
+        assert made.plan(digest, Policy.within(epsilon=1, units=["event"])) == PLAN
+        assert made.plan(PLAN.digest, Policy.pinned(digest)) == PLAN
         with pytest.raises(PlanRefused, match="policy allows"):
-            fetch_plan(server.url, digest, Policy.within(epsilon=0.5, units=["event"]))
+            made.plan(digest, Policy.within(epsilon=0.5, units=["event"]))
         with pytest.raises(PlanRefused, match="needs a policy"):
-            fetch_plan(server.url, digest, None)
+            made.plan(digest, None)
 
 
 def test_another_plan_than_the_one_asked_for_is_refused():
-    with Server((200, {}, PLAN.canonical), (200, {}, b"{}")) as server:
-        policy = Policy.within(epsilon=1, units=["event"])
+    policy = Policy.within(epsilon=1, units=["event"])
+    with Server((200, {}, PLAN.canonical), (200, {}, b"{}")) as server, connection(server) as made:
         with pytest.raises(PlanRefused, match="another plan"):
-            fetch_plan(server.url, "00" * 16, policy)
+            made.plan("00" * 16, policy)
         with pytest.raises(PlanRefused, match="not a valid plan"):
-            fetch_plan(server.url, "00" * 16, policy)
+            made.plan("00" * 16, policy)
 
 
 @pytest.mark.parametrize("secret", ["", "a b", "a\r\nX-Evil: 1", "ä", "a\x00"])
@@ -214,7 +214,7 @@ def test_an_address_that_is_none_is_refused(server):
 )
 def test_a_name_that_cannot_be_sent_is_refused(server):
     with pytest.raises(InvalidInput, match="a server is an address"):
-        send(server, PLAN.digest, BODY, retries=0)
+        Connection(server)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from faintly.core import Universe
-from faintly.data import find_dataset, read_names, read_records, to_vectors
+from faintly.data import find_dataset, read_records, to_vectors
 from faintly.errors import InvalidData, MissingDependency
 
 UNIVERSE = Universe.open()
@@ -273,33 +273,6 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(MissingDependency, match=r"extra eval .*pip install '\.\[eval\]'"):
         read_records(write(tmp_path / "x.parquet", ""))
-
-
-def test_names_come_in_item_order(tmp_path):
-    pq.write_table(
-        pa.table({"item": [2, 0, 1], "name": ["c", "a", "b"]}), tmp_path / "items.parquet"
-    )
-    assert read_names(tmp_path) == ("a", "b", "c")
-    assert read_names(tmp_path / "data.parquet") == ("a", "b", "c")
-    assert read_names(tmp_path.parent) is None
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        {"item": [0, 2], "name": ["a", "b"]},
-        {"item": [0, 1], "name": ["a", None]},
-        {"item": [0, 0], "name": ["a", "b"]},
-        {"item": [0, None], "name": ["a", "b"]},
-        {"item": ["0", "1"], "name": ["a", "b"]},
-        {"item": [0, 1], "name": [5, 6]},
-        {"item": [0, 1], "label": ["a", "b"]},
-    ],
-)
-def test_names_must_cover_every_item_once(tmp_path, columns):
-    pq.write_table(pa.table(columns), tmp_path / "items.parquet")
-    with pytest.raises(InvalidData, match=r"items\.parquet must"):
-        read_names(tmp_path)
 
 
 def test_a_dataset_is_a_path_or_a_name(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from faintly.core import Universe, VectorBatch
-from faintly.data import Records, cut, to_vectors, true_means, vectors_from, with_names
+from faintly.data import Records, cut, to_vectors, true_means, vectors_from
 from faintly.data.columns import Source, number_labels
 from faintly.errors import InvalidData
 
@@ -140,15 +140,6 @@ def test_no_rows_at_all_is_refused():
 
 def test_repr_shows_no_contents():
     assert repr(records(["alice"], ["pear"])) == "Records(<1 private rows of 1 clients>)"
-
-
-def test_names_replace_integer_items(plan_of):
-    named = with_names(records([1, 2], [2, 0]), ["apple", "pear", "plum"])
-    assert rows_of(to_vectors(named, plan_of(NAMED))) == [{2: 1.0}, {0: 1.0}]
-    with pytest.raises(InvalidData, match="row 2: item has no name"):
-        with_names(records([1, 2], [2, 77]), ["apple", "pear", "plum"])
-    with pytest.raises(InvalidData, match="integer items"):
-        with_names(records([1], ["plum"]), ["apple"])
 
 
 def test_cut_keeps_short_clients_and_shortens_long_ones(plan_of):
