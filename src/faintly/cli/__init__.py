@@ -42,7 +42,7 @@ app = typer.Typer(
     help="Private collection of sparse vectors: plan it, encode, aggregate, ask.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    # Plain help: rich would take [words in brackets] for its own markup, and drop them.
+    # Plain help: rich would parse [words in brackets] as markup and drop them.
     rich_markup_mode=None,
 )
 
@@ -100,13 +100,13 @@ def main(program: typer.Typer = app) -> None:
     try:
         if kernels.configuration_error():
             raise InvalidInput(kernels.configuration_error())
-        threads()  # else a bad setting would show in the middle of the work, or never
+        threads()  # otherwise a bad setting would show up in the middle of the work, or never
         program()
     except FaintlyError as error:
         _fail(error, str(error))
     except OSError as error:
         if error.filename is None:
-            raise  # not about a file that somebody named
+            raise  # not about a file that the user named
         _fail(error, f"{error.filename}: {error.strerror}")
 
 

@@ -1,6 +1,6 @@
-"""The words that options take, where they take only some: a shell completes them.
+"""The values of options that take only a few: a shell completes them.
 
-Every set belongs to another room. It is spelled again here, so that help imports none of them,
+Every set belongs to another room. It is repeated here, so that --help need not import that room,
 and a test compares the two.
 """
 
@@ -22,7 +22,7 @@ Values = Literal["signed", "nonnegative", "set"]
 
 
 def one_of(names: Callable[[], Iterable[str]]) -> dict[str, Any]:
-    """Return what makes an option take these names only, which are read when they are needed."""
+    """Return arguments that make an option take only these names, which are read when needed."""
 
     def check(given: Any) -> Any:
         known = list(names()) if given else []

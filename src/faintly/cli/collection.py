@@ -177,7 +177,7 @@ def delete(
     if not yes:
         typer.confirm(f"Delete {digest} and all its reports for good?", abort=True, err=True)
     with connect(server, credential_file, ca_file, 0) as connection:
-        # Deleting by the digest alone, so that the name cannot be another's meanwhile.
+        # Delete by the digest: the name could be given to another collection in between.
         named = connection.ask("GET", path)["digest"]
         found = connection.ask("DELETE", f"{_path(named)}?confirm={named}")
     result(as_json, found, f"deleted {digest}")

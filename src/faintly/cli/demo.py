@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from faintly.cli.numbers import real
-from faintly.cli.output import Json, emit, say, shown, table
+from faintly.cli.output import Json, bars, emit, say, shown, table
 
 if TYPE_CHECKING:
     from faintly.demo import DemoResult
-
-BAR = 24  # characters of the longest bar
 
 
 def demo(
@@ -73,14 +71,10 @@ def _document(result: "DemoResult", out: Path) -> dict[str, Any]:
 
 
 def _show(result: "DemoResult", out: Path) -> None:
-    import numpy as np
-
     found, made = result.top.estimates, result.top.estimates.posterior
     assert made is not None
-    # Where maps disagree there is no posterior; the estimate stands in for it.
-    answers = np.where(np.isnan(made.mean), found.mean, made.mean).tolist()
-    longest = max(*answers, 1e-9)
-    rows = zip(found, answers, result.truth, result.top.verdicts, strict=True)
+    answers = found.answers()[0]
+    rows = zip(found, answers, result.truth, result.top.verdicts, bars(answers), strict=True)
     table(
         ["package", "posterior", "unbiased", "± 95 %", "truth", "significant", ""],
         (
@@ -91,9 +85,9 @@ def _show(result: "DemoResult", out: Path) -> None:
                 f"{row.high - row.mean:.4f}",
                 f"{truth:.4f}",
                 verdict,
-                "█" * round(BAR * max(0.0, answer) / longest),
+                bar,
             )
-            for row, answer, truth, verdict in rows
+            for row, answer, truth, verdict, bar in rows
         ),
     )
     say(

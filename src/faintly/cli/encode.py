@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from faintly.cli import _data_options as given
+from faintly.cli import data_options as given
 from faintly.cli.output import ADVICE, Json, Output, PlanFile, emit, note, progress, say
 
 if TYPE_CHECKING:

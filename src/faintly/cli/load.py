@@ -114,7 +114,7 @@ def _collection(
     if digest is not None:
         if plan is not None:
             raise InvalidInput("give --plan or --collection, not both")
-        if not re.fullmatch("[0-9a-f]{32}", digest):  # whoever has the digest need not read
+        if not re.fullmatch("[0-9a-f]{32}", digest):  # with the digest no read access is needed
             digest = str(connection.ask("GET", named_path(digest))["digest"])
         note("these reports are counted like real ones and stay in the collection")
         baselines = sorted(set(mechanism_names()) - set(mechanism_names(baselines=False)))

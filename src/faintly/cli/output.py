@@ -1,4 +1,4 @@
-"""What commands share: options, tables, notes, progress. JSON to stdout, the rest to people."""
+"""Shared by commands: options, tables, notes, progress. Results go to stdout, notes to stderr."""
 
 import json
 import os
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # What to do about clients that hold more items than planned.
 ADVICE = "faintly plan --sample FILE compares sparsities on such data."
+
+BAR = 20  # characters of the longest bar
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 PlanFile = Annotated[
@@ -94,6 +96,12 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], title: str = "
     say(lines.get().removesuffix("\n"))
 
 
+def bars(values: Iterable[float]) -> list[str]:
+    """Return a bar for each value, as the last column of a table."""
+    sizes = [max(0.0, value) for value in values]
+    return ["█" * round(BAR * size / max(*sizes, 1e-9)) for size in sizes]
+
+
 @contextmanager
 def progress() -> Iterator["Progress"]:
     """Yield a progress display on standard error; silent if that is not a terminal."""
@@ -159,7 +167,7 @@ def read_keys(path: Path) -> list[str]:
 
 
 def as_keys(texts: list[str], universe: "Universe", integers: bool) -> list[Any]:
-    """Return keys typed on a command line as the universe wants them."""
+    """Return keys typed on a command line in the type that the universe has."""
     from faintly.errors import UnknownKey
 
     if universe.kind != "indexed" and not integers:

@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faintly.cli import _plan_options as given
+from faintly.cli import plan_options as given
 from faintly.cli.numbers import whole_number
 from faintly.cli.output import Json, note, say
 
 if TYPE_CHECKING:
-    from faintly.cli._plan_output import Shown
+    from faintly.cli.plan_output import Shown
     from faintly.core import Universe
     from faintly.planner import Ranking, Solution, Trials
 
@@ -60,7 +60,7 @@ def plan(
     Example: faintly plan --protect event --epsilon 1 --sparsity 16 --clients 100000
     --universe open -o plan.json
     """
-    from faintly.cli._plan_output import Shown
+    from faintly.cli.plan_output import Shown
 
     named, options = _options(mechanism, option, bins, max_bytes, row, steps, cap)
     wanted: dict[str, Any] = {
@@ -130,7 +130,7 @@ def _keep(
 
 
 def _show(shown: "Shown", output: Path | None, plot: Path | None, as_json: bool) -> None:
-    from faintly.cli._plan_output import describe, document
+    from faintly.cli.plan_output import describe, document
 
     if as_json:
         document(shown)

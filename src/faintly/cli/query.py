@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from faintly.cli import _asking as given
-from faintly.cli._estimate_output import Above, finish, show_estimates
+from faintly.cli import answer_sources as given
+from faintly.cli.estimate_output import Above, finish, show_estimates
 from faintly.cli.output import Integers, Json, Level, as_keys, emit, read_keys, say
 from faintly.cli.remote import CaFile, CredentialFile
 
@@ -25,7 +25,7 @@ def query(
     ] = None,
     posterior: Annotated[
         bool,
-        typer.Option("--posterior", help="Show first what the crowd of keys says about each."),
+        typer.Option("--posterior", help="Show posterior means first: they use what all keys show."),
     ] = False,
     above: Above = None,
     integers: Integers = False,
@@ -49,11 +49,11 @@ def query(
     texts = others if server is None else list(words or [])
     texts += read_keys(keys_from) if keys_from else []
     where = {"epoch": epoch, "credential_file": credential_file, "ca_file": ca_file}
-    with given.asked(sketch, server, collection, level=level, **where) as asked:  # type: ignore[arg-type]
+    with given.answer_source(sketch, server, collection, level=level, **where) as source:  # type: ignore[arg-type]
         if not texts:
             raise InvalidInput("give at least one key, or --keys-from FILE")
-        keys = as_keys(texts, asked.plan.universe, integers)
-        found = asked.estimates(keys, posterior=posterior, above=above)
+        keys = as_keys(texts, source.plan.universe, integers)
+        found = source.estimates(keys, posterior=posterior, above=above)
     if as_json:
         emit(found)
         return
@@ -64,4 +64,4 @@ def query(
         f"{found['reports']:,} reports. Noise floor of one key that nobody holds: "
         f"±{found['noise_floor']:.5f}."
     )
-    finish(found, asked.plan, explain)
+    finish(found, source.plan, explain)

@@ -1,4 +1,4 @@
-"""What the commands around a collector share: folder, address, credential, certificate."""
+"""Shared by the commands around a collector: folder, address, credential, certificate."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ CaFile = Annotated[
 ]
 
 
-# A digest is a name, too, which older scripts give by the second option.
+# A digest also names a collection; older scripts pass it by the second option.
 CollectionOption = Annotated[
     str,
     typer.Option(

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faintly.cli import _data_options as given
-from faintly.cli._plan_options import mechanisms
+from faintly.cli import data_options as given
 from faintly.cli.numbers import whole
 from faintly.cli.output import Json, PlanFile, emit, note, progress, say
+from faintly.cli.plan_options import mechanisms
 
 if TYPE_CHECKING:
     from faintly.core import IdArray, Plan, VectorBatch
@@ -70,7 +70,7 @@ def simulate(
 
 
 def _simulate(plan: "Plan", known: Known, as_json: bool, *, runs: int, seed: int) -> None:
-    from faintly.cli._simulate_output import describe
+    from faintly.cli.simulate_output import describe
     from faintly.simulate import simulate as run_all
 
     with progress() as bar:
@@ -93,7 +93,7 @@ def _compare(
     runs: int,
     seed: int,
 ) -> None:
-    from faintly.cli._simulate_output import describe_all
+    from faintly.cli.simulate_output import describe_all
     from faintly.simulate import compare as run_all
     from faintly.simulate.plots import draw
 

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from faintly.cli import _asking as given
+from faintly.cli import answer_sources as given
 from faintly.cli import choices
-from faintly.cli._estimate_output import Above, finish, show_estimates
+from faintly.cli.estimate_output import Above, finish, show_estimates
 from faintly.cli.numbers import real, whole
 from faintly.cli.output import Integers, Json, Level, as_keys, emit, read_keys, say
 from faintly.cli.remote import CaFile, CredentialFile
@@ -37,8 +37,8 @@ def top(
         bool | None,
         typer.Option(
             "--posterior/--no-posterior",
-            help="Show first what the crowd of keys says about each; without a word, where the "
-            "keys are enough of a crowd.",
+            help="Show posterior means first: they use what all keys together show "
+            "[default: where there are enough keys].",
             show_default=False,
         ),
     ] = None,
@@ -57,21 +57,22 @@ def top(
 
     Asks a sketch file, or with --server a collection of a running collector.
     """
+    from faintly.engine.answers import populated
     from faintly.errors import InvalidInput
 
     if server is not None and sketch is not None:
         raise InvalidInput("ask a sketch file or a collector, not both: leave one out")
     where = {"epoch": epoch, "credential_file": credential_file, "ca_file": ca_file}
-    with given.asked(sketch, server, collection, level=level, **where) as asked:  # type: ignore[arg-type]
-        universe = asked.plan.universe
+    with given.answer_source(sketch, server, collection, level=level, **where) as source:  # type: ignore[arg-type]
+        universe = source.plan.universe
         if keys_from is None and universe.size is None:
             raise InvalidInput(
                 "an open universe has no list of keys; name some with --keys-from FILE"
             )
         keys = as_keys(read_keys(keys_from), universe, integers) if keys_from else None
         if posterior is None:
-            posterior = given.populated(asked.plan, len(keys or ())) or above is not None
-        found = asked.top(
+            posterior = populated(source.plan, len(keys or ())) or above is not None
+        found = source.top(
             keys,
             count=count,
             control=control,
@@ -84,7 +85,7 @@ def top(
         return
     show_estimates(found, "significant", [row["verdict"] for row in found["estimates"]])
     _explain(found)
-    finish(found, asked.plan, explain)
+    finish(found, source.plan, explain)
 
 
 def _explain(found: dict[str, Any]) -> None:

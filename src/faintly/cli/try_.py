@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faintly.cli import _data_options as given
-from faintly.cli._plan_options import Protect
+from faintly.cli import data_options as given
 from faintly.cli.numbers import real, whole
-from faintly.cli.output import Json, emit, progress, say, shown, table
+from faintly.cli.output import Json, bars, emit, progress, say, shown, table
+from faintly.cli.plan_options import Protect
 
 if TYPE_CHECKING:
     from faintly.simulate import Preview
-
-BAR = 20  # characters of the longest bar
 
 
 def try_(
@@ -61,7 +59,7 @@ def try_(
     with progress() as bar:
         task = bar.add_task("trying", total=5)
         seen = run(
-            read.pop(),  # and not held here, so that its memory is free once there are vectors
+            read.pop(),  # not held here, so that its memory is freed once there are vectors
             epsilon=epsilon,
             protect=protect,
             duplicates=duplicates,
@@ -110,15 +108,9 @@ def _document(seen: "Preview") -> dict[str, Any]:
 
 
 def _show(seen: "Preview") -> None:
-    import numpy as np
-
-    found, made = seen.top.estimates, seen.top.estimates.posterior
-    unsure = made is None or np.isnan(made.mean)
-    answers = found.mean if made is None else np.where(unsure, found.mean, made.mean)
-    low = found.low if made is None else np.where(unsure, found.low, made.low)
-    high = found.high if made is None else np.where(unsure, found.high, made.high)
-    longest = max(*answers.tolist(), 1e-9)
-    columns = zip(found.keys, answers, low, high, seen.truth, seen.top.verdicts, strict=True)
+    found = seen.top.estimates
+    mean, low, high = found.answers()
+    columns = (found.keys, mean, low, high, seen.truth, seen.top.verdicts, bars(mean))
     table(
         ["key", "answer", "95 % interval", "truth", "stands out", ""],
         (
@@ -128,9 +120,9 @@ def _show(seen: "Preview") -> None:
                 f"{least:.4f} … {most:.4f}",
                 f"{truth:.4f}",
                 verdict,
-                "█" * round(BAR * max(0.0, answer) / longest),
+                bar,
             )
-            for key, answer, least, most, truth, verdict in columns
+            for key, answer, least, most, truth, verdict, bar in zip(*columns, strict=True)
         ),
     )
     for sentence in seen.describe():
@@ -140,7 +132,7 @@ def _show(seen: "Preview") -> None:
 def _next(
     seen: "Preview", files: list[Path], columns: dict[str, str | None], output: Path | None
 ) -> None:
-    """Print the commands that do it in earnest."""
+    """Print the commands of a real collection."""
     plan, named = seen.plan, output or Path("plan.json")
     universe = "open" if plan.universe.size is None else str(plan.universe.size)
     if columns["--duplicates"] is None and seen.held.repeated:
@@ -157,7 +149,7 @@ def _next(
         ["aggregate", "--plan", named, "reports.fnt", "-o", "sketch.fns"],
         ["query", "sketch.fns", *asked, *integers],
     ]
-    say("\nTo do it in earnest, with secure randomness:")
+    say("\nTo do it for real, with secure randomness:")
     for command in commands:
         say("  faintly " + shlex.join(str(word) for word in command))
     say("To collect from people's own devices: faintly serve --data collected")

@@ -6,7 +6,7 @@ from faintly.cli.output import Json, emit, say
 
 
 def version(as_json: Json = False) -> None:
-    """Say which version this is, and whether the compiled kernels are active."""
+    """Show the version, and whether the compiled kernels are active."""
     import numpy
 
     import faintly

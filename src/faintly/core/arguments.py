@@ -1,7 +1,7 @@
-"""What callers pass, taken in any usual type or refused in a sentence.
+"""Arguments of callers, accepted in any usual type or refused with a clear message.
 
-numpy's numbers and whole floats such as 5e3 are numbers; True is none. Texts are not read as
-numbers: where a text is expected to be one, the command line has done so.
+numpy's numbers and whole floats such as 5e3 are numbers; True is not. Text is never parsed as a
+number here: the command line does that.
 """
 
 from collections.abc import Iterable
@@ -48,7 +48,7 @@ def text(value: Any, name: str, error: type[InvalidInput] = InvalidPlan) -> str:
 
 
 def instance(value: Any, kind: type, name: str, how: str) -> None:
-    """Refuse what is not of a kind; `how` says where one comes from."""
+    """Refuse a value of another type; `how` says where one comes from."""
     if not isinstance(value, kind):
         raise InvalidInput(f"{name} must be a {kind.__name__}, {how}; got {shown(value)}")
 
@@ -56,7 +56,7 @@ def instance(value: Any, kind: type, name: str, how: str) -> None:
 def listed(value: Any, name: str, error: type[InvalidInput] = InvalidInput) -> list[Any]:
     """Return a list, an array, a Series or another collection as a list.
 
-    A text is refused: its letters are hardly meant.
+    Text is refused: its letters are hardly what was meant.
     """
     if isinstance(value, np.ndarray):
         return list(value.ravel().tolist())

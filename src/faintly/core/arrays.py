@@ -1,4 +1,4 @@
-"""Names for the array types that cross module borders."""
+"""Names for the array types that modules exchange."""
 
 from typing import Any
 
@@ -12,4 +12,4 @@ WordArray = NDArray[np.uint32]
 IdArray = NDArray[np.uint64]
 FloatArray = NDArray[np.float64]
 AnyArray = NDArray[Any]
-ArrayOrScalar = NDArray[Any] | np.generic | int  # what elementwise functions broadcast
+ArrayOrScalar = NDArray[Any] | np.generic | int  # what elementwise functions accept

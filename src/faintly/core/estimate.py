@@ -202,6 +202,18 @@ class Estimates:
             posterior=self.posterior and self.posterior.take(chosen),
         )
 
+    def answers(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return mean, low and high of each posterior, or of the estimate where there is none."""
+        own, made = (self.mean, self.low, self.high), self.posterior
+        if made is None:
+            return own
+        none = np.isnan(made.mean)
+        mean, low, high = (
+            np.where(none, estimate, posterior)
+            for estimate, posterior in zip(own, (made.mean, made.low, made.high), strict=True)
+        )
+        return mean, low, high
+
     def columns(self) -> dict[str, Any]:
         """Return the answers as a dictionary of numpy columns, `key` first, posterior last."""
         found = {"key": list(self.keys)} | {name: getattr(self, name) for name in _COLUMNS}

@@ -22,7 +22,7 @@ from faintly.core.vector import SparseVector, vector_from_mapping
 from faintly.errors import InvalidPlan, InvalidVector
 
 FORMAT = "faintly-plan/1"
-MAX_EPSILON = 16.0  # beyond e^16 a report hides nothing worth a theorem
+MAX_EPSILON = 16.0  # beyond e^16 a report hides nothing worth proving
 SALT_BYTES = 16  # enough that no two collections share maps by chance
 MAX_SPARSITY = 2**20
 MAX_CLIENTS = 2**40
@@ -32,7 +32,7 @@ FAMILIES = ("linear", "prf", "blake2s")
 DECODES = ("table", "direct")
 VALUES = ("signed", "nonnegative", "set")  # what people hold, the widest first
 SEED_BYTES = {"linear": 5, "prf": 5, "blake2s": 8}  # blake2s: delta is a probability over seeds
-OPEN_MAPS = 4  # fewer maps could not outvote a collision with a heavy key
+OPEN_MAPS = 4  # with fewer maps a collision with a heavy key would dominate
 
 Parameter = int | str | None | list[int]
 
@@ -213,7 +213,7 @@ class Plan(Terms):
 
 
 def check_budget(budget: Budget) -> None:
-    """Refuse a budget that would hide nothing in practice."""
+    """Refuse a budget that hides nothing in practice."""
     if budget.epsilon > MAX_EPSILON:
         raise InvalidPlan(
             f"epsilon must be above 0 and at most {MAX_EPSILON:g}, got {budget.epsilon:g}"
@@ -255,7 +255,7 @@ def _no_floats(text: str) -> Any:
 
 
 class _Reader:
-    """Takes typed fields out of a JSON object and refuses what is left over."""
+    """Takes typed fields out of a JSON object and refuses unknown ones."""
 
     def __init__(self, document: Any, name: str) -> None:
         if not isinstance(document, dict):

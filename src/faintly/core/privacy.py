@@ -14,8 +14,8 @@ from faintly.errors import InvalidPlan
 
 # Rounded up: a bound is never shown smaller than it is.
 _SHOWN, _FACTOR = (Context(prec=digits, rounding=ROUND_CEILING) for digits in (6, 3))
-WEAK_EPSILON = 3.0  # from here on even odds may become 95 % and more
-VOID_EPSILON = 7.0  # and from here on 99.9 %, which is certainty in practice
+WEAK_EPSILON = 3.0  # from here on even odds may become 95 % or more
+VOID_EPSILON = 7.0  # from here on 99.9 %, practically certainty
 
 
 def decimal_text(number: float) -> str:

@@ -1,9 +1,9 @@
 """What people hold, projected onto what a plan takes, so that every vector gives a report.
 
-If a vector were refused, the missing report would tell the server what its plan was made to find
-out. So nothing here raises because of the data: keys that the plan does not have are left out,
-values move to the nearest one that the mechanism takes, what is not a number counts as absent,
-and repeated keys are added up. A tally counts these changes and stays where the data is.
+If a vector were refused, the missing report would reveal something about it to the server. So
+nothing here raises because of the data: keys that the plan does not have are left out, values move
+to the nearest one that the mechanism takes, what is not a number counts as absent, and repeated
+keys are added up. A tally counts these changes and stays where the data is.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -23,11 +23,11 @@ import numpy as np
 
 from faintly.core.arrays import AnyArray, FloatArray, IntArray
 
-MOST_STEPS = 100  # enough for bisection alone; ten are usual
+MOST_STEPS = 100  # enough even for pure bisection; ten are usual
 EXACT = 1e-13  # tolerance of a tilt: sums of 10^12 reports still have six digits
 STEEPEST = 700.0  # beyond it e^t overflows a 64-bit float
 CLOSE = 1e-12  # distance from an end, relative to the whole range
-TINY = 1e-200  # variances of laws so steep that only one value is left
+TINY = 1e-200  # floor of variances, where a law has only one value left
 NEAR_MEAN = 1e-4  # below it ln(u/w)/w is taken from its limit, a sixth of the skewness
 
 
@@ -64,7 +64,7 @@ class ReadingLaw:
         """Return the normal score of P(a key nobody holds reads as much or more) for each total."""
         some, places = self._distinct(totals)
         found = np.full(len(some), -math.inf)
-        inside = some >= reports * min(self.values) + self.step  # between lie no possible totals
+        inside = some >= reports * min(self.values) + self.step  # no possible totals lie in between
         above = np.minimum(some[inside], reports * max(self.values)) - self.step / 2
         found[inside] = self._root(self._saddle(above / reports), np.zeros(inside.sum()), reports)
         return found[places]

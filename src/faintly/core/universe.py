@@ -51,7 +51,7 @@ class Universe:
             )
         if not names or not all(names):
             raise InvalidPlan("a named universe needs at least one name, and no empty ones")
-        names = [str(name) for name in names]  # and not numpy's kind of text
+        names = [str(name) for name in names]  # not numpy's string type
         positions = {name: position for position, name in enumerate(names)}
         if len(positions) != len(names):
             raise InvalidPlan("a named universe lists a name twice; remove the repetition")
@@ -80,7 +80,7 @@ class Universe:
         return found
 
     def known(self, keys: Sequence[Any] | AnyArray, salt: bytes) -> tuple[IdArray, AnyArray]:
-        """Return the id of each key, and which keys are in this universe; other ids are void."""
+        """Return the id of each key, and which keys are in this universe; ignore other ids."""
         numbers = _as_numbers(keys) if self.kind == "indexed" else keys
         if isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu":
             known = numbers >= 0

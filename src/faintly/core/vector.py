@@ -25,7 +25,7 @@ def _check_values(values: Sequence[float] | AnyArray, where: str) -> FloatArray:
     except (TypeError, ValueError):
         # The original message would quote the value, so it is dropped from the chain.
         raise InvalidVector(f"{where} must be real numbers in [-1, 1]") from None
-    bad = ~(np.abs(floats) <= 1.0)  # written so that NaN counts as bad
+    bad = ~(np.abs(floats) <= 1.0)  # written so that NaN is bad, too
     if bad.any():
         raise InvalidVector(f"value at position {int(np.argmax(bad))} is outside [-1, 1]")
     return floats

@@ -5,22 +5,15 @@ from pathlib import Path
 import numpy as np
 
 from faintly.demo.run import DemoResult
-from faintly.errors import MissingDependency
+from faintly.planner.plots import COLOURS, pyplot
 
-# Two colours of Okabe and Ito's palette, which colour-blind readers can tell apart.
-ANSWER, TRUTH = "#0072B2", "#D55E00"
+ANSWER, TRUTH = COLOURS[:2]
 FAINT = "#A9CBE3"  # a lighter shade of the first
 
 
 def draw_chart(result: DemoResult, path: Path) -> None:
     """Write the chart as a PNG."""
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise MissingDependency.of("the chart needs matplotlib", "eval") from None
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = pyplot(path)
     found = result.top.estimates
     places = np.arange(len(found))[::-1]
     figure, axes = plt.subplots(figsize=(8, 0.32 * len(found) + 1.8), layout="constrained")

@@ -100,7 +100,7 @@ def _compare(reader: Reader, names: list[str], truth: FloatArray, signed: Plan) 
         covered=float(((every.low <= truth) & (truth <= every.high)).mean()),
         covered_posterior=float(((made.low <= truth) & (truth <= made.high)).mean()),
         error=_root(every.mean - truth),
-        error_posterior=_root(np.where(np.isnan(made.mean), every.mean, made.mean) - truth),
+        error_posterior=_root(every.answers()[0] - truth),
         error_zero=_root(truth),
         keys=len(names),
     )

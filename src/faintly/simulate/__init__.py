@@ -1,4 +1,4 @@
-"""How a plan does on data whose truth is known: what `faintly simulate` runs."""
+"""How a plan performs on data whose truth is known: what `faintly simulate` runs."""
 
 from faintly.simulate.comparison import Compared, Comparison, Entrant, LeftOut, compare
 from faintly.simulate.preview import Held, More, Preview, try_

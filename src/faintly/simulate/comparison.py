@@ -130,7 +130,7 @@ def compare(
 
 
 def _counter(on_step: OnStep, title: str, done: int, total: int) -> Callable[[], None]:
-    """Tell that a mechanism begins, and return what tells of each of its runs."""
+    """Report the start of a mechanism, and return a function that reports each run."""
 
     def step() -> None:
         nonlocal done
@@ -157,7 +157,7 @@ def _entrants(plan: Plan, names: Iterable[str]) -> tuple[list[Entrant], list[Lef
 
 
 def _expanded(names: Iterable[str]) -> list[str]:
-    """Return every name once, in order; a name that nobody has is refused, with those there are."""
+    """Return every name once, in order; an unknown one is refused with a list of all names."""
     listed: dict[str, None] = {}
     for name in names:
         if name == ALL:
@@ -168,13 +168,13 @@ def _expanded(names: Iterable[str]) -> list[str]:
 
 
 def _best_form(name: str, plan: Plan) -> Entrant | LeftOut:
-    """Return what `faintly plan --mechanism NAME` would take, or every reason against it."""
+    """Return the form that `faintly plan --mechanism NAME` would choose, or why there is none."""
     ranking = survey(PlanRequest(**shared_fields(plan, Terms), mechanism=name))
     if not ranking.candidates:
         reasons = dict.fromkeys(one.reason for one in ranking.refused)
         return LeftOut(name, "; ".join(reasons) or "its error has no bound")
     best, domain = ranking.pick, mechanism_of(ranking.pick.plan).domain
-    # A mechanism that takes fewer kinds of values may have a smaller error, so say so.
+    # A mechanism for fewer kinds of values may have a smaller error, so this is said.
     narrow = NARROW[domain] if domain != mechanism_of(plan).domain else None
     drawbacks = [*best.drawbacks, *filter(None, [narrow])]
     salted = replace(best.plan, salt=plan.salt)

@@ -1,8 +1,8 @@
-"""What a collection would find among people whose data is at hand: what `faintly try` runs.
+"""A rehearsal of a collection on data at hand: what `faintly try` runs.
 
-The data tell the number of clients, the kind of values and the sparsity; a plan is made for them,
-every client sends a report with seeded noise, and the answers stand beside the truth. The key of
-any row is asked about. Nothing here protects anybody: the data are read as they are.
+The number of clients, the kind of values and the sparsity come from the data. A plan is made for
+them, every client sends a report with seeded noise, and the answers are shown beside the truth.
+Every key of the data is asked about. Nothing here protects anybody: the raw data are read.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,8 +25,8 @@ from faintly.mechanisms import mechanism_of
 from faintly.planner import Excess, Ranking, excess, solve, try_sparsities
 from faintly.planner.error_model import smallest_visible
 from faintly.primitives.entropy import secure, seeded
+from faintly.simulate.preview_text import describe
 from faintly.simulate.run import NOTHING
-from faintly.simulate.words import describe
 
 SHOWN = 20
 SAMPLED = 100_000  # clients that the sparsity is chosen by: more would not change it
@@ -133,7 +133,7 @@ def try_(
         sparsity: items that a client holds at most; found from the data if not given.
         count: rows of the list.
         seed: of the noise, which is for study only.
-        on_step: told what is being done.
+        on_step: called with a description of each step.
 
     Privacy: reads raw data, and the sparsity is chosen by them; only the noise of the rehearsal is
     like that of a real collection.
@@ -215,7 +215,7 @@ def _rehearse(
     seed: int,
     on_step: OnStep,
 ) -> Preview:
-    """Return what the reports of everybody tell, beside the truth."""
+    """Return what everybody's reports show, beside the truth."""
     mechanism = mechanism_of(plan)
     ids = ids_of(plan, keys)
     truth, beyond = true_means(vectors, ids), excess(mechanism, vectors)

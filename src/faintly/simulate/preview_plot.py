@@ -14,13 +14,7 @@ def draw_preview(seen: Preview, path: Path) -> None:
     """Write the picture, in the format that the file's name asks for."""
     plt = pyplot(path)
     found = seen.top.estimates
-    shown = found if found.posterior is None else found.posterior
-    # Where maps disagree there is no posterior; the estimate stands in for it.
-    none = np.isnan(shown.mean)
-    mean, low, high = (
-        np.where(none, getattr(found, name), getattr(shown, name))
-        for name in ("mean", "low", "high")
-    )
+    mean, low, high = found.answers()
     places = np.arange(len(found))[::-1]
     figure, axes = plt.subplots(figsize=(8, 0.32 * len(found) + 1.8), layout="constrained")
     if seen.visible < 1:

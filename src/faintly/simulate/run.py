@@ -120,7 +120,7 @@ def _drawn(
     reach = normal_quantile(LEVEL) * stderr
     made = None
     if len(ids) >= FEWEST:
-        # The noise of a key that nobody holds: that of the others nobody would know.
+        # The noise of a key that nobody holds; that of held keys would not be known.
         noisy, one_sided = Noisy(mean, np.full(len(ids), null)), mechanism.domain != "signed"
         prior = fit(Crowd.of(noisy), f"the {len(ids):,} keys asked", nonnegative=one_sided)
         made = prior.posterior(noisy, LEVEL)
@@ -151,7 +151,7 @@ class _Judge:
         made = found.posterior
         if made is None:
             return None
-        # Where maps disagree there is none, and the estimate is all that is known.
+        # Where maps disagree there is no posterior, and the estimate takes its place.
         none = np.isnan(made.mean)
         shown = found._replace(
             mean=np.where(none, found.mean, made.mean),

@@ -1,4 +1,4 @@
-"""The table of query and top: the posterior where it was asked for, with the estimate behind it."""
+"""The table of query and top: posteriors if requested, beside the unbiased estimates."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +20,7 @@ Above = Annotated[
 
 
 def show_estimates(found: dict[str, Any], last: str, cells: Sequence[str]) -> None:
-    """Print a row for each key of a document, with a last column of one's own."""
+    """Print a row for each key of a document, with an extra last column if it has a heading."""
     interval = f"{found['level']:.0%} interval"
     about = found.get("posterior")
     if about is None:
@@ -55,7 +55,7 @@ def _posterior(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def finish(found: dict[str, Any], plan: "Plan", explain: bool) -> None:
-    """Print what belongs to every answer: its notes, and what people were promised."""
+    """Print the end of every answer: its notes, and the promise to the people in the data."""
     from faintly.mechanisms import mechanism_of
 
     about = found.get("posterior")

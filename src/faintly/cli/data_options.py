@@ -1,4 +1,4 @@
-"""What commands share that read people's rows: files, columns, repeated rows, progress."""
+"""Shared by commands that read rows of data: files, columns, repeated rows, progress."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whom query and top ask: a sketch file, or a collection of a collector.
+"""Where query and top get their answers: a sketch file, or a collection of a collector.
 
 Both answer with the document that `--json` prints.
 """
@@ -40,8 +40,8 @@ Explain = Annotated[
 ]
 
 
-class Asked(Protocol):
-    """Somebody who answers questions about one collection."""
+class AnswerSource(Protocol):
+    """Answers questions about one collection."""
 
     plan: "Plan"
 
@@ -118,7 +118,7 @@ def _epoch(text: str | None) -> int | str | None:
 
 
 @contextmanager
-def asked(
+def answer_source(
     sketch: Path | None,
     server: str | None,
     collection: str | None,
@@ -127,8 +127,8 @@ def asked(
     level: float,
     credential_file: Path | None,
     ca_file: Path | None,
-) -> Iterator[Asked]:
-    """Yield who is asked: the sketch, or the collection where there is a server."""
+) -> Iterator[AnswerSource]:
+    """Yield the sketch file, or the collection where there is a server."""
     from faintly.errors import InvalidInput
 
     if server is None:
@@ -142,10 +142,3 @@ def asked(
         raise InvalidInput("say which collection of the collector: --collection NAME")
     with connect(server, credential_file, ca_file, 0) as connection:
         yield _Collector(connection, collection, epoch, level)
-
-
-def populated(plan: "Plan", count: int) -> bool:
-    """Return whether so many keys, asked together, have a population to fit a prior to."""
-    from faintly.engine.answers import populated as known
-
-    return known(plan, count)
