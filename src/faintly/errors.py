@@ -86,7 +86,7 @@ class SendFailed(FaintlyError):
 
     `code` is the collector's own, such as CLOSED, or one of UNREACHABLE and NOT_A_COLLECTOR.
     `reason` is the collector's own sentence, in printable characters, or empty; it is apart from
-    the message for whoever does not trust a server to write into a log.
+    the message, so that a server one does not trust cannot write into a log.
     """
 
     def __init__(self, code: str, message: str, reason: str = "") -> None:

@@ -1,7 +1,7 @@
 """A load generator for a collector: how many requests a second does this machine take?
 
 Raw asyncio protocols over persistent connections, with reports made in advance: it may share the
-machine with the server that it measures, so it must cost little. Every request has a fresh id, so
+machine with the server that it measures, so it must be cheap. Every request has a fresh id, so
 that the collector counts each one.
 """
 
@@ -27,7 +27,7 @@ from faintly.primitives.entropy import secure
 from faintly.wire.report_v1 import encode_batch, resize_batches
 
 ID_POOL = 1024  # request ids drawn at once
-REFUSED_PAUSE_S = 0.05  # wait after a refusal, or refusals would be all that is measured
+REFUSED_PAUSE_S = 0.05  # wait after a refusal; otherwise only refusals would be measured
 TICK_S = 0.001
 DRAIN_S = 10.0
 
@@ -167,7 +167,7 @@ class _Generator:
         return self._tokens is not None and not self._tokens
 
     def _hand_out(self) -> None:
-        """Send on idle connections. They were free when the request was due: the delay was ours."""
+        """Send on idle connections. They were free in time, so any delay was ours."""
         while self._idle and not self._exhausted:
             now = perf_counter()
             if now >= self._end or self._due(now) > now:

@@ -1,4 +1,4 @@
-"""Does a plan keep its promise? Exact enumeration, and samples of the real client."""
+"""Checks that a plan keeps its promise, by exact enumeration and by samples of the real client."""
 
 from faintly.audit.external import ExternalClient
 from faintly.audit.run import Audit, Finding, audit

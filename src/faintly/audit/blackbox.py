@@ -12,14 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from faintly.audit.confidence import loss_at_least
-from faintly.core import (
-    EventLevel,
-    IdArray,
-    ReportBatch,
-    SparseVector,
-    UserLevel,
-    VectorBatch,
-)
+from faintly.core import EventLevel, ReportBatch, SparseVector, UserLevel, VectorBatch
+from faintly.core.arrays import IdArray
 from faintly.mechanisms import Mechanism
 from faintly.primitives.entropy import Rng, secure, uniform_seeds
 from faintly.wire.report_v1 import pack

@@ -97,6 +97,6 @@ class ExternalClient:
         if "error" in answer:
             said = answer["error"] if isinstance(answer["error"], dict) else {}
             if said.get("name") == "TooManyItems":
-                raise TooManyItems("the client refuses so many items")
+                raise TooManyItems("the client refuses this many items")
             raise ClientFailed(f"the client refuses: {said.get('message')}")
         return answer

@@ -166,7 +166,7 @@ class Aggregator:
 
 
 def aggregate(plan: Plan, batches: Iterable[ReportBatch], spool: Path | None = None) -> Sketch:
-    """Return the sketch of all the batches, of which one is in memory at a time."""
+    """Return the sketch of all the batches, one of them in memory at a time."""
     aggregator = Aggregator(plan, spool)
     if not isinstance(batches, Iterable):
         raise InvalidInput("batches must be a list of ReportBatches, as decode returns them")

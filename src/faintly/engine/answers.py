@@ -1,4 +1,4 @@
-"""Questions to a sketch: the mean of any key with its error, and the top of a list.
+"""Answers from a sketch: the mean of any key with its error, and the largest means.
 
 A transform is made once per reader, after which every key costs a look-up in each map.
 """
@@ -13,18 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from faintly.core import (
-    AnyArray,
-    Estimates,
-    FloatArray,
-    IdArray,
-    IntArray,
-    Key,
-    Plan,
-    Sketch,
-    TableArray,
-)
+from faintly.core import Estimates, Key, Plan, Sketch
 from faintly.core.arguments import instance, real, text, whole
+from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, TableArray
 from faintly.core.estimate import Readings, normal_quantile
 from faintly.engine.crowd import Crowd, Noisy
 from faintly.engine.keys import ids_of, key_list
@@ -177,9 +168,9 @@ class Reader:
         return found
 
     def _read(self, ids: IdArray, before: float, share: float) -> IntArray:
-        """Return the integers (maps, ids) of direct reading: so large a share of it all.
+        """Return the integers (maps, ids) of direct reading, and report progress from `before` on.
 
-        Reports are read some at a time, so that columns may be larger than memory.
+        Reports are read in batches, so that columns may be larger than memory.
         """
         values, read = np.zeros((self._maps, len(ids)), dtype=np.int64), 0
         for batch in self.sketch.batches(REPORTS if self._check is None else WATCHED):
@@ -250,14 +241,14 @@ class Reader:
         return found, self._agreed(totals, largest, stderr * (count / self.mechanism.scale))
 
     def _agreed(self, totals: IntArray, largest: IntArray, spread: FloatArray) -> AnyArray:
-        """Return for which keys no map stands out of the others; `spread` is that of totals."""
+        """Return for which keys no map differs much from the others; `spread` is that of totals."""
         if self._maps == 1:
             return np.ones(len(totals), dtype=bool)
         others = (totals - largest) / (self._maps - 1)
         return np.asarray(largest - others <= AGREED * spread / math.sqrt(self._maps - 1))
 
     def posterior(self, keys: Sequence[Key] | np.ndarray, above: float | None = None) -> Estimates:
-        """Return the estimates of keys, and beside them what the crowd of keys says about each.
+        """Return the estimates of keys, each with its posterior under a prior fitted to many keys.
 
         Their `posterior` names the population that its prior was fitted to: all keys of the
         universe or, where that is open, those asked, which must be many. It errs less over that
@@ -272,7 +263,7 @@ class Reader:
         return self.posterior_ids(ids_of(self.sketch.plan, keys), keys, above)
 
     def populated(self, count: int) -> bool:
-        """Return whether so many keys, asked together, have a population to fit a prior to."""
+        """Return whether this many keys, asked together, form a population to fit a prior to."""
         return populated(self.sketch.plan, count)
 
     def posterior_ids(
@@ -345,7 +336,7 @@ class Reader:
         return law.scores(totals, count) * (law.deviation * scale / math.sqrt(null))
 
     def _notes(self, stderr: float) -> tuple[str, ...]:
-        """Return what may move an answer by more than `TOLD` standard errors, in sentences."""
+        """Return notes about whatever may move an answer by more than `TOLD` standard errors."""
         plan, found = self.sketch.plan, []
         ghost = self.mechanism.largest_ghost() * math.sqrt(self.sketch.count / plan.clients)
         if ghost > TOLD:
@@ -409,7 +400,7 @@ class Reader:
             control: family bounds the chance of any false row by `false_rate`, fdr the
                 expected share of false rows (Benjamini and Hochberg).
             false_rate: the bound.
-            posterior: also what the crowd of keys says about each; see `Reader.posterior`.
+            posterior: also the posterior of each key; see `Reader.posterior`.
             above: with it, the chance that a mean is larger than this.
         """
         count = whole(count, "the number of rows", InvalidInput)
@@ -450,7 +441,7 @@ def _threshold_score(score: FloatArray, control: str, false_rate: float) -> floa
     if control == "family":
         # One-sided Šidák: the largest of `compared` keys that nobody holds.
         return -NormalDist().inv_cdf(-math.expm1(math.log1p(-false_rate) / compared))
-    # No score below this one can pass, wherever it stands.
+    # No score below this one can pass, whatever its rank.
     hopeful = score[score >= -NormalDist().inv_cdf(false_rate)]
     hopeful = np.sort(hopeful)[::-1]
     tails = np.array([math.erfc(one / math.sqrt(2)) / 2 for one in hopeful.tolist()])
@@ -459,7 +450,7 @@ def _threshold_score(score: FloatArray, control: str, false_rate: float) -> floa
 
 
 def populated(plan: Plan, count: int) -> bool:
-    """Return whether so many keys of a plan, asked together, have a population for a prior."""
+    """Return whether this many keys of a plan, asked together, form a population for a prior."""
     size = plan.universe.size
     if size is not None and size <= MOST_LISTED:
         return size >= FEWEST

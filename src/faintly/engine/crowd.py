@@ -1,4 +1,4 @@
-"""Estimates and their noise, a few of them in place of many.
+"""Estimates and their noise, with a few of them standing for many.
 
 Estimates are binned at an eighth of their standard error, further out at a share of themselves,
 in classes of standard errors that are nearly the same: some hundreds stand for any number.
@@ -21,8 +21,8 @@ class Noisy:
     """Estimates of means, and the law of their noise."""
 
     mean: FloatArray
-    # Standard error of each. By an exact law: what it would be at a key that nobody holds, so
-    # that only what the law does not know of tells keys apart.
+    # Standard error of each. Under an exact law it is that of a key that nobody holds, so that
+    # keys differ only by noise outside the law.
     spread: FloatArray
     law: ReadingLaw | None = None
     unit: float = 1.0  # mean = unit·total, where a law is known
@@ -55,7 +55,7 @@ class Noisy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crowd:
-    """Estimates of a population, of which those that are nearly the same are counted."""
+    """Estimates of a population; nearly equal ones are merged and counted."""
 
     noisy: Noisy
     count: FloatArray
@@ -77,7 +77,7 @@ class Crowd:
 
 
 class Lattice:
-    """A few nodes among many estimates, from which what holds of each is interpolated."""
+    """A few nodes among many estimates, between which values are interpolated."""
 
     def __init__(self, noisy: Noisy) -> None:
         kinds, spread = _classes(noisy.spread)

@@ -1,4 +1,4 @@
-"""What the crowd of keys says about each: means shrunk by a prior that all keys together show.
+"""Posterior means: estimates shrunk by a prior that is fitted to all keys together.
 
 A prior of the true means μ is fitted to the estimates x of many keys: weights w of cells between
 edges, each flat, and of a point at 0, which maximise Σ_keys log Σ_cells w·L (the nonparametric
@@ -11,7 +11,7 @@ is known. EM finds it, on estimates that are binned at an eighth of their standa
 which keeps few keys from making spikes (EMS, Silverman et al. 1990). With few keys S·w is instead
 the normal law with the same moments. The point is left alone.
 
-Keys that differ from 0 by little could as well be 0. So there are two fits, with the point and
+Keys that differ little from 0 could as well be 0. So there are two fits, with the point and
 without: the mean is that of the sharper one, an interval holds those of both. And all keys could
 be noise. Where the estimates are R times as likely under the fit as under μ = 0 everywhere, it is
 believed to R/(R + e^DOUBT), and means shrink by that.
@@ -67,15 +67,15 @@ class Prior:
             above: also the chance that a mean is larger than this.
         """
         lattice = Lattice(noisy)
-        answered = _Answered(self, lattice.nodes)
+        at_nodes = _AtNodes(self, lattice.nodes)
         tail = (1 - level) / 2
-        columns = [answered.mean, answered.stddev, *answered.ends(tail)]
-        columns += [] if above is None else [answered.above(above)]
+        columns = [at_nodes.mean, at_nodes.stddev, *at_nodes.ends(tail)]
+        columns += [] if above is None else [at_nodes.above(above)]
         mean, stddev, low, high, *more = map(lattice.read, columns)
         return Posterior(
             mean=mean,
             stddev=stddev,
-            # The mean leans on the sharper fit, and on the doubt that there is anything at all.
+            # The mean follows the sharper fit, and the doubt whether there is anything but noise.
             low=np.minimum(low, mean),
             high=np.maximum(high, mean),
             population=self.population,
@@ -126,8 +126,8 @@ def _notes(keys: int, believed: float) -> tuple[str, ...]:
     return tuple(found)
 
 
-class _Answered:
-    """What a prior says at each node."""
+class _AtNodes:
+    """The posterior at each node."""
 
     def __init__(self, prior: Prior, nodes: Noisy) -> None:
         far = OUTSIDE * nodes.spread
@@ -254,7 +254,7 @@ def _maximise(
     points: FloatArray,
     shape: Callable[[FloatArray], FloatArray],
 ) -> FloatArray:
-    """Return the weights that EM finds, of which those of points keep out of the shape."""
+    """Return the weights that EM finds; the shape does not apply to the weights of points."""
     some, cells = len(points), likely.shape[1] - len(points)
     weights = np.concatenate([points, np.full(cells, (1 - points.sum()) / cells)])
     across, total, before = likely.T.copy(), count.sum(), -math.inf
@@ -277,7 +277,7 @@ def _smooth(cells: FloatArray) -> FloatArray:
 
 
 def _normal_shape(edges: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Return what gives cells the normal law with the moments that they have."""
+    """Return a function that gives cells the normal law with their own moments."""
     middle, width = (edges[:-1] + edges[1:]) / 2, np.diff(edges)
 
     def shape(cells: FloatArray) -> FloatArray:

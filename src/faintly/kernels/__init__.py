@@ -1,4 +1,4 @@
-"""Loops over plain arrays, each in one function that runs in C or in numpy.
+"""Loops over plain arrays; each kernel is one function that runs in C or in numpy.
 
 A kernel checks its arguments, then gives the same integers in either language. `active` names the
 one in use; see language.py. `compiled` has all kernels in C, `reference` all in numpy.

@@ -77,7 +77,7 @@ def bin_linear(
     bins: int,
     maps: LinearMaps,
 ) -> IntArray:
-    """Return what `bin_hashed` does, hashing by the public maps."""
+    """Return the same sums as `bin_hashed`, hashing by the public maps."""
     seeds, offsets, ids, amounts = _checked_amounts(seeds, offsets, ids, amounts)
     width = _linear_width(bins)
     if in_c():

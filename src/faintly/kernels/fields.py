@@ -21,7 +21,7 @@ POINT_LOOKUPS = 2**12  # in that table: 4 MiB
 def add_points(
     coefficients: WordArray, points: AnyArray, values: AnyArray, counts: AnyArray, bits: int
 ) -> WordArray:
-    """Return what `galois.add_points` does: polynomials changed to take given values."""
+    """Return polynomials changed to take given values, as `galois.add_points` does."""
     coefficients = exactly(coefficients, np.uint32, 2, "coefficients")
     _check_field_bits(bits)
     elements(coefficients, 2**bits)

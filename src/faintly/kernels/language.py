@@ -1,7 +1,7 @@
 """Which language the kernels run in: C where it was built, else numpy.
 
-FAINTLY_KERNEL=numpy selects numpy, FAINTLY_KERNEL=c requires C. Where the setting is wrong, each
-call of a kernel raises: nobody could catch an error at import.
+FAINTLY_KERNEL=numpy selects numpy, FAINTLY_KERNEL=c requires C. Where the setting is wrong, every
+kernel raises when called: an error at import could not be caught.
 """
 
 import os

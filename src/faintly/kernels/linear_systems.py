@@ -148,7 +148,7 @@ def solve_words(
     field: Field,
     size: int,
 ) -> WordArray:
-    """Return what `solve_field` does over GF(2^bits), with symbols packed into words.
+    """Return the same as `solve_field` over GF(2^bits), with symbols packed into words.
 
     A word has as many symbols as fit, lowest first; spare bits in the last word of `free`
     are kept. Items of a segment are taken by ascending `order`, ties by position.

@@ -62,7 +62,7 @@ class Unpacked(NamedTuple):
 def unpack_records(
     records: AnyArray, seed_bytes: int, widths: tuple[int, ...], limits: tuple[int, ...]
 ) -> Unpacked:
-    """Return what `pack_records` packed, and where the records break its rules."""
+    """Return the columns that `pack_records` packed, and where records break its rules."""
     records = exactly(records, np.uint8, 2, "records")
     if records.shape[1] != _record_bytes(seed_bytes, widths):
         raise TypeError("records must have the bytes of the seed and of all fields")

@@ -139,7 +139,7 @@ def gather(
     """Return (2, ids): sum and largest, over the maps, of what transformed tables hold for each id.
 
     A map has `blocks` tables, and the code of an id names one of them and an entry in it. The
-    public sign of the id turns what stands there, unless `turn` is False.
+    public sign of the id multiplies the entry, unless `turn` is False.
     """
     bits = table_bits(tables, "tables", read_only=True)
     rows, size = tables.shape

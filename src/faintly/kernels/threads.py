@@ -63,7 +63,7 @@ def parallel(work: Callable[[int, int], None], count: int, least: int) -> None:
             others.append(Thread(target=run, args=pair, name="faintly"))
             try:
                 others[-1].start()
-            except RuntimeError:  # no thread could be started: the calling one takes its slice
+            except RuntimeError:  # no thread could be started: the calling thread takes its slice
                 others.pop()
                 mine.append(pair)
         for pair in mine:
@@ -75,7 +75,7 @@ def parallel(work: Callable[[int, int], None], count: int, least: int) -> None:
 
 
 def _join(others: list[Thread]) -> list[BaseException]:
-    """Wait until all threads have ended, even if interrupted: they write to the caller's arrays."""
+    """Wait for all threads to end, even if interrupted: they write to the caller's arrays."""
     interrupted: list[BaseException] = []
     while any(other.is_alive() for other in others):
         try:

@@ -1,4 +1,4 @@
-"""A plan in plain words: for those who decide, their lawyers and the people it is about."""
+"""A plan in plain words, for decision makers, lawyers and the people whose data it is about."""
 
 import math
 
@@ -157,7 +157,7 @@ def warnings(ranking: Ranking, expected_mean: float | None = None) -> list[str]:
     if expected_mean is not None and expected_mean < visible:
         need = math.ceil(plan.clients * (visible / expected_mean) ** 2)
         found.append(
-            f"a mean of {expected_mean:g} drowns: the smallest that stands out over "
+            f"a mean of {expected_mean:g} drowns in noise: the smallest that stands out over "
             f"{ranking.request.keys:,} keys is {visible:.4g}; it would take about {need:,} clients"
         )
     if visible > 1:

@@ -93,7 +93,7 @@ class Refusal:
 
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
-    """All candidates, best first, and what was refused."""
+    """All candidates, best first, and all refusals."""
 
     request: PlanRequest
     candidates: list[Candidate]
@@ -124,7 +124,7 @@ class Ranking:
 
     @property
     def better_when_shared(self) -> tuple[Candidate, float] | None:
-        """Return who errs less at keys that many hold, and from which share of the clients on."""
+        """Return the candidate that errs less at widely held keys, and from which share on."""
         pick = self.pick
         sound = [one for one in self.candidates if not one.drawbacks]
         other = min(sound, key=lambda one: one.error.held, default=pick)
@@ -152,7 +152,7 @@ def rank(**wanted: Any) -> list[Candidate]:
 def survey(request: PlanRequest) -> Ranking:
     """Return the ranking of every mechanism, variant and decoding for a request.
 
-    A candidate with a drawback (bias above 1 %, decoding or memory out of proportion, vectors
+    A candidate with a drawback (bias above 1 %, excessive decoding cost or memory, vectors
     of more than k items refused where the request does not rule them out) comes after all
     without one. Values of n·Var within 5 % of the least are a tie, which tables win, then fewer
     bytes, then cheaper decoding; then the same among those that are left.

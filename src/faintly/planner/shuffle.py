@@ -1,4 +1,4 @@
-"""What a trusted shuffler would add; never part of a plan's promise.
+"""The extra privacy of a trusted shuffler; never part of a plan's promise.
 
 If somebody who is trusted mixes the reports of n clients and passes on nothing but the
 mixture, the mixture as a whole is (ε, δ)-differentially private with a smaller ε than one
@@ -9,7 +9,7 @@ the clones: a simple and nearly optimal analysis of privacy amplification by shu
     ε ≤ ln(1 + B·(8√(e^ε₀·ln(4/δ)/n) + 8e^ε₀/n)),   B ≤ (1-e^-ε₀)/(1+e^-(ε₀+ε'))
 
 with ε' the logarithm without B. This B, and the condition ε₀ ≤ ln(n/(16·ln(4/δ))), are those
-of the authors' own program: a hair more cautious than the printed theorem.
+of the authors' own program: slightly more cautious than the printed theorem.
 """
 
 import math

@@ -1,10 +1,10 @@
-"""Backwards: which budget, how many clients, how many items or bytes reach a target error?
+"""Planning backwards: which budget, clients, items or bytes reach a target error?
 
 The error is the predicted worst-case standard error of one mean. An unknown is found by
 coarse steps and then bisection over the best error of the whole ranking, on values of three
-digits: the error falls with ε and with clients and grows with sparsity, up to small steps
-where an integer parameter jumps. The value returned has been ranked itself, so it does
-reach the target.
+digits: the error falls with ε and with clients and grows with sparsity, except for small jumps
+of integer parameters. The value returned has been ranked itself, so it is sure
+to reach the target.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from faintly.planner.plan_request import request_for
 from faintly.planner.search import Candidate, Ranking, survey
 
 UNKNOWNS = ("epsilon", "clients", "sparsity")
-LEAST_EPSILON = 0.01  # below this a report says nothing that a realistic crowd could add up
+LEAST_EPSILON = 0.01  # below this even a large crowd's reports show nothing
 SEARCHED_CLIENTS = 10**11  # more people than ever lived
 COARSE_STEPS = 24  # about two to a doubling of epsilon
 SEARCHED_SPARSITY = 4096  # beyond this, vectors are no longer sparse

@@ -1,1 +1,1 @@
-"""Building blocks of mechanisms. They check little: their callers are responsible for privacy."""
+"""Building blocks of mechanisms. They check little; their callers are responsible for privacy."""

@@ -1,4 +1,4 @@
-"""Uniform choices among a given number of things, by rejection: no remainder is favoured."""
+"""Uniform integers below a limit, by rejection, so that no remainder is favoured."""
 
 import numpy as np
 

@@ -2,7 +2,7 @@
 
 `secure()` draws from the operating system and is the only source a production client
 accepts; `seeded()` repeats itself and is for tests and simulation. They are two types,
-so neither can stand in for the other by accident.
+so that neither replaces the other by accident.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
 
 BULK_WORDS = 4096  # from here on a ChaCha20 keystream beats asking the system for every byte
-ZEROS = memoryview(bytes(2**17))  # plaintext of the keystream, reused; small enough for a cache
+ZEROS = memoryview(bytes(2**17))  # plaintext of the keystream, reused; fits a cache
 
 
 class Rng(Protocol):
@@ -89,7 +89,7 @@ def _fill(out: memoryview) -> None:
     """Overwrite the bytes with fresh random ones."""
     try:
         encryptor = _keystream()
-    except Exception:  # not installed, or a build that has no such cipher
+    except Exception:  # not installed, or a build without this cipher
         out[:] = os.urandom(len(out))
         return
     for start in range(0, len(out), len(ZEROS)):

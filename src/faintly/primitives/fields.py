@@ -2,7 +2,7 @@
 
 An element of GF(p^m) is a number below q = p^m whose digits to the base p are the coefficients
 of a polynomial over GF(p), the constant one lowest, modulo an irreducible polynomial. GF(2^w)
-is that of galois.py, where larger ones are found.
+is that of galois.py, which also has larger ones.
 """
 
 from collections.abc import Sequence

@@ -39,7 +39,7 @@ def tables(bits: int) -> tuple[WordArray, WordArray]:
     """Return (powers, logs): powers[logs[a] + logs[b]] is a·b for all a, b below 2^bits."""
     size = 2**bits
     powers = np.zeros(4 * size + 1, dtype=np.uint32)
-    logs = np.full(size, 2 * size, dtype=np.uint32)  # of 0; two of them end in the last entry
+    logs = np.full(size, 2 * size, dtype=np.uint32)  # of 0; two of them sum to the last index
     element = 1
     for exponent in range(size - 1):
         powers[exponent] = element

@@ -35,7 +35,7 @@ def round_unbiased(values: FloatArray, steps: int, rng: Rng) -> IntArray:
 
     `steps` is a power of two, so that scaling and splitting a float are exact.
     """
-    # The size is rounded and the sign put back: the fraction of a positive float is exact,
+    # The magnitude is rounded and the sign restored: the fraction of a positive float is exact,
     # while that of a tiny negative one would round to 1.
     scaled = np.abs(values) * steps
     low = np.floor(scaled)
