@@ -50,7 +50,7 @@ def small(sparsity, bins, groups=1, **options):
 def cell_law(mechanism, values, codes):
     """The chance of every cell (row, bin) for items of these values and codes, over all rows."""
     bins, groups = mechanism.bins, mechanism.groups
-    place = np.array([mechanism._bins.places(EVERY_ROW, np.uint32(code)) for code in codes])
+    place = np.array([mechanism.linear_bins.places(EVERY_ROW, np.uint32(code)) for code in codes])
     place = place.reshape(len(codes), ROWS).astype(np.int64)
     cells = np.zeros((ROWS, bins))
     chosen = np.stack(np.meshgrid(*[np.arange(ROWS)] * groups), axis=-1).reshape(-1, groups)
@@ -71,7 +71,7 @@ def means(mechanism, cells):
     """What the server reads on average at every code."""
     hits = np.zeros(2**mechanism.plan.hashing.bits)
     for row, where in itertools.product(range(ROWS), range(mechanism.bins)):
-        at = mechanism._bins.places(np.uint32(row), CODES[: len(hits)])
+        at = mechanism.linear_bins.places(np.uint32(row), CODES[: len(hits)])
         hits[at == where] += cells[row, where]
     return (hits - 1 / mechanism.bins) / mechanism.attenuation
 
@@ -84,7 +84,8 @@ def independent(mechanism, codes):
     if not codes:
         return True
     place = sum(
-        mechanism._bins.places(EVERY_ROW, np.uint32(code)).astype(int) * mechanism.bins**position
+        mechanism.linear_bins.places(EVERY_ROW, np.uint32(code)).astype(int)
+        * mechanism.bins**position
         for position, code in enumerate(codes)
     )
     counts = np.bincount(place, minlength=mechanism.bins ** len(codes))

@@ -39,7 +39,7 @@ def small(sparsity, bins, **options):
 
 def places(mechanism, codes):
     """The place of each code (rows) in every row of the family (columns)."""
-    found = [mechanism._bins.places(EVERY_ROW, np.uint32(code)) for code in codes]
+    found = [mechanism.linear_bins.places(EVERY_ROW, np.uint32(code)) for code in codes]
     return np.array(found, dtype=np.int64).reshape(len(codes), ROWS)
 
 
@@ -58,7 +58,7 @@ def read(mechanism, cells):
     size = 2**mechanism.plan.hashing.bits
     signed, counted = np.zeros(size), np.zeros(size)
     for row in range(ROWS):
-        place = mechanism._bins.places(np.uint32(row), np.arange(size, dtype=np.uint32))
+        place = mechanism.linear_bins.places(np.uint32(row), np.arange(size, dtype=np.uint32))
         here = cells[row][place >> 1]
         counted += here.sum(axis=1)
         signed += (here[:, 0] - here[:, 1]) * (1 - 2.0 * (place & 1))

@@ -13,7 +13,7 @@ from scipy import stats
 from faintly import Reader, aggregate, make_plan
 from faintly.client import randomize_all
 from faintly.core import VectorBatch
-from faintly.engine.answers import _threshold_score
+from faintly.engine.answers import threshold_score
 from faintly.primitives.entropy import seeded
 
 RUNS, KEYS, CLIENTS = 40, 10_000, 2_000
@@ -66,7 +66,7 @@ def test_nothing_stands_out_where_nobody_holds_anything(name, seed):
     for reader in readers(name, people, seed):
         every, top = reader.estimate_all(), reader.top(20)
         false += bool(top.significant.any())
-        least = _threshold_score(every.score, "family", PROMISED)
+        least = threshold_score(every.score, "family", PROMISED)
         normal += bool((every.mean / every.null_stderr >= least).any())
         covered += bool(((every.low_all <= 0) & (every.high_all >= 0)).all())
         above += bool((np.abs(every.mean) > every.noise_floor_all).any())

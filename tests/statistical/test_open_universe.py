@@ -112,7 +112,7 @@ def test_one_collision_makes_no_false_row(planted, rng_of, odds):
         every = reader.estimate(asked)
         harsh += int((every.score[~nobody] >= 2 * family(len(asked))).sum())
         score = every.mean / every.null_stderr
-        named = score >= answers._threshold_score(score, "fdr", RATE)
+        named = score >= answers.threshold_score(score, "fdr", RATE)
         false["discoveries, no check"] += (named & nobody).sum() / max(1, named.sum())
         above = score >= family(len(asked))
         false["no check"] += bool((above & nobody).any())

@@ -1,7 +1,7 @@
 """What faintly plan prints: the plan, the ranking behind it, and its warnings."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from faintly.cli.output import counted, emit, note, say, table
@@ -58,15 +58,7 @@ def document(shown: Shown) -> None:
         "explanation": explain(ranking, shown.expected_mean),
         "warnings": warnings(ranking, shown.expected_mean),
         "candidates": [_candidate(one) for one in ranking.candidates],
-        "refused": [
-            {
-                "mechanism": one.mechanism,
-                "options": dict(one.options),
-                "decode": one.decode,
-                "reason": one.reason,
-            }
-            for one in ranking.refused
-        ],
+        "refused": [asdict(one) for one in ranking.refused],
     }
     if shown.solution is not None:
         answer["solved"] = {

@@ -25,7 +25,9 @@ def query(
     ] = None,
     posterior: Annotated[
         bool,
-        typer.Option("--posterior", help="Show posterior means first: they use what all keys show."),
+        typer.Option(
+            "--posterior", help="Show posterior means first: they use what all keys show."
+        ),
     ] = False,
     above: Above = None,
     integers: Integers = False,

@@ -419,7 +419,7 @@ class Reader:
             ids = ids_of(self.sketch.plan, candidates)
         above = None if above is None else real(above, "above", InvalidInput)
         every, agreed = self._estimates(ids, candidates)
-        least = _threshold_score(every.score, control, false_rate)
+        least = threshold_score(every.score, control, false_rate)
         shown = np.argsort(-every.mean, kind="stable")[:count]
         rows = every.take(shown)
         if posterior:
@@ -435,7 +435,7 @@ class Reader:
         )
 
 
-def _threshold_score(score: FloatArray, control: str, false_rate: float) -> float:
+def threshold_score(score: FloatArray, control: str, false_rate: float) -> float:
     """Return the score from which a key is significant among all of these."""
     compared = max(1, len(score))
     if control == "family":

@@ -112,9 +112,7 @@ class Gaussian(Coordinates):
 
     def guarantee(self) -> Guarantee:
         """Return the plan's epsilon with the delta that the variance keeps there."""
-        assert isinstance(self.plan.unit, WithinL1)
-        epsilon = self.plan.budget.epsilon
-        reach = self.plan.unit.distance
+        epsilon, reach = self.plan.budget.epsilon, require.l1_distance(self.plan.unit)
         check_rounding(epsilon, reach, self.steps, self.variance_steps)
         delta = kept_delta(epsilon, reach, self.steps, self.variance_steps, self.keys)
         return Guarantee(self.plan.unit, Budget(epsilon, delta), THEOREM)
@@ -171,8 +169,7 @@ class Gaussian(Coordinates):
 
     def small_cases(self) -> Iterator[SmallCase]:
         """Yield one key, and two keys where reports of two stay few enough."""
-        assert isinstance(self.plan.unit, WithinL1)
-        reach = self.plan.unit.distance
+        reach = require.l1_distance(self.plan.unit)
         step = min(1.0, reach) / 2
         # The range is seldom exceeded, or the tails that distinguish two inputs would be lost.
         wide: dict[str, Any] = {"failure": 1e-9, "sparsity": 1}

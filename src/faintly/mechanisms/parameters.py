@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from faintly.core import FloatArray, Hashing, Plan
+from faintly.core import FloatArray, Hashing, Plan, Unit, WithinL1
 from faintly.core.plan import SEED_BYTES, check_between
 from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
 from faintly.mechanisms.api import Request
@@ -15,6 +15,11 @@ from faintly.primitives import noise
 # Nobody can rule out that some 64-bit seed fails for two vectors, so a delta that is a probability
 # over seeds is never stated as less than that of one seed.
 ONE_SEED = Fraction(1, 2 ** (8 * SEED_BYTES["blake2s"]))
+# What a theorem with such a delta needs of clients.
+SEED_CONDITIONS = (
+    "the client draws its own fresh 64-bit seed for every report and nobody else chooses it",
+    "keyed BLAKE2s behaves as a random function",
+)
 
 
 def named(plan: Plan, names: Collection[str]) -> dict[str, Any]:
@@ -65,6 +70,17 @@ def direct(plan: Plan, owner: str, family: str) -> None:
     """Refuse a plan of another decoding or hash family than the only one there is."""
     if plan.decode != "direct" or plan.hashing.family != family:
         raise InvalidPlan(f"{owner} needs --decode direct --family {family}")
+
+
+def l1_distance(unit: Unit) -> float:
+    """Return the L1 distance that a unit hides, for plans known to protect one."""
+    assert isinstance(unit, WithinL1)
+    return unit.distance
+
+
+def few_items(sparsity: int) -> str:
+    """Return the condition of a theorem that needs at most k items."""
+    return f"a vector has at most {sparsity} items (more are refused on the device)"
 
 
 def seeds_delta(delta: float) -> Fraction:

@@ -51,6 +51,11 @@ def exact(number: float) -> Fraction:
     return Fraction(repr(float(number)))
 
 
+def growth_at_most(epsilon: float) -> Fraction:
+    """Return a fraction not above e^ε, and below it by less than one part in 10^50."""
+    return 1 / exp_at_least(-exact(epsilon))
+
+
 def laplace_thresholds(bound: Fraction) -> list[int]:
     """Return the coin thresholds of noise whose law changes by at most 1/bound per step.
 

@@ -6,7 +6,7 @@ of runs and the same seed.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from faintly.core import FloatArray, IdArray, Plan, VectorBatch
@@ -81,9 +81,7 @@ class Comparison:
         """Return everything as one JSON object."""
         return {
             "compared": [one.document() for one in self.compared],
-            "left_out": [
-                {"mechanism": one.mechanism, "reason": one.reason} for one in self.left_out
-            ],
+            "left_out": [asdict(one) for one in self.left_out],
         }
 
 

@@ -187,13 +187,8 @@ def _useful(channels: list[Channel]) -> Iterator[Channel]:
             yield one
 
 
-def _ratio(epsilon: float) -> Fraction:
-    """Return e^ε or a little less."""
-    return 1 / noise.exp_at_least(-noise.exact(epsilon))
-
-
 def _single(epsilon: float, rows: int) -> Channel | None:
-    ratio = _ratio(epsilon)
+    ratio = noise.growth_at_most(epsilon)
     quiet = FULL - math.ceil(FULL / ratio)
     words = min(quiet, math.floor((ratio - 1) * FULL / (2**rows - 1)))
     return Channel(rows, (words,)) if words > 0 else None
@@ -202,7 +197,7 @@ def _single(epsilon: float, rows: int) -> Channel | None:
 def _double(epsilon: float, rows: int) -> Channel | None:
     if rows == MAX_ROWS:
         return None
-    ratio = _ratio(epsilon)
+    ratio = noise.growth_at_most(epsilon)
     silent = math.ceil(FULL / ratio)
     spoken = FULL - silent
     higher = math.floor((ratio * FULL - silent - (spoken << rows)) / 2**rows)

@@ -193,10 +193,10 @@ class ProjectionChoice(Mechanism):
         return kernels.project_linear(seeds, offsets, codes, flips, groups=self.groups, bits=bits)
 
     def _rows(self, seeds: IdArray, groups: AnyArray) -> WordArray:
-        return hashing.mix(seeds, groups, hashing.GROUP) & np.uint32(self._bins.rows - 1)
+        return hashing.mix(seeds, groups, hashing.GROUP) & np.uint32(self.linear_bins.rows - 1)
 
     @cached_property
-    def _bins(self) -> LinearBins:
+    def linear_bins(self) -> LinearBins:
         """Return the bins of the linear family; the dense form has one."""
         return LinearBins(self.plan.hashing.bits, self.bins, self.shape.signed)
 
@@ -218,7 +218,7 @@ class ProjectionChoice(Mechanism):
             offsets = np.concatenate([[0], np.cumsum(tokens.counts)])
             codes, flips = kernels.code_items(seeds, offsets, tokens.ids, self.maps)
             return kernels.place_codes(
-                seeds, offsets, codes, flips, groups=self.groups, bins=self._bins
+                seeds, offsets, codes, flips, groups=self.groups, bins=self.linear_bins
             )
         words = kernels.hash_words(
             seeds[tokens.owners], tokens.ids, hashing.PROJECTION, self.groups
@@ -279,8 +279,8 @@ class ProjectionChoice(Mechanism):
         if self.form == "dense":
             return Mechanism.transform(self, tables)
         if self._counted:
-            return bin_tables.signed_transform(tables, self._bins)
-        return bin_tables.transform(tables, self._bins)
+            return bin_tables.signed_transform(tables, self.linear_bins)
+        return bin_tables.transform(tables, self.linear_bins)
 
     def gather(self, transformed: TableArray, ids: IdArray) -> IntArray:
         """Return (2, ids): sum and largest, over the maps; counts of signed bins stand below."""
@@ -297,8 +297,8 @@ class ProjectionChoice(Mechanism):
         """Return what tables of bins give, one key at a time."""
         maps = self.map_of(batch)
         if self._counted:
-            return bin_tables.read_signed(batch, maps, ids, self.maps, self._bins)
-        hits = bin_tables.hits(batch.fields[:, 0], maps, ids, self.maps, self._bins)
+            return bin_tables.read_signed(batch, maps, ids, self.maps, self.linear_bins)
+        hits = bin_tables.hits(batch.fields[:, 0], maps, ids, self.maps, self.linear_bins)
         return self.bins * hits - len(batch)
 
     def _read_slots(
@@ -409,7 +409,7 @@ class ProjectionChoice(Mechanism):
         """
         if not self._linear or self.form == "dense" or self.tokens < 3:
             return 0.0
-        return DEPENDENCE / self._bins.rows
+        return DEPENDENCE / self.linear_bins.rows
 
     def lost(self, vectors: VectorBatch) -> FloatArray:
         """Return what is cut of more than k tokens, which an item becomes with the chance |v|."""

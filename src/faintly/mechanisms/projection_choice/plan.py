@@ -160,8 +160,7 @@ def _power_of_two(name: str, value: Any, most: int) -> None:
 
 def threshold(shape: Shape, top: int, epsilon: float) -> int:
     """Return T = ⌊2^32·N·e^ε/Ω⌋: rounding down keeps epsilon."""
-    growth = 1 / noise.exp_at_least(-noise.exact(epsilon))  # not above e^ε
-    best = top * growth
+    best = top * noise.growth_at_most(epsilon)
     rounded = math.floor(noise.FULL * best / (best + shape.slots - top))
     if likelihood_ratio(shape, top, rounded) <= 1:
         raise BoundDoesNotApply(

@@ -273,14 +273,12 @@ def conditions(form: str, sparsity: int, epsilon: Fraction) -> tuple[str, ...]:
     """Return what a form's theorem needs of clients, in words."""
     if form == "span-safe":
         return ()
-    few = f"a vector has at most {sparsity} items (more are refused on the device)"
     if form == "polynomial":
-        return (few,)
+        return (require.few_items(sparsity),)
     twice = f"{2 * float(epsilon):.6g}"
     return (
-        "the client draws its own fresh 64-bit seed for every report and nobody else chooses it",
-        "keyed BLAKE2s behaves as a random function",
-        few,
+        *require.SEED_CONDITIONS,
+        require.few_items(sparsity),
         f"where it fails, a cap of twice epsilon ({twice}) on the loss is acceptable",
     )
 

@@ -154,7 +154,7 @@ def span_safe_channel(bits: int, epsilon: float) -> Channel:
 
 
 def _span_safe_pairs(symbols: int, apart: int, epsilon: float) -> list[PairClass]:
-    growth = 1 / noise.exp_at_least(-noise.exact(epsilon))
+    growth = noise.growth_at_most(epsilon)
     low = math.ceil(FULL / (symbols + apart * (growth - 1)))
     # The heavy symbols share what is left equally; apart and symbols divide by powers of two
     # alike, so one of the next few weights leaves a multiple of their number.

@@ -23,6 +23,7 @@ from faintly.core import Budget, Guarantee, Plan, ReadingLaw, Sketch, Universe, 
 from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
 from faintly.core.report import Layout, ReportBatch, fields_below
 from faintly.core.vector import VectorBatch
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
@@ -97,7 +98,7 @@ class RetrievalL1(Mechanism):
 
     def guarantee(self) -> Guarantee:
         """Return L times the channel's slope, and how often rows may be dependent."""
-        loss = self.channel.slope * noise.exact(forms.distance(self.plan.unit))
+        loss = self.channel.slope * noise.exact(require.l1_distance(self.plan.unit))
         k = self.plan.sparsity
         delta = 0 if self._pointed else forms.failure(self.order, k, self.symbols)
         return Guarantee(
@@ -243,7 +244,7 @@ class RetrievalL1(Mechanism):
 
         The channel is the plan's own; epsilon shrinks with the distance, so that it is tight.
         """
-        reach = forms.distance(self.plan.unit)
+        reach = require.l1_distance(self.plan.unit)
         step = min(1.0, reach) / 2  # a move that is always small enough
         few, ends = (0.0, step, 1.0), (-1.0, step - 1, 1 - step)
         if self._pointed:
@@ -263,7 +264,7 @@ class RetrievalL1(Mechanism):
 
     def _shrunk(self, sparsity: int, symbols: int) -> "RetrievalL1":
         """Return this channel with few enough symbols to enumerate, and the delta of these."""
-        distance = forms.distance(self.plan.unit)
+        distance = require.l1_distance(self.plan.unit)
         near = min(2.0 * sparsity, distance)
         delta = min(0.999, float(forms.failure(self.order, sparsity, symbols)))
         epsilon = self.plan.budget.epsilon * near / distance

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from faintly.core import Hashing, Plan, Unit, WithinL1
+from faintly.core import Hashing, Plan, WithinL1
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
@@ -233,12 +233,6 @@ def drop_chance(order: int, sparsity: int, symbols: int) -> float:
     return float(ranks @ inside) * float(hash_excess(order, symbols))
 
 
-def distance(unit: Unit) -> float:
-    """Return the L1 distance that a unit hides."""
-    assert isinstance(unit, WithinL1)
-    return unit.distance
-
-
 def check(plan: Plan) -> Channel:
     """Return the channel of a plan, or refuse parameters that break a rule."""
     given = require.named(plan, NAMES)
@@ -274,11 +268,5 @@ def _check_field(form: str, field: Any, size: int | None) -> int:
 
 def conditions(form: str, sparsity: int) -> tuple[str, ...]:
     """Return what a form's theorem needs of clients, in words."""
-    few = f"a vector has at most {sparsity} items (more are refused on the device)"
-    if form == "polynomial":
-        return (few,)
-    return (
-        "the client draws its own fresh 64-bit seed for every report and nobody else chooses it",
-        "keyed BLAKE2s behaves as a random function",
-        few,
-    )
+    hashed = () if form == "polynomial" else require.SEED_CONDITIONS
+    return (*hashed, require.few_items(sparsity))

@@ -21,6 +21,7 @@ from faintly import kernels
 from faintly.core import Budget, Cells, Guarantee, Plan, Sketch, VectorBatch, WithinL1
 from faintly.core.arrays import FloatArray, IdArray, IntArray, NarrowArray, WordArray
 from faintly.core.report import Layout, ReportBatch, fields_below
+from faintly.mechanisms import parameters as require
 from faintly.mechanisms import simulation
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
@@ -193,7 +194,7 @@ class SignedBinning(Mechanism):
         if self.row == "squeeze":
             yield self._small_squeeze()
         elif self.row == "l1":
-            near = WithinL1(min(1.5, rows.distance(self.plan.unit)))
+            near = WithinL1(min(1.5, require.l1_distance(self.plan.unit)))
             options = {"row": "l1", "bins": 1, "steps": 2}
             yield SmallCase(self.small(unit=near, sparsity=1, options=options))
         else:
@@ -206,8 +207,8 @@ class SignedBinning(Mechanism):
         Equal items differ by their signs only, so outcomes are classes by the number of minus
         signs. The noise is that of the plan's own lemma, on a grid that can be enumerated.
         """
-        flips = min(int(rows.distance(self.plan.unit) / 2), self.plan.sparsity, MOST_FLIPS)
-        reach, delta = rows.distance(self.plan.unit), self.plan.budget.delta
+        flips = min(int(require.l1_distance(self.plan.unit) / 2), self.plan.sparsity, MOST_FLIPS)
+        reach, delta = require.l1_distance(self.plan.unit), self.plan.budget.delta
         fine = rows.squeezed_steps(reach, self.plan.sparsity, 1, self.steps, delta)
         change = -(-fine // self.steps)
         bound = noise.exp_at_least(-noise.exact(self.plan.budget.epsilon) / change)

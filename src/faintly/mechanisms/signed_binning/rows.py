@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from faintly.core import EventLevel, Hashing, Plan, Unit, UserLevel, WithinL1
+from faintly.core import EventLevel, Hashing, Plan, UserLevel, WithinL1
 from faintly.core.plan import OPEN_MAPS, SEED_BYTES
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
@@ -41,8 +41,7 @@ CONDITIONS: dict[str, tuple[str, ...]] = {
     "event": (),
     "l1": (),
     "squeeze": (
-        "the client draws its own fresh 64-bit seed for every report and nobody else chooses it",
-        "keyed BLAKE2s behaves as a random function",
+        *require.SEED_CONDITIONS,
         "a vector has at most as many items as the plan's sparsity",
     ),
     "user": (),
@@ -137,22 +136,18 @@ def paper_bins(row: str, request: Request) -> int:
     if row == "event":
         bins = epsilon**2 * k / 4
     elif row == "l1":
-        bins = epsilon**2 * k / distance(request.unit) ** 2
+        bins = epsilon**2 * k / require.l1_distance(request.unit) ** 2
     elif row == "squeeze":
         if request.budget.delta == 0:
             raise BoundDoesNotApply("the squeeze row needs delta above 0; give --delta")
         bins = math.sqrt(
-            epsilon**2 * k / (distance(request.unit) * math.log(1 / request.budget.delta))
+            epsilon**2
+            * k
+            / (require.l1_distance(request.unit) * math.log(1 / request.budget.delta))
         )
     else:
         bins = 1
     return min(MAX_BINS, max(1, math.floor(bins)))
-
-
-def distance(unit: Unit) -> float:
-    """Return the L1 distance that a unit hides, for the rows that need one."""
-    assert isinstance(unit, WithinL1)
-    return unit.distance
 
 
 def _best_bins(request: Request, row: str, linear: bool, max_bytes: int) -> int:
@@ -215,11 +210,11 @@ def _ratio_bound(request: Request, row: str, bins: int, steps: int, clip: int | 
     """Return the least ratio of neighbouring noise probabilities that keeps the budget."""
     epsilon = noise.exact(request.budget.epsilon)
     if row == "l1":
-        per_step = epsilon / (noise.exact(distance(request.unit)) * steps)
+        per_step = epsilon / (noise.exact(require.l1_distance(request.unit)) * steps)
         return 1 / (1 + per_step)
     if row == "squeeze":
         change = squeezed_steps(
-            distance(request.unit), request.sparsity, bins, steps, request.budget.delta
+            require.l1_distance(request.unit), request.sparsity, bins, steps, request.budget.delta
         )
     else:
         change = 2 * steps if row == "event" else 2 * (clip or 0) * bins
@@ -248,9 +243,11 @@ def loss(
     """Return the privacy loss that the thresholds prove for the plan's unit."""
     ratio = noise.step_ratio(thresholds)
     if row == "l1":
-        return (ratio - 1) * noise.exact(distance(plan.unit)) * steps
+        return (ratio - 1) * noise.exact(require.l1_distance(plan.unit)) * steps
     if row == "squeeze":
-        change = squeezed_steps(distance(plan.unit), plan.sparsity, bins, steps, plan.budget.delta)
+        change = squeezed_steps(
+            require.l1_distance(plan.unit), plan.sparsity, bins, steps, plan.budget.delta
+        )
     else:
         change = 2 * steps if row == "event" else 2 * (clip or 0) * bins
     return noise.log_at_least(ratio) * change
