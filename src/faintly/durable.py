@@ -1,7 +1,7 @@
 """Durable writes: when a call returns, the data is on the disk, not only in a cache.
 
 A file is written under another name, synced and renamed: after a crash there is all of it or what
-was there before. Syncing its folder then makes the new name durable, too. A checksum tells later
+was there before. Syncing its folder then makes the new name durable, too. A checksum shows later
 whether it is still what was written.
 """
 

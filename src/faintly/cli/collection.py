@@ -154,7 +154,7 @@ def close(
     ca_file: CaFile = None,
     as_json: Json = False,
 ) -> None:
-    """Take no more reports, for good; answers stay."""
+    """Stop taking reports, permanently; answers stay."""
     with connect(server, credential_file, ca_file, 0) as connection:
         if epoch is None:
             made = connection.ask("POST", f"{_path(digest)}/close")
@@ -172,10 +172,10 @@ def delete(
     ca_file: CaFile = None,
     as_json: Json = False,
 ) -> None:
-    """Delete a collection with its plan, reports and answers, for good."""
+    """Delete a collection with its plan, reports and answers, permanently."""
     path = _path(digest)
     if not yes:
-        typer.confirm(f"Delete {digest} and all its reports for good?", abort=True, err=True)
+        typer.confirm(f"Delete {digest} and all its reports permanently?", abort=True, err=True)
     with connect(server, credential_file, ca_file, 0) as connection:
         # Delete by the digest: the name could be given to another collection in between.
         named = connection.ask("GET", path)["digest"]

@@ -41,7 +41,7 @@ def encode(
 ) -> None:
     """Turn every client of the files into one randomized report, with secure randomness.
 
-    Reports stand in random order. Each run spends the plan's budget once for every client.
+    Reports are written in random order. Each run spends the plan's budget once for every client.
     """
     import numpy as np
 

@@ -108,7 +108,7 @@ def _tried(sample: Path, wanted: dict[str, Any]) -> "Trials":
 
     for name in ("epsilon", "clients"):
         if wanted[name] is None:
-            raise InvalidPlan(f"give --{name}: a sample tells the sparsity, and nothing else")
+            raise InvalidPlan(f"give --{name}: a sample determines the sparsity, and nothing else")
     trials = try_sparsities(sample, **wanted)
     if wanted["sparsity"] is None:
         wanted["sparsity"] = trials.pick.sparsity

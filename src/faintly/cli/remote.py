@@ -100,8 +100,8 @@ def connect(
             yield made
     except SendFailed as error:
         # A collector never repeats a secret; whatever else answers there might.
-        told = error.reason and not (secret and secret in error.reason)
-        words = f"{error}: {error.reason}" if told else str(error)
+        shown = error.reason and not (secret and secret in error.reason)
+        words = f"{error}: {error.reason}" if shown else str(error)
         hint = _hint(error.code)
         raise SendFailed(error.code, f"{words}. {hint}" if hint else words) from None
 

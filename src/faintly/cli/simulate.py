@@ -49,7 +49,7 @@ def simulate(
     never for real reports.
 
     With --compare, other mechanisms serve the same unit, budget, sparsity, clients and universe,
-    in one table, the smallest error first. The plan stands for its own mechanism.
+    in one table, the smallest error first. The plan represents its own mechanism.
     """
     from faintly.engine.files import load_plan
 
@@ -75,7 +75,7 @@ def _simulate(plan: "Plan", known: Known, as_json: bool, *, runs: int, seed: int
 
     with progress() as bar:
         task = bar.add_task("simulating", total=runs)
-        bar.advance(task, 0)  # the clock starts, so that the first run tells how long others take
+        bar.advance(task, 0)  # starts the clock, so that the first run predicts the others
         result = run_all(plan, *known, runs=runs, seed=seed, on_run=lambda: bar.advance(task))
     if as_json:
         emit(result.document() | {"seed": seed})

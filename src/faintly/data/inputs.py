@@ -45,7 +45,7 @@ def vectors_from(
     Args:
         data: any of the shapes at the top of this module, a path, several paths, `Records`, or a
             `VectorBatch`.
-        plan: tells how a key becomes an id, and how many clients there are.
+        plan: says how a key becomes an id, and how many clients there are.
         strict: refuse keys that the plan does not have, values that it does not take and
             repeated items. False projects them as a client does: left out, clipped, added up.
         pad: False leaves clients out that the data do not mention; a mean is then over those

@@ -298,8 +298,8 @@ class Reader:
         first = np.unique(ids, return_index=True)[1]
         if len(first) < CHOSEN:
             raise InvalidInput(
-                f"a posterior needs a population, and a handful of chosen keys is none; ask about "
-                f"at least {CHOSEN} different keys of such a universe together"
+                "a posterior needs a population, and a handful of chosen keys is not one; ask "
+                f"about at least {CHOSEN} different keys of such a universe together"
             )
         asked = first[agreed[first]]
         return self._fitted(Crowd.of(noisy.take(asked)), f"the {len(first):,} keys asked")

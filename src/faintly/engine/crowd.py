@@ -1,7 +1,7 @@
 """Estimates and their noise, with a few of them standing for many.
 
 Estimates are binned at an eighth of their standard error, further out at a share of themselves,
-in classes of standard errors that are nearly the same: some hundreds stand for any number.
+in classes of standard errors that are nearly the same: a few hundred represent any number.
 """
 
 import math
@@ -102,7 +102,7 @@ class Lattice:
 
 
 def _classes(spread: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return the class of each standard error, and the one that stands for it."""
+    """Return the class of each standard error, and the class's representative."""
     kinds = np.rint(np.log(spread) / CLASS).astype(np.int64)
     return kinds, np.exp(kinds * CLASS)
 

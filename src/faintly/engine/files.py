@@ -14,7 +14,7 @@ from faintly.errors import InvalidInput, InvalidPlan, Reject, Rejected, SketchRe
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1, sketch_v1
 
-HEAD_BYTES = 64  # that tell what a file is: a magic number, or the space before a plan's brace
+HEAD_BYTES = 64  # that identify a file: a magic number, or the space before a plan's brace
 # What to do with a file of one kind where another was expected.
 INSTEAD = {
     ("sketch", "reports"): "these are reports; aggregate them first: faintly aggregate",

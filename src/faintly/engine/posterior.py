@@ -31,7 +31,7 @@ from faintly.errors import InvalidInput
 FEWEST = 50  # keys of a population; with fewer, intervals of 95 % would cover less than 92 %
 FEW = 150  # keys below which the prior is one normal law and a point: cells then cover too little
 CHOSEN = 500  # keys asked of an open universe from which they are a population of their own
-STEP = 0.2  # standard errors: width of cells near 0, which no data could tell apart
+STEP = 0.2  # standard errors: width of cells near 0, which no data could distinguish
 GROWTH = 0.1  # of a mean: width of the cells further out
 NARROW = 0.05  # share of the standard errors that may be smaller than the one cells are made for
 SHARED = 0.25  # of a cell's weight, with each of its neighbours at every step
@@ -48,7 +48,7 @@ _erfc = np.frompyfunc(math.erfc, 1, 1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """How the true means of a population lie: two fits that its estimates cannot tell apart."""
+    """The law of a population's true means: two fits that its estimates cannot distinguish."""
 
     edges: FloatArray  # of the cells
     pointed: FloatArray  # weights: of the point at 0, then of the cells

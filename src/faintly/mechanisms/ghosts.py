@@ -7,7 +7,7 @@ key is noise of known size that does not shrink with more reports. Both are larg
 everybody holds the same keys; the sizes of a plan are chosen for that case.
 
 strength  the largest that one ghost can read, where a key held by all reads 1
-energy    the sum of the squares of all ghosts in one table, likewise
+energy    the sum of the squares of all ghosts in one table, in the same unit
 """
 
 import math

@@ -83,7 +83,7 @@ class Tables(MechanismApi):
 
     def table_variance(
         self,
-        transformed: TableArray,  # noqa: ARG002  # for mechanisms whose tables tell more
+        transformed: TableArray,  # noqa: ARG002  # for mechanisms whose tables show more
         sketch: Sketch,
         ids: IdArray,
         means: FloatArray,

@@ -98,7 +98,7 @@ def make_plan(
 
 
 def _named(request: PlanRequest, mechanism: str, options: dict[str, Any], salt: bytes) -> Plan:
-    """Return the plan of a named mechanism: what it makes of the options by itself."""
+    """Return the plan that a named mechanism makes of the options."""
     first, *others = request.decodes
     try:
         return _checked(plan_for(mechanism, request.for_mechanism(first, options), salt))

@@ -67,7 +67,7 @@ class PlanRequest(CommonRequest):
         """Return the largest share of the clients that hold a key of interest.
 
         By default that of real data, but all of them where values have signs: a key that many
-        hold may then have a small mean, so that answers do not tell how many hold it.
+        hold may then have a small mean, so that answers do not show how many hold it.
         """
         if self.share is not None:
             return self.share

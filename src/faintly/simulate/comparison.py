@@ -1,6 +1,6 @@
 """Several mechanisms on the same data, for the unit, the budget and the sizes of one plan.
 
-The plan itself stands for its mechanism. Every other mechanism takes part in the form that the
+The plan itself represents its mechanism. Every other mechanism takes part in the form that the
 planner ranks best, under the plan's salt, so that keys have the same ids. All have the same number
 of runs and the same seed.
 """

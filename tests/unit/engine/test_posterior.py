@@ -94,7 +94,7 @@ def test_keys_of_an_open_universe_are_a_population_where_they_are_many(opened, n
     assert reader.populated(500)
     assert not reader.populated(499)
     for few in (names[:499], names[:10] * 60):  # repeated keys are no more of them
-        with pytest.raises(InvalidInput, match="a handful of chosen keys is none"):
+        with pytest.raises(InvalidInput, match="a handful of chosen keys is not one"):
             reader.posterior(few)
     with pytest.raises(InvalidInput, match="at least 500 different keys"):
         reader.top(3, names[:20], posterior=True)

@@ -52,7 +52,7 @@ VALUE_STEPS = 16  # of a client's mean value, when what long vectors lose is wor
 class Orthogonal(BitCells):
     """Cells of bits that are orthogonal to the rows asked for."""
 
-    # Reports are kept sorted, and so stand by map.
+    # Reports are kept sorted, and so are grouped by map.
     map_first: ClassVar[bool] = True
 
     plan: Plan

@@ -140,7 +140,7 @@ class Channel:
 
 
 def check(rows: object, speak: object) -> Channel:
-    """Return the channel of a plan's parameters, or refuse what is none."""
+    """Return the channel of a plan's parameters, or refuse parameters that describe none."""
     require.integer(rows, "rows", 1, MAX_ROWS)
     if not isinstance(speak, list) or len(speak) not in (1, 2):
         raise InvalidPlan("speak must list the words of one or two levels")

@@ -229,7 +229,7 @@ class ProjectionChoice(Mechanism):
     def _fields(self, slots: IntArray, seeds: IdArray) -> WordArray:
         if not self._cell:
             return slots.astype(np.uint32)[:, None]
-        # The server needs nothing but the cell: what else the seed tells stays at home.
+        # The server needs nothing but the cell: whatever else the seed reveals stays on the device.
         groups, where = np.divmod(slots >> self.shape.signed, self.bins)
         columns: list[AnyArray] = [slots & 1] if self.shape.signed else []
         columns.append(self._rows(seeds, groups) * np.uint32(self.bins) + where)
@@ -283,7 +283,7 @@ class ProjectionChoice(Mechanism):
         return bin_tables.transform(tables, self.linear_bins)
 
     def gather(self, transformed: TableArray, ids: IdArray) -> IntArray:
-        """Return (2, ids): sum and largest, over the maps; counts of signed bins stand below."""
+        """Return (2, ids): sum and largest, over the maps; rows below hold counts of signed bins."""
         return Mechanism.gather(self, transformed[: self.plan.hashing.maps], ids)
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
@@ -319,9 +319,9 @@ class ProjectionChoice(Mechanism):
         """Return n·Var: the second moment of a report at each id, less the squared mean.
 
         The dense one is 1/c², whatever people hold. With bins it follows from how often the bin
-        of an item is reported, least where nobody holds it: without signs the mean tells, else the
-        reports are read again. The exact term subtracted is the mean of v², at least mean² and at
-        most 1.
+        of an item is reported, least where nobody holds it: without signs that follows from the
+        mean, else the reports are read again. The exact term subtracted is the mean of v², at
+        least mean² and at most 1.
         """
         square = np.minimum(means**2, 1.0)
         if self.form == "dense":

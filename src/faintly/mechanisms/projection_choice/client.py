@@ -47,7 +47,7 @@ def choose(sums: AnyArray, signed: bool, top: int, threshold: int, rng: Rng) -> 
 
     Ties at the border are broken uniformly. Slots fall into three classes, above the border,
     at it, and below; within a class all are alike. So a uniform rank among the best (or the
-    others) tells the class, and a uniform member of the class is the slot.
+    others) determines the class, and a uniform member of the class is the slot.
 
     Args:
         sums: (clients, bins of all groups) integers; a signed bin is two slots, of scores
