@@ -283,7 +283,7 @@ class ProjectionChoice(Mechanism):
         return bin_tables.transform(tables, self.linear_bins)
 
     def gather(self, transformed: TableArray, ids: IdArray) -> IntArray:
-        """Return (2, ids): sum and largest, over the maps; rows below hold counts of signed bins."""
+        """Return (2, ids): sum and largest over the maps; rows below hold counts of signed bins."""
         return Mechanism.gather(self, transformed[: self.plan.hashing.maps], ids)
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
