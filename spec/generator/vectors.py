@@ -36,9 +36,8 @@ NUMBERED = {"equation": hashing.EQUATION, "coin": hashing.COIN, "order": hashing
 NUMBERED |= {"projection": hashing.PROJECTION, "symbol": hashing.SYMBOL}
 ONCE = ("coin", "order")  # only word 0 of these is ever used
 SHOWN = 3  # reports of a sketch vector: enough to see the order of columns
-FRACTION = re.compile(
-    r"(?<=[ \[])-?[0-9]+\.[0-9]+(?:e[+-]?[0-9]+)?(?=[,\]}\n])"
-)  # outside of texts
+# Outside of texts.
+FRACTION = re.compile(r"(?<=[ \[])-?[0-9]+\.[0-9]+(?:e[+-]?[0-9]+)?(?=[,\]}\n])")
 CLOSE = 1e-12  # relative; the tests allow other implementations as much
 
 
