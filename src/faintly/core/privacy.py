@@ -175,8 +175,8 @@ class Guarantee:
             sure = f"is right about it in at most {_percent(self.belief)} of all cases"
         what = hidden.get(type(self.unit), changes)
         return (
-            f"{_VERDICTS[self.strength]}A report {self._hides} {what}: an observer who gave it 50 % "
-            f"{sure} afterwards ({self.budget})."
+            f"{_VERDICTS[self.strength]}A report {self._hides} {what}: an observer who gave it "
+            f"50 % {sure} afterwards ({self.budget})."
         )
 
     def describe(self) -> str:
@@ -200,8 +200,9 @@ class Guarantee:
             sure = f"is afterwards right in at most {_percent(self.belief)} of all cases"
         text = (
             f"{_VERDICTS[self.strength]}A report {self._hides} {hidden}. An observer who thought "
-            f"it as likely as not (50 %), knows everything else and sees the report {sure}: {bound} "
-            f"with it as without it ({self.budget}, local differential privacy, {self.unit} level)."
+            f"it as likely as not (50 %), knows everything else and sees the report {sure}: "
+            f"{bound} with it as without it ({self.budget}, local differential privacy, "
+            f"{self.unit} level)."
         )
         if self.conditions:
             text += " It holds provided that " + "; ".join(self.conditions) + "."
