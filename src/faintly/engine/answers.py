@@ -412,6 +412,21 @@ class Reader:
             posterior: also the posterior of each key; see `Reader.posterior`.
             above: with it, the chance that a mean is larger than this.
         """
+        return self.top_among(
+            count, candidates, control, false_rate, posterior=posterior, above=above
+        )[0]
+
+    def top_among(
+        self,
+        count: int,
+        candidates: Sequence[Key] | AnyArray | None = None,
+        control: str = "family",
+        false_rate: float = 0.05,
+        *,
+        posterior: bool = False,
+        above: float | None = None,
+    ) -> tuple[TopList, Estimates]:
+        """Return the list of `top`, and the estimates of all keys that it was chosen from."""
         count = whole(count, "the number of rows", InvalidInput)
         false_rate = real(false_rate, "the false rate", InvalidInput)
         control = text(control, "control", InvalidInput)
@@ -434,7 +449,7 @@ class Reader:
         if posterior:
             prior = self._prior(Noisy.of(every), agreed, ids)
             rows = self._with_posterior(rows, agreed[shown], prior, above)
-        return TopList(
+        chosen = TopList(
             estimates=rows,
             significant=every.score[shown] >= least,
             threshold=every.mean_at(least),
@@ -442,6 +457,7 @@ class Reader:
             control=control,
             false_rate=false_rate,
         )
+        return chosen, every
 
 
 def threshold_score(score: FloatArray, control: str, false_rate: float) -> float:
