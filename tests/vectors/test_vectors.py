@@ -70,6 +70,15 @@ def test_regeneration_changes_nothing():
     assert vectors.changed(FOLDER) == []
 
 
+def test_only_the_last_digits_of_a_fraction_may_differ():
+    text = '{"mean": 0.6468278208424562, "plan": "0.25", "total": 2}'
+    assert vectors.same(text, text.replace("4562", "4542"))
+    for mutant in (text.replace("6468", "6469"), text.replace("0.25", "0.250000000000001")):
+        assert not vectors.same(text, mutant)
+    assert not vectors.same(text, text.replace("2}", "3}"))
+    assert not vectors.same(text, "")
+
+
 def test_a_changed_vector_is_noticed(tmp_path):
     assert vectors.main(["--out", str(tmp_path)]) == 0
     assert vectors.main(["--out", str(tmp_path), "--check"]) == 0

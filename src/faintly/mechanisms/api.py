@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from faintly.core import Guarantee, Hashing, Plan, ReadingLaw, Sketch, SparseVector, VectorBatch
+from faintly.core import Guarantee, Hashing, Plan, Sketch, SparseVector, VectorBatch
 from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
 from faintly.core.plan import VALUES, Terms, check_budget, check_sizes, check_values
 from faintly.core.report import Layout, ReportBatch
@@ -141,17 +141,3 @@ class MechanismApi(ABC):
 
         Without ids, the answer is for keys that nobody holds.
         """
-
-    def reading_law(self) -> ReadingLaw | None:
-        """Return the exact law of what one report reads at a key that nobody holds.
-
-        None where it depends on what people hold: then the normal law is used.
-        """
-        return None
-
-    def pair_covariance(self) -> float | None:
-        """Return n·Cov of the estimates at two keys, divided by the mean of v·v' there.
-
-        None where it is not known: then any correlation is possible.
-        """
-        return None

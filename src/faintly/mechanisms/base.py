@@ -1,7 +1,7 @@
 """What a mechanism is: a frozen set of public integers with the verbs of these parts.
 
 api          what a device and a server call
-tables       table decoding, for the engine
+tables       table decoding and laws of readings, for the engine
 forecast     variance, bias and loss before there are reports, for the planner
 law          the exact law of a report, for the auditor and the tests
 simulation   many reports at once, for the evaluation

@@ -1,4 +1,4 @@
-"""Table decoding: reports become cells; transformed tables hold the sums of all keys at once."""
+"""What the engine asks for: cells of tables, whose transform holds the sums of all keys at once."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from faintly import kernels
-from faintly.core import Cells, ReportBatch, Sketch, SketchShape
+from faintly.core import Cells, ReadingLaw, ReportBatch, Sketch, SketchShape
 from faintly.core.arrays import (
     AnyArray,
     FloatArray,
@@ -80,6 +80,20 @@ class Tables(MechanismApi):
         """Return (2, ids): sum and largest, over the maps, of what transformed tables hold."""
         blocks = self.table_shape[0] // self.maps.maps
         return kernels.gather(transformed, ids, self.maps, blocks, turn=self.turned)
+
+    def reading_law(self) -> ReadingLaw | None:
+        """Return the exact law of what one report reads at a key that nobody holds.
+
+        None where it depends on what people hold: then the normal law is used.
+        """
+        return None
+
+    def pair_covariance(self) -> float | None:
+        """Return n·Cov of the estimates at two keys, divided by the mean of v·v' there.
+
+        None where it is not known: then any correlation is possible.
+        """
+        return None
 
     def table_variance(
         self,

@@ -48,7 +48,7 @@ class Excess:
             f"than {self.sparsity} items, up to {self.most:,}."
         )
         if self.lost < SLIGHT:
-            return f"{held} Their reports carry these items all the same."
+            return f"{held} Their reports carry them all the same."
         return (
             f"{held} Their reports leave out {self.lost:.1%} of all weight. The mean that loses "
             f"most is {self.mean:.3f}, and answers are about {self.carried:.3f}."
