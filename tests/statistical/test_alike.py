@@ -233,7 +233,7 @@ def test_all_hold_the_same_set_of_events_read_directly(items, epsilon, seed):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("items", "epsilon"), [(6, 0.5), (6, 1.0), (14, 0.5)])
+@pytest.mark.parametrize(("items", "epsilon"), [(6, 0.5), (6, 1.0), (14, 0.5), (14, 1.0)])
 def test_all_hold_the_same_set_of_events_in_tables(items, epsilon, seed):
     """Where tables can keep the rules: no ghost above 0.3 standard errors."""
     people, truth = same(20_000, items, 8_192)
