@@ -2,6 +2,7 @@
 
 --seed N        the seed of every statistical test, DEFAULT_SEED unless given
 --seed-sweep M  run each of them under the M seeds N, N+1, …
+--whole         also the cases marked whole, which take an hour
 FAINTLY_DATA    folder of datasets; what needs one that is not there is skipped and listed
 """
 
@@ -37,6 +38,7 @@ settings.load_profile("faintly")
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("faintly")
     group.addoption("--seed", type=int, default=DEFAULT_SEED, help="seed of statistical tests")
+    group.addoption("--whole", action="store_true", help="also cases that take an hour")
     group.addoption("--seed-sweep", type=int, default=1, help="how many seeds to try, from --seed")
 
 
@@ -47,7 +49,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("seed", seeds, ids=[f"seed{seed}" for seed in seeds], indirect=True)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.option.whole:
+        left_out = [item for item in items if item.get_closest_marker("whole")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         for marker in {"statistical", "system"}.intersection(item.path.parts):
             item.add_marker(marker)

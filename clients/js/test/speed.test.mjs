@@ -1,5 +1,5 @@
 // One report of 64 items takes less than 20 ms, one of 16 never blocks a frame of 16 ms.
-// The best of many counts: on a busy machine most of them are interrupted.
+// The processor's time counts, and the best of many: on a busy machine a report waits for others.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";

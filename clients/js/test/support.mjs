@@ -21,3 +21,20 @@ export function given(words) {
   };
   return [next, () => words.length - used];
 }
+
+/** A store in memory, for several clients at once: one after another, as a database would have it. */
+export function memoryStore() {
+  let text;
+  let last = Promise.resolve();
+  const access = {
+    read: async () => (text === undefined ? undefined : JSON.parse(text)),
+    write: async (state) => void (text = JSON.stringify(state)),
+  };
+  return {
+    locked(use) {
+      const done = last.then(() => use(access));
+      last = done.catch(() => {});
+      return done;
+    },
+  };
+}

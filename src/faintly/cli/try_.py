@@ -58,6 +58,13 @@ def try_(
     read = [given.read(data, given.columns_of(client, key, value, duplicates))]
     with progress() as bar:
         task = bar.add_task("trying", total=5)
+        asking = bar.add_task("asking: reports read, in %", total=100, visible=False)
+
+        def read_on(share: float) -> None:
+            """Show the longest step alone, with the time that it still takes."""
+            bar.update(task, visible=share >= 1)
+            bar.update(asking, completed=round(100 * share), visible=share < 1)
+
         seen = run(
             read.pop(),  # not held here, so that its memory is freed once there are vectors
             epsilon=epsilon,
@@ -67,6 +74,7 @@ def try_(
             count=count,
             seed=seed,
             on_step=lambda step: bar.update(task, advance=1, description=step),
+            on_read=read_on,
         )
     if plot is not None:
         draw_preview(seen, plot)

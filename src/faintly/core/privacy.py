@@ -158,6 +158,10 @@ class Guarantee:
             return "none"
         return "weak" if wanted >= WEAK_EPSILON else "sound"
 
+    @property
+    def _hides(self) -> str:
+        return "hardly hides" if self.strength == "none" else "hides"
+
     def short(self) -> str:
         """Return the guarantee as one sentence, without its conditions.
 
@@ -166,14 +170,13 @@ class Guarantee:
         """
         hidden = {EventLevel: "any one item of its sender", UserLevel: "all that its sender holds"}
         changes = f"changes of up to {getattr(self.unit, 'distance', 0):g} in its sender's values"
-        verb = "hardly hides" if self.strength == "none" else "hides"
         sure = f"is at most {_percent(self.belief)} sure of it"
         if self.budget.delta:
             sure = f"is right about it in at most {_percent(self.belief)} of all cases"
         what = hidden.get(type(self.unit), changes)
         return (
-            f"{_VERDICTS[self.strength]}A report {verb} {what}: an observer who gave it 50 % "
-            f"{sure} afterwards ({self.budget})."
+            f"{_VERDICTS[self.strength]}A report {self._hides} {what}: an observer who gave it "
+            f"50 % {sure} afterwards ({self.budget})."
         )
 
     def describe(self) -> str:
@@ -196,9 +199,10 @@ class Guarantee:
         if self.budget.delta:
             sure = f"is afterwards right in at most {_percent(self.belief)} of all cases"
         text = (
-            f"{_VERDICTS[self.strength]}A report hides {hidden}. An observer who thought it as "
-            f"likely as not (50 %), knows everything else and sees the report {sure}: {bound} with "
-            f"it as without it ({self.budget}, local differential privacy, {self.unit} level)."
+            f"{_VERDICTS[self.strength]}A report {self._hides} {hidden}. An observer who thought "
+            f"it as likely as not (50 %), knows everything else and sees the report {sure}: "
+            f"{bound} with it as without it ({self.budget}, local differential privacy, "
+            f"{self.unit} level)."
         )
         if self.conditions:
             text += " It holds provided that " + "; ".join(self.conditions) + "."

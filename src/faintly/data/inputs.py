@@ -40,7 +40,7 @@ def vectors_from(
     """Return one vector per client, whatever shape the data has.
 
     A mean is over all clients of the plan. Rows name only those who hold something, so clients of
-    the plan that the data do not mention are empty vectors at the end, as `faintly encode` has it.
+    the plan that the data do not mention are empty vectors at the end.
 
     Args:
         data: any of the shapes at the top of this module, a path, several paths, `Records`, or a
@@ -55,7 +55,8 @@ def vectors_from(
     Raises:
         InvalidData: the data break a rule; the message names the row or client, from 1.
 
-    Privacy: errors never show keys, values or client labels.
+    Privacy: errors never show keys, values or client labels. The end tells who is empty: shuffle
+    before you hand out reports one by one, as `faintly encode` does. A sketch has no order.
     """
     instance(plan, Plan, "plan", "as make_plan returns it")
     made = _vectors(data, plan, strict, columns)

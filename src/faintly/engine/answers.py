@@ -29,7 +29,7 @@ TOLD = 0.5  # standard errors: 95 % intervals then cover 92 %
 NEGLIGIBLE = 0.01  # of the variance: it moves an interval by half a percent
 CHANCE = 4.0  # standard deviations by which noise alone seldom exceeds its mean
 ENTRIES = 2**20  # of tables, squared at a time
-MOST_OWN = 2**20  # keys that are read for that
+MOST_OWN = 2**20  # keys that are read for that, and kept: 16 MiB
 AGREED = 6.0  # standard deviations by which one map of a key seldom exceeds the others
 MOST_LISTED = 2**24  # keys that are read for a prior, with about half a gigabyte
 NULL = np.zeros(1)  # the mean of a key that nobody holds
@@ -157,8 +157,12 @@ class Reader:
 
     def _sums(self, ids: IdArray) -> IntArray:
         """Return (2, ids): the integer behind each estimate, and the largest part of one map."""
-        if self.sketch.plan.decode == "table":
-            return self.mechanism.gather(self._transformed, ids)
+        plan = self.sketch.plan
+        if plan.decode == "table":
+            size = plan.universe.size
+            if size is None or size > MOST_OWN or not np.array_equal(ids, np.arange(size)):
+                return self.mechanism.gather(self._transformed, ids)
+            return self._every_sum
         found = np.empty((2, len(ids)), dtype=np.int64)
         size = max(1, READ_ENTRIES // self._maps)
         for start in range(0, len(ids), size):
@@ -166,6 +170,11 @@ class Reader:
             values = self._read(ids[part], start / len(ids), len(ids[part]) / len(ids))
             found[:, part] = values.sum(axis=0), values.max(axis=0)
         return found
+
+    @cached_property
+    def _every_sum(self) -> IntArray:
+        """Return the sums of every key, which ghosts, lists and estimates share."""
+        return self.mechanism.gather(self._transformed, self._every_key()[0])
 
     def _read(self, ids: IdArray, before: float, share: float) -> IntArray:
         """Return the integers (maps, ids) of direct reading, and report progress from `before` on.
@@ -373,7 +382,7 @@ class Reader:
         squares *= self._maps / len(flat)  # of a reading, which adds an entry of each map
         if size is not None and size <= MOST_OWN:
             own = size
-            totals = self.totals(np.arange(size, dtype=np.uint64)).astype(np.float64)
+            totals = self._every_sum[0].astype(np.float64)
             squares -= float(totals @ totals) / len(flat)
         if own >= len(flat):  # one map that is full: ghosts and keys cannot be told apart
             return 0.0
@@ -403,6 +412,21 @@ class Reader:
             posterior: also the posterior of each key; see `Reader.posterior`.
             above: with it, the chance that a mean is larger than this.
         """
+        return self.top_among(
+            count, candidates, control, false_rate, posterior=posterior, above=above
+        )[0]
+
+    def top_among(
+        self,
+        count: int,
+        candidates: Sequence[Key] | AnyArray | None = None,
+        control: str = "family",
+        false_rate: float = 0.05,
+        *,
+        posterior: bool = False,
+        above: float | None = None,
+    ) -> tuple[TopList, Estimates]:
+        """Return the list of `top`, and the estimates of all keys that it was chosen from."""
         count = whole(count, "the number of rows", InvalidInput)
         false_rate = real(false_rate, "the false rate", InvalidInput)
         control = text(control, "control", InvalidInput)
@@ -425,7 +449,7 @@ class Reader:
         if posterior:
             prior = self._prior(Noisy.of(every), agreed, ids)
             rows = self._with_posterior(rows, agreed[shown], prior, above)
-        return TopList(
+        chosen = TopList(
             estimates=rows,
             significant=every.score[shown] >= least,
             threshold=every.mean_at(least),
@@ -433,6 +457,7 @@ class Reader:
             control=control,
             false_rate=false_rate,
         )
+        return chosen, every
 
 
 def threshold_score(score: FloatArray, control: str, false_rate: float) -> float:

@@ -169,7 +169,7 @@ def warnings(ranking: Ranking, expected_mean: float | None = None) -> list[str]:
         hides = "nothing" if plan.budget.epsilon >= VOID_EPSILON else "little"
         found.append(
             f"epsilon {plan.budget.epsilon:g} lets odds move by a factor of "
-            f"{math.exp(plan.budget.epsilon):,.0f}, which hides {hides}"
+            f"{math.ceil(math.exp(plan.budget.epsilon)):,}, which hides {hides}"
         )
     if plan.budget.delta >= 1 / plan.clients:
         found.append(

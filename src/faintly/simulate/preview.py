@@ -33,6 +33,7 @@ SAMPLED = 100_000  # clients that the sparsity is chosen by: more would not chan
 DENSE = 4  # numbers per key up to which keys are taken as 0..largest
 
 OnStep = Callable[[str], None]
+OnShare = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +120,7 @@ def try_(
     count: int = SHOWN,
     seed: int = 1,
     on_step: OnStep = lambda _: None,
+    on_read: OnShare = lambda _: None,
 ) -> Preview:
     """Return what a private collection would find among these people.
 
@@ -134,6 +136,7 @@ def try_(
         count: rows of the list.
         seed: of the noise, which is for study only.
         on_step: called with a description of each step.
+        on_read: called with the share of the reports read so far, where they are read one by one.
 
     Privacy: reads raw data, and the sparsity is chosen by them; only the noise of the rehearsal is
     like that of a real collection.
@@ -162,7 +165,17 @@ def try_(
     wanted = {"protect": protect, "epsilon": epsilon, "universe": universe}
     ranking = _ranking(vectors, held, sparsity, **wanted)
     plan = replace(ranking.pick.plan, salt=salt)
-    return _rehearse(plan, ranking, vectors, keys, held, count=count, seed=seed, on_step=on_step)
+    return _rehearse(
+        plan,
+        ranking,
+        vectors,
+        keys,
+        held,
+        count=count,
+        seed=seed,
+        on_step=on_step,
+        on_read=on_read,
+    )
 
 
 def _universe(records: Records) -> tuple[Universe, Sequence[Key]]:
@@ -214,6 +227,7 @@ def _rehearse(
     count: int,
     seed: int,
     on_step: OnStep,
+    on_read: OnShare,
 ) -> Preview:
     """Return what everybody's reports show, beside the truth."""
     mechanism = mechanism_of(plan)
@@ -225,8 +239,8 @@ def _rehearse(
     public, secret = (seeded(seed, f"{part}/0") for part in ("public", "secret"))
     reader = Reader(aggregate(plan, randomize_all(plan, vectors, public, secret)))
     on_step(f"asking about {len(keys):,} keys")
-    top = reader.top(count, keys, posterior=reader.populated(len(keys)))
-    every = reader.estimate_ids(ids, keys)
+    reader = reader.watched(lambda: None, on_read)
+    top, every = reader.top_among(count, keys, posterior=reader.populated(len(keys)))
     true_mean = dict(zip(keys, truth.tolist(), strict=True))
     listed = list(top.estimates.keys)
     best = {keys[int(place)] for place in np.argsort(-truth, kind="stable")[: len(listed)]}

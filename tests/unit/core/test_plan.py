@@ -341,10 +341,11 @@ def test_a_guarantee_speaks():
     ],
 )
 def test_the_words_of_a_guarantee_follow_its_number(epsilon, sure, verdict):
-    said = Guarantee(EventLevel(), Budget(epsilon), "a theorem").describe()
-    assert said.startswith(verdict)
-    assert f"at most {sure} sure" in said
-    assert "hardly" not in said
+    made = Guarantee(EventLevel(), Budget(epsilon), "a theorem")
+    for said in (made.describe(), made.short()):
+        assert said.startswith(verdict)
+        assert f"at most {sure} sure" in said
+        assert ("hardly hides" if epsilon >= 7 else "report hides") in said
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.25, 0.999999])

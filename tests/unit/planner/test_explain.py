@@ -67,7 +67,7 @@ def test_smallest_visible_is_the_limit_of_top_lists():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"epsilon": 3.0}, "hides little"),
+        ({"epsilon": 3.0}, "by a factor of 21, which hides little"),
         ({"epsilon": 8.0}, "hides nothing"),
         ({"clients": 20}, "no mean at all"),
         ({"delta": 0.01}, "may fail for one of"),

@@ -51,6 +51,14 @@ def test_it_is_the_same_every_time_and_another_seed_is_another_run(seen):
     assert seen.fresh_plan().salt != seen.plan.salt  # a real collection has its own
 
 
+def test_reports_are_read_once_and_tell_how_far():
+    shares = []
+    told = faintly.try_(visits(), epsilon=2.0, count=6, on_read=shares.append)
+    assert told.plan.decode == "direct"  # where every key reads every report
+    assert shares == sorted(set(shares))
+    assert shares[-1] == 1
+
+
 def test_as_many_people_as_it_names_find_what_it_says(seen):
     """Means as small as the target stand out with so many clients, or with that epsilon."""
     more, plan = seen.more, seen.plan

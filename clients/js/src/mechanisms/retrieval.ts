@@ -102,7 +102,7 @@ function check(plan: Plan): { bits: number; blocks: number; keep: number } {
   const blocks = integer(given, "blocks", 1, plan.maps ? 4096 : 1);
   rule(bits * blocks >= plan.sparsity, "sparsity");
   const most = plan.decode === "table" ? 27 : 32;
-  rule(plan.maps * blocks * 2 ** (bits - 1) <= 2 ** most, "maps");
+  rule(!plan.maps || plan.maps * blocks * 2 ** (bits - 1) <= 2 ** most, "maps");
   const split = plan.size === null ? 31 : bits - 1 + Math.floor(Math.log2(blocks));
   const codes = blocks === 1 ? bits - 1 : split;
   rule(plan.bits === (plan.maps ? codes : 0), "bits");
