@@ -91,10 +91,6 @@ class Universe:
         known = np.array([id_ is not None for id_ in found], dtype=bool)
         return np.array([id_ or 0 for id_ in found], dtype=np.uint64), known
 
-    def label(self, index: int) -> Key:
-        """Return the key at `index` of an indexed or named universe."""
-        return self.names[index] if self.names is not None else index
-
     def _id(self, key: Any, salt: bytes) -> int | None:
         if isinstance(key, bool) or not isinstance(key, str | bytes | int | np.integer):
             return None

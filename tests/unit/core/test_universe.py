@@ -51,7 +51,7 @@ def test_a_public_question_may_be_quoted():
 def test_names_have_their_position_as_id():
     universe = Universe.named(["ash", "birch"])
     assert ids(universe, ["birch", "ash"]) == [1, 0]
-    assert (universe.size, universe.label(1)) == (2, "birch")
+    assert (universe.size, universe.names[1]) == (2, "birch")
     with pytest.raises(InvalidVector) as caught:
         ids(universe, ["ash", "secret"])
     assert str(caught.value) == "key at position 1 is not one of the plan's names"
