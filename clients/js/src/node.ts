@@ -30,7 +30,7 @@ export function fileStore(path: string): Store {
     const mark = `${process.pid} ${freshId()}`;
     held.add(mark);
     try {
-      await poll(guarded("lock", () => taken(lock, mark)));
+      await poll(mark, guarded("lock", () => taken(lock, mark)));
       return await use(access).finally(guarded("unlock", () => ifThere(unlink(lock))));
     } finally {
       held.delete(mark);
@@ -39,19 +39,20 @@ export function fileStore(path: string): Store {
   return { locked };
 }
 
-/** Make a lock file, having removed that of a process which is no more; return whether it is ours. */
-async function taken(lock: string, mark: string): Promise<boolean> {
-  if (await made(lock, mark)) return true;
-  if (isLive(await ifThere(readFile(lock, "utf8")))) return false;
+/** Make a lock file, having removed that of a process which is no more; return whose it is. */
+async function taken(lock: string, mark: string): Promise<string | undefined> {
+  if (await made(lock, mark)) return mark;
+  const found = await ifThere(readFile(lock, "utf8"));
+  if (isLive(found)) return found;
   // One process at a time may remove a lock, or it could be one that somebody has just made.
   const broom = `${lock}.remove`;
-  if (!(await made(broom, mark))) return false;
+  if (!(await made(broom, mark))) return found;
   try {
     if (!isLive(await ifThere(readFile(lock, "utf8")))) await ifThere(unlink(lock));
   } finally {
     await unlink(broom);
   }
-  return made(lock, mark);
+  return (await made(lock, mark)) ? mark : found;
 }
 
 /** Return whether the process that made a mark may still hold its lock. */

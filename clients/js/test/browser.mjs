@@ -18,7 +18,9 @@ const browser = await chromium.launchPersistentContext(profile, {
   executablePath: program,
   headless: true,
   args: FLAGS,
+  timeout: 0, // the caller waits as long as it will
 });
+browser.setDefaultTimeout(0);
 
 /** Return once the collector has so many reports; the browser does not tell what it still sends. */
 async function arrived(count) {
@@ -137,9 +139,10 @@ try {
 
   // The storage is full: a typed error, nothing charged, nothing lost, and all is well once there is room.
   // Chromium remembers for a while how much room there was, so this is another browser.
-  const fresh = await chromium.launch({ executablePath: program, args: FLAGS });
+  const fresh = await chromium.launch({ executablePath: program, args: FLAGS, timeout: 0 });
   try {
     const other = await fresh.newPage();
+    other.setDefaultTimeout(0);
     await other.goto(`${page_}/demo/`);
     const session = await other.context().newCDPSession(other);
     const origin = page_;

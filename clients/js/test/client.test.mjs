@@ -82,6 +82,13 @@ test("a mechanism with an entry of its own is known once that is imported", asyn
   });
 });
 
+test("a report of direct retrieval may have as many bits as the specification allows", () => {
+  const { parameters, ...fields } = document("retrieval-direct");
+  const of = (bits) => new Client({ ...fields, parameters: { ...parameters, bits } }, { policy: ANY });
+  for (const bits of [1024, 1025, 8192]) assert.equal(of(bits).report([1]).length, 31 + 5 + Math.ceil(bits / 8));
+  assert.throws(() => of(8193), InvalidPlan);
+});
+
 test("every kind of data gives a report, and all have one length", () => {
   const client = open();
   const lengths = [

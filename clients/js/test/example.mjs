@@ -10,7 +10,9 @@ const browser = await chromium.launchPersistentContext(profile, {
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   headless: true,
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"],
+  timeout: 0, // the caller waits as long as it will
 });
+browser.setDefaultTimeout(0);
 try {
   const page = await browser.newPage();
   const errors = [];

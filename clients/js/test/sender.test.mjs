@@ -44,6 +44,7 @@ async function collector(use) {
       response.end(JSON.stringify({ status: known ? "replayed" : "counted", reports }));
     });
   });
+  server.keepAliveTimeout = 0; // or a machine that stands still for a while ends connections
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
   const url = `http://127.0.0.1:${server.address().port}`;
   const folder = mkdtempSync(join(tmpdir(), "faintly-sender-"));
@@ -141,6 +142,7 @@ test("amounts are exact decimals", () =>
 test("a plan without a bound in a limited account is refused, and so are odd options", () =>
   collector(async ({ make, url }) => {
     assert.throws(() => make({ limits: { user: 4 } }), PlanRefused);
+    assert.throws(() => make({ limits: {} }), InvalidInput);
     assert.throws(() => make({ limits: { household: 4 } }), InvalidInput);
     assert.throws(() => make({ limits: { "l1:0": 4 } }), InvalidInput);
     assert.throws(() => make({ period: 60 }), InvalidInput);

@@ -1,7 +1,7 @@
 // The store of a page, in a database of a few lines; test/browser.mjs has a real one.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Client, indexedDBStore, LedgerFailed } from "../dist/sender.js";
+import { Client, indexedDBStore, LedgerFailed, poll } from "../dist/sender.js";
 import { plans } from "./support.mjs";
 
 const PLAN = plans.get("retrieval");
@@ -37,12 +37,14 @@ function database() {
     });
     return Object.assign(made, { objectStore: () => values });
   };
+  const opened = [];
   const open = () => {
     const asked = { result: { transaction } };
+    opened.push(asked.result);
     queueMicrotask(() => asked.onsuccess());
     return asked;
   };
-  return { open, kept, told };
+  return { open, opened, kept, told };
 }
 
 /** Run with other globals, and put back what was there. */
@@ -140,3 +142,35 @@ test("what a browser throws becomes an error of ours, with a lease and with Web 
     await assert.rejects(store.locked(() => Promise.reject(own)), own);
   });
 });
+
+test("a lease from before the clock was set back does not last", () =>
+  leased(async (_, pass) => {
+    const [first, second] = [indexedDBStore(), indexedDBStore()];
+    await first.locked(async ({ write }) => {
+      await write("first");
+      pass(-3_600_000);
+      await put(second, "second");
+      await assert.rejects(write("first, before"), { name: "LedgerFailed", message: /taken over/ });
+    });
+    assert.equal(await got(second), "second");
+  }));
+
+test("a database that the browser closes is opened anew", () =>
+  leased(async ({ opened }) => {
+    const store = indexedDBStore();
+    await put(store, "before");
+    opened[0].transaction = () => {
+      throw new DOMException("closed", "InvalidStateError");
+    };
+    await assert.rejects(got(store), LedgerFailed);
+    opened[0].onclose();
+    assert.equal(await got(store), "before");
+  }));
+
+test("whoever waits for a lock waits as long as those before go on, and no longer", () =>
+  withGlobals({ setTimeout: (next) => setImmediate(next) }, async () => {
+    let asked = 0;
+    await poll("mine", async () => (++asked > 3000 ? "mine" : `${asked >> 8}`));
+    await assert.rejects(poll("mine", async () => `${asked++ && "stuck"}`), { name: "LedgerFailed", message: "the ledger stays locked" });
+    assert.ok(asked > 3400 && asked < 3600, `${asked}`);
+  }));

@@ -100,7 +100,9 @@ export function spentIn(charges: Charges, account: string): [number, number] | n
 
 /** Refuse a plan whose reports have no bound in an account that is limited. */
 export function accept(limits: Limits, charge: Charge): void {
-  for (const account of Object.keys(limits)) {
+  const accounts = Object.keys(limits);
+  if (!accounts.length) throw new InvalidInput("a ledger needs at least one limit");
+  for (const account of accounts) {
     if (!/^(event|user|l1:(?=.*[1-9])\d+(\.\d+)?)$/.test(account)) {
       throw new InvalidInput("limits are on event, user or l1:DISTANCE");
     }

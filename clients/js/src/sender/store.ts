@@ -17,6 +17,7 @@ export interface Store {
 
 const WAIT_MS = 10_000; // a report takes milliseconds; whoever holds a lock this long is stuck
 const POLL_MS = 20;
+const POLLS = WAIT_MS / POLL_MS; // counted, because a machine that sleeps lets nobody go on
 
 /** Return a store in the browser's database, the same for all pages of the origin. */
 export function indexedDBStore(name = "faintly"): Store {
@@ -28,7 +29,11 @@ export function indexedDBStore(name = "faintly"): Store {
       }
       const asked = indexedDB.open(name, 1);
       asked.onupgradeneeded = () => asked.result.createObjectStore("state");
-      asked.onsuccess = () => done(asked.result);
+      asked.onsuccess = () => {
+        // Somebody cleared the page's storage: what comes next opens a new database.
+        asked.result.onclose = () => (opened = undefined);
+        done(asked.result);
+      };
       asked.onerror = () => fail(asked.error);
     });
     opened.catch(() => (opened = undefined));
@@ -66,8 +71,12 @@ export function indexedDBStore(name = "faintly"): Store {
   async function leased<T>(use: (access: Access) => Promise<T>): Promise<T> {
     const owner = freshId();
     const fresh = () => ({ owner, until: Date.now() + WAIT_MS });
-    const take = (lease?: Lease) => (!lease || lease.until < Date.now() ? fresh() : lease);
-    await poll(guarded("lock", async () => (await change("lease", take))!.owner === owner));
+    const take = (lease?: Lease) => {
+      const left = lease ? lease.until - Date.now() : -1;
+      // A lease of more than the longest is from before somebody set the clock back.
+      return left < 0 || left > WAIT_MS ? fresh() : lease;
+    };
+    await poll(owner, guarded("lock", async () => (await change("lease", take))!.owner));
     // A page that slept over its lease must not overwrite what others did since, even if they are
     // done: so the same transaction sees that the lease is ours and writes.
     const write = guarded("write", async (state: unknown) => {
@@ -111,11 +120,15 @@ export function indexedDBStore(name = "faintly"): Store {
 /** Return 16 random bytes in hexadecimal. */
 export const freshId = (): string => hex(crypto.getRandomValues(new Uint8Array(16)));
 
-/** Wait until something is true. */
-export async function poll(isTrue: () => Promise<boolean>): Promise<void> {
-  const giveUp = Date.now() + WAIT_MS;
-  while (!(await isTrue())) {
-    if (Date.now() > giveUp) throw new LedgerFailed("the ledger stays locked");
+/** Wait until a lock is ours, as long as those who hold it go on. */
+export async function poll(mine: string, holder: () => Promise<string | undefined>): Promise<void> {
+  let last: string | undefined;
+  for (let polls = 0; ; polls++) {
+    const now = await holder();
+    if (now === mine) return;
+    if (now !== last) polls = 0;
+    last = now;
+    if (polls > POLLS) throw new LedgerFailed("the ledger stays locked");
     await new Promise((done) => setTimeout(done, POLL_MS));
   }
 }

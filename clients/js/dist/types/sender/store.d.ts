@@ -13,7 +13,7 @@ export interface Store {
 export declare function indexedDBStore(name?: string): Store;
 /** Return 16 random bytes in hexadecimal. */
 export declare const freshId: () => string;
-/** Wait until something is true. */
-export declare function poll(isTrue: () => Promise<boolean>): Promise<void>;
+/** Wait until a lock is ours, as long as those who hold it go on. */
+export declare function poll(mine: string, holder: () => Promise<string | undefined>): Promise<void>;
 /** Return a function whose failures are ours; a browser's or a system's words name the cause. */
 export declare function guarded<A extends unknown[], T>(what: string, act: (...given: A) => Promise<T>): (...given: A) => Promise<T>;
