@@ -5,7 +5,7 @@ DEMO_ARGS ?=
 FUZZ_SECONDS ?= 10
 REPRODUCE_ARGS ?= all
 BENCH_ARGS ?=
-SUITES := tables decode clients server
+SUITES := tables decode planes clients server
 BENCHMARKS := stream peers collector
 
 VENV := .venv

@@ -20,7 +20,6 @@ from faintly.engine import Aggregator, decode
 from faintly.kernels import comparison
 from faintly.kernels.comparison import LANGUAGE
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms.orthogonal import Orthogonal
 from faintly.wire import report_v1
 
 PAIRS_OF_LOOP = 2_000_000 if kernels.active == "c" else 300_000  # in the subset: about 20 ms
@@ -126,33 +125,6 @@ def direct(effort: Effort, reports: int = 1_000_000, keys: int = 100) -> list[Ro
             linear,
             note=note,
         ),
-    ]
-
-
-def planes(effort: Effort, reports: int = 200_000, keys: int = 1_000) -> list[Row]:
-    """Return how reading orthogonal reports by planes of bits compares with a loop over pairs."""
-    plan = samples.orthogonal_plan(reports, keys)
-    mechanism, ids = Orthogonal.from_plan(plan), np.arange(keys, dtype=np.uint64)
-    (batch,) = samples.batches(plan, reports, reports)
-    draw, size = samples.generator(), -(-mechanism.bits // 32)
-    rows = draw.integers(0, 2**32, (keys, mechanism.channel.most, size), dtype=np.uint32)
-    cells = np.ascontiguousarray(batch.fields[:, 1:])
-    subset = max(1, PAIRS_OF_LOOP // reports)
-    with one_core():
-        ours, some = compare(
-            lambda: mechanism.read(batch, ids),
-            lambda: comparison.hit_loop(cells, rows[:subset]),
-            effort,
-        )
-    return [
-        gain(
-            "planes_vs_loop",
-            f"read {keys:,} keys from {reports:,} reports of orthogonal, {mechanism.bits} bits, "
-            f"hashing included, against a loop over the pairs in {LANGUAGE}",
-            (ours, some.times(keys / subset)),
-            at_least=5,
-            note=f"the loop ran for {subset} keys with rows made before, and is scaled linearly",
-        )
     ]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from benchmarks import bins, clients, decode, machine, server, tables
+from benchmarks import bins, clients, decode, machine, planes, server, tables
 from benchmarks.measure import FULL, QUICK, Effort, peak_bytes
 from benchmarks.result import Row
 
@@ -17,7 +17,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "many-cells": decode.many_cells,
     "bins": bins.bins,
     "direct": decode.direct,
-    "planes": decode.planes,
+    "planes": planes.planes,
     "hashed": decode.hashed,
     "binning": clients.binning,
     "others": clients.others,
@@ -42,7 +42,8 @@ QUICK_BENCHMARKS: dict[str, Benchmark] = {
 # What goes into one file of benchmarks/results together: its title, and the benchmarks.
 SUITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "tables": ("Tables", ("scatter", "transform")),
-    "decode": ("Decoding", ("decode", "many-cells", "bins", "direct", "planes", "hashed")),
+    "decode": ("Decoding", ("decode", "many-cells", "bins", "direct", "hashed")),
+    "planes": ("Reading sets directly", ("planes",)),
     "clients": ("Clients", ("binning", "others", "scores", "randomness")),
     "server": ("Server", ("ingest", "text-keys", "merge")),
 }

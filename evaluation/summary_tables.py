@@ -29,7 +29,8 @@ SHRUNK = (
     "estimates of all keys, of every method alike, as post-processing that costs no privacy. The "
     "bias is the mean error of the 20 largest answers, with what a cut to k items takes. On "
     "kosarak100k and npm_deps, which are sets, ours is what the planner picks for sets, but for "
-    "npm_deps at event level, where a full run alone reads every report for every key."
+    "npm_deps at event level from ε = 2 on, where a full run alone reads every report for every "
+    "key."
 )
 
 
@@ -146,7 +147,7 @@ def _shrunk(point: dict[str, Row]) -> Iterator[str]:
         if name != "paper" and not name.startswith(OWN) and row.get("posterior_mse") is not None
     }
     best = min(known, key=lambda name: known[name], default="")
-    yield f"{number(known[best])} ({METHODS[best].label})" if best else ""
+    yield f"{_mse(point[best], 'posterior_mse')}, {METHODS[best].label}" if best else ""
     ours = point["ours"]
     biases = (number(ours[name], 2) for name in ("listed_bias", "posterior_listed_bias"))
     yield ", ".join(biases)

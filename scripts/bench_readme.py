@@ -23,7 +23,7 @@ from benchmarks.result import HEADINGS, Row
 RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "README.md"
 PAGE = ROOT / "docs" / "explanation" / "performance.md"
-FILES = ("tables", "decode", "peers", "clients", "server", "stream", "collector")
+FILES = ("tables", "decode", "planes", "peers", "clients", "server", "stream", "collector")
 HEADLINES = (
     "decode_vs_loop",
     "peer_pure_ldp_OLH",

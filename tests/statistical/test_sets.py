@@ -75,11 +75,16 @@ def test_errors_are_the_predicted_ones(dataset, seed, name, epsilon, universe):
     variances = mechanism.predicted_variances(vectors, ids)
     errors = (found.mean - truth) / np.sqrt(variances / plan.clients)
     spread, square = math.sqrt(2 / len(ids)), (errors**2).mean()
+    held = (found.low <= truth) & (truth <= found.high)
+    print(  # noqa: T201
+        f"{name} {universe} {epsilon}: n·Var/k {mechanism.predicted_variance(0) / 16:.4f}, n·MSE/k "
+        f"{square * variances.mean() / 16:.4f} (formula {variances.mean() / 16:.4f}), z² "
+        f"{square:.4f} ± {spread:.4f}, coverage {held.mean():.4f}, {held[truth > 0.01].mean():.4f}"
+    )
     # Ghosts add what the plan allows for, where people are alike; these people are less so.
     allowed = mechanism.ghost_variance() / mechanism.predicted_variance(0)
     assert -Z * spread < square - 1 < Z * spread + allowed
     assert abs(square * 16 / 20 - 1) > Z * spread  # mutant: a prediction for 20 items
-    held = (found.low <= truth) & (truth <= found.high)
     for keys in (truth >= 0, truth > 0.01):
         assert held[keys].mean() > 0.95 - Z * math.sqrt(0.05 * 0.95 / keys.sum())
     # Mutant: intervals of 90 %, over all keys; few keys are held by more than 1 %.
@@ -97,5 +102,7 @@ def test_sets_err_no_more_than_with_collision(dataset, seed, epsilon, more):
     rival = people(dataset, "kosarak100k", 16, mechanism="collision", **wanted)[0]
     ours, theirs = (simulate(one, vectors, ids, truth, runs=2, seed=seed) for one in (plan, rival))
     noise = Z * math.sqrt(2 * 2 / (2 * len(ids)))  # of a ratio of two means of squares
+    for one in (ours, theirs):
+        print(one.mean("n_mse"), one.mean("top20_recall"))  # noqa: T201
     assert ours.mean("n_mse") < more * (1 + noise) * theirs.mean("n_mse")
     assert ours.mean("top20_recall") >= theirs.mean("top20_recall") - 0.1

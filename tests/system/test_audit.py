@@ -158,6 +158,28 @@ def test_sound_plans_of_every_mechanism_pass(name):
     assert found.passed, found
 
 
+CHOICE = {"protect": "user", "mechanism": "projection-choice"}
+SETS = {"protect": "event", "mechanism": "orthogonal"}
+FORMS = {
+    "sets in bins": {**CHOICE, "values": "set", "form": "unsigned", "decode": "table"},
+    "signed bins": {**CHOICE, "form": "bins", "decode": "table"},
+    "orthogonal, direct": {**SETS, "values": "set", "decode": "direct"},
+    "orthogonal, table": {**SETS, "values": "nonnegative", "decode": "table"},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_the_forms_for_sets_and_rare_keys_are_audited(form):
+    """Each passes, and its mutant with a biased coin does not."""
+    common = {"epsilon": 2.0, "sparsity": 3, "clients": 1_000, "universe": 16, "salt": bytes(16)}
+    plan = make_plan(**common, **form)
+    found = audit(plan, samples=SAMPLES)
+    assert found.passed, found
+    wrong = audit(plan, samples=SAMPLES, make=with_randomize(biased_coin))
+    assert "sampler" in {one.check for one in wrong.findings if not one.holds}
+
+
 def cut_to_k(self, sound, vectors, seeds, rng):
     """Keep each client's first k items, which retrieval must never do."""
     kept = np.concatenate([np.arange(n) < self.plan.sparsity for n in vectors.lengths])
