@@ -104,6 +104,11 @@ def stopping() -> Problem:
     return Problem(STOPPING, "the collector is stopping")
 
 
+def abandoned() -> Problem:
+    """Return the problem of a question whose client has disconnected."""
+    return Problem(ABANDONED, "the client has disconnected")
+
+
 def no_room() -> Problem:
     """Return the problem of requests that need a file that cannot be written."""
     return Problem(CANNOT_STORE, "the data folder cannot be written to", "Make room on the disk.")

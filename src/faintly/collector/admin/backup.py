@@ -13,14 +13,13 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
 
 from faintly import durable
 from faintly.collector.admin import fsck
 from faintly.collector.problems import Problem
 from faintly.collector.storage import database as db
 from faintly.collector.storage import disk, recovery
-from faintly.collector.storage.database import NAME, is_frozen
+from faintly.collector.storage.database import NAME, check_folder, is_frozen
 from faintly.collector.storage.registry import Registry
 from faintly.errors import FolderDamaged, InvalidInput
 
@@ -31,8 +30,7 @@ PIECE = 1 << 20  # bytes copied at a time
 
 def backup(folder: Path, target: Path) -> int:
     """Copy a folder to an empty or new one; return the bytes of the copy."""
-    if not (folder / NAME).is_file():
-        raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
+    check_folder(folder)
     if target.exists() and not target.is_dir():
         raise _not_empty(target)
     made = [path for path in (target, *target.parents) if not path.exists()]
@@ -141,39 +139,34 @@ def _copy_files(folder: Path, target: Path) -> int:
     size = 0
     with db.Database(target) as database:
         for path, file in recovery.named_files(target, database, Registry(database)).items():
-            if _copy_whole(folder / path.relative_to(target), path, file):
+            origin, whole = folder / path.relative_to(target), False
+            try:
+                whole = _copy_file(origin, path) == file.stored
+            except FileNotFoundError:
+                if file.needed:
+                    raise
+            if whole:
                 size += file.stored.size
+            elif file.needed:
+                raise FolderDamaged(f"{origin} was changed; run faintly fsck")
             else:
                 recovery.forget_sketch(database, file.epoch, path)
     recovery.delete_empty(target)
     return size
 
 
-def _copy_whole(path: Path, target: Path, file: recovery.ManifestEntry) -> bool:
-    """Copy a file, and return whether it matches the manifest; a needed one must."""
-    try:
-        whole = _copy_file(path, target) == file.stored
-    except FileNotFoundError:
-        if file.needed:
-            raise
-        return False
-    if file.needed and not whole:
-        raise FolderDamaged(f"{path} was changed; run faintly fsck")
-    return whole
-
-
 def _copy_file(path: Path, target: Path) -> durable.Stored:
     with path.open("rb") as stream:
 
+        def read() -> bytes:
+            try:
+                return stream.read(PIECE)
+            except OSError as error:  # write_file would report it as a failed write
+                what = f"{path} cannot be read: {error.strerror}"
+                raise FolderDamaged(f"{what}; run faintly fsck") from None
+
         def copy(out: durable.HashingWriter) -> None:
-            while piece := _read(stream, path):
+            while piece := read():
                 out.write(piece)
 
         return disk.write_file(target, copy)
-
-
-def _read(stream: BinaryIO, path: Path) -> bytes:
-    try:
-        return stream.read(PIECE)
-    except OSError as error:  # write_file would report it as a failed write
-        raise FolderDamaged(f"{path} cannot be read: {error.strerror}; run faintly fsck") from None

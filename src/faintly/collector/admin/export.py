@@ -13,7 +13,7 @@ import numpy as np
 from faintly.collector.problems import Problem
 from faintly.collector.storage import segments
 from faintly.collector.storage.collection import Collection, Epoch
-from faintly.collector.storage.database import NAME, Database
+from faintly.collector.storage.database import Database, check_folder
 from faintly.collector.storage.disk import copying
 from faintly.collector.storage.registry import Registry
 from faintly.core import AnyArray
@@ -56,8 +56,7 @@ def export_reports(folder: Path, digest: bytes, epoch: int | None, path: Path) -
 
 def find(folder: Path, named: str) -> bytes:
     """Return the digest of a collection that is given by that or by its name."""
-    if not (folder / NAME).is_file():
-        raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
+    check_folder(folder)
     with Database(folder) as database:
         try:
             return bytes.fromhex(Registry(database).digest_of(named))
@@ -70,8 +69,7 @@ def _opened(
     folder: Path, digest: bytes, path: Path
 ) -> Iterator[tuple[Database, Collection, BinaryIO]]:
     """Yield the database, the collection and the file to write, which is private."""
-    if not (folder / NAME).is_file():
-        raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
+    check_folder(folder)
     with Database(folder) as database, copying(folder), atomic_write(path, private=True) as stream:
         collection = Registry(database).collections.get(digest)
         if collection is None:

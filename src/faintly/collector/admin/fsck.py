@@ -14,19 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from faintly.collector.problems import Problem
-from faintly.collector.storage import acknowledged, segments, sketches
+from faintly.collector.storage import acknowledged, recovery, segments, sketches
 from faintly.collector.storage.collection import Epoch
-from faintly.collector.storage.database import NAME, RESTORE, Database
+from faintly.collector.storage.database import NAME, RESTORE, Database, check_folder
 from faintly.collector.storage.disk import file_problem, locked
-from faintly.collector.storage.recovery import (
-    NEWER,
-    PUT_BACK,
-    forget_sketch,
-    newer_files,
-    stray_files,
-)
 from faintly.collector.storage.registry import Registry
-from faintly.core import ReportBatch, Sketch
+from faintly.core import ReportBatch
 from faintly.durable import Stored
 from faintly.engine import Aggregator
 from faintly.engine.files import load_sketch
@@ -83,8 +76,7 @@ def check(folder: Path, *, repair: bool = False) -> Checked:
 
     The folder may be read-only unless it is to be repaired.
     """
-    if not (folder / NAME).is_file():
-        raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
+    check_folder(folder)
     checked = Checked()
     with locked(folder, change=repair):
         try:
@@ -100,18 +92,14 @@ def check(folder: Path, *, repair: bool = False) -> Checked:
     return checked
 
 
-def _spool(folder: Path) -> Path:
-    """Return a writable folder for temporary files: a backup may be read-only."""
-    places = (folder / "spool", folder)
-    usable = (place for place in places if os.access(place, os.W_OK))
-    return next(usable, Path(tempfile.gettempdir()))
-
-
 class _Check:
     def __init__(self, folder: Path, database: Database, checked: Checked, repair: bool) -> None:
         self.folder, self.database, self.checked, self.repair = folder, database, checked, repair
         self.registry = Registry(database)
         self.named: set[Path] = set()
+        # For temporary files: a backup may be read-only.
+        places = (each for each in (folder / "spool", folder) if os.access(each, os.W_OK))
+        self.spool = next(places, Path(tempfile.gettempdir()))
 
     def everything(self) -> None:
         for (line,) in self.database.rows("PRAGMA integrity_check"):
@@ -125,14 +113,12 @@ class _Check:
         for epoch in self.registry.by_id.values():
             self.pending(epoch)
             self.sealed(epoch)
-        self.stray()
-
-    def stray(self) -> None:
-        stray = stray_files(self.folder, self.named)
-        newer = newer_files(stray, self.database, self.registry)
+        stray = recovery.stray_files(self.folder, self.named)
+        newer = recovery.newer_files(stray, self.database, self.registry)
         for path in stray:
             if newer:  # then any of them may be needed
-                self.report(path, NEWER if path in newer else UNNAMED, PUT_BACK)
+                what = recovery.NEWER if path in newer else UNNAMED
+                self.report(path, what, recovery.PUT_BACK)
                 continue
             if self.repair:
                 path.unlink()
@@ -172,7 +158,7 @@ class _Check:
             "SELECT number, reports, bytes, checksum FROM sketches WHERE epoch = ?", (epoch.id,)
         )
         upto = found[0][0] if found else 0
-        rebuilt, whole = Aggregator(epoch.collection.plan, _spool(self.folder)), not dropped
+        rebuilt, whole = Aggregator(epoch.collection.plan, self.spool), not dropped
         for row in segments.rows(self.database, epoch):
             batch = self.segment(epoch, row)
             whole = whole and batch is not None
@@ -182,24 +168,18 @@ class _Check:
             path = sketches.path_of(self.folder, epoch, number)
             self.named.add(path)
             self.checked.sealed += reports if dropped else 0
-            expected = rebuilt.sketch() if whole else None
-            problem = self.sketch_problem(path, Stored(*stored), expected)
+            problem = file_problem(path, Stored(*stored))
+            try:
+                found_sketch = load_sketch(path) if problem is None else None
+                if whole and found_sketch is not None and found_sketch != rebuilt.sketch():
+                    problem = "the sketch is not that of its segments"
+            except FaintlyError as error:
+                problem = str(error).removeprefix(f"{path}: ")
             if problem is not None:
                 repaired = whole and self.repair
                 if repaired:
-                    forget_sketch(self.database, epoch, path)
+                    recovery.forget_sketch(self.database, epoch, path)
                 self.report(path, problem, REPAIR if whole else RESTORE, repaired=repaired)
-
-    def sketch_problem(self, path: Path, stored: Stored, rebuilt: Sketch | None) -> str | None:
-        problem = file_problem(path, stored)
-        if problem is None:
-            try:
-                found = load_sketch(path)
-            except FaintlyError as error:
-                return str(error).removeprefix(f"{path}: ")
-            if rebuilt is not None and found != rebuilt:
-                problem = "the sketch is not that of its segments"
-        return problem
 
     def segment(self, epoch: Epoch, row: segments.Row) -> ReportBatch | None:
         """Return the reports of a segment, or None if it is damaged."""

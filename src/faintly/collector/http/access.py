@@ -5,7 +5,7 @@ collector; if others can, reading and administering are refused. Once it has one
 administering require theirs; submitting requires one only if a credential to submit exists.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from faintly.collector.problems import BAD_REQUEST, NOT_ALLOWED, NOT_AUTHORISED, TOO_LARGE, Problem
 from faintly.collector.storage.credentials import Credentials
@@ -26,25 +26,44 @@ PREFLIGHT = [
 ]
 ONCE = (b"authorization", b"faintly-token", b"host", b"origin")  # headers that identify the caller
 NOBODY = "The operator can add one with faintly credential add."
+SEND_ONCE = "Send Authorization, Faintly-Token, Host and Origin once each."
+USE_LOCAL = "Call 127.0.0.1 or localhost, or add credentials with faintly credential add."
+USE_CORS = "Start the collector with --cors and the page's origin."
 Headers = list[tuple[bytes, bytes]]
 
 
-class Access:
-    """Checks credentials by role."""
+class Gate:
+    """What requests have to pass."""
 
-    def __init__(self, keyring: Credentials, *, guarded: bool = False) -> None:
-        """Check against a keyring.
+    def __init__(
+        self,
+        keyring: Credentials,
+        origins: Iterable[str],
+        body_bytes: int,
+        *,
+        local: bool,
+        guarded: bool = False,
+    ) -> None:
+        """Set the rules.
 
         Args:
             keyring: the credentials.
+            origins: of the pages that may call beside those of the same address, written as
+                browsers send them: https://example.org.
+            body_bytes: of the largest body.
+            local: True where only this machine is served. While there are no credentials, the
+                Host header must then name this machine: a page could have pointed its own name
+                here.
             guarded: True where other machines can reach the collector: while there are no
                 credentials, reading and administering are then refused, not open to all.
         """
-        self.keyring, self._guarded = keyring, guarded
+        self._keyring, self._local, self._guarded = keyring, local, guarded
+        self.body_bytes = body_bytes
+        self._origins = frozenset(origin.encode("ascii") for origin in origins)
 
-    def check(self, authorization: bytes | None, needed: str) -> None:
+    def check_role(self, authorization: bytes | None, needed: str) -> None:
         """Raise `Problem` unless the credential in the header allows what is needed."""
-        roles = self.keyring.roles
+        roles = self._keyring.roles
         if needed in {"submit", "plan"} and "submit" not in roles:
             return
         if not roles:
@@ -54,36 +73,15 @@ class Access:
         words = WORDS.get(needed, needed)
         scheme, _, secret = (authorization or b"").partition(b" ")
         known = scheme.lower() == b"bearer" and secret
-        role = self.keyring.role_of(secret.strip().decode("latin-1")) if known else None
+        role = self._keyring.role_of(secret.strip().decode("latin-1")) if known else None
         if role is None:
             raise Problem(NOT_AUTHORISED, f"this needs a credential to {words}")
         if role not in ALLOWED[needed]:
             held = WORDS.get(role, role)
             raise Problem(NOT_ALLOWED, f"this needs a credential to {words}, not to {held}")
 
-
-class Gate:
-    """What every request has to pass, whatever it asks for."""
-
-    def __init__(
-        self, access: Access, origins: Iterable[str], body_bytes: int, *, local: bool
-    ) -> None:
-        """Set the rules.
-
-        Args:
-            access: knows the credentials.
-            origins: of the pages that may call beside those of the same address, written as
-                browsers send them: https://example.org.
-            body_bytes: of the largest body.
-            local: True where only this machine is served. While there are no credentials, the
-                Host header must then name this machine: a page could have pointed its own name
-                here.
-        """
-        self._access, self.body_bytes, self._local = access, body_bytes, local
-        self._origins = frozenset(origin.encode("ascii") for origin in origins)
-
     def check(self, method: str, raw: Headers, headers: Mapping[bytes, bytes]) -> None:
-        """Raise `Problem` unless a request may go on.
+        """Raise `Problem` unless a request may go on, whatever it asks for.
 
         Args:
             method: of the request.
@@ -91,19 +89,28 @@ class Gate:
             headers: the same by name.
         """
         if len(headers) < len(raw):
-            _check_repeated([name for name, _ in raw if name in ONCE])
+            once = [name for name, _ in raw if name in ONCE]
+            if len(once) > len(set(once)):  # a proxy may have acted on the other value
+                raise Problem(BAD_REQUEST, "a header is repeated", SEND_ONCE)
         host, origin = headers.get(b"host", b""), headers.get(b"origin")
-        if self._local and not self._access.keyring.roles:
-            _check_local(host.decode("latin-1").lower())
+        if self._local and not self._keyring.roles:
+            name = host.decode("latin-1").lower()
+            if name.rpartition(":")[0] not in LOCAL_NAMES and name not in LOCAL_NAMES:
+                words = "without credentials only this machine's own names are served"
+                raise Problem(NOT_ALLOWED, words, USE_LOCAL)
         # Browsers tell the origin. What a foreign page reads they keep from it; what it changes
         # on behalf of its visitor would be done.
-        foreign = origin is not None and origin.partition(b"://")[2] != host
-        if foreign and method not in SAFE and origin not in self._origins:
-            raise _foreign()
+        if origin is not None and origin.partition(b"://")[2] != host and method not in SAFE:
+            self.check_origin(origin)
         length = headers.get(b"content-length")
         # More digits take long to parse; with zeros before them, the body is counted as it comes.
         if length is not None and (not length.isdigit() or int(length[:20]) > self.body_bytes):
             raise self.too_large()
+
+    def check_origin(self, origin: bytes) -> None:
+        """Raise `Problem` unless pages of an origin may call."""
+        if origin not in self._origins:
+            raise Problem(NOT_ALLOWED, "pages of this origin may not call", USE_CORS)
 
     def too_large(self) -> Problem:
         """Return the refusal of a body over the limit."""
@@ -118,35 +125,3 @@ class Gate:
             return [vary]
         exposed = (b"access-control-expose-headers", b"etag, retry-after")
         return [vary, (b"access-control-allow-origin", origin), exposed]
-
-    def check_preflight(self, origin: bytes) -> None:
-        """Raise `Problem` unless pages of an origin may call."""
-        if origin not in self._origins:
-            raise _foreign()
-
-
-def _check_repeated(names: Sequence[bytes]) -> None:
-    """Refuse repeated headers: a proxy may have acted on the other value."""
-    if len(names) > len(set(names)):
-        raise Problem(
-            BAD_REQUEST,
-            "a header is repeated",
-            "Send Authorization, Faintly-Token, Host and Origin once each.",
-        )
-
-
-def _check_local(host: str) -> None:
-    if host.rpartition(":")[0] not in LOCAL_NAMES and host not in LOCAL_NAMES:
-        raise Problem(
-            NOT_ALLOWED,
-            "without credentials only this machine's own names are served",
-            "Call 127.0.0.1 or localhost, or add credentials with faintly credential add.",
-        )
-
-
-def _foreign() -> Problem:
-    return Problem(
-        NOT_ALLOWED,
-        "pages of this origin may not call",
-        "Start the collector with --cors and the page's origin.",
-    )

@@ -1,10 +1,13 @@
-"""A reader process: parses questions, reads sketches, encodes answers, one at a time.
+"""A reader process: parses questions, maps sketches, encodes answers, one at a time.
 
 It uses neither the database nor the network. Questions come through a pipe, as their clients sent
-them, and through another one the numbers of those that nobody waits for any more. Answers are
-estimates, top lists, history and the noise floor, as JSON or Arrow. The ETag of an answer covers
-the version of the counted reports and the query, so asking again costs little while nothing
-changes.
+them, and through another one the numbers of those that nobody waits for any more. A reader asks
+the main process for sketch files, whose pages all readers and the system's cache share. Of table
+decoding it keeps the transform that it made last, and nothing else.
+
+Answers are estimates, top lists, history and the noise floor, as JSON or Arrow. The ETag of an
+answer covers the version of the counted reports and the query, so asking again costs little while
+nothing changes.
 """
 
 import hashlib
@@ -15,31 +18,165 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from faintly.collector import problems
 from faintly.collector.http import logs, models
-from faintly.collector.http.models import new_collection, parse
-from faintly.collector.http.reading import Counted, EpochChoice, Fault, Question, Source
 from faintly.collector.problems import Problem
-from faintly.core import Estimates, Key
+from faintly.core import Estimates, Key, Sketch
 from faintly.core.estimate import normal_quantile
 from faintly.engine import Reader, TopList
 from faintly.engine.documents import encode_arrow, encode_json, estimate_document, top_document
-from faintly.errors import InvalidInput, UnknownKey
+from faintly.engine.files import load_sketch
+from faintly.engine.merge import merge_all
+from faintly.errors import FaintlyError, InvalidInput, UnknownKey
+from faintly.mechanisms import mechanism_of
+from faintly.wire.sketch_v1 import write_sketch
 
 START = f"from {__name__} import main; main()"  # the code of a new process
 NICE = 10  # below the process that takes reports: at a tenth of its weight
+ATTEMPTS = 5  # to open a file, which a newer one may replace at any time
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 MOST_LISTED = 2**24  # keys that a top list scans, with about half a gigabyte
 MOST_CELLS = 100_000  # keys times epochs of a history: the most rows of any answer
 MOST_HISTORY_BYTES = 32 << 20  # so many rows take about 20 MiB, unless keys are long
 WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")  # of a media type in an Accept header
+EpochChoice = int | Literal["all"] | None
+
+
+class Question(NamedTuple):
+    """What a client asks, as the main process forwards it."""
+
+    number: int
+    kind: str
+    collection: str  # its digest
+    fields: dict[str, Any]  # empty where there is a body
+    accept: str
+    known: str  # the header If-None-Match
+    body: bytes
+    spool: Path  # a folder for temporary files
+
+    @property
+    def file(self) -> Path:
+        """Return where an answer that is a file is left, for the main process to delete."""
+        return self.spool / f"{self.number}.fns"
+
+
+class Fault(NamedTuple):
+    """What a reader answers when it fails: the place in its code."""
+
+    place: dict[str, Any]
+
+
+class Call(NamedTuple):
+    """What a reader asks of the main process: a method of `readers.Shelf`."""
+
+    method: str
+    arguments: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Which sealed reports an answer counts: the epochs, each with a mark that seals change."""
+
+    epoch: int | Literal["all"]
+    marks: dict[int, str]
+    pending: int  # reports that it does not count yet
+
+    @property
+    def version(self) -> str:
+        """Return a name for exactly these reports."""
+        text = ",".join(self.marks.values())
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+class Source:
+    """The sketches of the collection that the present question is about."""
+
+    def __init__(self, pipe: Connection, stops: Connection) -> None:
+        self._pipe, self._stops = pipe, stops
+        self._given_up = -1
+        self._kept: tuple[str, Reader] | None = None
+
+    def begin(self, asked: Question) -> None:
+        """Turn to a question."""
+        self._asked = asked
+        self.check()
+
+    def check(self) -> None:
+        """Raise `Problem` if nobody waits for the answer; long computations call this often."""
+        while self._stops.poll():  # raises EOFError on `recv` if the main process is gone
+            self._given_up = self._stops.recv()
+        if self._given_up >= self._asked.number:
+            raise problems.abandoned()
+
+    def reader(self, counted: Counted, level: float) -> tuple[Reader, Counted]:
+        """Return a reader of the sketch, and what it counts: sealed meanwhile, it may be more."""
+        if self._kept is None or self._kept[0] != counted.version:
+            self._kept = None  # before the next is made: there is room for one
+            counted = replace(counted, marks=dict(counted.marks))
+            made = _reader(self._sketch(counted.marks))
+            self._kept = counted.version, made
+        return self._kept[1].at(level).watched(self.check), counted
+
+    def sketch_file(self, counted: Counted) -> Path:
+        """Return a new file of the sketch, for who downloads it."""
+        sketch = self._sketch(counted.marks)
+        try:
+            with self._asked.file.open("wb") as file:
+                write_sketch(sketch, file)
+        except OSError:
+            self._asked.file.unlink(missing_ok=True)
+            raise problems.no_room() from None
+        return self._asked.file
+
+    def _sketch(self, marks: dict[int, str]) -> Sketch:
+        """Return the sketch of epochs, and note their marks."""
+        parts = (self._mapped(marks, number) for number in list(marks))
+        try:
+            return next(parts) if len(marks) == 1 else merge_all(parts, spool=self._asked.spool)
+        except InvalidInput:
+            raise problems.no_room() from None
+
+    def _mapped(self, marks: dict[int, str], number: int) -> Sketch:
+        """Return the sketch of an epoch, mapped, and note its mark."""
+        self.check()
+        rebuild = False
+        for _ in range(ATTEMPTS):
+            path, marks[number], reports = self.call("file", number, rebuild)
+            try:
+                found = load_sketch(path)
+                if (found.plan.digest.hex(), found.count) == (self._asked.collection, reports):
+                    return found
+                rebuild = True
+            except InvalidInput:
+                pass  # a newer one has replaced it
+            except FaintlyError:
+                rebuild = True
+        raise Problem(problems.DAMAGED, "a sketch cannot be read")
+
+    def call(self, method: str, *arguments: object) -> Any:
+        """Return what the main process answers to a call."""
+        self._pipe.send(Call(method, arguments))
+        told = self._pipe.recv()
+        if isinstance(told, Problem):
+            raise told
+        return told
+
+
+def _reader(sketch: Sketch) -> Reader:
+    if sketch.tables is None:
+        return Reader(sketch)
+    # The transform is all that is read, so neither the tables nor their file stay.
+    mechanism = mechanism_of(sketch.plan)
+    transformed = mechanism.transform(sketch.tables)
+    return Reader(replace(sketch, tables=None), transformed=transformed, mechanism=mechanism)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +189,12 @@ class Response:
 
 
 def _media(accept: str, offered: Sequence[str]) -> str:
-    """Return the offered media type that an Accept header prefers."""
-    wanted = _wanted(accept)
+    """Return the offered media type that an Accept header prefers: by weight, then by place."""
+    wanted = {}
+    for place, part in enumerate(accept.split(",")):
+        name, *parameters = (each.strip().lower() for each in part.split(";"))
+        weights = [each[2:] for each in parameters if WEIGHT.fullmatch(each)]
+        wanted[name or "*/*"] = float(weights[0]) if weights else 1.0, -place
 
     def preference(media: str) -> tuple[float, int]:
         ranges = (media, media.partition("/")[0] + "/*", "*/*")
@@ -65,31 +206,25 @@ def _media(accept: str, offered: Sequence[str]) -> str:
     raise Problem(problems.NOT_ACCEPTABLE, f"the answer is {' or '.join(offered)}")
 
 
-def _wanted(accept: str) -> dict[str, tuple[float, int]]:
-    """Return the preference of each media type of a header: its weight, then its place."""
-    made = {}
-    for place, part in enumerate(accept.split(",")):
-        name, *parameters = (each.strip().lower() for each in part.split(";"))
-        weights = [each[2:] for each in parameters if WEIGHT.fullmatch(each)]
-        made[name or "*/*"] = float(weights[0]) if weights else 1.0, -place
-    return made
-
-
 def answer(source: Source, asked: Question) -> Any:
     """Return the answer to a question, whose kind is the last part of its address."""
     if asked.kind == "collections":  # no question: a body that is too long for the main process
-        return new_collection(asked.body)
+        return models.new_collection(asked.body)
     if asked.kind == "sketch":
-        return source.sketch_file(source.counted(asked.fields["epoch"]))
+        return source.sketch_file(source.call("counted", asked.fields["epoch"]))
     if asked.kind == "estimates":
-        keys = parse(models.KeysAsked, asked.body)
+        keys = models.parse(models.KeysAsked, asked.body)
         return Answers(source, asked, keys.level).estimates(keys)
     if asked.kind == "history":
-        followed = parse(models.HistoryAsked, asked.body)
+        followed = models.parse(models.HistoryAsked, asked.body)
         return Answers(source, asked, followed.level).history(followed.keys)
     if asked.kind == "noise-floor":
         return Answers(source, asked, asked.fields["level"]).noise_floor(**asked.fields)
-    top = models.TopFields(**asked.fields) if asked.fields else parse(models.TopAsked, asked.body)
+    top = (
+        models.TopFields(**asked.fields)
+        if asked.fields
+        else models.parse(models.TopAsked, asked.body)
+    )
     return Answers(source, asked, top.level).top(top)
 
 
@@ -146,7 +281,7 @@ class Answers:
     def history(self, keys: Sequence[Key]) -> Response:
         """Return the estimates of keys in every epoch that has sealed reports."""
         _media(self._asked.accept, [JSON])
-        epochs = self._source.each()
+        epochs = self._source.call("each")
         if len(epochs) * len(keys) > MOST_CELLS:
             raise Problem(
                 problems.INVALID,
@@ -157,25 +292,18 @@ class Answers:
         etag = _tag("history", self._level, len(epochs), *states, *keys)
         if self._has(etag):
             return Response(etag, JSON, None)
-        body = bytearray(b'{"collection":"%s","epochs":[' % self._asked.collection.encode())
-        for number, each in enumerate(epochs):
-            body += b"," * (number > 0) + self._encoded_epoch(each, keys)
-            if len(body) > MOST_HISTORY_BYTES:
-                raise Problem(
-                    problems.INVALID,
-                    "the answer would be too long, since every epoch repeats the keys",
-                    "Ask for fewer or shorter keys.",
-                )
-        body += b"]}"
-        return Response(etag, JSON, bytes(body))
-
-    def _encoded_epoch(self, counted: Counted, keys: Sequence[Key]) -> bytes:
-        reader, counted = self._source.reader(counted, self._level)
-        try:
-            document = estimate_document(reader.estimate(keys))
-        except InvalidInput as error:
-            raise refused(error) from None
-        return encode_json(document | self._about(counted))
+        rows, size = [], 0
+        for each in epochs:
+            document, _, _ = self._computed(
+                each, lambda reader: (estimate_document(reader.estimate(keys)), None)
+            )
+            rows.append(encode_json(document))
+            size += len(rows[-1])
+            if size > MOST_HISTORY_BYTES:
+                words = "the answer would be too long, since every epoch repeats the keys"
+                raise Problem(problems.INVALID, words, "Ask for fewer or shorter keys.")
+        start = b'{"collection":"%s","epochs":[' % self._asked.collection.encode()
+        return Response(etag, JSON, b"".join((start, b",".join(rows), b"]}")))
 
     def _tabular(
         self,
@@ -185,30 +313,37 @@ class Answers:
         offered: Sequence[str] = (JSON, ARROW),
     ) -> Response:
         media = _media(self._asked.accept, offered)
-        counted = self._source.counted(epoch)
+        counted = self._source.call("counted", epoch)
         etag = self._etag(counted, media, *parameters)
         if self._has(etag):
             return Response(etag, media, None)
-        reader, counted = self._source.reader(counted, self._level)
-        try:
-            document, found = compute(reader)
-        except InvalidInput as error:
-            raise refused(error) from None
-        document |= self._about(counted)
+        document, found, counted = self._computed(counted, compute)
         try:
             body = encode_json(document) if media == JSON else encode_arrow(document, found)
         except InvalidInput as error:
             raise Problem(problems.BAD_REQUEST, str(error)) from None
         return Response(self._etag(counted, media, *parameters), media, body)
 
-    def _about(self, counted: Counted) -> dict[str, Any]:
-        """Return what every answer says of the reports that it counts."""
-        return {
+    def _computed(
+        self, counted: Counted, compute: Callable[[Reader], Any]
+    ) -> tuple[dict[str, Any], Any, Counted]:
+        """Return what is computed as a document, as an object, and which reports it counts."""
+        reader, counted = self._source.reader(counted, self._level)
+        try:
+            document, found = compute(reader)
+        except InvalidInput as error:
+            if isinstance(error, UnknownKey):
+                # The engine quotes the key, which must not be repeated here; its position is last.
+                place = str(error).rpartition(" at position ")[2]
+                raise Problem(problems.UNKNOWN_KEY, f"the key at position {place}") from None
+            raise Problem(problems.INVALID, str(error)) from None
+        document |= {
             "collection": self._asked.collection,
             "epoch": counted.epoch,
             "version": counted.version,
             "pending": counted.pending,
         }
+        return document, found, counted
 
     def _etag(self, counted: Counted, *parameters: object) -> str:
         return _tag(counted.version, counted.pending, counted.epoch, self._level, *parameters)
@@ -217,15 +352,6 @@ class Answers:
         """Return whether the client already has an answer."""
         tags = {tag.strip().removeprefix("W/") for tag in self._asked.known.split(",")}
         return etag in tags or "*" in tags
-
-
-def refused(error: InvalidInput) -> Problem:
-    """Return the problem for a query that the engine refuses."""
-    if isinstance(error, UnknownKey):
-        # The engine quotes the key, which must not be repeated here; its position comes last.
-        place = str(error).rpartition(" at position ")[2]
-        return Problem(problems.UNKNOWN_KEY, f"the key at position {place}")
-    return Problem(problems.INVALID, str(error))
 
 
 def _tag(*parts: object) -> str:

@@ -14,7 +14,7 @@ from starlette.routing import Match
 
 from faintly.collector import problems
 from faintly.collector.http import logs
-from faintly.collector.http.access import Access, Gate
+from faintly.collector.http.access import Gate
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
 from faintly.collector.http.middleware import Middleware, refusal, unexpected
@@ -57,21 +57,17 @@ class Collector:
 
 def build(store: Store, settings: Settings) -> Collector:
     """Return the collector of an open store."""
-    guarded = settings.exposed and not settings.allow_anyone
-    access, metrics = Access(store.credentials, guarded=guarded), Metrics(store)
-    local = not settings.exposed and not settings.allow_anyone
-    gate = Gate(access, settings.cors, settings.body_bytes, local=local)
-    ingest = Ingest(store, access, metrics.commit_wait, settings.body_bytes)
+    closed, metrics = not settings.allow_anyone, Metrics(store)
+    gate = Gate(
+        store.credentials,
+        settings.cors,
+        settings.body_bytes,
+        local=closed and not settings.exposed,
+        guarded=closed and settings.exposed,
+    )
+    ingest = Ingest(store, gate, metrics.commit_wait)
     readers = Readers(store, settings.readers, settings.body_bytes)
-    service = Service(store, access, ingest, metrics, readers)
-    control = control_plane(service)
-    if settings.demo is not None:
-        control.include_router(demo_routes(settings.demo))
-    return Collector(Middleware(ingest, control, gate, metrics), control, service)
-
-
-def control_plane(service: Service) -> FastAPI:
-    """Return the FastAPI application."""
+    service = Service(store, gate, ingest, metrics, readers)
     app = FastAPI(
         title="faintly collector",
         version="1",
@@ -88,11 +84,13 @@ def control_plane(service: Service) -> FastAPI:
             (Problem, HTTPException, RequestValidationError, FolderDamaged, Exception), _refuse
         ),
     )
-    app.state.registry = service.store.registry  # to find collections by their names
+    app.state.registry = store.registry  # to find collections by their names
     for routes in (operation_routes, collection_routes, part_routes, answer_routes):
         app.include_router(routes(service))
     app.include_router(docs_routes(app))
-    return app
+    if settings.demo is not None:
+        app.include_router(demo_routes(settings.demo))
+    return Collector(Middleware(ingest, app, gate, metrics), app, service)
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
@@ -100,7 +98,13 @@ async def _refuse(request: Request, error: Exception) -> Response:
     problem, taken = _problem_of(error), ""
     if problem.kind is problems.METHOD_NOT_ALLOWED:
         # Several routes may share an address.
-        taken = ", ".join(method for method in METHODS if _is_taken(request, method))
+        matches = [route.matches for route in request.app.routes]
+        scopes = {method: {**request.scope, "method": method} for method in METHODS}
+        taken = ", ".join(
+            method
+            for method, scope in scopes.items()
+            if any(match(scope)[0] is Match.FULL for match in matches)
+        )
         problem.hint = f"This address takes {taken}."
     status, headers, body = refusal(problem)
     made = Response(body, status)
@@ -123,8 +127,3 @@ def _problem_of(error: Exception) -> Problem:
     if isinstance(error, HTTPException):
         return Problem(problems.BAD_REQUEST, str(error.detail))
     return unexpected()
-
-
-def _is_taken(request: Request, method: str) -> bool:
-    scope = {**request.scope, "method": method}
-    return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)

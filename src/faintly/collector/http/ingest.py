@@ -8,17 +8,11 @@ import asyncio
 import time
 from functools import partial
 
-from prometheus_client import Histogram
-
 from faintly.collector import problems
-from faintly.collector.http.access import Access
-from faintly.collector.http.middleware import (
-    PREFIX,
-    ClientDisconnected,
-    Exchange,
-    Reply,
-    json_answer,
-)
+from faintly.collector.http import middleware
+from faintly.collector.http.access import Gate
+from faintly.collector.http.metrics import Durations
+from faintly.collector.http.middleware import PREFIX, Exchange, Reply
 from faintly.collector.problems import Problem, stopping
 from faintly.collector.storage.credentials import TOKEN_BYTES
 from faintly.collector.storage.database import NAME_BYTES
@@ -33,64 +27,59 @@ HELD_BYTES = 256 << 20  # of bodies that are being received, checked or committe
 class Ingest:
     """Takes the requests of one event loop."""
 
-    def __init__(
-        self, store: Store, access: Access, commit_wait: Histogram, body_bytes: int
-    ) -> None:
-        self._store, self._access, self._commit_wait = store, access, commit_wait
+    def __init__(self, store: Store, gate: Gate, commit_wait: Durations) -> None:
+        self._store, self._gate, self._commit_wait = store, gate, commit_wait
         self.stopping = False
-        self._held, self._most_held = 0, max(HELD_BYTES, body_bytes)
+        self._held, self._most_held = 0, max(HELD_BYTES, gate.body_bytes)
         self.failed_at: float | None = None  # when the last commit failed, unless one passed since
 
     async def __call__(self, exchange: Exchange) -> Reply:
         """Return the answer to a request, or raise `Problem`."""
         if self.stopping:
             raise stopping()
-        self._access.check(exchange.headers.get(b"authorization"), "submit")
+        self._gate.check_role(exchange.headers.get(b"authorization"), "submit")
         request, epoch = _parse_query(exchange.scope["query_string"])
-        body = await self._read(exchange)
-        try:
-            return await self._submit(exchange, epoch, request, body)
-        except Problem as problem:
-            if problem.kind is problems.CANNOT_STORE:
-                self.failed_at = time.monotonic()
-            raise
-        finally:
-            self._held -= len(body)
-
-    async def _read(self, exchange: Exchange) -> bytes:
-        """Return the body, which counts as held from now on."""
         pieces: list[bytes] = []
         held = 0
         try:
             while not exchange.ended:
                 message = await exchange.receive()
                 if message["type"] != "http.request":
-                    raise ClientDisconnected
+                    raise middleware.ClientDisconnected
                 pieces.append(message.get("body", b""))
                 held += len(pieces[-1])
                 self._held += len(pieces[-1])
                 if self._held > self._most_held:
                     raise Problem(problems.BUSY, "too many bodies arrive or wait for the disk")
-        except BaseException:
-            self._held -= held
+            return await self._submit(exchange, epoch, request, b"".join(pieces))
+        except Problem as problem:
+            if problem.kind is problems.CANNOT_STORE:
+                self.failed_at = time.monotonic()
             raise
-        return b"".join(pieces)
+        finally:
+            self._held -= held
 
     async def _submit(self, exchange: Exchange, epoch: int, request: bytes, body: bytes) -> Reply:
-        digest = _parse_digest(exchange.scope["path"])
+        digest = _parse_hex(exchange.scope["path"][len(PREFIX) : len(PREFIX) + 32], 16)
+        if digest is None:
+            raise Problem(problems.BAD_REQUEST, "a collection is named by 32 hexadecimal digits")
+        token = exchange.headers.get(b"faintly-token")
+        if token is not None:  # anything else is passed on and will not be found
+            token = _parse_hex(token.decode("latin-1"), TOKEN_BYTES) or token
         waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        token = _parse_token(exchange.headers.get(b"faintly-token"))
-        take = partial(self._store.take, digest, epoch, request, body, token=token, waiter=waiter)
+        take = partial(self._store.take, digest, epoch, request, body, waiter=waiter, token=token)
         slow = len(body) >= THREAD_BYTES or self._store.opens(digest, epoch)
         reports = await asyncio.to_thread(take) if slow else take()
         offered = time.perf_counter()
         outcome = await waiter
-        self._commit_wait.observe(time.perf_counter() - offered)
+        self._commit_wait.add(time.perf_counter() - offered)
         if isinstance(outcome, Problem):
             raise outcome
         if outcome is COUNTED:  # a replay succeeds even on a full disk
             self.failed_at = None
-        return json_answer(200, b'{"status":"%s","reports":%d}' % (outcome.encode(), reports))
+        return middleware.json_answer(
+            200, b'{"status":"%s","reports":%d}' % (outcome.encode(), reports)
+        )
 
 
 def _parse_query(query: bytes) -> tuple[bytes, int]:
@@ -109,21 +98,6 @@ def _parse_query(query: bytes) -> tuple[bytes, int]:
     if request is None:
         raise Problem(problems.NO_REQUEST_ID, "a request has an id of 32 hexadecimal digits")
     return request, int(epoch)
-
-
-def _parse_digest(path: str) -> bytes:
-    """Return the digest in a path."""
-    digest = _parse_hex(path[len(PREFIX) : len(PREFIX) + 32], 16)
-    if digest is None:
-        raise Problem(problems.BAD_REQUEST, "a collection is named by 32 hexadecimal digits")
-    return digest
-
-
-def _parse_token(header: bytes | None) -> bytes | None:
-    """Return the token in a header; anything else is passed on and will not be found."""
-    if header is None:
-        return None
-    return _parse_hex(header.decode("latin-1"), TOKEN_BYTES) or header
 
 
 def _parse_hex(text: str, size: int) -> bytes | None:

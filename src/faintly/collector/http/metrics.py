@@ -1,68 +1,84 @@
-"""Metrics for Prometheus. No label names an address, a key or a person."""
+"""Metrics for Prometheus. No label names an address, a key or a person.
 
+What happens is counted in plain integers, which become metrics on request: a request for reports
+must not wait for locks and labels.
+"""
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
+from itertools import accumulate
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Histogram,
-    disable_created_metrics,
-    generate_latest,
+from prometheus_client import generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from faintly.collector.storage.store import Store
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+BOUNDS = (*map(str, BUCKETS), "+Inf")
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # when a route was first asked is nobody's business
+
+@dataclass(slots=True)
+class Durations:
+    """How often something took how long."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * len(BOUNDS))
+    total: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one."""
+        self.counts[bisect_left(BUCKETS, seconds)] += 1
+        self.total += seconds
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Return how many took at most each bound."""
+        return list(zip(BOUNDS, accumulate(self.counts), strict=True))
 
 
-class Metrics:
+class Metrics(Collector):
     """All metrics of a collector: what HTTP counts, and what the store does."""
 
     def __init__(self, store: Store) -> None:
-        self._registry = registry = CollectorRegistry(auto_describe=False)
-        words, labels = "HTTP requests answered.", ["route", "method", "status"]
-        self._requests = Counter("faintly_http_requests", words, labels, registry=registry)
-        words = "Seconds until an answer was ready."
-        self._seconds = Histogram(
-            "faintly_http_seconds", words, ["route"], buckets=BUCKETS, registry=registry
-        )
-        words = "Bytes of request bodies."
-        self._body_bytes = Counter("faintly_http_body_bytes", words, registry=registry)
-        words = "Seconds from a checked body to its commit."
-        self.commit_wait = Histogram(
-            "faintly_commit_wait_seconds", words, buckets=BUCKETS, registry=registry
-        )
-        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
-        registry.register(StoreMetrics(store))
+        self._store, self._body_bytes = store, 0
+        self._requests: Counter[tuple[str, str, int]] = Counter()
+        self._seconds: defaultdict[str, Durations] = defaultdict(Durations)
+        self.commit_wait = Durations()
 
     def add(self, route: str, method: str, status: int, seconds: float, body_bytes: int) -> None:
-        """Count one answered request."""
-        key = route, method, status
-        if key not in self._known:
-            self._known[key] = self._requests.labels(*key), self._seconds.labels(route)
-        counted, timed = self._known[key]
-        counted.inc()
-        timed.observe(seconds)
-        self._body_bytes.inc(body_bytes)
+        """Count one answered request; only the event loop calls."""
+        self._requests[route, method, status] += 1
+        self._seconds[route].add(seconds)
+        self._body_bytes += body_bytes
 
     def page(self) -> bytes:
         """Return the page for Prometheus."""
-        return generate_latest(self._registry)
-
-
-class StoreMetrics(Collector):
-    """What a store counts in plain integers, which become metrics on request."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
+        return generate_latest(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric."""
+        """Yield every metric, from copies, since other threads go on counting."""
+        labels = ["route", "method", "status"]
+        answered = CounterMetricFamily(
+            "faintly_http_requests", "HTTP requests answered.", labels=labels
+        )
+        for (route, method, status), count in self._requests.copy().items():
+            answered.add_metric([route, method, str(status)], count)
+        words = "Seconds until an answer was ready."
+        seconds = HistogramMetricFamily("faintly_http_seconds", words, labels=["route"])
+        for route, took in self._seconds.copy().items():
+            seconds.add_metric([route], took.buckets(), took.total)
+        words = "Seconds from a checked body to its commit."
+        waits = HistogramMetricFamily("faintly_commit_wait_seconds", words)
+        waits.add_metric([], self.commit_wait.buckets(), self.commit_wait.total)
+        words = "Bytes of request bodies."
+        size = CounterMetricFamily("faintly_http_body_bytes", words, value=self._body_bytes)
+        yield from (answered, seconds, waits, size)
         counters = self._store.counters
         for each in fields(counters):
             if each.metadata:
@@ -93,7 +109,6 @@ class StoreMetrics(Collector):
         refusals = CounterMetricFamily(f"{prefix}_refusals", "Requests refused.", labels=reasons)
         words = "The minute of the last report."
         last = GaugeMetricFamily(f"{prefix}_last_report_timestamp_seconds", words, labels=labels)
-        # Copies, since other threads go on counting.
         for digest, collection in sorted(self._store.registry.collections.copy().items()):
             name, arrived = digest.hex(), collection.arrivals
             requests.add_metric([name], arrived.requests)

@@ -169,7 +169,7 @@ class Middleware:
             if hot:
                 await exchange.reply(await self._ingest(exchange))
             elif scope["method"] == "OPTIONS" and {b"origin", ASKED_METHOD} <= headers.keys():
-                self._gate.check_preflight(headers[b"origin"])
+                self._gate.check_origin(headers[b"origin"])
                 await exchange.reply((204, [*PREFLIGHT], b""))
             else:
                 await self._control(routed, exchange.receive, exchange.send)

@@ -30,7 +30,6 @@ RULES = {"keys": KEY_RULE, "candidates": KEY_RULE}  # lists whose members have o
 UNKNOWN_FIELD = "extra_forbidden"  # as pydantic calls it
 JSON_HINT = "Send a JSON object with the header Content-Type: application/json."
 
-
 Epoch = Annotated[int, Field(strict=True, ge=0, le=MAX_EPOCH)]
 EpochChoice = Annotated[
     Epoch | Literal["all"] | None,
@@ -54,8 +53,6 @@ FalseRate = Annotated[float, Field(ge=1e-9, le=0.5)]
 Control = Literal["family", "fdr"]
 Rows = Annotated[int, Field(ge=1, le=MAX_KEYS)]
 Period = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
-
-
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -63,10 +60,6 @@ class Question(BaseModel):
     """What clients send: nothing beyond the fields below."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class Answer(BaseModel):
-    """What the collector answers."""
 
 
 class NewCollection(Question):
@@ -150,7 +143,7 @@ class HistoryAsked(Question):
     level: Level = 0.95
 
 
-class Refusal(Answer):
+class Refusal(BaseModel):
     """Every error: a code for programs, words for people."""
 
     code: str
@@ -158,58 +151,58 @@ class Refusal(Answer):
     hint: str
 
 
-class Alive(Answer):
+class Alive(BaseModel):
     """The process lives."""
 
     status: Literal["alive"]
 
 
-class Ready(Answer):
+class Ready(BaseModel):
     """Reports can be stored."""
 
     status: Literal["ready"]
     warnings: list[str] = Field(description="What an operator should put right.")
 
 
-class Collections(Answer):
+class Collections(BaseModel):
     """Every collection of the folder."""
 
     collections: list[CollectionStatus]
 
 
-class Sealed(Answer):
+class Sealed(BaseModel):
     """How many reports were sealed just now."""
 
     sealed: int
 
 
-class Deleted(Answer):
+class Deleted(BaseModel):
     """What was deleted."""
 
     deleted: str
 
 
-class Tokens(Answer):
+class Tokens(BaseModel):
     """Single-use tokens, shown this once."""
 
     epoch: int
     tokens: list[str]
 
 
-class Counted(Answer):
+class Counted(BaseModel):
     """A batch that is stored for good, or was already."""
 
     status: Literal["counted", "replayed"]
     reports: int
 
 
-class Segments(Answer):
+class Segments(BaseModel):
     """The sealed files of a collection."""
 
     segments: list[SegmentRow]
 
 
-class Row(Answer):
+class Row(BaseModel):
     """The estimated mean of a key over the reporting clients, with its doubt."""
 
     key: int | str
@@ -237,7 +230,7 @@ class TopRow(Row):
     verdict: str = Field(description="yes, or why not.")
 
 
-class Population(Answer):
+class Population(BaseModel):
     """Whom the posteriors of an answer were fitted to."""
 
     population: str = Field(description="The keys whose means the prior was fitted to.")
@@ -246,7 +239,7 @@ class Population(Answer):
     notes: list[str]
 
 
-class About(Answer):
+class About(BaseModel):
     """What every answer carries."""
 
     collection: str
@@ -288,7 +281,7 @@ class Top(About):
     false_rate: float
 
 
-class History(Answer):
+class History(BaseModel):
     """Estimates of the same keys, epoch by epoch; epochs without reports are left out."""
 
     collection: str
@@ -320,18 +313,13 @@ def new_collection(body: bytes) -> tuple[NewCollection, Plan]:
 
 
 def invalid(error: Mapping[str, Any], *where: str) -> Problem:
-    """Return the problem for what pydantic found first, below a place."""
-    place, rule = _place([*where, *error["loc"]], error)
-    wrong_body = place == "body" and error["type"] != UNKNOWN_FIELD
-    return Problem(INVALID, f"{place}: {rule}", JSON_HINT if wrong_body else None)
-
-
-def _place(names: list[Any], error: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the place of an error and the rule it breaks, without quoting the request."""
-    rule = error["msg"]
+    """Return the problem for what pydantic found first, below a place, without quoting it."""
+    names, rule = [*where, *error["loc"]], error["msg"]
     if error["type"] == UNKNOWN_FIELD:
         names.pop()  # the name is part of the body as well
         rule = "it has a field that is not known here"
     elif len(names) > 3 and names[1] in RULES:
         names, rule = names[:3], RULES[names[1]]  # else it would name only the first of the types
-    return ".".join(map(str, names)), rule
+    place = ".".join(map(str, names))
+    wrong_body = place == "body" and error["type"] != UNKNOWN_FIELD
+    return Problem(INVALID, f"{place}: {rule}", JSON_HINT if wrong_body else None)

@@ -23,10 +23,9 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 
 from faintly.collector.http import logs
-from faintly.collector.http.answers import START
+from faintly.collector.http.answers import START, Call, Counted, EpochChoice, Fault, Question
 from faintly.collector.http.middleware import unexpected
-from faintly.collector.http.reading import Call, Counted, EpochChoice, Fault, Question
-from faintly.collector.problems import ABANDONED, BUSY, READER_LOST, Problem, stopping
+from faintly.collector.problems import BUSY, READER_LOST, Problem, abandoned, stopping
 from faintly.collector.storage.sketches import SketchFile
 from faintly.collector.storage.store import Store
 
@@ -47,7 +46,7 @@ class Shelf:
 
     def counted(self, epoch: EpochChoice) -> Counted:
         """Return what an answer about an epoch would count: the latest if none is chosen."""
-        chosen = self._registry.latest(self._digest) if epoch is None else epoch
+        chosen = self._registry.sealed(self._digest)[-1].number if epoch is None else epoch
         found = self._registry.sealed(self._digest, None if chosen == "all" else chosen)
         every = self._registry.collection(self._digest).epochs.values()
         pending = sum(each.pending for each in (list(every) if chosen == "all" else found))
@@ -159,7 +158,7 @@ class Readers:
                 pieces.append(piece)
             yield b"".join(pieces)
         except ClientDisconnect:
-            raise _abandoned() from None
+            raise abandoned() from None
         finally:
             self._held -= held
 
@@ -200,7 +199,7 @@ class Readers:
         try:
             await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not answer.done() and gone.exception() is None:
-                raise _abandoned()
+                raise abandoned()
             return await answer
         finally:
             answer.cancel()
@@ -208,20 +207,20 @@ class Readers:
 
     async def _answer(self, asked: Question) -> Any:
         """Return what a reader answers; if this task is cancelled, the reader gives up."""
-        seat, abandoned = await self._seat(), threading.Event()
+        seat, left = await self._seat(), threading.Event()
         loop = asyncio.get_running_loop()
-        answered = loop.run_in_executor(self._threads, self._compute, seat, asked, abandoned)
+        answered = loop.run_in_executor(self._threads, self._compute, seat, asked, left)
 
         def leave(answered: asyncio.Future[Any]) -> None:
             self._free.put_nowait(seat)
-            if abandoned.is_set() and not answered.cancelled():
+            if left.is_set() and not answered.cancelled():
                 answered.exception()  # nobody else looks at it,
                 asked.file.unlink(missing_ok=True)  # or takes the file
 
         try:
             return await asyncio.shield(answered)
         except asyncio.CancelledError:
-            abandoned.set()
+            left.set()
             if seat.reader is not None:
                 seat.reader.give_up(asked.number)
             raise
@@ -243,10 +242,10 @@ class Readers:
         finally:
             self._waiting -= 1
 
-    def _compute(self, seat: Seat, asked: Question, abandoned: threading.Event) -> Any:
+    def _compute(self, seat: Seat, asked: Question, left: threading.Event) -> Any:
         reader = self._reader(seat)
-        if abandoned.is_set():  # before there was a reader to tell
-            raise _abandoned()
+        if left.is_set():  # before there was a reader to tell
+            raise abandoned()
         try:
             told = reader.ask(asked, Shelf(self._store, bytes.fromhex(asked.collection)))
         except ReaderLost:
@@ -293,7 +292,3 @@ async def _disconnection(request: Request) -> None:
     """Return when the client disconnects."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _abandoned() -> Problem:
-    return Problem(ABANDONED, "the client has disconnected")

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from faintly.collector.http import answers
-from faintly.collector.http.access import Access
+from faintly.collector.http.access import Gate
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
 from faintly.collector.http.models import JSON_HINT, MAX_NAME, Refusal, parse
@@ -40,7 +40,8 @@ REFUSALS: Answers = {
 }
 SHORT_BYTES = 8 << 10  # of JSON that this process parses itself; readers parse the rest
 OCTETS = "application/octet-stream"
-TEMPLATE = "/v1/collections/{digest}"
+EVERY = "/v1/collections"
+ONE = EVERY + "/{digest}"
 bearer = HTTPBearer(auto_error=False, description="A credential of `faintly credential add`.")
 
 
@@ -85,7 +86,7 @@ class Service:
     """What routes share."""
 
     store: Store
-    access: Access
+    gate: Gate
     ingest: Ingest
     metrics: Metrics
     readers: Readers
@@ -113,21 +114,21 @@ def check_json(request: Request) -> None:
 
 
 class Routes:
-    """Routes under one heading of the documentation."""
+    """Adds routes under one heading of the documentation, for credentials of one role."""
 
-    def __init__(self, service: Service, tag: str) -> None:
-        self._service, self.router = service, APIRouter(tags=[tag])
+    def __init__(self, service: Service, router: APIRouter, role: str | None, place: str) -> None:
+        """Check against a service; anybody may where the role is None. Addresses begin alike."""
+        self._service, self._router, self._role, self._place = service, router, role, place
 
     def __call__(
         self,
         address: str,
         summary: str,
-        role: str | None,
-        model: Any,
+        model: Any = None,
         *,
-        strict: bool = True,
         body: type[BaseModel] | None = None,
         responses: Answers | None = None,
+        strict: bool = True,
         **options: Any,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Return a decorator that adds a route.
@@ -135,22 +136,21 @@ class Routes:
         Args:
             address: method and path.
             summary: what it does.
-            role: what a credential needs, None where anybody may.
             model: of the answer, None where that is not JSON.
-            strict: False where the route accepts any query, or checks it itself.
             body: the model of a JSON body, which FastAPI must not parse: it would before it
                 checks the credential.
             responses: other answers, for the documentation.
+            strict: False where the route accepts any query, or checks it itself.
             **options: as FastAPI takes them.
         """
         method, path = address.split()
-        if role is not None:
-            options["dependencies"] = [Depends(self._check(role, strict=strict))]
+        if self._role is not None:
+            options["dependencies"] = [Depends(self._check(self._role, strict=strict))]
         if body is not None:
             content = {answers.JSON: {"schema": body.model_json_schema()}}
             options["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
-        return self.router.api_route(
-            path,
+        return self._router.api_route(
+            self._place + path.removesuffix("/"),
             methods=[method],
             summary=summary,
             response_model=model,
@@ -159,7 +159,7 @@ class Routes:
         )
 
     def _check(self, role: str, *, strict: bool) -> Callable[..., Any]:
-        """Return a dependency that requires a role."""
+        """Return a dependency that requires a role, and knows every parameter of the query."""
 
         async def check(
             request: Request,
@@ -167,25 +167,20 @@ class Routes:
         ) -> None:
             header = request.headers.get("authorization")
             secret = None if header is None else header.encode("latin-1")
-            self._service.access.check(secret, role)
-            if strict:
-                _check_query(request)
+            self._service.gate.check_role(secret, role)
+            if not strict:
+                return
+            given = [name for name, _ in request.query_params.multi_items()]
+            if len(given) > len(set(given)):
+                raise Problem(INVALID, "query: it has a parameter twice", "Give each of them once.")
+            # A misspelt `epoch` would select another epoch.
+            taken = [each.alias for each in request.scope["route"].dependant.query_params]
+            if not set(given) <= set(taken):
+                words = "query: it has a parameter that is not known here"
+                hint = f"This address takes {', '.join(taken) or 'no parameters'}."
+                raise Problem(INVALID, words, hint)
 
         return check
-
-
-def _check_query(request: Request) -> None:
-    """Refuse unknown parameters: a misspelt `epoch` would select another epoch."""
-    taken = [each.alias for each in request.scope["route"].dependant.query_params]
-    given = [name for name, _ in request.query_params.multi_items()]
-    if len(given) > len(set(given)):
-        raise Problem(INVALID, "query: it has a parameter twice", "Give each of them once.")
-    if not set(given) <= set(taken):
-        raise Problem(
-            INVALID,
-            "query: it has a parameter that is not known here",
-            f"This address takes {', '.join(taken) or 'no parameters'}.",
-        )
 
 
 def json_reply(document: dict[str, Any], status: int = 200) -> Response:

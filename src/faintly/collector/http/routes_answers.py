@@ -7,18 +7,8 @@ from typing import IO, Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from faintly.collector.http import answers, models
-from faintly.collector.http.routes import (
-    OCTETS,
-    TEMPLATE,
-    Answers,
-    Digest,
-    EpochQuery,
-    Routes,
-    Service,
-    check_json,
-    epoch_of,
-)
+from faintly.collector.http import answers, models, routes
+from faintly.collector.http.routes import OCTETS, Answers, Digest, EpochQuery, Service, epoch_of
 from faintly.collector.problems import BUSY, Problem
 
 SAME: Answers = {304: {"description": "Nothing changed since the answer with this ETag."}}
@@ -38,33 +28,23 @@ DOWNLOADS = 16  # sketches downloaded at a time: each takes its size on the disk
 
 def answer_routes(service: Service) -> APIRouter:
     """Return the routes."""
-    route, ask = Routes(service, "answers"), service.readers.ask
+    router, ask = APIRouter(tags=["answers"]), service.readers.ask
+    read = routes.Routes(service, router, "read", routes.ONE)
     downloads: weakref.WeakSet[IO[bytes]] = weakref.WeakSet()
 
     async def posted(request: Request, kind: str, digest: str) -> Response:
         """Return what a reader answers to the body of a request."""
-        check_json(request)
+        routes.check_json(request)
         async with service.readers.body(request) as body:
             return _reply(await ask(request, kind, digest, body=body))
 
-    @route(
-        f"POST {TEMPLATE}/estimates",
-        "Estimate keys, with their error",
-        "read",
-        models.Estimates,
-        body=models.KeysAsked,
-        responses=TABLE,
-    )
+    words = "Estimate keys, with their error"
+
+    @read("POST /estimates", words, models.Estimates, body=models.KeysAsked, responses=TABLE)
     async def estimates(digest: Digest, request: Request, _: Known = None) -> Response:
         return await posted(request, "estimates", digest)
 
-    @route(
-        f"GET {TEMPLATE}/top",
-        "The largest means among all keys of the universe",
-        "read",
-        models.Top,
-        responses=TABLE,
-    )
+    @read("GET /top", "The largest means among all keys", models.Top, responses=TABLE)
     async def top(
         digest: Digest,
         request: Request,
@@ -83,35 +63,21 @@ def answer_routes(service: Service) -> APIRouter:
         fields |= {"posterior": posterior, "above": above}
         return _reply(await ask(request, "top", digest, fields=fields))
 
-    @route(
-        f"POST {TEMPLATE}/top",
-        "The largest means among candidates",
-        "read",
-        models.Top,
-        body=models.TopAsked,
-        responses=TABLE,
-    )
+    words = "The largest means among candidates"
+
+    @read("POST /top", words, models.Top, body=models.TopAsked, responses=TABLE)
     async def top_of(digest: Digest, request: Request, _: Known = None) -> Response:
         return await posted(request, "top", digest)
 
-    @route(
-        f"POST {TEMPLATE}/history",
-        "Estimate keys epoch by epoch",
-        "read",
-        models.History,
-        body=models.HistoryAsked,
-        responses=SAME,
-    )
+    words = "Estimate keys epoch by epoch"
+
+    @read("POST /history", words, models.History, body=models.HistoryAsked, responses=SAME)
     async def history(digest: Digest, request: Request, _: Known = None) -> Response:
         return await posted(request, "history", digest)
 
-    @route(
-        f"GET {TEMPLATE}/noise-floor",
-        "What a key that nobody holds may show",
-        "read",
-        models.NoiseFloor,
-        responses=SAME,
-    )
+    words = "What a key that nobody holds may show"
+
+    @read("GET /noise-floor", words, models.NoiseFloor, responses=SAME)
     async def noise_floor(
         digest: Digest,
         request: Request,
@@ -123,14 +89,7 @@ def answer_routes(service: Service) -> APIRouter:
         fields = {"epoch": epoch_of(epoch), "level": level, "keys": keys}
         return _reply(await ask(request, "noise-floor", digest, fields=fields))
 
-    @route(
-        f"GET {TEMPLATE}/sketch",
-        "Download the sketch",
-        "read",
-        None,
-        responses=SKETCH,
-        response_class=Response,
-    )
+    @read("GET /sketch", "Download the sketch", responses=SKETCH, response_class=Response)
     async def fetch_sketch(digest: Digest, request: Request, epoch: EpochQuery = None) -> Response:
         path = await ask(request, "sketch", digest, fields={"epoch": epoch_of(epoch)})
         file = path.open("rb")
@@ -141,7 +100,7 @@ def answer_routes(service: Service) -> APIRouter:
         headers = {"content-length": str(file.seek(0, 2))}
         return StreamingResponse(_pieces(file), media_type=OCTETS, headers=headers)
 
-    return route.router
+    return router
 
 
 def _reply(made: answers.Response) -> Response:

@@ -6,22 +6,9 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from faintly.collector.http import models
+from faintly.collector.http import models, routes
 from faintly.collector.http.models import new_collection
-from faintly.collector.http.routes import (
-    OCTETS,
-    SHORT_BYTES,
-    TEMPLATE,
-    Answers,
-    Digest,
-    EpochPath,
-    PlanDigest,
-    Routes,
-    Service,
-    asked,
-    check_json,
-    json_reply,
-)
+from faintly.collector.http.routes import Answers, Digest, Service, json_reply
 from faintly.collector.problems import BAD_REQUEST, Problem
 from faintly.collector.storage.status import CollectionStatus, segments_of, status_of
 from faintly.collector.storage.store import Store
@@ -49,17 +36,12 @@ RequestId = Annotated[
 EpochNumber = Annotated[
     int, Query(alias="epoch", ge=0, le=MAX_EPOCH, description="0 unless given.")
 ]
-Token = Annotated[
-    str | None,
-    Header(
-        alias="Faintly-Token",
-        description="The single-use token, where the collection needs one.",
-    ),
-]
+NEEDED = "The single-use token, where the collection needs one."
+Token = Annotated[str | None, Header(alias="Faintly-Token", description=NEEDED)]
 BATCH = {  # not a parameter: FastAPI would read it before it checks the credential
     "requestBody": {
         "required": True,
-        "content": {OCTETS: {"schema": {"type": "string", "format": "binary"}}},
+        "content": {routes.OCTETS: {"schema": {"type": "string", "format": "binary"}}},
         "description": "One batch as the client encodes it; any content type will do.",
     }
 }
@@ -70,26 +52,24 @@ def _status(store: Store, digest: str) -> Response:
 
 
 def collection_routes(service: Service) -> APIRouter:
-    """Return the routes."""
-    route, store = Routes(service, "collections"), service.store
+    """Return the routes of collections."""
+    router, store = APIRouter(tags=["collections"]), service.store
+    read, admin, submit = (
+        routes.Routes(service, router, role, routes.EVERY) for role in ("read", "admin", "submit")
+    )
 
-    @route("GET /v1/collections", "List the collections", "read", models.Collections)
+    @read("GET /", "List the collections", models.Collections)
     def list_collections() -> Response:
         rows = [status_of(each) for each in list(store.registry.collections.values())]
         return json_reply({"collections": [asdict(each) for each in rows]})
 
-    @route(
-        "POST /v1/collections",
-        "Create a collection, or find it again",
-        "admin",
-        CollectionStatus,
-        body=models.NewCollection,
-        responses=CREATED,
-    )
+    words = "Create a collection, or find it again"
+
+    @admin("POST /", words, CollectionStatus, body=models.NewCollection, responses=CREATED)
     async def create_collection(request: Request) -> Response:
-        check_json(request)
+        routes.check_json(request)
         async with service.readers.body(request) as body:
-            if len(body) <= SHORT_BYTES:
+            if len(body) <= routes.SHORT_BYTES:
                 return await run_in_threadpool(create, *new_collection(body))
             # A plan with names may be long. A reader parses it, so that nobody else waits.
             return await run_in_threadpool(
@@ -98,58 +78,44 @@ def collection_routes(service: Service) -> APIRouter:
 
     def create(wanted: models.NewCollection, plan: Plan) -> Response:
         known = plan.digest in store.registry.collections
-        made = store.registry.create(
-            plan,
-            name=wanted.name,
-            retention=wanted.retention,
-            tokens=wanted.tokens,
-            epochs=wanted.opened,
-            period_s=wanted.period_s,
-            grace_s=wanted.grace_s,
-        )
+        settings = wanted.model_dump(exclude={"plan", "epochs"})
+        made = store.registry.create(plan, epochs=wanted.opened, **settings)
         return json_reply(asdict(status_of(made)), 200 if known else 201)
 
-    @route(f"GET {TEMPLATE}", "Look at a collection", "read", CollectionStatus)
+    @read("GET /{digest}", "Look at a collection", CollectionStatus)
     def show_collection(digest: Digest) -> Response:
         return _status(store, digest)
 
-    @route(
-        f"DELETE {TEMPLATE}",
-        "Delete a collection and its reports for good",
-        "admin",
-        models.Deleted,
-    )
+    words = "Delete a collection and its reports for good"
+
+    @admin("DELETE /{digest}", words, models.Deleted)
     def delete_collection(digest: Digest, confirm: Confirm = "") -> Response:
         if confirm != digest:
-            raise Problem(
-                BAD_REQUEST,
-                "deleting needs confirm",
-                "Add ?confirm= and the digest once more; what is deleted is gone.",
-            )
+            hint = "Add ?confirm= and the digest once more; what is deleted is gone."
+            raise Problem(BAD_REQUEST, "deleting needs confirm", hint)
         store.delete(bytes.fromhex(digest))
         return json_reply({"deleted": digest})
 
-    @route(
-        f"POST {TEMPLATE}/reports",
-        "Send reports",
-        "submit",
-        models.Counted,
-        strict=False,
-        openapi_extra=BATCH,
-    )
+    @submit("POST /{digest}/reports", "Send reports", models.Counted, openapi_extra=BATCH)
     async def send_reports(
-        digest: PlanDigest, _request: RequestId, _epoch: EpochNumber = 0, _token: Token = None
+        digest: routes.PlanDigest,
+        _request: RequestId,
+        _epoch: EpochNumber = 0,
+        _token: Token = None,
     ) -> Response:
         raise AssertionError(f"the middleware takes reports for {digest}")
 
-    return route.router
+    return router
 
 
 def part_routes(service: Service) -> APIRouter:
     """Return the routes of what belongs to a collection: plan, epochs, tokens, sealed files."""
-    route, store = Routes(service, "collections"), service.store
+    router, store = APIRouter(tags=["collections"]), service.store
+    read, admin, anybody = (
+        routes.Routes(service, router, role, routes.ONE) for role in ("read", "admin", "plan")
+    )
 
-    @route(f"GET {TEMPLATE}/plan", "Fetch the plan", "plan", None, responses=PLAN)
+    @anybody("GET /plan", "Fetch the plan", responses=PLAN)
     def fetch_plan(
         digest: Digest, if_none_match: Annotated[str | None, Header()] = None
     ) -> Response:
@@ -159,49 +125,37 @@ def part_routes(service: Service) -> APIRouter:
             return Response(status_code=304, headers=headers)
         return Response(plan.canonical, media_type="application/json", headers=headers)
 
-    @route(f"POST {TEMPLATE}/close", "Take no more reports", "admin", CollectionStatus)
+    @admin("POST /close", "Take no more reports", CollectionStatus)
     def close_collection(digest: Digest) -> Response:
         store.close_collection(bytes.fromhex(digest))
         return _status(store, digest)
 
-    @route(
-        f"PUT {TEMPLATE}/epochs/{{epoch}}",
-        "Open or close an epoch",
-        "admin",
-        CollectionStatus,
-        body=models.EpochState,
-    )
+    words = "Open or close an epoch"
+
+    @admin("PUT /epochs/{epoch}", words, CollectionStatus, body=models.EpochState)
     def set_epoch(
         digest: Digest,
-        epoch: EpochPath,
-        wanted: Annotated[models.EpochState, asked(models.EpochState)],
+        epoch: routes.EpochPath,
+        wanted: Annotated[models.EpochState, routes.asked(models.EpochState)],
     ) -> Response:
         change = store.registry.open_epoch if wanted.state == "open" else store.close_epoch
         change(bytes.fromhex(digest), epoch)
         return _status(store, digest)
 
-    @route(
-        f"POST {TEMPLATE}/tokens",
-        "Issue single-use tokens",
-        "admin",
-        models.Tokens,
-        body=models.TokensWanted,
-    )
+    @admin("POST /tokens", "Issue single-use tokens", models.Tokens, body=models.TokensWanted)
     def issue_tokens(
-        digest: Digest, wanted: Annotated[models.TokensWanted, asked(models.TokensWanted)]
+        digest: Digest, wanted: Annotated[models.TokensWanted, routes.asked(models.TokensWanted)]
     ) -> Response:
         made = store.issue_tokens(bytes.fromhex(digest), wanted.epoch, wanted.count)
         return json_reply({"epoch": wanted.epoch, "tokens": made})
 
-    @route(
-        f"POST {TEMPLATE}/seal", "Seal now, so that answers hold everything", "admin", models.Sealed
-    )
+    @admin("POST /seal", "Seal now, so that answers hold everything", models.Sealed)
     def seal(digest: Digest) -> Response:
         return json_reply({"sealed": store.seal(bytes.fromhex(digest))})
 
-    @route(f"GET {TEMPLATE}/segments", "List the sealed files", "read", models.Segments)
+    @read("GET /segments", "List the sealed files", models.Segments)
     def list_segments(digest: Digest) -> Response:
         rows = segments_of(store, bytes.fromhex(digest))
         return json_reply({"segments": [asdict(each) for each in rows]})
 
-    return route.router
+    return router

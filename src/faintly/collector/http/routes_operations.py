@@ -26,30 +26,23 @@ PAGE: Answers = {
 
 def operation_routes(service: Service) -> APIRouter:
     """Return the routes, which take any query, like other probes."""
-    route = Routes(service, "operation")
+    router = APIRouter(tags=["operation"])
+    route, read = (Routes(service, router, role, "") for role in (None, "read"))
 
-    @route("GET /healthz", "Does the process live?", None, models.Alive)
+    @route("GET /healthz", "Does the process live?", models.Alive)
     async def healthz() -> Response:  # no thread: all of them may be busy
         return json_reply({"status": "alive"})
 
-    @route("GET /readyz", "Can reports be stored?", None, models.Ready)
+    @route("GET /readyz", "Can reports be stored?", models.Ready)
     def readyz() -> Response:
         check_ready(service.store, service.ingest)
         return json_reply({"status": "ready", "warnings": warnings(service.store)})
 
-    @route(
-        "GET /metrics",
-        "Metrics",
-        "read",
-        None,
-        strict=False,
-        responses=PAGE,
-        response_class=Response,
-    )
+    @read("GET /metrics", "Metrics", strict=False, responses=PAGE, response_class=Response)
     def metrics() -> Response:
         return Response(service.metrics.page(), headers={"content-type": TEXT})
 
-    return route.router
+    return router
 
 
 def check_ready(store: Store, ingest: Ingest) -> None:

@@ -60,13 +60,16 @@ def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
         InvalidInput: the address is not available, or would be open to anyone.
     """
     _check_tls(settings)
-    store = Store.open(settings.data, settings.limits)
-    try:
-        _check_exposure(settings, store.credentials.roles)
+    with Store.open(settings.data, settings.limits) as store:
+        if settings.exposed and not (settings.allow_anyone or "admin" in store.credentials.roles):
+            way = "a proxy" if settings.loopback else f"listening on {settings.host}"
+            raise InvalidInput(
+                f"{way} lets others reach the collector, and nobody has a credential to "
+                "administer it; add one with faintly credential add, let nobody but this machine "
+                "reach it, or say --allow-anyone"
+            )
         with _listen(settings.host, settings.port) as listener:
             _run(settings, store, listener, on_ready)
-    finally:
-        store.close()
 
 
 def _run(
@@ -92,7 +95,9 @@ def _run(
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
     )
-    address = _address(settings, listener)
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    scheme = "http" if settings.tls_cert is None else "https"
+    address = f"{scheme}://{host}:{listener.getsockname()[1]}"
 
     def ready() -> None:
         logs.info("listening", url=address)
@@ -102,7 +107,8 @@ def _run(
     gc.collect()
     gc.freeze()
     # uvicorn raises the signal again at the end, which must not kill us before sealing.
-    before = {each: signal.signal(each, _ignore) for each in (signal.SIGINT, signal.SIGTERM)}
+    both = (signal.SIGINT, signal.SIGTERM)
+    before = {each: signal.signal(each, lambda *_: None) for each in both}
     try:
         Server(config, collector, ready).run(sockets=[listener])
         logs.info("stopping")
@@ -122,21 +128,6 @@ def allow_files(wanted: int) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         return max(1, soft - OWN_FILES)
     return wanted
-
-
-def _ignore(sig: int, frame: FrameType | None) -> None:
-    """Ignore a signal that was already handled."""
-
-
-def _check_exposure(settings: Settings, roles: frozenset[str]) -> None:
-    if not settings.exposed or settings.allow_anyone or "admin" in roles:
-        return
-    way = "a proxy" if settings.loopback else f"listening on {settings.host}"
-    raise InvalidInput(
-        f"{way} lets others reach the collector, and nobody has a credential to administer it; "
-        "add one with faintly credential add, let nobody but this machine reach it, or say "
-        "--allow-anyone"
-    )
 
 
 def _check_tls(settings: Settings) -> None:
@@ -167,9 +158,3 @@ def _listen(host: str, port: int) -> socket.socket:
                 f"port {port} of {host} is in use; choose another with --port, or 0 for any"
             ) from None
         raise InvalidInput(f"cannot listen on {host}:{port}: {error.strerror}") from None
-
-
-def _address(settings: Settings, listener: socket.socket) -> str:
-    scheme = "http" if settings.tls_cert is None else "https"
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"{scheme}://{host}:{listener.getsockname()[1]}"

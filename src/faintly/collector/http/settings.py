@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -27,6 +27,18 @@ USUAL = {"http": ":80", "https": ":443"}  # ports that browsers omit from an ori
 ADDRESS = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
 
 
+def _origin(text: str) -> str:
+    """Return an origin as browsers send it: origins are compared byte by byte."""
+    origin = text.lower()
+    scheme, _, address = origin.partition("://")
+    if scheme not in USUAL or not ADDRESS.fullmatch(address):
+        raise ValueError(f"{text!r} is not an origin; write https://example.org")
+    return origin.removesuffix(USUAL[scheme])
+
+
+Origin = Annotated[str, AfterValidator(_origin)]
+
+
 class Settings(BaseSettings):
     """The settings of one collector process; the field names are those of the file."""
 
@@ -35,7 +47,7 @@ class Settings(BaseSettings):
     data: Path
     host: str = "127.0.0.1"
     port: int = Field(PORT, ge=0, le=65535)
-    cors: Annotated[tuple[str, ...], NoDecode] = ()  # origins whose pages may call
+    cors: Annotated[tuple[Origin, ...], NoDecode] = ()  # origins whose pages may call
     allow_anyone: bool = False
     proxy: bool = False  # a proxy forwards requests of others to this address
     demo: Path | None = None  # folder of a page to serve under /demo
@@ -58,11 +70,6 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
-
-    @field_validator("cors")
-    @classmethod
-    def _check_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(_origin, value))
 
     @model_validator(mode="after")
     def _check_tls(self) -> "Settings":
@@ -103,23 +110,6 @@ class Settings(BaseSettings):
         return self.proxy or not self.loopback
 
 
-def _origin(text: str) -> str:
-    """Return an origin as browsers send it: origins are compared byte by byte."""
-    origin = text.lower()
-    scheme, _, address = origin.partition("://")
-    if scheme not in USUAL or not ADDRESS.fullmatch(address):
-        raise ValueError(f"{text!r} is not an origin; write https://example.org")
-    return origin.removesuffix(USUAL[scheme])
-
-
-def _check_variables() -> None:
-    """Refuse unknown variables, as unknown names in the file are."""
-    known = {VARIABLES + name.upper() for name in Settings.model_fields}
-    for name in sorted(os.environ):
-        if name.upper().startswith(VARIABLES) and name.upper() not in known:
-            raise InvalidInput(f"the variable {name} is not a setting; unset or correct it")
-
-
 def read_settings(file: Path | None, **flags: Any) -> Settings:
     """Return the settings, or raise `InvalidInput` with one line about what is wrong.
 
@@ -128,14 +118,17 @@ def read_settings(file: Path | None, **flags: Any) -> Settings:
         **flags: options of the command line; None if not given.
     """
     given = {name: value for name, value in flags.items() if value is not None}
+    known = {VARIABLES + name.upper() for name in Settings.model_fields}
+    for name in sorted(os.environ):
+        if name.upper().startswith(VARIABLES) and name.upper() not in known:
+            raise InvalidInput(f"the variable {name} is not a setting; unset or correct it")
+    if file is not None and not file.is_file():
+        raise InvalidInput(f"there is no file {file}")
 
     class Chosen(Settings):
         model_config = SettingsConfigDict(toml_file=file)
 
     try:
-        if file is not None and not file.is_file():
-            raise InvalidInput(f"there is no file {file}")
-        _check_variables()
         return Chosen(**given)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{file} is not TOML: {error}") from None

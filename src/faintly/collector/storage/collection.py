@@ -85,9 +85,11 @@ class Collection:
     epochs: dict[int, Epoch] = field(default_factory=dict, repr=False)
     arrivals: Arrivals = field(default_factory=Arrivals, repr=False)
     counter: report_v1.BatchCounter = field(init=False, repr=False)
+    record_bytes: int = field(init=False)  # of one report
 
     def __post_init__(self) -> None:
         self.counter = report_v1.BatchCounter(self.digest, self.mechanism.layout)
+        self.record_bytes = self.mechanism.layout.record_bytes
 
     @property
     def digest(self) -> bytes:
@@ -98,11 +100,6 @@ class Collection:
     def folder(self) -> str:
         """Return the name of the folder of its files; names are never reused."""
         return f"{self.digest.hex()}-{self.id}"
-
-    @property
-    def record_bytes(self) -> int:
-        """Return the bytes of one report."""
-        return self.mechanism.layout.record_bytes
 
     @property
     def settings(self) -> tuple[str, str, bool, float | None, float | None]:

@@ -86,13 +86,13 @@ def check_label(label: str) -> None:
 
 
 def _hash(secret: str) -> bytes:
-    # The secret is long and random, so a fast hash is safe.
+    # It is long and random, so a fast hash is safe; likewise a token.
     data = secret.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, digest_size=32, person=b"faintly secret").digest()
 
 
 def token_hash(token: bytes) -> bytes:
-    """Return the hash of a token that is stored; tokens are random, so a fast hash is safe."""
+    """Return the hash of a token that is stored."""
     return hashlib.blake2b(token, digest_size=NAME_BYTES, person=b"faintly token").digest()
 
 

@@ -98,23 +98,27 @@ class Database:
             self.path, timeout=wait_s, isolation_level=None, check_same_thread=False
         )
         self._connections.append(connection)
-        connection.execute("PRAGMA synchronous = FULL")
-        # Overwrite deleted reports and request ids with zeros.
-        connection.execute("PRAGMA secure_delete = ON")
-        # A commit must not pause for a checkpoint; the maintenance thread makes them.
-        connection.execute("PRAGMA wal_autocheckpoint = 0")
-        connection.execute(f"PRAGMA journal_size_limit = {2**27}")
-        connection.execute(f"PRAGMA cache_size = -{2**15}")
+        for setting in (
+            "synchronous = FULL",
+            "secure_delete = ON",  # overwrite deleted reports and request ids with zeros
+            "wal_autocheckpoint = 0",  # commits must not pause for them; maintenance makes them
+            f"journal_size_limit = {2**27}",
+            f"cache_size = -{2**15}",
+        ):
+            connection.execute(f"PRAGMA {setting}")
         return connection
 
     def _prepare(self) -> None:
         version = self._writer.execute("PRAGMA user_version").fetchone()[0]
         if version not in {0, VERSION}:
             what = f"has version {version}, and this program knows {VERSION}"
-            advice = "use the program that wrote it"
-            raise FolderDamaged(f"{self.path} {what}; {advice}", what, advice)
-        if version == 0:
-            _check_new(self.path)
+            raise _unusable(self.path, what, "use the program that wrote it")
+        # Recovery would delete sealed files beside an empty database as unnamed.
+        names = ("segments", "sketches")
+        sealed = (each for name in names for each in self.path.parent.glob(f"{name}/*/*"))
+        if version == 0 and any(each.suffix != ".part" for each in sealed):
+            what = "is missing or empty, and there are sealed files beside it"
+            raise _unusable(self.path, what, f"put it back, or {RESTORE}")
         self._writer.execute("PRAGMA journal_mode = WAL")
         if version == 0:
             self._writer.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
@@ -209,18 +213,19 @@ def is_frozen(path: Path) -> bool:
     return not os.access(path.parent, os.W_OK) and not log_of(path).exists()
 
 
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that is not a data folder."""
+    if not (folder / NAME).is_file():
+        raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
+
+
 def log_of(path: Path) -> Path:
     """Return where SQLite keeps the write-ahead log of a file."""
     return path.with_name(f"{path.name}-wal")
 
 
-def _check_new(path: Path) -> None:
-    """Refuse an empty database beside sealed files: recovery would delete them as unnamed."""
-    found = [each for name in ("segments", "sketches") for each in path.parent.glob(f"{name}/*/*")]
-    if any(each.suffix != ".part" for each in found):
-        what = "is missing or empty, and there are sealed files beside it"
-        advice = f"put it back, or {RESTORE}"
-        raise FolderDamaged(f"{path} {what}; {advice}", what, advice)
+def _unusable(path: Path, what: str, advice: str) -> FolderDamaged:
+    return FolderDamaged(f"{path} {what}; {advice}", what, advice)
 
 
 @contextmanager

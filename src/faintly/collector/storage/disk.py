@@ -75,7 +75,7 @@ def locked(folder: Path, *, change: bool) -> Iterator[None]:
         handle = lock_folder(folder)
     elif (folder / LOCK).exists():
         # A collector may use the same folder through another mount, where it is writable.
-        handle = _lock(folder, os.O_RDONLY, fcntl.LOCK_SH)
+        handle = lock_folder(folder, os.O_RDONLY, fcntl.LOCK_SH)
     else:
         handle = os.open(folder, os.O_RDONLY)  # no lock file, so no collector uses it
     try:
@@ -84,12 +84,10 @@ def locked(folder: Path, *, change: bool) -> Iterator[None]:
         os.close(handle)
 
 
-def lock_folder(folder: Path) -> int:
+def lock_folder(
+    folder: Path, flags: int = os.O_RDWR | os.O_CREAT, kind: int = fcntl.LOCK_EX
+) -> int:
     """Return a handle that keeps other collectors out until it is closed or the process dies."""
-    return _lock(folder, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX)
-
-
-def _lock(folder: Path, flags: int, kind: int) -> int:
     handle = os.open(folder / LOCK, flags, 0o600)
     try:
         fcntl.flock(handle, kind | fcntl.LOCK_NB)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from faintly.collector import problems
 from faintly.collector.problems import Problem
@@ -69,11 +69,8 @@ class Inbox:
 
     def __init__(self, store: "Store", acknowledged: Acknowledged) -> None:
         """Start the thread of a store, whose other parts exist already."""
-        self._database, self._registry, self._counters = (
-            store.database,
-            store.registry,
-            store.counters,
-        )
+        self._database, self._registry = store.database, store.registry
+        self._counters = store.counters
         self._acknowledged, self._committed = acknowledged, store.maintenance.committed
         self._waiting: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
         self._closed = False  # True once the thread has ended
@@ -153,47 +150,41 @@ class Inbox:
                 loop.call_soon_threadsafe(_resolve, pairs)
 
     def _commit(self, group: Sequence[Submission]) -> Sequence[Outcome]:
+        made: dict[Submission, Outcome] = {}
+        by_epoch: dict[int, list[Submission]] = defaultdict(list)
+        for each in group:
+            by_epoch[each.epoch.id].append(each)
         with self._database.write_lock:
             with self._database.transaction() as connection:
-                outcomes = _decide(connection, group)
-                counted = [
-                    each
-                    for each, outcome in zip(group, outcomes, strict=True)
-                    if outcome is COUNTED
-                ]
+                for epoch, mine in by_epoch.items():
+                    made |= _store_some(connection, epoch, mine)
+                counted = [each for each in group if made[each] is COUNTED]
                 total = self._acknowledged.requests + len(counted)
                 if counted:
-                    _insert(connection, counted)
                     connection.execute("UPDATE acknowledged SET requests = ?", (total,))
             self._registry.add_pending((each.epoch, each.reports) for each in counted)
         self._acknowledged.write(total)
-        self._count(counted, group, outcomes)
+        self._count(made)
         self._committed({each.epoch for each in counted})
-        return outcomes
+        return [made[each] for each in group]
 
-    def _count(
-        self,
-        counted: Sequence[Submission],
-        group: Sequence[Submission],
-        outcomes: Sequence[Outcome],
-    ) -> None:
+    def _count(self, made: dict[Submission, Outcome]) -> None:
         minute = int(time.time() // 60)  # a closer time would be about a person
-        for each in counted:
-            arrivals = each.epoch.collection.arrivals
-            arrivals.requests += 1
-            arrivals.reports += each.reports
-            arrivals.last_minute = minute
-        refused = 0
-        for each, outcome in zip(group, outcomes, strict=True):
-            if isinstance(outcome, Problem):
-                refused += 1
-                each.epoch.collection.arrivals.refuse(outcome.kind.code)
         counters = self._counters
         counters.commits += 1
-        counters.submissions += len(counted)
-        counters.reports += sum(each.reports for each in counted)
-        counters.replays += len(group) - len(counted) - refused
-        counters.refused += refused
+        for each, outcome in made.items():
+            arrivals = each.epoch.collection.arrivals
+            if isinstance(outcome, Problem):
+                counters.refused += 1
+                arrivals.refuse(outcome.kind.code)
+            elif outcome is REPLAYED:
+                counters.replays += 1
+            else:
+                counters.submissions += 1
+                counters.reports += each.reports
+                arrivals.requests += 1
+                arrivals.reports += each.reports
+                arrivals.last_minute = minute
 
 
 def _resolve(pairs: Sequence[tuple[asyncio.Future[Outcome], Outcome]]) -> None:
@@ -202,68 +193,39 @@ def _resolve(pairs: Sequence[tuple[asyncio.Future[Outcome], Outcome]]) -> None:
             waiter.set_result(outcome)
 
 
-def _decide(connection: sqlite3.Connection, group: Sequence[Submission]) -> list[Outcome]:
-    """Return the outcome of each submission; earlier ones of the same group count as stored."""
-    stored: dict[tuple[int, bytes], bytes] = {}
-    used: dict[tuple[int, bytes], bool] = {}
-    for epoch, mine in _by_epoch(group).items():
-        names = [each.request for each in mine]
-        for name, hashed in _find(connection, FIND_REQUESTS, epoch, names):
-            stored[epoch, name] = hashed
-        names = [each.token for each in mine if each.token is not None]
-        for name, spent in _find(connection, FIND_TOKENS, epoch, names):
-            used[epoch, name] = spent
-    outcomes: list[Outcome] = []
+def _store_some(
+    connection: sqlite3.Connection, epoch: int, group: Sequence[Submission]
+) -> dict[Submission, Outcome]:
+    """Store what counts of an epoch; return the outcome of each, as if they came one by one."""
+    names = b"".join([each.request for each in group])
+    stored: dict[bytes, bytes] = dict(connection.execute(FIND_REQUESTS, (epoch, names)))
+    names = b"".join([each.token for each in group if each.token is not None])
+    used: dict[bytes | None, int] = {None: 0}
+    used |= connection.execute(FIND_TOKENS, (epoch, names)) if names else ()
+    made: dict[Submission, Outcome] = {}
     for each in group:
-        key = each.epoch.id, each.request
-        before = stored.get(key)
-        outcome: Outcome
+        before = stored.get(each.request)
         if before is not None:
             same = before == each.hash
-            outcome = REPLAYED if same else Problem(problems.REQUEST_REUSED, REUSED)
+            made[each] = REPLAYED if same else Problem(problems.REQUEST_REUSED, REUSED)
         elif not each.epoch.takes:
-            outcome = Problem(problems.CLOSED, f"epoch {each.epoch.number} is closed")
+            made[each] = Problem(problems.CLOSED, f"epoch {each.epoch.number} is closed")
+        elif each.token not in used:
+            made[each] = Problem(problems.TOKEN_UNKNOWN, "the token is not one of this epoch")
+        elif used[each.token]:
+            made[each] = Problem(problems.TOKEN_USED, "the token was used before")
         else:
-            outcome = COUNTED if each.token is None else _spend(used, each.epoch.id, each.token)
-            if outcome is COUNTED:
-                stored[key] = each.hash
-        outcomes.append(outcome)
-    return outcomes
-
-
-def _by_epoch(group: Sequence[Submission]) -> dict[int, list[Submission]]:
-    made: dict[int, list[Submission]] = defaultdict(list)
-    for each in group:
-        made[each.epoch.id].append(each)
-    return made
-
-
-def _find(
-    connection: sqlite3.Connection, statement: str, epoch: int, names: Sequence[bytes]
-) -> Iterable[tuple[bytes, Any]]:
-    if not names:
-        return ()
-    return connection.execute(statement, (epoch, b"".join(names)))
-
-
-def _spend(used: dict[tuple[int, bytes], bool], epoch: int, token: bytes) -> Outcome:
-    key = epoch, token
-    if key not in used:
-        return Problem(problems.TOKEN_UNKNOWN, "the token is not one of this epoch")
-    if used[key]:
-        return Problem(problems.TOKEN_USED, "the token was used before")
-    used[key] = True
-    return COUNTED
-
-
-def _insert(connection: sqlite3.Connection, counted: Sequence[Submission]) -> None:
-    for epoch, mine in _by_epoch(counted).items():
+            made[each], stored[each.request] = COUNTED, each.hash
+            used[each.token] = each.token is not None
+    counted = [each for each in group if made[each] is COUNTED]
+    if counted:
         # Sorted: each page is visited once, and the order of arrival is lost.
-        rows = b"".join(sorted([each.request + each.hash for each in mine]))
+        rows = b"".join(sorted([each.request + each.hash for each in counted]))
         connection.execute(ADD_REQUESTS, (epoch, rows))
-        records = b"".join([report_v1.records_of(each.body) for each in mine])
-        reports = sum(each.reports for each in mine)
+        records = b"".join([report_v1.records_of(each.body) for each in counted])
+        reports = sum(each.reports for each in counted)
         connection.execute(ADD_RECORDS, (epoch, reports, zlib.crc32(records), records))
-        spent = b"".join([each.token for each in mine if each.token is not None])
+        spent = b"".join([each.token for each in counted if each.token is not None])
         if spent:
             connection.execute(SPEND_TOKENS, (epoch, spent))
+    return made

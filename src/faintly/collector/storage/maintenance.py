@@ -130,10 +130,14 @@ class Maintenance:
                 late[epoch] = 0.0
         if 0.0 in late.values() or (late and now - self._saved >= SAVE_S):
             self._saved = now
-            rows = [(passed, epoch.id) for epoch, passed in late.items()]
-            self.attempt(self._registry.save_late, rows)
+            self.attempt(self._save, [(passed, epoch.id) for epoch, passed in late.items()])
         over = [each for each, passed in late.items() if passed >= (each.collection.grace_s or 0)]
         return [epoch for epoch in epochs if epoch.state == CLOSING] + over
+
+    def _save(self, late: list[tuple[float, int]]) -> None:
+        """Store for how long epochs, by their ids, have been past."""
+        with self._store.database.transaction() as connection:
+            connection.executemany("UPDATE epochs SET late_s = ? WHERE id = ?", late)
 
     def _tidy(self) -> None:
         """Keep the write-ahead log short, and empty it when no report is pending."""

@@ -51,7 +51,7 @@ def recover(folder: Path, database: Database, registry: Registry) -> None:
     for path in stray:
         discard(folder, path)
     delete_empty(folder)
-    purge_all(database, registry)
+    purge(database, registry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +132,7 @@ def delete_files(folder: Path, collection: Collection) -> None:
         shutil.rmtree(folder / name / collection.folder, ignore_errors=True)
 
 
-def purge(database: Database, epochs: Iterable[Epoch]) -> None:
-    """Delete the request ids and tokens of closed epochs."""
-    for epoch in epochs:
-        for table in TABLES:
-            database.purge_epoch(table, epoch.id)
-
-
-def purge_all(database: Database, registry: Registry) -> None:
+def purge(database: Database, registry: Registry) -> None:
     """Delete the request ids and tokens of all epochs that are closed or deleted."""
 
     def is_kept(key: int) -> bool:

@@ -32,8 +32,6 @@ from faintly.wire import report_v1
 
 CELL_BYTES = 4  # of a table; with very many reports a cell takes eight
 MOST_SHOWN = 300  # characters of an error about a plan, which may quote it
-
-
 DIGEST = re.compile("[0-9a-f]{32}")
 
 
@@ -131,15 +129,6 @@ class Registry:
             raise Problem(problems.NO_REPORTS, "no reports were sealed yet")
         return found
 
-    def save_late(self, late: Iterable[tuple[float, int]]) -> None:
-        """Store for how long past epochs, by their ids, have been past."""
-        with self._database.transaction() as connection:
-            connection.executemany("UPDATE epochs SET late_s = ? WHERE id = ?", late)
-
-    def latest(self, digest: bytes) -> int:
-        """Return the latest epoch that has sealed reports."""
-        return self.sealed(digest)[-1].number
-
     def create(
         self,
         plan: Plan,
@@ -152,9 +141,8 @@ class Registry:
         grace_s: float | None = None,
     ) -> Collection:
         """Return a new collection, or the existing one of the same plan and settings."""
-        mechanism = _check_plan(plan)
         grace_s = period_s if grace_s is None else grace_s
-        _check_settings(plan, retention, period_s, grace_s)
+        mechanism = self._check(plan, retention, period_s, grace_s)
         epochs = sorted(map(check_epoch, set(epochs)))
         wanted = name, retention, tokens, period_s, grace_s
         with self._lock:
@@ -165,7 +153,6 @@ class Registry:
                         problems.CONFLICT, "this plan already has a collection with other settings"
                     )
                 return before
-            self._check_size(mechanism)
             made = Collection(0, plan, *wanted, False, mechanism)
             with self._database.transaction() as connection:
                 made.id = connection.execute(
@@ -180,16 +167,41 @@ class Registry:
             self.collections[plan.digest] = made
             return made
 
-    def _check_size(self, mechanism: Mechanism) -> None:
+    def _check(
+        self, plan: Plan, retention: str, period_s: float | None, grace_s: float | None
+    ) -> Mechanism:
+        """Return the mechanism of a plan whose collection may be created."""
+        try:
+            mechanism = mechanism_of(plan)
+        except FaintlyError as error:
+            raise Problem(problems.BAD_PLAN, str(error)[:MOST_SHOWN]) from None
+        if mechanism.layout.record_bytes > report_v1.MAX_RECORD_BYTES:
+            raise Problem(problems.BAD_PLAN, "a report of this plan is too large to be sent")
         tables = mechanism.sketch_shape.tables
         size = 0 if tables is None else CELL_BYTES * math.prod(tables)
-        if size > self._table_bytes:
-            raise Problem(
-                problems.BAD_PLAN,
-                f"the tables of this plan take {size:,} bytes, "
-                f"and here at most {self._table_bytes:,}",
-                "Make a plan with smaller tables, or start with a larger table_bytes.",
-            )
+        if size > self._table_bytes and plan.digest not in self.collections:
+            most = f"and here at most {self._table_bytes:,}"
+            hint = "Make a plan with smaller tables, or start with a larger table_bytes."
+            words = f"the tables of this plan take {size:,} bytes, {most}"
+            raise Problem(problems.BAD_PLAN, words, hint)
+        for wrong, rule in (
+            (retention not in RETENTIONS, "retention must be keep or drop"),
+            (
+                retention == "drop" and plan.decode == "direct",
+                "direct decoding needs the raw reports; use retention keep",
+            ),
+            (
+                period_s is not None and not 1 <= period_s < 2**40,
+                "period_s must be at least one second",
+            ),
+            (
+                grace_s is not None and (period_s is None or not period_s <= grace_s < 2**40),
+                "grace_s must be at least period_s, which it needs",
+            ),
+        ):
+            if wrong:
+                raise Problem(problems.BAD_REQUEST, rule)
+        return mechanism
 
     def open_epoch(self, digest: bytes, number: int) -> None:
         """Open an epoch; a closed one cannot be reopened."""
@@ -312,32 +324,6 @@ def _insert(
         (collection.id, number, state),
     ).fetchone()[0]
     return Epoch(key, collection, number, state)
-
-
-def _check_plan(plan: Plan) -> Mechanism:
-    try:
-        mechanism = mechanism_of(plan)
-    except FaintlyError as error:
-        raise Problem(problems.BAD_PLAN, str(error)[:MOST_SHOWN]) from None
-    if mechanism.layout.record_bytes > report_v1.MAX_RECORD_BYTES:
-        raise Problem(problems.BAD_PLAN, "a report of this plan is too large to be sent")
-    return mechanism
-
-
-def _check_settings(
-    plan: Plan, retention: str, period_s: float | None, grace_s: float | None
-) -> None:
-    wrong = None
-    if retention not in RETENTIONS:
-        wrong = "retention must be keep or drop"
-    elif retention == "drop" and plan.decode == "direct":
-        wrong = "direct decoding needs the raw reports; use retention keep"
-    elif period_s is not None and not 1 <= period_s < 2**40:
-        wrong = "period_s must be at least one second"
-    elif grace_s is not None and (period_s is None or not period_s <= grace_s < 2**40):
-        wrong = "grace_s must be at least period_s, which it needs"
-    if wrong is not None:
-        raise Problem(problems.BAD_REQUEST, wrong)
 
 
 def _read_plan(digest: bytes, text: bytes) -> tuple[Plan, Mechanism]:

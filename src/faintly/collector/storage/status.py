@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from faintly.collector.storage import segments
-from faintly.collector.storage.collection import CLOSED, OPEN, Collection, Epoch, Retention, State
+from faintly.collector.storage.collection import CLOSED, OPEN, Collection, Retention, State
 from faintly.collector.storage.store import Store
 
 UniverseKind = Literal["indexed", "named", "open"]
@@ -73,7 +73,17 @@ class CollectionStatus:
 
 def status_of(collection: Collection) -> CollectionStatus:
     """Return the status of a collection and of each of its epochs."""
-    rows = [_epoch_status(each) for _, each in sorted(collection.epochs.items())]
+    rows = [
+        EpochStatus(
+            epoch=number,
+            state=OPEN if epoch.takes else CLOSED,
+            reports=epoch.sealed,
+            pending=epoch.pending,
+            segments=epoch.segments,
+            bytes=epoch.bytes,
+        )
+        for number, epoch in sorted(collection.epochs.items())
+    ]
     plan = collection.plan
     return CollectionStatus(
         digest=collection.digest.hex(),
@@ -92,17 +102,6 @@ def status_of(collection: Collection) -> CollectionStatus:
         pending=sum(row.pending for row in rows),
         bytes=sum(row.bytes for row in rows),
         epochs=rows,
-    )
-
-
-def _epoch_status(epoch: Epoch) -> EpochStatus:
-    return EpochStatus(
-        epoch=epoch.number,
-        state=OPEN if epoch.takes else CLOSED,
-        reports=epoch.sealed,
-        pending=epoch.pending,
-        segments=epoch.segments,
-        bytes=epoch.bytes,
     )
 
 

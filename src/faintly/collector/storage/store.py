@@ -128,7 +128,7 @@ class Store:
     def _seal_closed(self, epoch: Epoch) -> None:
         self.sealer.seal(epoch)
         epoch.state = CLOSED
-        recovery.purge(self.database, [epoch])
+        recovery.purge(self.database, self.registry)
 
     def delete(self, digest: bytes) -> None:
         """Delete a collection, and then its files."""
@@ -141,7 +141,7 @@ class Store:
                     locks.enter_context(epoch.lock)
                     held.append(epoch)
             recovery.delete_files(self.folder, collection)
-        recovery.purge(self.database, held)
+        recovery.purge(self.database, self.registry)
 
     def take(
         self,
@@ -150,8 +150,8 @@ class Store:
         request: bytes,
         body: bytes,
         *,
-        token: bytes | None = None,
         waiter: Waiter,
+        token: bytes | None = None,
     ) -> int:
         """Check a submission and queue it for the next commit; return its reports.
 
@@ -163,8 +163,7 @@ class Store:
             self._check_room()
             if len(request) != NAME_BYTES:
                 raise Problem(problems.NO_REQUEST_ID, f"a request id has {NAME_BYTES} bytes")
-            reports = _count_reports(collection, body)
-            hashed = _check_token(collection, reports, token)
+            reports, hashed = _check(collection, body, token)
             # Last, since it may open an epoch, and a refused submission must leave nothing behind.
             found = self.registry.accepting(collection, epoch)
         except Problem as problem:
@@ -193,7 +192,7 @@ class Store:
     ) -> str:
         """Submit reports and wait: returns "counted" or "replayed", or raises `Problem`."""
         future: Future[Outcome] = Future()
-        self.take(digest, epoch, request, body, token=token, waiter=future)
+        self.take(digest, epoch, request, body, waiter=future, token=token)
         outcome = future.result()
         if isinstance(outcome, Problem):
             raise outcome
@@ -216,22 +215,18 @@ class Store:
         return credentials.issue_tokens(self.database, found, count)
 
 
-def _count_reports(collection: Collection, body: bytes) -> int:
+def _check(collection: Collection, body: bytes, token: bytes | None) -> tuple[int, bytes | None]:
+    """Return the number of reports, and the hash of the token where the collection needs one."""
     try:
         reports = collection.counter.count(body)
     except Rejected as error:
         raise Problem(problems.BAD_REPORTS, str(error)) from None
     if not reports:
         raise Problem(problems.BAD_REPORTS, "the batch is empty")
-    return reports
-
-
-def _check_token(collection: Collection, reports: int, token: bytes | None) -> bytes | None:
-    """Return the hash of a token, where the collection needs one."""
     if not collection.tokens:
-        return None
+        return reports, None
     if token is None:
         raise Problem(problems.TOKEN_MISSING, "this collection requires a token")
     if reports != 1:
         raise Problem(problems.BAD_REPORTS, "a token stands for one report; send one at a time")
-    return credentials.token_hash(token)
+    return reports, credentials.token_hash(token)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from faintly.collector.http.access import Access, Gate
+from faintly.collector.http.access import Gate
 from faintly.collector.problems import Problem
 from faintly.collector.storage.status import status_of
 
@@ -203,7 +203,7 @@ def test_other_pages_may_not(make_web, plan, body_of, refused):
 def check(method: str, host: str, origin: str | None = None, *, local: bool) -> None:
     """Let a request pass the gate of a folder without credentials."""
     headers = {b"host": host.encode()} | ({} if origin is None else {b"origin": origin.encode()})
-    Gate(Access(SimpleNamespace(roles=frozenset())), (), 0, local=local).check(
+    Gate(SimpleNamespace(roles=frozenset()), (), 0, local=local).check(
         method, list(headers.items()), headers
     )
 

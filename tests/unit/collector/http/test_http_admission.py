@@ -8,7 +8,7 @@ import time
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import readers, reading
+from faintly.collector.http import answers, readers
 from faintly.engine import answers as engine
 from faintly.mechanisms import mechanism_of
 
@@ -66,6 +66,7 @@ class Gate:
 def gate(web, monkeypatch):
     """Stands before every reader, and is open after the test."""
     made = Gate(readers.ReaderProcess.ask, len(web.collector.service.readers.seats))
+    monkeypatch.setattr(readers, "WAIT_S", 600.0)  # a busy machine must not refuse for us
     monkeypatch.setattr(readers.ReaderProcess, "ask", lambda *given: made(*given))  # noqa: PLW0108 - bound
     yield made
     made.open()
@@ -286,8 +287,8 @@ def test_who_hangs_up_before_the_end_of_a_question_asks_nothing(web, address):
 
 
 def test_nothing_is_left_of_a_sketch_that_nobody_waits_for(web, address, monkeypatch):
-    gate = Gate(reading.write_sketch, 1)
-    monkeypatch.setattr(reading, "write_sketch", gate)
+    gate = Gate(answers.write_sketch, 1)
+    monkeypatch.setattr(answers, "write_sketch", gate)
     free = web.collector.service.readers._free
 
     async def ask():

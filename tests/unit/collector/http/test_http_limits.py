@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from faintly.collector.http import access, answers, middleware, protocol, reading, routes_answers
+from faintly.collector.http import access, answers, middleware, protocol, routes_answers
 from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits
 
@@ -112,7 +112,7 @@ def test_history_keeps_one_reader_at_a_time(make_web, plan, body_of, monkeypatch
     for epoch in range(4):
         web.send(plan, body_of(plan, 50), params={"epoch": epoch})
     web.store.seal()
-    made, alive, reader_of = [], [], reading._reader
+    made, alive, reader_of = [], [], answers._reader
 
     def noting(sketch):
         alive.append(sum(each() is not None for each in made))
@@ -120,7 +120,7 @@ def test_history_keeps_one_reader_at_a_time(make_web, plan, body_of, monkeypatch
         made.append(weakref.ref(reader))
         return reader
 
-    monkeypatch.setattr(reading, "_reader", noting)
+    monkeypatch.setattr(answers, "_reader", noting)
     asked = web("POST", f"{address}/history", json={"keys": [1]})
     assert [row["epoch"] for row in asked.json()["epochs"]] == [0, 1, 2, 3]
     assert max(alive) <= 1
@@ -195,7 +195,7 @@ def test_a_full_disk_is_told_to_who_downloads(web, address, plan, body_of, refus
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(reading, "write_sketch", fail)
+        patched.setattr(answers, "write_sketch", fail)
         refused(web("GET", f"{address}/sketch"), 503, "CANNOT_STORE")
     assert list((web.store.folder / "spool").iterdir()) == []
     assert web("GET", f"{address}/sketch").status_code == 200
@@ -218,7 +218,7 @@ async def answered_to(collector, pieces):
                 writer.write(piece)
                 await writer.drain()
                 await asyncio.sleep(0.001)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 return await reader.read()
         finally:
             writer.close()

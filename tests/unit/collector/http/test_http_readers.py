@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import reading, routes, routes_collections
+from faintly.collector.http import answers, routes, routes_collections
 from faintly.collector.problems import Problem
 from faintly.collector.storage.sketches import path_of
 
@@ -166,8 +166,8 @@ def test_sketches_are_mapped_and_shared(web, direct_plan, body_of):
 
 
 def test_one_transform_is_kept_and_serves_until_a_seal(web, address, plan, body_of, monkeypatch):
-    made, reader_of = [], reading._reader
-    monkeypatch.setattr(reading, "_reader", lambda sketch: made.append(1) or reader_of(sketch))
+    made, reader_of = [], answers._reader
+    monkeypatch.setattr(answers, "_reader", lambda sketch: made.append(1) or reader_of(sketch))
     for level in (0.9, 0.95, 0.99):
         web("POST", f"{address}/estimates", json={"keys": [1], "level": level})
     assert len(made) == 1
@@ -203,10 +203,10 @@ def test_a_damaged_sketch_is_rebuilt_where_it_can_be(web, plan, body_of, refused
 
 def test_what_was_given_up_is_known_by_its_number():
     listening, told = Pipe(duplex=False)
-    found = reading.Source(None, listening)
+    found = answers.Source(None, listening)
 
     def begin(number):
-        found.begin(reading.Question(number, "", "", {}, "", "", b"", Path()))
+        found.begin(answers.Question(number, "", "", {}, "", "", b"", Path()))
 
     begin(0)
     told.send(3)

@@ -73,7 +73,7 @@ def test_the_sketch_is_that_of_the_reports(open_store, plan, batches_of, body_of
         found = store.sketches.file(plan.digest, epoch)
         assert load_sketch(found.path) == aggregate(plan, mine)
         assert found.reports == sum(map(len, mine))
-    assert store.registry.latest(plan.digest) == 3
+    assert store.registry.sealed(plan.digest)[-1].number == 3
     store.close()
     again = open_store()
     for epoch, mine in halves.items():
@@ -97,7 +97,7 @@ def test_direct_reports_are_kept_and_answered(open_store, direct_plan, batches_o
 def test_a_version_changes_when_answers_may(store, plan, bodies, fresh):
     store.registry.create(plan, epochs=(0, 1))
     assert refused(store.sketches.file, plan.digest, 0) == "NO_REPORTS"
-    assert refused(store.registry.latest, plan.digest) == "NO_REPORTS"
+    assert refused(store.registry.sealed, plan.digest) == "NO_REPORTS"
     epochs, seen = store.registry.collection(plan.digest).epochs, set()
     for epoch in (0, 1, 1):
         store.submit(plan.digest, epoch, fresh(), bodies[0])
