@@ -98,6 +98,7 @@ class Gate:
         # Browsers tell the origin. What a foreign page reads they keep from it; what it changes
         # on behalf of its visitor would be done.
         foreign = origin is not None and origin.partition(b"://")[2] != host
+        foreign = foreign and headers.get(b"sec-fetch-site") != b"same-origin"  # a proxy's name
         if foreign and method not in SAFE and origin not in self._origins:
             raise _foreign()
         length = headers.get(b"content-length")

@@ -21,10 +21,13 @@ from faintly.collector.http.middleware import Middleware, refusal, unexpected
 from faintly.collector.http.models import invalid
 from faintly.collector.http.readers import Readers
 from faintly.collector.http.routes import Service
+from faintly.collector.http.routes_activity import activity_routes
 from faintly.collector.http.routes_answers import answer_routes
 from faintly.collector.http.routes_collections import collection_routes, part_routes
 from faintly.collector.http.routes_operations import operation_routes
+from faintly.collector.http.routes_page import page_routes
 from faintly.collector.http.routes_pages import demo_routes, docs_routes
+from faintly.collector.http.sessions import Sessions
 from faintly.collector.http.settings import Settings
 from faintly.collector.problems import Problem
 from faintly.collector.storage.store import Store
@@ -63,7 +66,7 @@ def build(store: Store, settings: Settings) -> Collector:
     gate = Gate(access, settings.cors, settings.body_bytes, local=local)
     ingest = Ingest(store, access, metrics.commit_wait, settings.body_bytes)
     readers = Readers(store, settings.readers, settings.body_bytes)
-    service = Service(store, access, ingest, metrics, readers)
+    service = Service(store, Sessions(access), ingest, metrics, readers)
     control = control_plane(service)
     if settings.demo is not None:
         control.include_router(demo_routes(settings.demo))
@@ -89,7 +92,8 @@ def control_plane(service: Service) -> FastAPI:
         ),
     )
     app.state.registry = service.store.registry  # to find collections by their names
-    for routes in (operation_routes, collection_routes, part_routes, answer_routes):
+    documented = operation_routes, activity_routes, collection_routes, part_routes, answer_routes
+    for routes in (*documented, page_routes):
         app.include_router(routes(service))
     app.include_router(docs_routes(app))
     return app
@@ -100,8 +104,10 @@ async def _refuse(request: Request, error: Exception) -> Response:
     problem, taken = _problem_of(error), ""
     if problem.kind is problems.METHOD_NOT_ALLOWED:
         # Several routes may share an address.
-        taken = ", ".join(method for method in METHODS if _is_taken(request, method))
-        problem.hint = f"This address takes {taken}."
+        routes = {method: _route_of(request, method) for method in METHODS}
+        taken = ", ".join(method for method, path in routes.items() if path)
+        path = max(filter(None, routes.values()), default="This address")
+        problem.hint = f"{path} takes {taken}."
     status, headers, body = refusal(problem)
     made = Response(body, status)
     made.raw_headers = headers + ([(b"allow", taken.encode())] if taken else [])
@@ -125,6 +131,8 @@ def _problem_of(error: Exception) -> Problem:
     return unexpected()
 
 
-def _is_taken(request: Request, method: str) -> bool:
+def _route_of(request: Request, method: str) -> str:
+    """Return the template of the address, if it takes a method."""
     scope = {**request.scope, "method": method}
-    return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
+    found = (each for each in request.app.routes if each.matches(scope)[0] is Match.FULL)
+    return getattr(next(found, None), "path", "")

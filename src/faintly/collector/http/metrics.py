@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import fields
+from shutil import disk_usage
 
 from prometheus_client import (
     CollectorRegistry,
@@ -50,6 +51,24 @@ class Metrics:
         timed.observe(seconds)
         self._body_bytes.inc(body_bytes)
 
+    def waits(self, route: str) -> list[tuple[float, int]]:
+        """Return how many requests of a route took at most so many seconds, for each bucket."""
+        return [
+            (float(each.labels["le"]), int(each.value))
+            for metric in self._seconds.collect()
+            for each in metric.samples
+            if each.name.endswith("_bucket") and each.labels["route"] == route
+        ]
+
+    def refused(self, route: str) -> int:
+        """Return how many requests of a route were refused or failed."""
+        return sum(
+            int(each.value)
+            for metric in self._requests.collect()
+            for each in metric.samples
+            if each.labels["route"] == route and int(each.labels["status"]) >= 400
+        )
+
     def page(self) -> bytes:
         """Return the page for Prometheus."""
         return generate_latest(self._registry)
@@ -80,9 +99,13 @@ class StoreMetrics(Collector):
             ("log_bytes", "Bytes of the write-ahead log.", store.database.wal_bytes()),
             ("waiting_requests", "Requests that wait for a commit.", store.inbox.waiting),
             ("collections", "Collections.", len(registry.collections)),
+            ("disk_free_bytes", "Bytes free on the disk.", disk_usage(store.folder).free),
             ("clock_jump_seconds", "How far the clock jumped.", registry.clock.jump_s),
         ):
             yield GaugeMetricFamily(f"faintly_{name}", words, value=value)
+        if (minute := store.counters.sealed_minute) is not None:
+            name, words = "faintly_last_seal_timestamp_seconds", "The minute of the last seal."
+            yield GaugeMetricFamily(name, words, value=60 * minute)
 
     def _collections(self) -> Iterator[Metric]:
         """Yield what arrived for each collection."""

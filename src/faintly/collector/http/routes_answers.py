@@ -23,7 +23,7 @@ from faintly.collector.problems import BUSY, Problem
 
 SAME: Answers = {304: {"description": "Nothing changed since the answer with this ETag."}}
 BINARY = {"schema": {"type": "string", "format": "binary"}}
-TABLE = SAME | {200: {"content": {answers.ARROW: BINARY}}}
+TABLE = SAME | {200: {"content": {answers.ARROW: BINARY, answers.PARQUET: BINARY}}}
 SKETCH: Answers = {
     200: {
         "description": "A sketch file, as faintly query and faintly merge read it.",
@@ -31,6 +31,10 @@ SKETCH: Answers = {
     }
 }
 Known = Annotated[str | None, Header(alias="if-none-match")]
+FewKeys = Annotated[
+    list[Annotated[str, Query(max_length=65_536)]],
+    Query(alias="key", min_length=1, max_length=100, description="A key; repeat it for more."),
+]
 KeyCount = Annotated[int, Query(ge=1, le=2**31, description="Keys looked at together.")]
 PIECE = 1 << 20  # bytes of a file read at a time
 DOWNLOADS = 16  # sketches downloaded at a time: each takes its size on the disk
@@ -57,6 +61,34 @@ def answer_routes(service: Service) -> APIRouter:
     )
     async def estimates(digest: Digest, request: Request, _: Known = None) -> Response:
         return await posted(request, "estimates", digest)
+
+    @route(
+        f"GET {TEMPLATE}/estimates",
+        "Estimate a few keys",
+        "read",
+        models.Estimates,
+        responses=TABLE,
+    )
+    async def estimates_of(
+        digest: Digest,
+        request: Request,
+        keys: FewKeys,
+        *,
+        epoch: EpochQuery = None,
+        level: models.Level = 0.95,
+        posterior: models.Posterior = False,
+        above: models.Above = None,
+        _: Known = None,
+    ) -> Response:
+        fields = {"keys": keys, "epoch": epoch_of(epoch), "level": level}
+        return _reply(
+            await ask(
+                request,
+                "estimates",
+                digest,
+                fields=fields | {"posterior": posterior, "above": above},
+            )
+        )
 
     @route(
         f"GET {TEMPLATE}/top",

@@ -183,6 +183,7 @@ class Inbox:
             arrivals.requests += 1
             arrivals.reports += each.reports
             arrivals.last_minute = minute
+            arrivals.hours[minute // 60] += each.reports
         refused = 0
         for each, outcome in zip(group, outcomes, strict=True):
             if isinstance(outcome, Problem):
