@@ -55,9 +55,10 @@ check: $(VENV)/dev.stamp ## formatting, lint, types, layers and documentation
 	$(BIN)/python scripts/accuracy_docs.py --check
 	$(BIN)/python scripts/check_docs.py
 
-js: ## rebuild the JavaScript client's bundles; installs Node and what it needs
+js: ## rebuild the bundles of the JavaScript client and of the page; installs Node and what it needs
 	scripts/install_js.sh
 	cd clients/js && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent build
+	cd page && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent build
 
 image: $(VENV)/dev.stamp ## build the container image and start it; without docker, its steps in a Debian tree
 	$(BIN)/python scripts/container.py

@@ -35,7 +35,7 @@ export function ago(seconds: number): string {
 }
 
 export function duration(seconds: number): string {
-  return seconds < 1 ? `${(1000 * seconds).toPrecision(2)} ms` : `${seconds.toPrecision(2)} s`;
+  return seconds < 1 ? `${Number((1000 * seconds).toPrecision(2))} ms` : `${Number(seconds.toPrecision(2))} s`;
 }
 
 // Controls, and marks that turn the direction of the text around them, would act instead of being seen.

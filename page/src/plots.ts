@@ -124,6 +124,8 @@ export const beliefChart = (epsilon: number, prior: number, after: (prior: numbe
     return plot({
       ...common(Math.min(width, 460), 240),
       marginLeft: 48,
+      marginRight: 28,
+      marginTop: 28,
       marginBottom: 36,
       x: { domain: [0, 1] },
       y: { domain: [0, 1] },
@@ -136,7 +138,7 @@ export const beliefChart = (epsilon: number, prior: number, after: (prior: numbe
         ruleX(at, { x: "prior", y1: "least", y2: "most", stroke: "var(--text)", strokeWidth: 2 }),
         dot(at, { x: "prior", y: "most", fill: "var(--text)", r: 4 }),
         axisX({ ...axis, label: "belief before" }),
-        axisY({ ...axis, label: "after" }),
+        axisY({ ...axis, label: "belief after" }),
       ],
     });
   };

@@ -49,7 +49,7 @@ function Found({ shown, now, query }: { shown: Shown; now: number; query: URLSea
       <dl class="figures">
         <Figure id="sealed" label="Reports counted">{count(status.reports)}</Figure>
         <Figure id="pending" label="Waiting for a seal" note="counted within a minute">{count(status.pending)}</Figure>
-        <Figure id="hour" label="Last hour" note="complete">{brief(about.hours.at(-2) ?? 0)}</Figure>
+        <Figure id="hour" label="This hour" note={`${brief(about.hours.at(-2)!)} in the hour before`}>{brief(about.hours.at(-1)!)}</Figure>
         <Figure id="last" label="Last report">
           {about.last_report === null ? "none since start" : ago(now - about.last_report)}
         </Figure>
@@ -91,7 +91,7 @@ function Arrivals({ shown: { about, status }, now, by }: { shown: Shown; now: nu
       {by === "hour" ? (
         <>
           <Chart draw={hours} label={`${count(total)} reports in the last ${about.hours.length} hours, by hour`} />
-          <p class="soft small">Whole hours, kept in memory since the collector started; nothing closer is stored.</p>
+          <p class="soft small">Whole hours (UTC), kept in memory since the collector started. Nothing closer is kept.</p>
         </>
       ) : (
         <>

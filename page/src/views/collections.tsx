@@ -53,7 +53,6 @@ export function Collections({ asked }: { asked: Asked<Activity> }) {
 const byName = (a: Arriving, b: Arriving) => a.name.localeCompare(b.name) || a.digest.localeCompare(b.digest);
 
 function Line({ each, now }: { each: Arriving; now: number }) {
-  const perHour = each.hours.at(-2) ?? 0;
   return (
     <li class="card line">
       <a href={write(["c", each.digest])}>
@@ -71,8 +70,8 @@ function Line({ each, now }: { each: Arriving; now: number }) {
           <dd><Spark hours={each.hours} /></dd>
         </div>
         <div>
-          <dt>Last hour</dt>
-          <dd>{brief(perHour)}</dd>
+          <dt>This hour</dt>
+          <dd>{brief(each.hours.at(-1)!)}</dd>
         </div>
         <div>
           <dt>Last report</dt>

@@ -70,7 +70,7 @@ function Found({ found: { now, health, collections } }: { found: Activity }) {
     <>
       <dl class="figures">
         <Figure id="rate" label="Reports a second" note={`${count(health.reports)} since start`}>{rate === null ? "…" : brief(Math.round(10 * rate) / 10)}</Figure>
-        <Figure id="p99" label="p99 of sending" note="99 of 100 requests are answered within">
+        <Figure id="p99" label="p99 of sending" note="of 100 requests, 99 took less">
           {slow === null ? "–" : slow === Infinity ? "over 60 s" : `≤ ${duration(slow)}`}
         </Figure>
         <Figure id="queue" label="Queue" note="requests that wait for the disk">{count(health.waiting)}</Figure>

@@ -25,6 +25,12 @@ export function after(prior: number, epsilon: number): number {
   return odds / (odds + 1 - prior);
 }
 
+/** Return a bound in per cent, rounded so that it still is one. */
+const bound = (belief: number, round: (value: number) => number): string => {
+  const digits = belief > 0.99 || belief < 0.01 ? 1000 : 10;
+  return `${round(100 * digits * belief) / digits} %`;
+};
+
 export function PlanView({ digest }: { digest: string }) {
   const status = useAsk(digest, (signal) => ask<Status>(pathOf(digest), { signal }));
   const anatomy = useAsk(digest, (signal) => ask<Anatomy>(`${pathOf(digest)}/anatomy`, { signal }));
@@ -87,7 +93,8 @@ function Belief({ found }: { found: Anatomy }) {
   const [prior, setPrior] = useState(0.5);
   const draw = useCallback<Draw>((plots, width) => plots.beliefChart(found.epsilon, prior, after, width), [found.epsilon, prior]);
   const [least, most] = [after(prior, -found.epsilon), after(prior, found.epsilon)];
-  const words = `Who thought it ${percent(prior)} likely may think it ${percent(least)} to ${percent(most)} likely after the report.`;
+  const [low, high] = [bound(least, Math.floor), bound(most, Math.ceil)];
+  const words = `Who thought it ${percent(prior)} likely may think it ${low} to ${high} likely after the report.`;
   return (
     <Card title="What may somebody believe about you afterwards?">
       <div class="belief">
@@ -97,13 +104,13 @@ function Belief({ found }: { found: Anatomy }) {
             onInput={(event) => setPrior(Number(event.currentTarget.value))} />
           <output for="prior" class="big">{percent(prior)}</output>
           <p>Once they have seen it, knowing everything else there is to know, they can be</p>
-          <p class="big" id="after" data-least={least} data-most={most}>{percent(least)} to {percent(most)}</p>
+          <p class="big" id="after" data-least={least} data-most={most}>{low} to {high}</p>
           <p>sure. Without noise, it would be 0 % or 100 %.</p>
           {found.delta > 0 && <p class="soft">But for a chance of at most {found.delta.toPrecision(2)} (δ), with which a report may tell more.</p>}
         </div>
         <Chart draw={draw} label={words} />
       </div>
-      <p class="soft small">This is about one report. Two about the same things move beliefs twice as far: ε = {found.epsilon.toPrecision(3)} for each.</p>
+      <p class="soft small">This is about one report. Each about the same things adds its own ε = {found.epsilon.toPrecision(3)}: after two, the odds may have moved by the square.</p>
     </Card>
   );
 }

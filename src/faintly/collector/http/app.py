@@ -5,6 +5,7 @@ They return encoded bytes: response models serve as documentation, and tests che
 match them.
 """
 
+import re
 from dataclasses import dataclass
 
 from fastapi import FastAPI, Request, Response
@@ -104,10 +105,8 @@ async def _refuse(request: Request, error: Exception) -> Response:
     problem, taken = _problem_of(error), ""
     if problem.kind is problems.METHOD_NOT_ALLOWED:
         # Several routes may share an address.
-        routes = {method: _route_of(request, method) for method in METHODS}
-        taken = ", ".join(method for method, path in routes.items() if path)
-        path = max(filter(None, routes.values()), default="This address")
-        problem.hint = f"{path} takes {taken}."
+        taken = ", ".join(method for method in METHODS if _is_taken(request, method))
+        problem.hint = f"{_template(request)} takes {taken}."
     status, headers, body = refusal(problem)
     made = Response(body, status)
     made.raw_headers = headers + ([(b"allow", taken.encode())] if taken else [])
@@ -131,8 +130,14 @@ def _problem_of(error: Exception) -> Problem:
     return unexpected()
 
 
-def _route_of(request: Request, method: str) -> str:
-    """Return the template of the address, if it takes a method."""
+def _is_taken(request: Request, method: str) -> bool:
     scope = {**request.scope, "method": method}
-    found = (each for each in request.app.routes if each.matches(scope)[0] is Match.FULL)
-    return getattr(next(found, None), "path", "")
+    return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
+
+
+def _template(request: Request) -> str:
+    """Return the address as the documentation has it; what was asked is not repeated."""
+    for each in request.app.openapi()["paths"]:
+        if re.fullmatch(re.sub(r"{\w+}", "[^/]+", each), request.url.path):
+            return str(each)
+    return "This address"

@@ -51,10 +51,10 @@ class Metrics:
         timed.observe(seconds)
         self._body_bytes.inc(body_bytes)
 
-    def waits(self, route: str) -> list[tuple[float, int]]:
-        """Return how many requests of a route took at most so many seconds, for each bucket."""
+    def waits(self, route: str) -> list[list[float | None]]:
+        """Return pairs: so many seconds, None for any, and how many requests took at most that."""
         return [
-            (float(each.labels["le"]), int(each.value))
+            [None if each.labels["le"] == "+Inf" else float(each.labels["le"]), int(each.value)]
             for metric in self._seconds.collect()
             for each in metric.samples
             if each.name.endswith("_bucket") and each.labels["route"] == route

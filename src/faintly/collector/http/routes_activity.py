@@ -176,5 +176,5 @@ def _health(service: Service, rows: list[Collection]) -> dict[str, Any]:
         "pending_bytes": registry.pending_bytes,
         "disk_free": disk.free,
         "disk_total": disk.total,
-        "waits": service.metrics.waits(REPORTS),  # JSON has no infinity: the last is null
+        "waits": service.metrics.waits(REPORTS),
     }
