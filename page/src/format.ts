@@ -15,6 +15,10 @@ export function mean(value: number | null | undefined, share: boolean): string {
   return shown.toFixed(digits).replace("-", "−") + (share ? " %" : "");
 }
 
+/** Return a mean beside an axis, where numbers are round. */
+export const tick = (value: number, share: boolean): string =>
+  Number((share ? 100 * value : value).toPrecision(3)).toString().replace("-", "−") + (share ? " %" : "");
+
 export function percent(value: number): string {
   const digits = value > 0.999 || value < 0.001 ? 2 : value > 0.99 || value < 0.01 ? 1 : 0;
   return `${(100 * value).toFixed(digits)} %`;

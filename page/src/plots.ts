@@ -2,7 +2,7 @@
 import { areaY, axisX, axisY, barX, barY, dot, gridX, gridY, lineY, plot, rectY, ruleX, ruleY } from "@observablehq/plot";
 import type { Epoch, Estimates, Key, Row } from "./api.ts";
 import { SERIES, type Svg } from "./charts.tsx";
-import { brief, mean, visible } from "./format.ts";
+import { brief, tick, visible } from "./format.ts";
 
 const colour = (i: number) => `var(--series-${(i % SERIES) + 1})`;
 const common = (width: number, height: number) => ({ width, height, marginTop: 12, marginRight: 8, marginBottom: 28 });
@@ -74,7 +74,7 @@ export const historyChart = (epochs: Estimates[], keys: Key[], share: boolean, w
     marks: [
       rectY([0], { y1: -floor, y2: floor, fill: "var(--floor)" }),
       ruleY([0], { stroke: "var(--soft)" }),
-      axisY({ ticks: 5, tickFormat: (value) => mean(value, share), tickSize: 0, label: null, color: "var(--soft)" }),
+      axisY({ ticks: 5, tickFormat: (value) => tick(value, share), tickSize: 0, label: null, color: "var(--soft)" }),
       axisX({
         ticks: numbers.length > 12 ? 8 : numbers,
         tickFormat: (epoch) => (Number.isInteger(epoch) ? String(epoch) : ""),
@@ -102,11 +102,11 @@ export const topChart = (rows: Row[], floor: number, share: boolean, width: numb
       ruleX([0], { stroke: "var(--soft)" }),
       barX([0], { x1: -floor, x2: floor, fill: "var(--floor)" }),
       gridX({ stroke: "var(--line)", strokeOpacity: 1 }),
-      axisX({ tickFormat: (value) => mean(value, share), tickSize: 0, color: "var(--soft)" }),
+      axisX({ tickFormat: (value) => tick(value, share), tickSize: 0, color: "var(--soft)" }),
       axisY({ tickSize: 0, label: null, color: "var(--text)" }),
       barX(shown, { x: "mean", y: "name", fill: front.length ? "var(--pale)" : "var(--accent)" }),
       ruleY(shown, { x1: "low", x2: "high", y: "name", stroke: front.length ? "var(--soft)" : "var(--text)" }),
-      barX(front, { x: "posterior_mean", y: "name", fill: "var(--accent)", inset: 4 }),
+      barX(front, { x: "posterior_mean", y: "name", fill: "var(--accent)", insetTop: 4, insetBottom: 4 }),
       ruleY(front, { x1: "posterior_low", x2: "posterior_high", y: "name", stroke: "var(--text)", strokeWidth: 1.5 }),
     ],
   });

@@ -3,7 +3,7 @@ import { chromium } from "playwright-core";
 
 const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"];
 FLAGS.push("--disable-background-networking", "--disable-component-update", "--disable-sync");
-export const PATIENCE = 60_000; // a busy machine is slow; nothing waits for this long otherwise
+export const PATIENCE = 180_000; // a busy machine is slow; nothing waits for this long otherwise
 
 /** Run work with a browser, and print what it returns as JSON. */
 export async function tested(work) {

@@ -51,7 +51,6 @@ def package_plan() -> Plan:
         clients=60_000,
         universe=people()[0],
         values="set",
-        mechanism="retrieval",
     )
 
 

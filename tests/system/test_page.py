@@ -42,11 +42,13 @@ def run(program: str, *arguments: object) -> Any:
 
 
 @pytest.fixture
-def below(request: pytest.FixtureRequest) -> Iterator[Any]:
+def below() -> Iterator[Any]:
     """Return a function that serves a collector below a path, as a proxy does."""
     servers: list[ThreadingHTTPServer] = []
 
     def serve(upstream: str, path: str) -> str:
+        client = httpx.Client(base_url=upstream, timeout=300)
+
         class Forward(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
@@ -57,12 +59,11 @@ def below(request: pytest.FixtureRequest) -> Iterator[Any]:
                 length = int(self.headers.get("content-length", 0))
                 # The proxy's own name is not passed on: the collector sees another host.
                 headers = {name: each for name, each in self.headers.items() if name != "Host"}
-                answer = httpx.request(
+                answer = client.request(
                     self.command,
-                    upstream + "/" + self.path[len(path) :],
+                    "/" + self.path[len(path) :],
                     headers=headers | {"accept-encoding": "identity"},
                     content=self.rfile.read(length),
-                    timeout=300,
                 )
                 self.send_response(answer.status_code)
                 for name, each in answer.headers.multi_items():

@@ -260,7 +260,7 @@ def test_parameters_that_an_address_does_not_take_are_refused(web, refused):
             said = refused(told, 422, "INVALID")
             assert said["message"] == "query: it has a parameter that is not known here"
             assert all(name in said["hint"] for name in taken or ["no parameters"])
-            for name in taken:
+            for name in set(taken) - {"key"}:  # of which there may be several
                 said = refused(web(method, f"{address}?{name}=0&{name}=0"), 422, "INVALID")
                 assert said["message"] == "query: it has a parameter twice"
 

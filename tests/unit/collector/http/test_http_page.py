@@ -71,9 +71,7 @@ def test_the_bundle_is_small():
     assert sum(sizes.values()) < 450_000
 
 
-@pytest.mark.parametrize(
-    "name", ["..", "../index.html", "%2e%2e%2findex.html", "x.js", "index.html"]
-)
+@pytest.mark.parametrize("name", ["%2e%2e%2findex.html", "..%5cindex.html", "x.js", "index.html"])
 def test_no_other_file_is_served(web, refused, name):
     refused(web("GET", f"/assets/{name}"), 404, "NOT_FOUND")
 
