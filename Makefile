@@ -103,7 +103,7 @@ peers: .venv-peers/peers.stamp ## the environment of the libraries that we compa
 
 clean: ## remove the environment and everything built
 	rm -rf $(VENV) .venv-peers build dist site src/faintly.egg-info baselines/faintly_baselines.egg-info faintly-demo
-	rm -rf clients/js/node_modules
+	rm -rf clients/js/node_modules page/node_modules
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -f src/faintly/kernels/_kernels*
 	find src baselines tests scripts benchmarks evaluation spec -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -130,6 +130,9 @@ await tested(async (browser) => {
   told.nowhere = await page.textContent(".empty");
   await page.goto(`${base}#/c/${"0".repeat(32)}`);
   told.missing = await page.textContent(".trouble");
+  await page.goto(`${base}docs`);
+  await page.waitForSelector("details");
+  told.docs = await page.evaluate(() => (document.querySelector("script").remove(), document.body.textContent));
   told.errors = seen.errors.splice(0).filter((text) => !text.includes("status of 4")); // as asked for
   told.hosts = [...seen.hosts];
 

@@ -148,6 +148,8 @@ def test_the_page_shows_what_the_interface_answers(collector, below, tmp_path):
         assert sent.json() == {"status": "counted", "reports": 1}
     told = {"Reports a second", "p99 of sending", "Queue", "To be sealed", "Last seal", "Disk free"}
     assert set(seen["health"]) == told
+    assert "Every error is {code, message, hint}" in seen["docs"]
+    assert "`" not in seen["docs"]
     assert "shows nothing" in seen["nowhere"]
     assert "UNKNOWN_COLLECTION" in seen["missing"]
     assert "UNKNOWN_KEY" in seen["unknown"]
