@@ -55,9 +55,10 @@ check: $(VENV)/dev.stamp ## formatting, lint, types, layers and documentation
 	$(BIN)/python scripts/accuracy_docs.py --check
 	$(BIN)/python scripts/check_docs.py
 
-js: ## rebuild the JavaScript client's bundles; installs Node and what it needs
+js: ## rebuild the bundles of the JavaScript client and of the page; installs Node and what it needs
 	scripts/install_js.sh
 	cd clients/js && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent build
+	cd page && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent build
 
 image: $(VENV)/dev.stamp ## build the container image and start it; without docker, its steps in a Debian tree
 	$(BIN)/python scripts/container.py
@@ -102,7 +103,7 @@ peers: .venv-peers/peers.stamp ## the environment of the libraries that we compa
 
 clean: ## remove the environment and everything built
 	rm -rf $(VENV) .venv-peers build dist site src/faintly.egg-info baselines/faintly_baselines.egg-info faintly-demo
-	rm -rf clients/js/node_modules
+	rm -rf clients/js/node_modules page/node_modules
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -f src/faintly/kernels/_kernels*
 	find src baselines tests scripts benchmarks evaluation spec -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Install what the JavaScript client is built and tested with, where it is missing: Node 20 or newer, into
-# .venv; Chromium, from the system's packages; and what clients/js/package-lock.json lists. With the argument
+# Install what the JavaScript client and the page are built and tested with, where it is missing: Node 20 or
+# newer, into .venv; Chromium, from the system's packages; and what the files package-lock.json list. With the argument
 # `node`, Node alone, which is all that the quick tests need.
 # Users of the client need none of this, and users of the Python library need no JavaScript.
 set -euo pipefail
@@ -27,7 +27,8 @@ if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null;
     "${run[@]}" apt-get install -y -qq --no-install-recommends chromium >/dev/null
 fi
 
-cd clients/js
-if [ ! node_modules/.package-lock.json -nt package-lock.json ]; then
-    npm ci --silent
-fi
+for folder in clients/js page; do
+    if [ ! $folder/node_modules/.package-lock.json -nt $folder/package-lock.json ]; then
+        (cd $folder && npm ci --silent)
+    fi
+done

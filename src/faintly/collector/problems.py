@@ -38,7 +38,7 @@ class Problem(FaintlyError):
         return {"code": self.kind.code, "message": self.message, "hint": self.hint}
 
 
-BAD_REQUEST = Kind("BAD_REQUEST", 400, "See /docs for what this address takes.")
+BAD_REQUEST = Kind("BAD_REQUEST", 400, "GET /docs says what this address takes.")
 BAD_REPORTS = Kind(
     "BAD_REPORTS",
     400,
@@ -63,27 +63,32 @@ TOKEN_UNKNOWN = Kind(
 TOKEN_USED = Kind(
     "TOKEN_USED", 409, "A token counts once per epoch; do not send this report again."
 )
-NOT_FOUND = Kind("NOT_FOUND", 404, "See /docs for the addresses there are.")
+NOT_FOUND = Kind("NOT_FOUND", 404, "GET /docs lists the addresses there are, GET / is the page.")
 UNKNOWN_COLLECTION = Kind(
-    "UNKNOWN_COLLECTION", 404, "Create it from its plan first, or correct the digest."
+    "UNKNOWN_COLLECTION",
+    404,
+    "See GET /v1/collections for those there are; POST /v1/collections creates one from its plan.",
 )
 UNKNOWN_EPOCH = Kind(
-    "UNKNOWN_EPOCH", 404, "Open the epoch first, correct its number, or check both clocks."
+    "UNKNOWN_EPOCH",
+    404,
+    "Open it with PUT /v1/collections/{digest}/epochs/{epoch}, correct its number, or check both "
+    "clocks.",
 )
-METHOD_NOT_ALLOWED = Kind(
-    "METHOD_NOT_ALLOWED", 405, "Use a method of this address; Allow has them."
-)
+METHOD_NOT_ALLOWED = Kind("METHOD_NOT_ALLOWED", 405, "Use a method that the header Allow names.")
 NOT_ACCEPTABLE = Kind("NOT_ACCEPTABLE", 406, "Ask for a media type that the message names.")
 REQUEST_REUSED = Kind(
     "REQUEST_REUSED", 409, "A request id belongs to one body; draw 16 fresh random bytes."
 )
-CONFLICT = Kind("CONFLICT", 409, "Look at the collection's status first.")
+CONFLICT = Kind("CONFLICT", 409, "Look at its status first: GET /v1/collections/{digest}.")
 CLOSED = Kind("CLOSED", 410, "Keep the report until your own clock says that its epoch has passed.")
 TOO_LARGE = Kind("TOO_LARGE", 413, "Send smaller batches.")
-INVALID = Kind("INVALID", 422, "The message names the field and its rule; /docs has them all.")
+INVALID = Kind("INVALID", 422, "The message names the field and its rule; GET /docs has them all.")
 BAD_PLAN = Kind("BAD_PLAN", 422, "Make the plan with faintly plan; the message names the rule.")
 UNKNOWN_KEY = Kind("UNKNOWN_KEY", 422, "Ask for keys of the plan's universe.")
-NO_REPORTS = Kind("NO_REPORTS", 409, "Wait until reports were sealed, or seal them.")
+NO_REPORTS = Kind(
+    "NO_REPORTS", 409, "Wait for a seal, or ask for one: POST /v1/collections/{digest}/seal."
+)
 BUSY = Kind("BUSY", 429, "Wait as Retry-After says and send the same request again.")
 CANNOT_STORE = Kind("CANNOT_STORE", 503, "Nothing was stored; send the same request again later.")
 DAMAGED = Kind(

@@ -55,21 +55,35 @@ def encode_arrow(document: Mapping[str, Any], found: Estimates | TopList) -> byt
     """Return an Arrow stream; everything but the columns is JSON in the schema's metadata."""
     import pyarrow
 
+    table, stream = _table(document, found), io.BytesIO()
+    with pyarrow.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    return stream.getvalue()
+
+
+def encode_parquet(document: Mapping[str, Any], found: Estimates | TopList) -> bytes:
+    """Return the same as a Parquet file."""
+    from pyarrow import parquet
+
+    stream = io.BytesIO()
+    parquet.write_table(_table(document, found), stream)
+    return stream.getvalue()
+
+
+def _table(document: Mapping[str, Any], found: Estimates | TopList) -> Any:
+    import pyarrow
+
     columns = (found.estimates if isinstance(found, TopList) else found).columns()
     if isinstance(found, TopList):
         columns |= {"significant": found.significant, "verdict": found.verdicts}
     kinds = set(map(type, columns["key"]))
     if len(kinds) > 1:
-        raise InvalidInput("an Arrow column has keys of one type; ask for JSON")
+        raise InvalidInput("a column has keys of one type; ask for JSON")
     columns["key"] = pyarrow.array(
         columns["key"], pyarrow.string() if kinds == {str} else pyarrow.uint64()
     )
     rest = {name: value for name, value in document.items() if name != "estimates"}
-    table = pyarrow.table(columns).replace_schema_metadata({"faintly": encode_json(rest)})
-    stream = io.BytesIO()
-    with pyarrow.ipc.new_stream(stream, table.schema) as writer:
-        writer.write_table(table)
-    return stream.getvalue()
+    return pyarrow.table(columns).replace_schema_metadata({"faintly": encode_json(rest)})
 
 
 def _about_posterior(estimates: Estimates) -> dict[str, Any]:

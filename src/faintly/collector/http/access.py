@@ -57,13 +57,13 @@ class Gate:
             guarded: True where other machines can reach the collector: while there are no
                 credentials, reading and administering are then refused, not open to all.
         """
-        self._keyring, self._local, self._guarded = keyring, local, guarded
+        self.keyring, self._local, self._guarded = keyring, local, guarded
         self.body_bytes = body_bytes
         self._origins = frozenset(origin.encode("ascii") for origin in origins)
 
     def check_role(self, authorization: bytes | None, needed: str) -> None:
         """Raise `Problem` unless the credential in the header allows what is needed."""
-        roles = self._keyring.roles
+        roles = self.keyring.roles
         if needed in {"submit", "plan"} and "submit" not in roles:
             return
         if not roles:
@@ -73,7 +73,7 @@ class Gate:
         words = WORDS.get(needed, needed)
         scheme, _, secret = (authorization or b"").partition(b" ")
         known = scheme.lower() == b"bearer" and secret
-        role = self._keyring.role_of(secret.strip().decode("latin-1")) if known else None
+        role = self.keyring.role_of(secret.strip().decode("latin-1")) if known else None
         if role is None:
             raise Problem(NOT_AUTHORISED, f"this needs a credential to {words}")
         if role not in ALLOWED[needed]:
@@ -93,14 +93,17 @@ class Gate:
             if len(once) > len(set(once)):  # a proxy may have acted on the other value
                 raise Problem(BAD_REQUEST, "a header is repeated", SEND_ONCE)
         host, origin = headers.get(b"host", b""), headers.get(b"origin")
-        if self._local and not self._keyring.roles:
+        if self._local and not self.keyring.roles:
             name = host.decode("latin-1").lower()
             if name.rpartition(":")[0] not in LOCAL_NAMES and name not in LOCAL_NAMES:
                 words = "without credentials only this machine's own names are served"
                 raise Problem(NOT_ALLOWED, words, USE_LOCAL)
         # Browsers tell the origin. What a foreign page reads they keep from it; what it changes
         # on behalf of its visitor would be done.
-        if origin is not None and origin.partition(b"://")[2] != host and method not in SAFE:
+        foreign = origin is not None and origin.partition(b"://")[2] != host
+        if headers.get(b"sec-fetch-site") == b"same-origin":
+            foreign = False  # a proxy has another name
+        if origin is not None and foreign and method not in SAFE:
             self.check_origin(origin)
         length = headers.get(b"content-length")
         # More digits take long to parse; with zeros before them, the body is counted as it comes.

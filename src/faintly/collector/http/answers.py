@@ -31,7 +31,13 @@ from faintly.collector.problems import Problem
 from faintly.core import Estimates, Key, Sketch
 from faintly.core.estimate import normal_quantile
 from faintly.engine import Reader, TopList
-from faintly.engine.documents import encode_arrow, encode_json, estimate_document, top_document
+from faintly.engine.documents import (
+    encode_arrow,
+    encode_json,
+    encode_parquet,
+    estimate_document,
+    top_document,
+)
 from faintly.engine.files import load_sketch
 from faintly.engine.merge import merge_all
 from faintly.errors import FaintlyError, InvalidInput, UnknownKey
@@ -43,9 +49,16 @@ NICE = 10  # below the process that takes reports: at a tenth of its weight
 ATTEMPTS = 5  # to open a file, which a newer one may replace at any time
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
+PARQUET = "application/vnd.apache.parquet"
 MOST_LISTED = 2**24  # keys that a top list scans, with about half a gigabyte
+POST_THEM = 'Use POST /v1/collections/{digest}/top with the keys to compare as "candidates".'
 MOST_CELLS = 100_000  # keys times epochs of a history: the most rows of any answer
 MOST_HISTORY_BYTES = 32 << 20  # so many rows take about 20 MiB, unless keys are long
+ENCODERS: dict[str, Callable[..., bytes]] = {
+    JSON: lambda document, _: encode_json(document),
+    ARROW: encode_arrow,
+    PARQUET: encode_parquet,
+}
 WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")  # of a media type in an Accept header
 EpochChoice = int | Literal["all"] | None
 
@@ -213,8 +226,9 @@ def answer(source: Source, asked: Question) -> Any:
     if asked.kind == "sketch":
         return source.sketch_file(source.call("counted", asked.fields["epoch"]))
     if asked.kind == "estimates":
-        keys = models.parse(models.KeysAsked, asked.body)
-        return Answers(source, asked, keys.level).estimates(keys)
+        known = asked.fields and models.KeysAsked(**asked.fields)
+        keys = known or models.parse(models.KeysAsked, asked.body)
+        return Answers(source, asked, keys.level).estimates(keys, typed=bool(known))
     if asked.kind == "history":
         followed = models.parse(models.HistoryAsked, asked.body)
         return Answers(source, asked, followed.level).history(followed.keys)
@@ -234,12 +248,19 @@ class Answers:
     def __init__(self, source: Source, asked: Question, level: float) -> None:
         self._source, self._asked, self._level = source, asked, level
 
-    def estimates(self, asked: models.KeysAsked) -> Response:
-        """Return the estimates of keys, with their posterior if that is asked for."""
+    def estimates(self, asked: models.KeysAsked, *, typed: bool = False) -> Response:
+        """Return the estimates of keys, with their posterior if that is asked for.
+
+        Args:
+            asked: the keys, and how to answer.
+            typed: True where they are part of an address, which has text alone: where the
+                universe has numbers, they are read as such.
+        """
         crowd = asked.posterior or asked.above is not None
 
         def compute(reader: Reader) -> tuple[dict[str, Any], Estimates]:
-            keys = asked.keys
+            indexed = typed and reader.sketch.plan.universe.kind == "indexed"
+            keys = [_number(key) for key in asked.keys] if indexed else asked.keys
             found = reader.posterior(keys, asked.above) if crowd else reader.estimate(keys)
             return estimate_document(found), found
 
@@ -251,8 +272,9 @@ class Answers:
         candidates = asked.candidates if isinstance(asked, models.TopAsked) else None
 
         def compute(reader: Reader) -> tuple[dict[str, Any], TopList]:
-            if candidates is None and (reader.sketch.plan.universe.size or 0) > MOST_LISTED:
-                raise InvalidInput("the universe is too large to list; post candidates")
+            size = reader.sketch.plan.universe.size
+            if candidates is None and (size is None or size > MOST_LISTED):
+                raise Problem(problems.INVALID, "the universe is too large to list", POST_THEM)
             found = reader.top(
                 asked.count,
                 candidates,
@@ -310,7 +332,7 @@ class Answers:
         epoch: EpochChoice,
         parameters: Sequence[Any],
         compute: Callable[[Reader], Any],
-        offered: Sequence[str] = (JSON, ARROW),
+        offered: Sequence[str] = (JSON, ARROW, PARQUET),
     ) -> Response:
         media = _media(self._asked.accept, offered)
         counted = self._source.call("counted", epoch)
@@ -319,7 +341,7 @@ class Answers:
             return Response(etag, media, None)
         document, found, counted = self._computed(counted, compute)
         try:
-            body = encode_json(document) if media == JSON else encode_arrow(document, found)
+            body = ENCODERS[media](document, found)
         except InvalidInput as error:
             raise Problem(problems.BAD_REQUEST, str(error)) from None
         return Response(self._etag(counted, media, *parameters), media, body)
@@ -352,6 +374,11 @@ class Answers:
         """Return whether the client already has an answer."""
         tags = {tag.strip().removeprefix("W/") for tag in self._asked.known.split(",")}
         return etag in tags or "*" in tags
+
+
+def _number(key: Key) -> Key:
+    """Return the number that a text is, or the text."""
+    return int(key) if str(key).isascii() and str(key).isdigit() and len(str(key)) <= 20 else key
 
 
 def _tag(*parts: object) -> str:

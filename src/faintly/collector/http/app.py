@@ -5,6 +5,7 @@ They return encoded bytes: response models serve as documentation, and tests che
 match them.
 """
 
+import re
 from dataclasses import dataclass
 
 from fastapi import FastAPI, Request, Response
@@ -21,10 +22,13 @@ from faintly.collector.http.middleware import Middleware, refusal, unexpected
 from faintly.collector.http.models import invalid
 from faintly.collector.http.readers import Readers
 from faintly.collector.http.routes import Service
+from faintly.collector.http.routes_activity import activity_routes
 from faintly.collector.http.routes_answers import answer_routes
 from faintly.collector.http.routes_collections import collection_routes, part_routes
 from faintly.collector.http.routes_operations import operation_routes
+from faintly.collector.http.routes_page import page_routes
 from faintly.collector.http.routes_pages import demo_routes, docs_routes
+from faintly.collector.http.sessions import Sessions
 from faintly.collector.http.settings import Settings
 from faintly.collector.problems import Problem
 from faintly.collector.storage.store import Store
@@ -67,7 +71,7 @@ def build(store: Store, settings: Settings) -> Collector:
     )
     ingest = Ingest(store, gate, metrics.commit_wait)
     readers = Readers(store, settings.readers, settings.body_bytes)
-    service = Service(store, gate, ingest, metrics, readers)
+    service = Service(store, Sessions(gate), ingest, metrics, readers)
     app = FastAPI(
         title="faintly collector",
         version="1",
@@ -85,7 +89,8 @@ def build(store: Store, settings: Settings) -> Collector:
         ),
     )
     app.state.registry = store.registry  # to find collections by their names
-    for routes in (operation_routes, collection_routes, part_routes, answer_routes):
+    documented = operation_routes, activity_routes, collection_routes, part_routes, answer_routes
+    for routes in (*documented, page_routes):
         app.include_router(routes(service))
     app.include_router(docs_routes(app))
     if settings.demo is not None:
@@ -105,7 +110,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
             for method, scope in scopes.items()
             if any(match(scope)[0] is Match.FULL for match in matches)
         )
-        problem.hint = f"This address takes {taken}."
+        problem.hint = f"{_template(request)} takes {taken}."
     status, headers, body = refusal(problem)
     made = Response(body, status)
     made.raw_headers = headers + ([(b"allow", taken.encode())] if taken else [])
@@ -127,3 +132,11 @@ def _problem_of(error: Exception) -> Problem:
     if isinstance(error, HTTPException):
         return Problem(problems.BAD_REQUEST, str(error.detail))
     return unexpected()
+
+
+def _template(request: Request) -> str:
+    """Return the address as the documentation has it; what was asked is not repeated."""
+    for each in request.app.openapi()["paths"]:
+        if re.fullmatch(re.sub(r"{\w+}", "[^/]+", each), request.url.path):
+            return str(each)
+    return "This address"

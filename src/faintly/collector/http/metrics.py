@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from itertools import accumulate
+from shutil import disk_usage
 
 from prometheus_client import generate_latest
 from prometheus_client.core import (
@@ -57,6 +58,16 @@ class Metrics(Collector):
         self._seconds[route].add(seconds)
         self._body_bytes += body_bytes
 
+    def waits(self, route: str) -> list[tuple[float | None, int]]:
+        """Return pairs: so many seconds, None for any, and how many requests took at most that."""
+        took = self._seconds.get(route, Durations())
+        return list(zip((*BUCKETS, None), accumulate(took.counts), strict=True))
+
+    def refused(self, route: str) -> int:
+        """Return how many requests of a route were refused or failed."""
+        kinds = self._requests.copy().items()
+        return sum(count for (at, _, status), count in kinds if at == route and status >= 400)
+
     def page(self) -> bytes:
         """Return the page for Prometheus."""
         return generate_latest(self)
@@ -96,9 +107,13 @@ class Metrics(Collector):
             ("log_bytes", "Bytes of the write-ahead log.", store.database.wal_bytes()),
             ("waiting_requests", "Requests that wait for a commit.", store.inbox.waiting),
             ("collections", "Collections.", len(registry.collections)),
+            ("disk_free_bytes", "Bytes free on the disk.", disk_usage(store.folder).free),
             ("clock_jump_seconds", "How far the clock jumped.", registry.clock.jump_s),
         ):
             yield GaugeMetricFamily(f"faintly_{name}", words, value=value)
+        if (minute := store.counters.sealed_minute) is not None:
+            name, words = "faintly_last_seal_timestamp_seconds", "The minute of the last seal."
+            yield GaugeMetricFamily(name, words, value=60 * minute)
 
     def _collections(self) -> Iterator[Metric]:
         """Yield what arrived for each collection."""

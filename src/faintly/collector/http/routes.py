@@ -10,11 +10,11 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from faintly.collector.http import answers
-from faintly.collector.http.access import Gate
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
 from faintly.collector.http.models import JSON_HINT, MAX_NAME, Refusal, parse
 from faintly.collector.http.readers import Readers
+from faintly.collector.http.sessions import Sessions
 from faintly.collector.problems import INVALID, TOO_LARGE, Problem
 from faintly.collector.storage.store import Store
 from faintly.core.epochs import MAX_EPOCH
@@ -86,7 +86,7 @@ class Service:
     """What routes share."""
 
     store: Store
-    gate: Gate
+    sessions: Sessions
     ingest: Ingest
     metrics: Metrics
     readers: Readers
@@ -165,13 +165,12 @@ class Routes:
             request: Request,
             _: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)],
         ) -> None:
-            header = request.headers.get("authorization")
-            secret = None if header is None else header.encode("latin-1")
-            self._service.gate.check_role(secret, role)
+            self._service.sessions.check(request.headers, role)
             if not strict:
                 return
             given = [name for name, _ in request.query_params.multi_items()]
-            if len(given) > len(set(given)):
+            single = [name for name in given if name != "key"]  # of which there may be several
+            if len(single) > len(set(single)):
                 raise Problem(INVALID, "query: it has a parameter twice", "Give each of them once.")
             # A misspelt `epoch` would select another epoch.
             taken = [each.alias for each in request.scope["route"].dependant.query_params]

@@ -13,7 +13,7 @@ from faintly.collector.problems import BUSY, Problem
 
 SAME: Answers = {304: {"description": "Nothing changed since the answer with this ETag."}}
 BINARY = {"schema": {"type": "string", "format": "binary"}}
-TABLE = SAME | {200: {"content": {answers.ARROW: BINARY}}}
+TABLE = SAME | {200: {"content": {answers.ARROW: BINARY, answers.PARQUET: BINARY}}}
 SKETCH: Answers = {
     200: {
         "description": "A sketch file, as faintly query and faintly merge read it.",
@@ -21,6 +21,10 @@ SKETCH: Answers = {
     }
 }
 Known = Annotated[str | None, Header(alias="if-none-match")]
+FewKeys = Annotated[
+    list[Annotated[str, Query(max_length=65_536)]],
+    Query(alias="key", min_length=1, max_length=100, description="A key; repeat it for more."),
+]
 KeyCount = Annotated[int, Query(ge=1, le=2**31, description="Keys looked at together.")]
 PIECE = 1 << 20  # bytes of a file read at a time
 DOWNLOADS = 16  # sketches downloaded at a time: each takes its size on the disk
@@ -43,6 +47,22 @@ def answer_routes(service: Service) -> APIRouter:
     @read("POST /estimates", words, models.Estimates, body=models.KeysAsked, responses=TABLE)
     async def estimates(digest: Digest, request: Request, _: Known = None) -> Response:
         return await posted(request, "estimates", digest)
+
+    @read("GET /estimates", "Estimate a few keys", models.Estimates, responses=TABLE)
+    async def estimates_of(
+        digest: Digest,
+        request: Request,
+        keys: FewKeys,
+        *,
+        epoch: EpochQuery = None,
+        level: models.Level = 0.95,
+        posterior: models.Posterior = False,
+        above: models.Above = None,
+        _: Known = None,
+    ) -> Response:
+        fields: dict[str, Any] = {"keys": keys, "epoch": epoch_of(epoch), "level": level}
+        fields |= {"posterior": posterior, "above": above}
+        return _reply(await ask(request, "estimates", digest, fields=fields))
 
     @read("GET /top", "The largest means among all keys", models.Top, responses=TABLE)
     async def top(

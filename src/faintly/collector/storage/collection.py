@@ -17,6 +17,7 @@ CLOSING: Final = "closing"  # closed in the database; its request ids are not de
 State = Literal["open", "closed"]  # what others are told
 Retention = Literal["keep", "drop"]
 RETENTIONS = get_args(Retention)
+HOURS = 48  # for which arrivals are kept, in memory only
 log = logging.getLogger("faintly.collector")
 
 
@@ -60,6 +61,7 @@ class Arrivals:
     requests: int = 0  # counted; each has one report or more
     reports: int = 0
     last_minute: int | None = None  # when the last report arrived, in minutes since 1970
+    hours: Counter[int] = field(default_factory=Counter)  # reports by hour since 1970
     refusals: Counter[str] = field(default_factory=Counter)  # by code
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -67,6 +69,13 @@ class Arrivals:
         """Count a refused request; any thread may call."""
         with self._lock:
             self.refusals[code] += 1
+
+    def last_hours(self, now: int) -> list[int]:
+        """Return the reports of each of the last hours, the present one last; forget earlier."""
+        for hour in list(self.hours):
+            if hour <= now - HOURS:
+                del self.hours[hour]
+        return [self.hours.get(hour, 0) for hour in range(now - HOURS + 1, now + 1)]
 
 
 @dataclass(slots=True, eq=False)
@@ -125,6 +134,7 @@ class Counters:
     sealed_reports: int = _total("Reports sealed.")
     seal_seconds: float = _total("Seconds spent sealing.")
     failed_seals: int = _total("Seals that failed.")
+    sealed_minute: int | None = None  # of the last seal, since 1970
     last_failure: str = ""
 
     def failed(self, what: str, error: Exception) -> None:

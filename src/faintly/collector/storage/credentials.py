@@ -49,7 +49,7 @@ class Credentials:
         secret = secrets.token_urlsafe(SECRET_BYTES)
         with self._database.transaction() as connection:
             added = connection.execute(
-                "INSERT OR IGNORE INTO credentials VALUES (?, ?, ?)", (label, role, _hash(secret))
+                "INSERT OR IGNORE INTO credentials VALUES (?, ?, ?)", (label, role, hash_of(secret))
             ).rowcount
         if not added:
             raise Problem(problems.CONFLICT, f"there is a credential {label!r} already")
@@ -71,10 +71,14 @@ class Credentials:
         return [(label, role) for label, role, _ in self._known]
 
     def role_of(self, secret: str) -> str | None:
-        """Return the role of a secret, or None; compares with all of them, in constant time."""
-        given, found = _hash(secret), None
+        """Return the role of a secret, or None."""
+        return self.role_of_hash(hash_of(secret))
+
+    def role_of_hash(self, hashed: bytes) -> str | None:
+        """Return the role of a secret by its hash; compares with all of them, in constant time."""
+        found = None
         for _, role, stored in self._known:
-            if hmac.compare_digest(stored, given):
+            if hmac.compare_digest(stored, hashed):
                 found = role
         return found
 
@@ -85,8 +89,8 @@ def check_label(label: str) -> None:
         raise InvalidInput(f"a label has 1 to {MAX_LABEL} printable characters")
 
 
-def _hash(secret: str) -> bytes:
-    # It is long and random, so a fast hash is safe; likewise a token.
+def hash_of(secret: str) -> bytes:
+    """Return the hash of a secret; that is long and random, so a fast hash is safe."""
     data = secret.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, digest_size=32, person=b"faintly secret").digest()
 

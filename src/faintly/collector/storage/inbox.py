@@ -185,6 +185,7 @@ class Inbox:
                 arrivals.requests += 1
                 arrivals.reports += each.reports
                 arrivals.last_minute = minute
+                arrivals.hours[minute // 60] += each.reports
 
 
 def _resolve(pairs: Sequence[tuple[asyncio.Future[Outcome], Outcome]]) -> None:

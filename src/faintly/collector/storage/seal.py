@@ -82,6 +82,8 @@ class Sealer:
         seal(epoch, records, rows[0], rows[-1])
         self.reached("done")
         self._counters.seals += 1
+        self._counters.sealed_minute = minute = int(time.time() // 60)
+        epoch.collection.arrivals.last_hours(minute // 60)  # or the counts would add up for ever
         self._counters.sealed_reports += len(records)
         self._counters.seal_seconds += time.perf_counter() - started
         return len(records)

@@ -33,6 +33,8 @@ def asked(plan, body_of):
             ("GET", f"{address}/segments", {}),
             ("GET", f"{address}/top", {}),
             ("GET", f"{address}/noise-floor", {}),
+            ("GET", f"{address}/estimates?key=1", {}),
+            ("GET", "/v1/activity", {}),
             ("GET", f"{address}/sketch", {}),
             ("POST", f"{address}/estimates", {"json": {"keys": [1]}}),
             ("POST", f"{address}/top", {"json": {"candidates": [1]}}),

@@ -1,0 +1,44 @@
+// Build the page into the Python package, which serves it. With --check, build elsewhere and compare with
+// what is committed.
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { build } from "vite";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const committed = join(here, "../src/faintly/collector/page");
+const check = process.argv.includes("--check");
+const out = check ? mkdtempSync(join(tmpdir(), "faintly-page-")) : committed;
+
+await build({
+  root: here,
+  configFile: false,
+  logLevel: "warn",
+  base: "./", // addresses are relative, whatever path a proxy serves the page under
+  esbuild: { jsx: "automatic", jsxImportSource: "preact", legalComments: "none" },
+  build: {
+    outDir: out,
+    emptyOutDir: true,
+    target: "es2022",
+    modulePreload: false,
+    reportCompressedSize: false,
+  },
+});
+
+const filesIn = (folder) =>
+  readdirSync(folder, { recursive: true }).filter((name) => statSync(join(folder, name)).isFile()).sort();
+const files = filesIn(out);
+const total = files.reduce((sum, name) => sum + gzipSync(readFileSync(join(out, name))).length, 0);
+if (check) {
+  const kept = existsSync(committed) ? filesIn(committed) : [];
+  const same = (name) => readFileSync(join(out, name)).equals(readFileSync(join(committed, name)));
+  const stale = kept.join() !== files.join() || !files.every(same);
+  rmSync(out, { recursive: true });
+  if (stale) {
+    console.error("src/faintly/collector/page is not what the sources in page/ make: run make js, commit the result");
+    process.exit(1);
+  }
+}
+console.log(`the page: ${files.length} files, ${(total / 1000).toFixed(1)} kB gzipped${check ? ", as committed" : ""}`);
