@@ -41,7 +41,9 @@ class Sessions:
         hashed = hash_of(secret)
         role = self._access.keyring.role_of_hash(hashed)
         if role is None:
-            raise Problem(NOT_AUTHORISED, "there is no such credential", "Check it, or ask for one.")
+            raise Problem(
+                NOT_AUTHORISED, "there is no such credential", "Check it, or ask for one."
+            )
         if role not in ALLOWED["read"]:
             raise Problem(NOT_ALLOWED, f"this credential is to {role}; the page needs one to read")
         while len(self._open) >= MOST:
