@@ -58,7 +58,8 @@ def below() -> Iterator[Any]:
                     return
                 length = int(self.headers.get("content-length", 0))
                 # The proxy's own name is not passed on: the collector sees another host.
-                headers = {name: each for name, each in self.headers.items() if name != "Host"}
+                headers = {name.lower(): each for name, each in self.headers.items()}
+                del headers["host"]
                 answer = client.request(
                     self.command,
                     "/" + self.path[len(path) :],

@@ -56,6 +56,10 @@ function Compared({ shown, texts }: { shown: Shown; texts: string[] }) {
     const answer = await call(`${path}/estimates`, { body, accept: PARQUET });
     save(await answer.arrayBuffer(), fileName(called, "keys", "parquet"), PARQUET);
   };
+  const savePng = async (found: Estimates) => {
+    const draw: Draw = (plots, width) => plots.topChart(found.estimates, found.noise_floor_all, share, width);
+    save(await png(await drawn(draw, WIDTH, "Keys side by side")), fileName(called, "keys", "png"), "image/png");
+  };
   return (
     <>
       <Answer asked={now}>
@@ -71,6 +75,7 @@ function Compared({ shown, texts }: { shown: Shown; texts: string[] }) {
               <span class="soft">Save as</span>
               <button type="button" onClick={() => save(csv(found.estimates), fileName(called, "keys", "csv"), "text/csv")}>CSV</button>
               <button type="button" onClick={saveParquet}>Parquet</button>
+              <button type="button" onClick={() => savePng(found)}>PNG</button>
             </p>
           </>
         )}

@@ -110,7 +110,7 @@ function Belief({ found }: { found: Anatomy }) {
         </div>
         <Chart draw={draw} label={words} />
       </div>
-      <p class="soft small">This is about one report. Each about the same things adds its own ε = {found.epsilon.toPrecision(3)}: after two, the odds may have moved by the square.</p>
+      <p class="soft small">This is about one report, at ε = {found.epsilon.toPrecision(3)}. A second one about the same things may move the odds as far again.</p>
     </Card>
   );
 }
