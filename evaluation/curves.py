@@ -81,7 +81,13 @@ def _curves(experiment: Experiment, rows: Sequence[Record], measure: str) -> lis
                 [name != ZERO.name and row["claimed_bias"] > UNBIASED for row in ordered],
             )
         )
-    return curves
+    # One point far from its name, which stands at the end, is no curve; the tables have it.
+    end = max((curve.x[-1] for curve in curves), default=0.0)
+    return [
+        curve
+        for curve in curves
+        if len(curve.x) > 1 or experiment.axis == "bytes" or curve.x[-1] == end
+    ]
 
 
 def _place(experiment: Experiment, row: Record) -> float:

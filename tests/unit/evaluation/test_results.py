@@ -197,6 +197,19 @@ def test_a_biased_method_is_marked_where_it_is_biased(made_up):
     assert curve.biased == [False, True]
 
 
+def test_one_point_far_from_its_name_is_no_curve(made_up):
+    found = made_up("user-k")
+    rows = found.summary()
+    ends = {row["sparsity"] for row in rows}
+
+    def drawn(place):
+        own = [row for row in rows if row["method"] != "paper" or row["sparsity"] == place]
+        return {curve.method.name for curve in next(panels(found.experiments[0], own)).curves}
+
+    assert "paper" not in drawn(min(ends))
+    assert "paper" in drawn(max(ends))
+
+
 def test_titles_name_clients_and_sparsity_once(made_up):
     found = made_up("recall", "user-k", "pareto", "error-n")
     said = {}

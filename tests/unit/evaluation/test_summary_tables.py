@@ -101,9 +101,12 @@ def test_ours_is_planned_for_sets_where_people_hold_sets(made_up, experiment):
 
 def test_posteriors_beside_estimates_and_all_zero(made_up):
     shrunk = {"posterior_mse": 4e-6, "listed_bias": 0.02, "posterior_listed_bias": -0.001}
-    head, first, *_ = posteriors(made_up("clothing", **shrunk).summary())
+    rows = made_up("clothing", **shrunk).summary()
+    for row in rows:
+        row["posterior_mse_stderr"] = 2e-7 if row["method"] == "published" else 0.0
+    head, first, *_ = posteriors(rows)
     assert len(first) == len(head)
     assert first[0] == "clothing, event, 1"
     assert first[1:4] == ("0.01", "(1.0100 ± 0.0058)·10⁻³", "4·10⁻⁶")
-    assert first[6:] == ("4·10⁻⁶ (authors' settings)", "0.02, −1·10⁻³")
+    assert first[6:] == ("(4.00 ± 0.20)·10⁻⁶, authors' settings", "0.02, −1·10⁻³")
     assert posteriors(made_up("clothing").summary()) == []
