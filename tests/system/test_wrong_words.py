@@ -50,7 +50,10 @@ UNREADABLE = [
     ("plan --protect event --universe open --epsilon much", "much is not a number; write it like"),
     ("plan --protect event --universe open --epsilon nan", "nan is not a number"),
     ("simulate --plan plan.json --data rows.csv --runs 0", "0 is too small; the least is 1"),
-    ("simulate --plan plan.json --data rows.csv --duplicates twice", "twice"),
+    (
+        "simulate --plan plan.json --data rows.csv --duplicates twice",
+        "twice is none of refuse, once, sum",
+    ),
 ]
 
 

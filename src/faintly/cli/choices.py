@@ -5,7 +5,7 @@ and a test compares the two.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import typer
 
@@ -32,3 +32,19 @@ def one_of(names: Callable[[], Iterable[str]]) -> dict[str, Any]:
         return given
 
     return {"autocompletion": names, "callback": check}
+
+
+def words(known: Any) -> dict[str, Any]:
+    """Return what makes an option take the words of a Literal, and tell of others in our words."""
+    offered = get_args(known)
+
+    def check(given: Any) -> Any:
+        if given not in offered:
+            raise typer.BadParameter(f"{given} is none of {', '.join(offered)}")
+        return given
+
+    return {
+        "parser": check,
+        "metavar": f"<{'|'.join(offered)}>",
+        "autocompletion": lambda: list(offered),
+    }

@@ -21,7 +21,10 @@ Digest = Annotated[
 ]
 Retention = Annotated[
     choices.Retention,
-    typer.Option(help="Keep the raw reports, or drop them once they are counted."),
+    typer.Option(
+        help="Keep the raw reports, or drop them once they are counted.",
+        **choices.words(choices.Retention),
+    ),
 ]
 Epochs = Annotated[
     list[int] | None,

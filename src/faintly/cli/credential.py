@@ -21,7 +21,10 @@ app = typer.Typer(
 )
 Label = Annotated[str, typer.Argument(help="A name to remove it by, such as dashboard.")]
 Role = Annotated[
-    choices.Role, typer.Option(help="What it allows; admin may read.", show_default=False)
+    choices.Role,
+    typer.Option(
+        help="What it allows; admin may read.", show_default=False, **choices.words(choices.Role)
+    ),
 ]
 
 

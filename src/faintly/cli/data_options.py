@@ -40,6 +40,7 @@ Duplicates = Annotated[
     typer.Option(
         help="Rows that repeat an item of their client: refuse them, count them once, or sum "
         "their values up to 1.",
+        **choices.words(choices.Duplicates),
     ),
 ]
 

@@ -55,7 +55,11 @@ Sample = Annotated[
     typer.Option(help="A pilot, as encode reads it: compare sparsities on it, and take the best."),
 ]
 Values = Annotated[
-    choices.Values, typer.Option(help="What people hold: values in [-1, 1], in [0, 1], or sets.")
+    choices.Values,
+    typer.Option(
+        help="What people hold: values in [-1, 1], in [0, 1], or sets.",
+        **choices.words(choices.Values),
+    ),
 ]
 Share = Annotated[
     float | None,
@@ -103,10 +107,14 @@ Mechanism = Annotated[
 Decode = Annotated[
     choices.Decode | None,
     typer.Option(
-        help="table: all keys at once; direct: any key, O(reports) each [default: the best]."
+        help="table: all keys at once; direct: any key, O(reports) each [default: the best].",
+        **choices.words(choices.Decode),
     ),
 ]
-Family = Annotated[choices.Family | None, typer.Option(help="Hash family [default: by decode].")]
+Family = Annotated[
+    choices.Family | None,
+    typer.Option(help="Hash family [default: by decode].", **choices.words(choices.Family)),
+]
 Options = Annotated[
     list[str] | None,
     typer.Option(
@@ -122,7 +130,10 @@ Bins = Annotated[
 ]
 Row = Annotated[
     choices.Row | None,
-    typer.Option(help="signed-binning: the theorem to follow [default: the best]."),
+    typer.Option(
+        help="signed-binning: the theorem to follow [default: the best].",
+        **choices.words(choices.Row),
+    ),
 ]
 Steps = Annotated[
     int | None,
@@ -141,7 +152,9 @@ Failure = Annotated[
 ]
 Maps = Annotated[int | None, typer.Option(help="Public maps of the linear family.", parser=whole())]
 Bits = Annotated[int | None, typer.Option(help="Code bits of the linear family.", parser=whole())]
-Rank = Annotated[choices.Rank, typer.Option(help="The error to rank by.")]
+Rank = Annotated[
+    choices.Rank, typer.Option(help="The error to rank by.", **choices.words(choices.Rank))
+]
 MeanSquare = Annotated[
     float | None,
     typer.Option(help="Sum of squares of a typical vector [default: sparsity / 4].", parser=real()),

@@ -53,7 +53,10 @@ def serve(
         typer.Option("--allow-anyone", help="Let others reach it even without credentials."),
     ] = None,
     log_level: Annotated[
-        choices.LogLevel | None, typer.Option(help="Lowest level that is logged.  [default: info]")
+        choices.LogLevel | None,
+        typer.Option(
+            help="Lowest level that is logged.  [default: info]", **choices.words(choices.LogLevel)
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -28,7 +28,10 @@ def top(
     ] = None,
     control: Annotated[
         choices.Control,
-        typer.Option(help="family: chance of any false row; fdr: share of false rows."),
+        typer.Option(
+            help="family: chance of any false row; fdr: share of false rows.",
+            **choices.words(choices.Control),
+        ),
     ] = "family",
     false_rate: Annotated[
         float, typer.Option(help="The bound that --control keeps.", parser=real())

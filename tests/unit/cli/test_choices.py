@@ -70,6 +70,7 @@ def test_the_words_of_the_collector_are_the_collectors():
         (*PLAN, "--family", "foo"),
         (*PLAN, "--rank", "foo"),
         (*PLAN, "--row", "foo"),
+        (*PLAN, "--values", "foo"),
         (*PLAN, "--mechanism", "foo"),
         ("plan", "--universe", "open", "--protect", "foo"),
         ("top", "s.fns", "--control", "foo"),
@@ -82,6 +83,7 @@ def test_another_word_is_a_mistake_in_the_command(words):
     done = RUN.invoke(app, words)
     assert done.exit_code == 2
     assert "foo" in done.output
+    assert "Value error" not in done.output  # the words of the library that parses options
 
 
 def test_an_unknown_mechanism_is_named_before_anything_else_is_asked():
