@@ -293,6 +293,8 @@ def test_a_sketch_is_saved_and_loaded(tmp_path):
 def test_top_lists_become_tables_and_things_have_short_names():
     top = READER.top(2)
     assert list(top.to_pandas()["significant"]) == top.significant.tolist()
-    for thing in (PLAN, SKETCH, READER, CLIENT, top, top.estimates, batches(PLAN, VECTORS)[0]):
+    reports = batches(PLAN, VECTORS)[0]
+    for thing in (PLAN, SKETCH, READER, CLIENT, top, top.estimates, reports, reports[0]):
         assert len(repr(thing)) < 220, thing
         assert re.match(r"\w+\(.*\)$", repr(thing))
+        assert "b'" not in repr(thing)  # digests are named as people name them, in hexadecimal

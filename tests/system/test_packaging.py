@@ -1,12 +1,23 @@
 """The files of packaging/ are what the programs that read them expect."""
 
+import json
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
-UNIT = Path(__file__).parents[2] / "packaging" / "faintly.service"
+ROOT = Path(__file__).parents[2]
+UNIT = ROOT / "packaging" / "faintly.service"
+
+
+def test_every_file_names_the_same_version():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    package = json.loads((ROOT / "clients/js/package.json").read_text())
+    assert package["version"] == version
+    assert f"faintly-{version}.tgz" in (ROOT / "docs/how-to/javascript.md").read_text()
+    assert f"\n## {version}" in (ROOT / "CHANGELOG.md").read_text()
 
 
 def verified(folder, text):

@@ -43,13 +43,16 @@ def fields_below(limit: int, count: int, seed_bytes: int) -> Layout:
     return Layout(seed_bytes=seed_bytes, widths=(width,) * count, limits=(limit,) * count)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """One randomized report, ready to send."""
 
     plan_digest: bytes
     hash_seed: int
     fields: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"Report({len(self.fields)} noisy numbers for plan {self.plan_digest.hex()})"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -41,11 +41,12 @@ class Excess:
 
     def describe(self) -> str:
         """Return the excess in a few sentences."""
+        planned = "1 item" if self.sparsity == 1 else f"{self.sparsity:,} items"
         if not self.over:
-            return f"No client holds more than {self.sparsity} items."
+            return f"No client holds more than {planned}."
         held = (
             f"{self.over:,} of {self.clients:,} clients ({self.over / self.clients:.1%}) hold more "
-            f"than {self.sparsity} items, up to {self.most:,}."
+            f"than {planned}, up to {self.most:,}."
         )
         if self.lost < SLIGHT:
             return f"{held} Their reports carry them all the same."

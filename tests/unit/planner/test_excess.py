@@ -1,5 +1,7 @@
 """What clients hold beyond k is foretold, and a sample finds the sparsity that cures it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,8 @@ def test_nothing_beyond_k_is_said_so():
     plan = make_plan(protect="user", epsilon=1.0, sparsity=2, clients=4, universe=9)
     empty = VectorBatch.of([]).padded(4)
     assert excess(mechanism_of(plan), empty).describe() == "No client holds more than 2 items."
+    found = replace(excess(mechanism_of(plan), empty), sparsity=1)
+    assert found.describe() == "No client holds more than 1 item."
 
 
 def test_what_is_carried_all_the_same_is_no_loss(crowd):
