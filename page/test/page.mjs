@@ -138,7 +138,7 @@ await tested(async (browser) => {
 
   // Keys and names that would do harm if they were more than text.
   await page.goto(`${base}#/c/${hostile}`);
-  await drawn(page, "top").catch(() => {});
+  await page.waitForSelector("#top .empty");
   told.hostile = { title: await page.textContent("h1") };
   await context.close();
 
@@ -156,9 +156,10 @@ await tested(async (browser) => {
     width: await phone.page.evaluate(() => document.documentElement.scrollWidth),
     background: await phone.page.evaluate(() => getComputedStyle(document.body).backgroundColor),
   };
+  await phone.page.waitForSelector(".chart svg");
   told.axe.phone = await axe(phone.page);
   await picture(phone.page, "phone");
-  for (const where of ["", "#/health", `#/c/${digest}/plan`]) {
+  for (const where of [`#/c/${digest}/plan`, "#/health", ""]) {
     await phone.page.goto(base + where);
     await phone.page.waitForSelector(".card");
     told.phone.width = Math.max(told.phone.width, await phone.page.evaluate(() => document.documentElement.scrollWidth));
