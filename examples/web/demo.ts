@@ -164,7 +164,7 @@ document.querySelectorAll(".least").forEach((each) => (each.textContent = percen
 document.querySelectorAll(".most").forEach((each) => (each.textContent = percent(believed, 1)));
 find("length").textContent = `${client.report([]).length}`;
 find("promise").textContent =
-  `${client.plan.mechanism}, which protects each single interest with ε = ${client.plan.epsilon}. Its collection is ${client.plan.digest}.`;
+  `${client.plan.mechanism}, which protects each single interest with ε\u00a0=\u00a0${client.plan.epsilon}. Its collection is ${client.plan.digest}.`;
 find("again").addEventListener("click", showOne);
 find("people").addEventListener("input", () => void showMany());
 showOne();

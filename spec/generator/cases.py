@@ -276,6 +276,12 @@ KEYS: list[tuple[str, Document]] = [
     ("the largest integer", {"integer": "ffffffffffffffff"}),
 ]
 
+NO_KEYS = [
+    ("the first half of a surrogate pair has no UTF-8 form, and so no id", "\ud800"),
+    ("a second half between letters", "a\udc00b"),
+    ("both halves in the wrong order", "\udc00\ud800"),
+]
+
 # What the estimate vectors ask, by plan.
 ASKED: dict[str, list[Document]] = {
     "event-one-bin": [{"index": 0}, {"index": 3}, {"index": 9}],

@@ -70,6 +70,8 @@ def hashing_keys() -> Iterator[Case]:
     for why, key in cases.KEYS:
         number = plan.ids([key_of(key)])[0]
         yield {"why": why, "salt": cases.SALT, "key": key, "id": hex64(number)}
+    for why, text in cases.NO_KEYS:
+        yield {"why": why, "salt": cases.SALT, "key": {"text": text}, "id": None}
 
 
 def hashing_mix() -> Iterator[Case]:

@@ -10,7 +10,7 @@ import pytest
 from faintly import errors, kernels
 from faintly.core import Plan, ReportBatch, SparseVector, VectorBatch
 from faintly.engine import Reader, aggregate
-from faintly.errors import Reject, Rejected, ReportRejected, SketchRejected
+from faintly.errors import InvalidInput, Reject, Rejected, ReportRejected, SketchRejected
 from faintly.mechanisms import mechanism_of
 from faintly.primitives import hashing
 from faintly.primitives.entropy import uniform_seeds
@@ -110,6 +110,12 @@ def test_every_code_of_refusal_has_a_vector():
 def test_keys(case):
     plan = plan_named("event-open")
     assert plan.salt.hex() == case["salt"]
+    if case["id"] is None:
+        with pytest.raises(InvalidInput, match="lone surrogate"):
+            plan.ids([vectors.key_of(case["key"])])
+        with pytest.raises(UnicodeEncodeError):
+            independent_id(DOCUMENTS["event-open"], case["key"])
+        return
     assert plan.ids([vectors.key_of(case["key"])])[0] == int(case["id"], 16)
     assert independent_id(DOCUMENTS["event-open"], case["key"]) == int(case["id"], 16)
 

@@ -49,6 +49,7 @@ test("the lock file names no host", () => {
 
 test("the documentation states the sizes that there are", () => {
   const page = text("../../docs/how-to/javascript.md");
+  assert.ok(page.includes(`faintly-${JSON.parse(text("package.json")).version}.tgz`));
   const rows = [...page.matchAll(/`(dist\/[\w.-]+)` \| ([\d.]+) KB \|/g)];
   assert.equal(rows.length, 9);
   // Versions of Node compress a little better or worse.

@@ -269,6 +269,6 @@ test("memory is bounded: thousands of reports leave little of their own bytes be
     const { stdout } = await promisify(execFile)(process.execPath, ["--expose-gc", program, ...given]);
     return Number(stdout);
   };
-  const [sound, leaking] = await Promise.all([left("5000"), left("2000", "keep")]);
-  assert.ok(sound < 0.5 && leaking > 0.9, `${sound} ${leaking}`);
+  const [sound, leaking] = await Promise.all([left("5000"), left("5000", "keep")]);
+  assert.ok(sound < 0.5 && leaking > 0.5, `${sound} ${leaking}`);
 });
