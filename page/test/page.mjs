@@ -166,7 +166,7 @@ await tested(async (browser) => {
   }
 
   // The collector goes away: the numbers stay, and the page says so.
-  await phone.context.setOffline(true);
+  await session.send("Network.emulateNetworkConditions", { ...slow, offline: true });
   await phone.page.waitForSelector(".trouble", { timeout: PATIENCE });
   told.offline = await phone.page.textContent(".trouble");
   await phone.context.close();

@@ -10,6 +10,9 @@ import { csv, fileName, png, save } from "../save.ts";
 import type { Shown } from "./collection.tsx";
 
 const SIZES = [20, 100, 1000, 10_000];
+// A posterior needs a population: docs/explanation/posterior.md.
+const CHOSEN = 500; // keys of an open universe that are asked about together
+const FEWEST = 50; // keys of any other
 const PAGE = 100; // rows drawn at a time
 const DRAWN = 40; // rows of a picture
 
@@ -21,7 +24,11 @@ export function TopList({ shown, query }: { shown: Shown; query: URLSearchParams
   // A seal changes `reports`, and with them the answer.
   const name = listed && !candidates.loading ? [status.digest, epoch, size, query.get("candidates"), status.reports].join() : null;
   const question = (posterior: boolean): [string, Call] => topQuestion(shown, size, candidates.list, posterior);
-  const asked = useAsk<Top>(name, (signal) => ranked(question, signal));
+  const population = about.keys === null ? (candidates.list?.length ?? 0) >= CHOSEN : about.keys >= FEWEST;
+  const asked = useAsk<Top>(name, (signal) => {
+    const [path, how] = question(population);
+    return ask<Top>(path, { ...how, signal });
+  });
   const tools = (
     <>
       <EpochChoice shown={shown} />
@@ -80,18 +87,6 @@ function topQuestion(shown: Shown, size: number, list: string[] | null, posterio
   const asked = new URLSearchParams({ count: String(size), posterior: String(posterior) });
   if (shown.epoch) asked.set("epoch", shown.epoch);
   return [`${path}?${asked}`, {}];
-}
-
-/** Return a list with posteriors, or without where there is no population to fit them to. */
-async function ranked(question: (posterior: boolean) => [string, Call], signal: AbortSignal): Promise<Top> {
-  try {
-    const [path, how] = question(true);
-    return await ask<Top>(path, { ...how, signal });
-  } catch (error) {
-    if ((error as { code?: string }).code !== "INVALID") throw error;
-    const [path, how] = question(false);
-    return ask<Top>(path, { ...how, signal });
-  }
 }
 
 function Ranked({ found, shown, query, question }: {

@@ -323,7 +323,8 @@ class Reader:
             return self.mechanism.table_variance(self._transformed, self.sketch, ids, means)
         pieces = self._pieces(len(ids), self.sketch.count)
         found = [self.mechanism.variance(self.sketch, ids[piece], means[piece]) for piece in pieces]
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        # Without keys there is no piece: whoever asks for the noise floor alone names none.
+        return found[0] if len(found) == 1 else np.concatenate([means[:0], *found])
 
     def _scores(self, totals: IntArray, largest: IntArray, null: float) -> FloatArray:
         """Return how unlikely a key that nobody holds is to read as much, as a normal score.

@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
+from benchmarks import samples
 from faintly.collector.http import sessions
 from faintly.collector.http.routes_page import FOLDER
 from faintly.collector.storage.collection import HOURS
 
-READ = {"GET": "/v1/collections", "get": "/v1/activity"}
 OWN, FOREIGN = {"sec-fetch-site": "same-origin"}, {"sec-fetch-site": "cross-site"}
 
 
@@ -264,6 +264,18 @@ def test_a_few_keys_by_their_address(web, plan, open_plan, body_of, refused):
     assert texts == web("POST", address, json={"keys": ["3", "🎉"]}).json()
     listed = web("GET", f"/v1/collections/{open_plan.digest.hex()}/top")
     assert "POST /v1/collections/{digest}/top" in refused(listed, 422, "INVALID")["hint"]
+
+
+def test_the_noise_floor_of_a_direct_plan(web, body_of):
+    """The list of collections asks for it, for every plan, and names no key."""
+    plan = samples.retrieval_plan(1000, 64, 8, "direct")
+    address = web.create(plan)
+    web.send(plan, body_of(plan, 20))
+    web.store.seal()
+    told = web("GET", f"{address}/noise-floor?keys=64").json()
+    asked = web("POST", f"{address}/estimates", json={"keys": [1]}).json()
+    assert told["noise_floor"] == pytest.approx(asked["noise_floor"])
+    assert told["noise_floor_all"] > told["noise_floor"]
 
 
 def test_answers_as_parquet(web, plan, body_of):
