@@ -16,6 +16,7 @@ from faintly.core.arrays import (
     TableArray,
     WordArray,
 )
+from faintly.errors import InvalidPlan
 from faintly.mechanisms.api import MechanismApi
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
@@ -94,6 +95,23 @@ class Tables(MechanismApi):
         None where it is not known: then any correlation is possible.
         """
         return None
+
+    def gather_map(self, tables: TableArray, ids: IdArray, j: int) -> tuple[IntArray, float, int]:
+        """Return what map j holds for each id; the squares and the size of what was read.
+
+        Args:
+            tables: those of this map alone, not transformed.
+            ids: of keys.
+            j: the map.
+        """
+        made = self.transform(tables)
+        if len(made) != len(tables):
+            raise InvalidPlan(
+                f"{self.name} needs all tables for a variance; they cannot be read map by map"
+            )
+        found = kernels.gather(made, ids, self.maps.only(j), len(tables), turn=self.turned)
+        flat = made.reshape(-1).astype(np.float64)
+        return found[0], float(flat @ flat), len(flat)
 
     def table_variance(
         self,
