@@ -112,7 +112,7 @@ class Reader:
         self.mechanism = mechanism or mechanism_of(sketch.plan)
         self._given = transformed
         self._check: Callable[[], None] | None = None
-        self._progress: Callable[[float], None] = lambda _: None
+        self._progress: Callable[[float], None] = _ignore
         self._priors: dict[str, Prior] = {}  # of every level alike
 
     def __repr__(self) -> str:
@@ -162,9 +162,9 @@ class Reader:
 
     def totals(self, ids: IdArray) -> IntArray:
         """Return the integer behind each estimate: the same from tables and from reports."""
-        return self._sums(ids)[0]
+        return self.sums(ids)[0]
 
-    def _sums(self, ids: IdArray) -> IntArray:
+    def sums(self, ids: IdArray) -> IntArray:
         """Return (2, ids): the integer behind each estimate, and the largest part of one map."""
         if self.sketch.plan.decode == "table":
             return self.mechanism.gather(self._transformed, ids)
@@ -231,10 +231,10 @@ class Reader:
         if count == 0:
             raise InvalidInput("the sketch has no reports yet; aggregate some first")
         null = self._null_variance + self._ghosts
-        totals, largest = self._sums(ids)
+        totals, largest = self.sums(ids)
         mean = totals * np.float64(self.mechanism.scale / count)
         law = self.mechanism.reading_law()
-        stderr = np.sqrt((self._variance(ids, mean) + self._ghosts) / count)
+        stderr = np.sqrt((self.variances(ids, mean) + self._ghosts) / count)
         found = Estimates(
             keys=keys.tolist() if isinstance(keys, np.ndarray) else keys,
             mean=mean,
@@ -317,7 +317,7 @@ class Reader:
         one_sided = self.mechanism.domain != "signed"
         return fit(crowd, population, nonnegative=one_sided)
 
-    def _variance(self, ids: IdArray, means: FloatArray) -> FloatArray:
+    def variances(self, ids: IdArray, means: FloatArray) -> FloatArray:
         """Return the variances of keys, for which some mechanisms read all reports again."""
         if self.sketch.plan.decode == "table":
             return self.mechanism.table_variance(self._transformed, self.sketch, ids, means)
@@ -358,6 +358,15 @@ class Reader:
             found.append(f"means may be too small by up to {bias:.2g} of themselves")
         return tuple(found)
 
+    def energy(self) -> tuple[float, int]:
+        """Return the sum of squares of what the transform holds for keys, and its entries."""
+        flat = self._transformed[: self.mechanism.table_shape[0]].reshape(-1)
+        squares = 0.0
+        for start in range(0, len(flat), ENTRIES):
+            part = flat[start : start + ENTRIES].astype(np.float64)
+            squares += float(part @ part)
+        return squares, len(flat)
+
     @cached_property
     def _null_variance(self) -> float:
         """Return n·Var at a key that nobody holds, by the mechanism's own formula."""
@@ -374,21 +383,18 @@ class Reader:
         """
         if self.sketch.plan.decode == "direct":
             return 0.0
-        size, rows = self.sketch.plan.universe.size, self.mechanism.table_shape[0]
-        flat, squares, own = self._transformed[:rows].reshape(-1), 0.0, 0
-        for start in range(0, len(flat), ENTRIES):
-            part = flat[start : start + ENTRIES].astype(np.float64)
-            squares += float(part @ part)
-        squares *= self._maps / len(flat)  # of a reading, which adds an entry of each map
+        size, own = self.sketch.plan.universe.size, 0
+        squares, entries = self.energy()
+        squares *= self._maps / entries  # of a reading, which adds an entry of each map
         if size is not None and size <= MOST_OWN:
             own = size
             totals = self.totals(np.arange(size, dtype=np.uint64)).astype(np.float64)
-            squares -= float(totals @ totals) / len(flat)
-        if own >= len(flat):  # one map that is full: ghosts and keys cannot be told apart
+            squares -= float(totals @ totals) / entries
+        if own >= entries:  # one map that is full: ghosts and keys cannot be told apart
             return 0.0
-        free = 1 - own / len(flat)
+        free = 1 - own / entries
         shown = squares / free * self.mechanism.scale**2 / self.sketch.count - self._null_variance
-        chance = CHANCE * math.sqrt(2 / (free * len(flat)))
+        chance = CHANCE * math.sqrt(2 / (free * entries))
         return shown if shown > max(NEGLIGIBLE, chance) * self._null_variance else 0.0
 
     def top(
@@ -442,6 +448,10 @@ class Reader:
             control=control,
             false_rate=false_rate,
         )
+
+
+def _ignore(share: float) -> None:
+    """Take progress that nobody watches; a named function, so that readers can be pickled."""
 
 
 def _threshold_score(score: FloatArray, control: str, false_rate: float) -> float:

@@ -19,6 +19,7 @@ from faintly.core import (
     TableArray,
     WordArray,
 )
+from faintly.errors import InvalidPlan
 from faintly.mechanisms.api import MechanismApi
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
@@ -83,6 +84,25 @@ class Tables(MechanismApi):
         """Return (2, ids): sum and largest, over the maps, of what transformed tables hold."""
         blocks = self.table_shape[0] // self.maps.maps
         return kernels.gather(transformed, ids, self.maps, blocks, turn=self.turned)
+
+    def gather_map(
+        self, tables: TableArray, ids: IdArray, j: int
+    ) -> tuple[IntArray, float, int]:
+        """Return what map j holds for each id; the squares and the size of what was read.
+
+        Args:
+            tables: those of this map alone, not transformed.
+            ids: of keys.
+            j: the map.
+        """
+        made = self.transform(tables)
+        if len(made) != len(tables):
+            raise InvalidPlan(
+                f"{self.name} needs all tables for a variance; they cannot be read map by map"
+            )
+        found = kernels.gather(made, ids, self.maps.only(j), len(tables), turn=self.turned)
+        flat = made.reshape(-1).astype(np.float64)
+        return found[0], float(flat @ flat), len(flat)
 
     def table_variance(
         self,

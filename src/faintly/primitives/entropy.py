@@ -1,8 +1,9 @@
 """Randomness as an explicit source of 32-bit words.
 
 `secure()` draws from the operating system and is the only source a production client
-accepts; `seeded()` repeats itself and is for tests and simulation. They are two types,
-so neither can stand in for the other by accident.
+accepts; `seeded()` repeats itself and is for tests and simulation; `keyed()` repeats itself under a
+secret key, for work that may be done twice. They are three types, so none can stand in for another
+by accident.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from faintly.core import WordArray
+from faintly.errors import MissingDependency
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
@@ -68,6 +70,24 @@ class SeededRng:
         return pool[:count]
 
 
+class KeyedRng:
+    """Words that only the holder of a secret key can repeat: a ChaCha20 keystream.
+
+    One key serves one report. Whoever has the key can take the noise off the report.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        try:
+            self._stream = _keystream(key)
+        except ImportError:
+            raise MissingDependency.of("noise under a key needs cryptography", "spark") from None
+
+    def words(self, count: int) -> WordArray:
+        """Return the next `count` words of the stream, whatever the sizes of the requests."""
+        drawn = np.frombuffer(self._stream.update(bytes(4 * count)), dtype="<u4")
+        return drawn.astype(np.uint32, copy=False)
+
+
 def secure() -> SecureRng:
     """Return the source that a production client uses."""
     return SecureRng()
@@ -76,6 +96,11 @@ def secure() -> SecureRng:
 def seeded(seed: int, label: str) -> SeededRng:
     """Return a repeatable source; never for real data that leaves a device."""
     return SeededRng(seed, label)
+
+
+def keyed(key: bytes) -> KeyedRng:
+    """Return the source that a secret key of 32 bytes names."""
+    return KeyedRng(key)
 
 
 def uniform_seeds(rng: Rng, count: int, seed_bytes: int) -> np.ndarray:
@@ -88,7 +113,7 @@ def uniform_seeds(rng: Rng, count: int, seed_bytes: int) -> np.ndarray:
 def _fill(out: memoryview) -> None:
     """Overwrite the bytes with fresh random ones."""
     try:
-        encryptor = _keystream()
+        encryptor = _keystream(os.urandom(32))
     except Exception:  # not installed, or a build that has no such cipher
         out[:] = os.urandom(len(out))
         return
@@ -97,9 +122,9 @@ def _fill(out: memoryview) -> None:
         encryptor.update_into(ZEROS[: len(part)], part)
 
 
-def _keystream() -> "CipherContext":
-    """Return ChaCha20 under a fresh key from the operating system."""
+def _keystream(key: bytes) -> "CipherContext":
+    """Return ChaCha20 under a key that is used for one stream only."""
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
-    return Cipher(ChaCha20(os.urandom(32), bytes(16)), mode=None).encryptor()
+    return Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()

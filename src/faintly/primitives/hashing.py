@@ -10,6 +10,7 @@ Everything is 32-bit arithmetic. spec/hashing-v1.md is the definition; vectors t
 """
 
 import hashlib
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -227,6 +228,14 @@ class LinearMaps:
         keys = words[:, 8:].astype(np.uint64)
         self.mask_key = keys[:, 0] | (keys[:, 1] << np.uint64(32))
         self.fold_key = keys[:, 2] | (keys[:, 3] << np.uint64(32))
+
+    def only(self, j: int) -> "LinearMaps":
+        """Return map j alone, as map 0 of the result."""
+        made = copy(self)
+        made.maps = 1
+        for name in ("factor", "offset", "mask_key", "fold_key"):
+            setattr(made, name, getattr(self, name)[j : j + 1])
+        return made
 
     def codes(self, ids: AnyArray, maps: AnyArray | int) -> WordArray:
         """Return the D-bit code of each id in the map beside it (arrays broadcast)."""

@@ -1,0 +1,310 @@
+"""Keys on a cluster to estimates, from one of three places.
+
+a sketch            its transform is broadcast, and keys are looked up where they are
+tables in pieces    too large for that: each task transforms some maps and looks all keys up
+reports, directly   each task reads its reports at all keys
+
+In the last two keys are broadcast, and their integers are added up as tables are.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from faintly.core import AnyArray, Estimates, FloatArray, IdArray, IntArray, Plan, Sketch
+from faintly.core.sketch import table_type
+from faintly.engine import Reader
+from faintly.engine.answers import NULL
+from faintly.engine.keys import ids_of
+from faintly.errors import InvalidInput
+from faintly.mechanisms import Mechanism, mechanism_of
+from faintly.spark import pieces
+from faintly.spark.aggregate import RECORD, Batches, collect, reduced, tables
+from faintly.spark.pieces import COUNTS, SAMPLE, SPAN, Counts, Row
+from faintly.spark.records import Sifter
+from faintly.spark.session import job
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark import Broadcast
+    from pyspark.sql import DataFrame, SparkSession
+
+NAMES = ("mean", "stderr", "low", "high", "low_all", "high_all")
+MOST_READ = 2**25  # maps times keys that are read together: 256 MiB of integers in a task
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Estimates, and how many values of the reports are not in them, by the code of the reason."""
+
+    estimates: "DataFrame"
+    rejected: dict[str, int]
+
+
+class RemoteReader(Reader):
+    """Answers from integers that a cluster has added up."""
+
+    def __init__(
+        self,
+        counts: Sketch,
+        read: Callable[[IdArray], IntArray],
+        energy: tuple[float, int] = (0.0, 1),
+        sample: Sketch | None = None,
+        level: float = 0.95,
+    ) -> None:
+        """Read sums by a function; of a direct plan, `sample` has reports for its variances."""
+        super().__init__(counts, level)
+        self._read_sums, self._energy, self._sample = read, energy, sample
+
+    def sums(self, ids: IdArray) -> IntArray:
+        """Return what the cluster says."""
+        return self._read_sums(ids)
+
+    def energy(self) -> tuple[float, int]:
+        """Return what the cluster has measured."""
+        return self._energy
+
+    def variances(self, ids: IdArray, means: FloatArray) -> FloatArray:
+        """Return n·Var: measured on the sample, with what depends on the number of reports."""
+        if self._sample is None:
+            return self.mechanism.variance(self.sketch, ids, means)
+        grown = self._null_variance - self.mechanism.variance(self._sample, None, NULL)[0]
+        return self.mechanism.variance(self._sample, ids, means) + grown
+
+
+def query(
+    sketch: Sketch,
+    keys: "DataFrame",
+    *,
+    column: str = "key",
+    level: float = 0.95,
+    compared: int | None = None,
+) -> "DataFrame":
+    """Return the estimates of a DataFrame of keys, which stay where they are.
+
+    Args:
+        sketch: of reports.
+        keys: text, bytes or integers.
+        column: of keys.
+        level: of the intervals.
+        compared: keys that simultaneous intervals cover together; by default all of these.
+    """
+    plan = sketch.plan
+    many = keys.count() if compared is None else compared
+    shared = _shared(keys.sparkSession, sketch, level)
+
+    def estimated(values: Batches) -> Batches:
+        for part in values:
+            asked = _listed(part.column(0))
+            found = shared.value.estimate_ids(ids_of(plan, asked), asked)
+            yield _batch(part.column(0), replace(found, compared=many))
+
+    chosen = keys.select(keys[column].alias("key"))
+    return chosen.mapInArrow(estimated, _schema(chosen))
+
+
+def query_reports(
+    reports: "DataFrame",
+    plan: Plan,
+    keys: "DataFrame",
+    *,
+    column: str = RECORD,
+    key_column: str = "key",
+    level: float = 0.95,
+    tasks: int | None = None,
+    strict: bool = False,
+) -> Answered:
+    """Return the estimates of keys from reports, without a sketch on the driver.
+
+    Args:
+        reports: as `aggregate` takes them; of a direct plan, or of one with very large tables.
+        plan: what they were made under.
+        keys: text, bytes or integers; they are sent to every task.
+        column: of reports.
+        key_column: of keys.
+        level: of the intervals.
+        tasks: as for `aggregate`.
+        strict: as for `aggregate`.
+    """
+    spark = keys.sparkSession
+    chosen = keys.select(keys[key_column].alias("key"))
+    with job(spark, f"query reports of plan {plan.digest.hex()}"):
+        asked = chosen.toArrow().column(0).combine_chunks()
+        ids = ids_of(plan, _listed(asked))
+        _check_size(plan, ids)
+        if plan.decode == "direct":
+            reader, rejected = _direct(reports, plan, ids, column, tasks, strict, level)
+        else:
+            reader, rejected = _sharded(reports, plan, column, tasks, strict, level)
+        found = reader.estimate_ids(ids, _listed(asked))
+    import pyarrow as pa
+
+    made = pa.Table.from_batches([_batch(asked, found)])
+    return Answered(spark.createDataFrame(made), rejected)
+
+
+def _check_size(plan: Plan, ids: IdArray) -> None:
+    maps = max(1, plan.hashing.maps) if plan.decode == "direct" else 1
+    if len(ids) * maps > MOST_READ:
+        raise InvalidInput(
+            f"{len(ids):,} keys are too many to read together; ask {MOST_READ // maps:,} at a time"
+        )
+
+
+def _direct(
+    reports: "DataFrame",
+    plan: Plan,
+    ids: IdArray,
+    column: str,
+    tasks: int | None,
+    strict: bool,
+    level: float,
+) -> tuple[Reader, dict[str, int]]:
+    shared = reports.sparkSession.sparkContext.broadcast(ids)
+
+    def make(batches: Any, sifter: Sifter) -> Iterator[Row]:
+        return pieces.scan(plan, shared.value, batches, sifter.counts)
+
+    maps = max(1, plan.hashing.maps)
+    frame = reduced(reports, plan, make, maps * len(ids), column, tasks, strict)
+    values = np.zeros(maps * len(ids), dtype=np.int64)
+    held = {COUNTS: b"", SAMPLE: b""}
+    for piece, data in collect(frame, len(values)):
+        if piece in held:
+            held[piece] = data
+        else:
+            pieces.join([(piece, data)], values)
+    by_map, counts = values.reshape(maps, len(ids)), Counts.of(held[COUNTS])
+    found = np.stack([by_map.sum(axis=0), by_map.max(axis=0)])
+    sample = pieces.sample_sketch(plan, held[SAMPLE])
+    reader = RemoteReader(counts.sketch(plan), lambda _: found, sample=sample, level=level)
+    return reader, dict(counts.rejected)
+
+
+def _sharded(
+    reports: "DataFrame",
+    plan: Plan,
+    column: str,
+    tasks: int | None,
+    strict: bool,
+    level: float,
+) -> tuple[Reader, dict[str, int]]:
+    from pyspark import StorageLevel
+
+    options: Any = {"column": column, "tasks": tasks, "strict": strict, "memory": pieces.MEMORY}
+    frame = tables(reports, plan, **options).persist(StorageLevel.DISK_ONLY)
+    (row,) = frame.where(f"piece = {COUNTS}").collect()
+    counts = Counts.of(bytes(row.data))
+    remote = _Remote(frame, plan, table_type(counts.mass))
+    _, energy = remote.read(np.zeros(0, dtype=np.uint64))
+    base = counts.sketch(plan)
+    return RemoteReader(base, lambda ids: remote.read(ids)[0], energy, level=level), dict(
+        counts.rejected
+    )
+
+
+class _Remote:
+    """Tables in pieces on a cluster, which some tasks transform and read."""
+
+    def __init__(self, frame: "DataFrame", plan: Plan, kind: type) -> None:
+        self._frame, self._plan, self._kind = frame, plan, kind
+        self._maps = max(1, plan.hashing.maps)
+        self._each = pieces.entries_of(plan) // self._maps  # entries of a map
+        # A shard is the least number of maps that are whole pieces.
+        self._shard = min(self._maps, SPAN // math.gcd(self._each, SPAN))
+
+    def read(self, ids: IdArray) -> tuple[IntArray, tuple[float, int]]:
+        """Return (2, ids): sum and largest over the maps; squares and entries of all maps."""
+        plan, kind, each, shard = self._plan, self._kind, self._each, self._shard
+        shared = self._frame.sparkSession.sparkContext.broadcast(ids)
+
+        def looked_up(rows: Batches) -> Batches:
+            import pyarrow as pa
+
+            mechanism, shards = mechanism_of(plan), {}  # type: Mechanism, dict[int, AnyArray]
+            for batch in rows:
+                for piece, data in zip(*(part.to_pylist() for part in batch.columns), strict=True):
+                    first = piece * SPAN // (each * shard) * shard
+                    size = min(shard, max(1, plan.hashing.maps) - first) * each
+                    flat = shards.setdefault(first, np.zeros(size, dtype=kind))
+                    start = piece * SPAN - first * each
+                    part = flat[start : start + SPAN]
+                    part[:] = pieces.piece_of(data, len(part))
+            for first, flat in shards.items():
+                for j, own in enumerate(flat.reshape(-1, each), start=first):
+                    rows_of = own.reshape(-1, mechanism.table_shape[1])
+                    found, squares, entries = mechanism.gather_map(rows_of, shared.value, j)
+                    yield pa.RecordBatch.from_pydict(
+                        {"read": [found.tobytes()], "squares": [squares], "entries": [entries]}
+                    )
+
+        chosen = self._frame.where("piece >= 0").select("piece", "data")
+        place = (chosen["piece"] * SPAN / (each * shard)).cast("int")
+        spread = chosen.repartition(-(-self._maps // shard), place)
+        read = spread.mapInArrow(looked_up, "read binary, squares double, entries long")
+        found, squares, entries, seen = np.zeros((2, len(ids)), dtype=np.int64), 0.0, 0, 0
+        found[1] = np.iinfo(np.int64).min
+        for row in read.toLocalIterator():
+            own = np.frombuffer(bytes(row["read"]), np.int64)
+            found[0] += own
+            np.maximum(found[1], own, out=found[1])
+            squares, entries, seen = squares + row["squares"], row["entries"], seen + 1
+        if seen < self._maps:  # a map without reports has no pieces, and reads 0
+            np.maximum(found[1], 0, out=found[1])
+        return found, (squares, max(1, entries) * self._maps)
+
+
+def register(
+    spark: "SparkSession", sketch: Sketch, name: str = "faintly_estimate", level: float = 0.95
+) -> None:
+    """Make a sketch a function of SQL: name(key) gives mean, stderr, low and high of a key.
+
+    Intervals are those of single keys: a query cannot know how many it compares.
+    """
+    from pyspark.sql.functions import pandas_udf
+
+    plan, shared = sketch.plan, _shared(spark, sketch, level)
+
+    def estimate(keys: Any) -> Any:
+        import pandas
+
+        asked = keys.tolist()
+        found = shared.value.estimate_ids(ids_of(plan, asked), asked)
+        return pandas.DataFrame({each: getattr(found, each) for each in NAMES[:4]})
+
+    kind = ", ".join(f"{each} double" for each in NAMES[:4])
+    spark.udf.register(name, pandas_udf(estimate, kind))
+
+
+def _shared(spark: "SparkSession", sketch: Sketch, level: float) -> "Broadcast[Reader]":
+    """Return a reader on every executor: with the transform, and without the tables."""
+    if sketch.tables is None:
+        raise InvalidInput("a direct sketch is not sent around; use query_reports")
+    mechanism = mechanism_of(sketch.plan)
+    made = mechanism.transform(sketch.tables)
+    reader = Reader(replace(sketch, tables=None), level, transformed=made, mechanism=mechanism)
+    reader.estimate_ids(np.zeros(1, dtype=np.uint64), [0])  # what all keys share, once
+    return spark.sparkContext.broadcast(reader)
+
+
+def _listed(column: "pa.Array") -> Any:
+    """Return keys as the plan takes them; a missing one is refused there."""
+    import pyarrow as pa
+
+    whole = pa.types.is_integer(column.type) and not column.null_count
+    return column.to_numpy(zero_copy_only=False) if whole else column.to_pylist()
+
+
+def _schema(keys: "DataFrame") -> str:
+    ((_, kind),) = keys.dtypes
+    return f"key {kind}, " + ", ".join(f"{name} double" for name in NAMES)
+
+
+def _batch(keys: "pa.Array", found: Estimates) -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    columns = [keys, *(pa.array(getattr(found, name)) for name in NAMES)]
+    return pa.RecordBatch.from_arrays(columns, ["key", *NAMES])
