@@ -10,6 +10,8 @@ into others. Readers get the files of one state, by name. Files are uploaded bef
 committed; a crash in between leaves files that no state names.
 """
 
+import hashlib
+import io
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faintly.errors import FaintlyError, InvalidInput, MissingDependency
+from faintly.errors import FaintlyError, FolderDamaged, InvalidInput, MissingDependency
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -156,7 +158,7 @@ class Lake:
         )
         self.reached("committed")
         reports = sum(segment.reports for _, segment in added)
-        return Committed(table.version(), len(added), len(removed), reports)
+        return Committed(table.version() + 1, len(added), len(removed), reports)
 
     def snapshot(
         self, plan: str, epoch: int | None = None, version: int | None = None
@@ -204,10 +206,10 @@ class Lake:
     def _upload(self, name: str, segment: Segment) -> None:
         """Copy a segment as it is; repeated, it writes the same bytes to the same name."""
         data = segment.path.read_bytes()
-        if len(data) != segment.size:
-            raise InvalidInput(f"{segment.path} was changed; run faintly fsck")
+        if hashlib.blake2b(data, digest_size=len(segment.checksum)).digest() != segment.checksum:
+            raise FolderDamaged(f"{segment.path} was changed; run faintly fsck")
         with self._files().open_output_stream(name) as stream:
-            stream.write(data)
+            stream.upload(io.BytesIO(data))
 
 
 def _held(table: "DeltaTable") -> dict[str, dict[str, Any]]:

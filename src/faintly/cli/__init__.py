@@ -25,11 +25,13 @@ from faintly.cli import (
 from faintly.cli import backup as backup_command
 from faintly.cli import demo as demo_command
 from faintly.cli import export as export_command
+from faintly.cli import lake as lake_command
 from faintly.cli import load as load_command
 from faintly.cli import merge as merge_command
 from faintly.cli import push as push_command
 from faintly.cli import serve as serve_command
 from faintly.cli import simulate as simulate_command
+from faintly.cli import spark as spark_command
 from faintly.cli import token as token_command
 from faintly.cli import try_ as try_command
 from faintly.cli import version as version_command
@@ -91,6 +93,8 @@ app.command(short_help="Write the sealed reports of a collection.")(export_comma
 app.command(short_help="Check every report, checksum and sketch of a folder.")(fsck.fsck)
 app.command(short_help="Copy a collector's folder while it runs.")(backup_command.backup)
 app.command()(backup_command.restore)
+app.add_typer(lake_command.app, name="lake", short_help="Commit sealed reports to a Delta table.")
+app.add_typer(spark_command.app, name="spark", short_help="Aggregate and ask on a Spark cluster.")
 app.command(short_help="Load a collector, to size a machine.")(load_command.load)
 app.command(short_help="Say which version and which kernels run.")(version_command.version)
 

@@ -54,10 +54,15 @@ def export_reports(folder: Path, digest: bytes, epoch: int | None, path: Path) -
     return written
 
 
-def find(folder: Path, named: str) -> bytes:
-    """Return the digest of a collection that is given by that or by its name."""
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that no collector has used."""
     if not (folder / NAME).is_file():
         raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
+
+
+def find(folder: Path, named: str) -> bytes:
+    """Return the digest of a collection that is given by that or by its name."""
+    check_folder(folder)
     with Database(folder) as database:
         try:
             return bytes.fromhex(Registry(database).digest_of(named))
@@ -70,8 +75,7 @@ def _opened(
     folder: Path, digest: bytes, path: Path
 ) -> Iterator[tuple[Database, Collection, BinaryIO]]:
     """Yield the database, the collection and the file to write, which is private."""
-    if not (folder / NAME).is_file():
-        raise InvalidInput(f"{folder} is not a data folder: it has no {NAME}")
+    check_folder(folder)
     with Database(folder) as database, copying(folder), atomic_write(path, private=True) as stream:
         collection = Registry(database).collections.get(digest)
         if collection is None:

@@ -1,0 +1,71 @@
+"""faintly lake: sealed segments of collectors in one Delta table."""
+
+from typing import Annotated
+
+import typer
+
+from faintly.cli.numbers import whole
+from faintly.cli.output import Json, PlanFile, result, say
+from faintly.cli.remote import Folder, server_extra
+
+app = typer.Typer(
+    help="Commit sealed reports to a Delta table, and list what it holds.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Table = Annotated[
+    str,
+    typer.Option(
+        help="The Delta table: a folder, or an address such as s3://bucket/reports. Access to a "
+        "store comes from the environment, such as AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL.",
+        show_default=False,
+    ),
+]
+
+
+@app.command(short_help="Commit the sealed reports of a collector, each once.")
+def commit(folder: Folder, table: Table, as_json: Json = False) -> None:
+    """Commit every sealed segment of a collector's folder that the table lacks, in one transaction.
+
+    A collector may be running. Repeat it as often as you like, say every minute: each segment is
+    committed once, also after a crash, and while other collectors commit to the same table.
+    """
+    with server_extra():
+        from faintly.collector.admin.lake import commit
+    from faintly.lake import Lake
+
+    done = commit(folder, Lake(table))
+    result(
+        as_json,
+        {"version": done.version, "added": done.added, "removed": done.removed}
+        | {"reports": done.reports},
+        f"version {done.version} of {table}: {done.added} segments added, {done.removed} "
+        f"replaced, {done.reports:,} reports in those added",
+    )
+
+
+@app.command(short_help="List the files of a plan in one committed state.")
+def files(
+    table: Table,
+    plan: PlanFile,
+    epoch: Annotated[
+        int | None, typer.Option(help="One epoch.", show_default="all epochs", parser=whole(0))
+    ] = None,
+    version: Annotated[
+        int | None,
+        typer.Option(help="A state of the table.", show_default="the newest", parser=whole(0)),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the files that hold the reports of a plan, for Spark or any other reader of Parquet."""
+    from faintly.cli.output import emit
+    from faintly.engine.files import load_plan
+    from faintly.lake import Lake
+
+    found = Lake(table).snapshot(load_plan(plan).digest.hex(), epoch, version)
+    if as_json:
+        emit({"version": found.version, "reports": found.reports, "files": found.files})
+        return
+    for name in found.files:
+        say(name)
+    say(f"version {found.version}: {found.reports:,} reports in {len(found.files)} files")

@@ -1,0 +1,251 @@
+"""faintly spark: aggregate, ask and encode on a Spark cluster."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from faintly.cli.numbers import whole
+from faintly.cli.output import Json, Level, Output, PlanFile, note, result
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from faintly.core import Plan
+
+app = typer.Typer(
+    help="Aggregate, ask and encode on a Spark cluster: spark-submit PATH/TO/faintly spark …",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+LAKE = "A Delta table of sealed segments to read instead of files; see faintly lake."
+Reports = Annotated[
+    list[str] | None,
+    typer.Argument(help="Parquet files or folders of reports.", show_default=False),
+]
+LakeTable = Annotated[str | None, typer.Option("--lake", help=LAKE)]
+Epoch = Annotated[
+    int | None,
+    typer.Option(help="One epoch of the lake.", show_default="all epochs", parser=whole(0)),
+]
+Column = Annotated[str, typer.Option(help="Column of the reports.")]
+Tasks = Annotated[
+    int | None,
+    typer.Option(help="Partial tables to make.", show_default="one per core", parser=whole(1)),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Fail at the first value that is no report of the plan.")
+]
+Folder = Annotated[
+    str, typer.Option("--output", "-o", help="Folder of Parquet to write.", show_default=False)
+]
+
+
+@app.command(short_help="Reports on a cluster to one sketch.")
+def aggregate(
+    plan: PlanFile,
+    output: Output,
+    reports: Reports = None,
+    lake: LakeTable = None,
+    epoch: Epoch = None,
+    column: Column = "record",
+    tasks: Tasks = None,
+    set_aside: Annotated[
+        str | None, typer.Option(help="Folder of Parquet for values that are no reports.")
+    ] = None,
+    strict: Strict = False,
+    as_json: Json = False,
+) -> None:
+    """Count reports into one sketch: the same integers as faintly aggregate.
+
+    Values that are no reports of the plan are counted by reason, and written to --set-aside.
+    """
+    from faintly.engine.files import load_plan, save_sketch
+
+    loaded = load_plan(plan)
+    with _running() as spark:
+        from faintly import spark as cluster
+        from faintly.spark.session import job
+
+        frame = _reports(spark, loaded, reports, lake, epoch)
+        made = cluster.aggregate(frame, loaded, column=column, tasks=tasks, strict=strict)
+        if made.rejected and set_aside:
+            with job(spark, "set values aside"):
+                cluster.rejects(frame, loaded, column=column).write.parquet(set_aside)
+    save_sketch(made.sketch, output)
+    _note(made.rejected, set_aside)
+    result(
+        as_json,
+        {"reports": made.sketch.count, "rejected": made.rejected, "digest": loaded.digest.hex()},
+        f"{made.sketch.count:,} reports are in {output}",
+    )
+
+
+@app.command(short_help="Keys on a cluster to estimates.")
+def query(
+    keys: Annotated[str, typer.Argument(help="Parquet with a column of keys.")],
+    output: Folder,
+    sketch: Annotated[Path | None, typer.Option(help="A sketch to ask.")] = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="Or a plan, to ask its reports without a sketch.")
+    ] = None,
+    reports: Annotated[
+        list[str] | None, typer.Option(help="Parquet of reports, with --plan. Repeatable.")
+    ] = None,
+    lake: LakeTable = None,
+    epoch: Epoch = None,
+    key_column: Annotated[str, typer.Option(help="Column of the keys.")] = "key",
+    level: Level = 0.95,
+    strict: Strict = False,
+    as_json: Json = False,
+) -> None:
+    """Estimate the mean of every key of a file, with error bars, and write them as Parquet.
+
+    Asks a sketch; or, for a direct plan or tables too large for one machine, the reports.
+    """
+    from faintly.engine import load_sketch
+    from faintly.engine.files import load_plan
+    from faintly.errors import InvalidInput
+
+    if (sketch is None) == (plan is None):
+        raise InvalidInput("give --sketch, or --plan with the reports to ask")
+    rejected: dict[str, int] = {}
+    with _running() as spark:
+        from faintly import spark as cluster
+        from faintly.spark.session import job
+
+        asked = _parquet(spark, [keys])
+        options: Any = {"level": level}
+        if plan is not None:
+            loaded = load_plan(plan)
+            frame = _reports(spark, loaded, reports, lake, epoch)
+            options |= {"key_column": key_column, "strict": strict}
+            answered = cluster.query_reports(frame, loaded, asked, **options)
+            found, rejected = answered.estimates, answered.rejected
+        else:
+            assert sketch is not None
+            found = cluster.query(load_sketch(sketch), asked, column=key_column, **options)
+        with job(spark, "write estimates"):
+            found.write.mode("errorifexists").parquet(output)
+            count = spark.read.parquet(output).count()
+    _note(rejected, None)
+    result(as_json, {"keys": count, "rejected": rejected}, f"{count:,} estimates are in {output}")
+
+
+@app.command(short_help="Raw data on a cluster to reports.")
+def encode(
+    rows: Annotated[list[str], typer.Argument(help="Parquet with a row for each client's item.")],
+    plan: PlanFile,
+    key_file: Annotated[
+        Path,
+        typer.Option(
+            help="File of the secret job key; made if it is not there. Destroy it after the job.",
+            show_default=False,
+        ),
+    ],
+    output: Folder,
+    client: Annotated[str, typer.Option(help="Column of the clients.")] = "client",
+    key: Annotated[
+        str, typer.Option(help="Column of the keys; missing in the row of a client without items.")
+    ] = "key",
+    value: Annotated[
+        str | None, typer.Option(help="Column of the values; none: vectors are sets.")
+    ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict/--no-strict",
+            help="Refuse keys and values that the plan does not take; or leave them out and clip "
+            "them, as a device does.",
+        ),
+    ] = True,
+    as_json: Json = False,
+) -> None:
+    """Turn every client of the rows into one randomized report, in random order.
+
+    The same key and data give the same reports, so a run may be repeated. Another key draws other
+    noise, which spends the plan's budget again.
+    """
+    from faintly.engine.files import load_plan
+
+    loaded = load_plan(plan)
+    with _running() as spark:
+        from faintly import spark as cluster
+        from faintly.spark.session import job
+
+        options: Any = {"client": client, "item": key, "value": value, "strict": strict}
+        frame = cluster.encode(_parquet(spark, rows), loaded, _key(key_file), **options)
+        with job(spark, "encode"):
+            frame.write.mode("errorifexists").parquet(output)
+            count = spark.read.parquet(output).count()
+    result(as_json, {"reports": count}, f"{count:,} reports are in {output}")
+
+
+@contextmanager
+def _running() -> Iterator["SparkSession"]:
+    """Yield a session, which ends with the command; Spark's refusals become one line."""
+    from faintly.errors import InvalidInput
+    from faintly.spark.session import check, session
+
+    check()
+    from pyspark.errors import AnalysisException
+
+    spark = session()
+    try:
+        yield spark
+    except AnalysisException as error:
+        raise InvalidInput(str(error).splitlines()[0]) from None
+    finally:
+        spark.stop()
+
+
+def _parquet(spark: "SparkSession", paths: list[str]) -> "DataFrame":
+    return spark.read.parquet(*paths)
+
+
+def _reports(
+    spark: "SparkSession",
+    plan: "Plan",
+    paths: list[str] | None,
+    lake: str | None,
+    epoch: int | None,
+) -> "DataFrame":
+    from faintly.errors import InvalidInput
+
+    if bool(paths) == bool(lake):
+        raise InvalidInput("give files of reports, or --lake TABLE")
+    if lake is None:
+        return _parquet(spark, paths or [])
+    from faintly.lake import Lake
+    from faintly.spark import read_segments
+
+    found = Lake(lake).snapshot(plan.digest.hex(), epoch)
+    if not found.files:
+        raise InvalidInput(f"version {found.version} of {lake} has no reports of this plan")
+    note(f"version {found.version} of {lake}: {found.reports:,} reports")
+    return read_segments(spark, lake, found.files, plan)
+
+
+def _key(path: Path) -> bytes:
+    """Return the job key of a file, or of a new one that nobody else may read."""
+    from faintly.engine.files import atomic_write, read_bytes
+    from faintly.errors import InvalidInput
+    from faintly.spark.keys import check_key, new_key
+
+    if not path.exists():
+        with atomic_write(path, private=True) as stream:
+            stream.write(new_key().hex().encode() + b"\n")
+        note(f"a new job key is in {path}; destroy it once the reports are complete")
+    try:
+        return check_key(bytes.fromhex(read_bytes(path).decode("ascii").strip()))
+    except ValueError:  # of which InvalidInput is one
+        raise InvalidInput(f"{path} must hold a job key: 64 hexadecimal digits") from None
+
+
+def _note(rejected: dict[str, int], set_aside: str | None) -> None:
+    if rejected:
+        listed = ", ".join(f"{count:,} {code}" for code, count in sorted(rejected.items()))
+        where = f"they are in {set_aside}" if set_aside else "--set-aside FOLDER would keep them"
+        note(f"{sum(rejected.values()):,} values are no reports of the plan ({listed}); {where}")
