@@ -29,7 +29,7 @@ test: $(VENV)/dev.stamp ## the tests that fit into minutes: every module, one st
 
 test-all: test-long test-numpy sanitize fuzz ## what `make test` leaves out: long tests, numpy, sanitizers, fuzzing
 
-test-long: $(VENV)/dev.stamp ## the long tests: enumeration, large samples, crashes, speed
+test-long: $(VENV)/spark.stamp ## the long tests: enumeration, large samples, crashes, speed
 	@scripts/install_js.sh || echo "no Node or Chromium: the tests that need them are left out, and listed"
 	$(BIN)/python -m pytest -n auto -m long
 
@@ -125,6 +125,12 @@ $(VENV)/dev.stamp: $(SOURCES) | $(BIN)/python
 	@$(PIP) --no-compile -e '.[eval,server,dev]' -e ./baselines
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@ $(VENV)/demo.stamp
+
+# PySpark is larger than everything else together, and only the long tests need it.
+$(VENV)/spark.stamp: $(VENV)/dev.stamp
+	@echo "installing PySpark into $(VENV)"
+	@$(PIP) --no-compile -e '.[spark,lake]'
+	@touch $@
 
 .venv-peers/peers.stamp: scripts/peers.sh benchmarks/peers-constraints.txt
 	@PYTHON="$(PYTHON)" scripts/peers.sh
