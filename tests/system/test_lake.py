@@ -19,18 +19,27 @@ from faintly.wire import report_v1
 
 QUIET = Limits(seal_s=1e9)  # nothing is sealed unless a test says so
 PLAN = samples.one_cell_plan(1000, 64)
+SERVER = """
+import logging, sys
+from moto.server import ThreadedMotoServer
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
+server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+server.stop()
+"""
 
 
 @pytest.fixture(scope="module")
 def s3():
     """Return the options of an S3 server on the loopback address, with an empty bucket."""
     boto3 = pytest.importorskip("boto3")
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    address = f"http://{host}:{port}"
+    # A process of its own: deltalake keeps Python's lock while it waits for an answer.
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    address = f"http://127.0.0.1:{int(server.stdout.readline())}"
     options = {
         "AWS_ENDPOINT_URL": address,
         "AWS_ACCESS_KEY_ID": "testing",
@@ -47,7 +56,7 @@ def s3():
     )
     client.create_bucket(Bucket="lake")
     yield options
-    server.stop()
+    server.communicate()  # it ends with its standard input
 
 
 def fill(folder, seed, seals=3, reports=40):

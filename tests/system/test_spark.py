@@ -5,6 +5,7 @@ All tests share one cluster, `local-cluster[2,1,1024]`: starting one takes longe
 
 import json
 import os
+import runpy
 import shutil
 import signal
 import subprocess
@@ -18,8 +19,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from benchmarks import samples
 from faintly import Reader, aggregate
+from faintly.collector.admin.lake import commit
+from faintly.collector.storage.store import Limits, Store
 from faintly.errors import InvalidData, InvalidInput, ReportRejected
+from faintly.lake import Lake
 from faintly.mechanisms import mechanism_of
 from faintly.spark.pieces import entries_of
 from faintly.wire import report_v1
@@ -257,9 +262,37 @@ def test_encoding_repeats_its_bytes_and_names_nobody(spark, tmp_path):
             cluster.encode(wrong, plan, key, value="value").collect()
 
 
-def test_commands_run_on_a_lake(spark, tmp_path):
-    """A collector's folder to a lake to a sketch, as spark-submit would run it."""
-    pytest.skip("see below")
+def test_a_lake_is_read_by_executors(spark, tmp_path):
+    """One committed state, by the names of its files, which must belong to the plan."""
+    folder, lake = tmp_path / "data", Lake(tmp_path / "lake")
+    plan = samples.one_cell_plan(1000, 64)
+    layout = mechanism_of(plan).layout
+    batches = list(samples.batches(plan, 3000, 1000))
+    store = Store.open(folder, Limits(seal_s=1e9))
+    store.registry.create(plan)
+    for batch in batches:
+        body = report_v1.encode_batch(batch, layout)
+        store.submit(plan.digest, 0, os.urandom(16), body)
+        store.seal(plan.digest)
+    store.close()
+    state = commit(folder, lake)
+    found = lake.snapshot(plan.digest.hex(), version=state.version)
+    reports = cluster.read_segments(spark, str(tmp_path / "lake"), found.files, plan)
+    assert cluster.aggregate(reports, plan).sketch == aggregate(plan, batches)
+    # The files are plain Parquet, which Spark reads by itself.
+    paths = [str(tmp_path / "lake" / name) for name in found.files]
+    assert cluster.aggregate(spark.read.parquet(*paths), plan).sketch == aggregate(plan, batches)
+    other = cluster.read_segments(spark, str(tmp_path / "lake"), found.files, PLAN)
+    with pytest.raises(InvalidInput, match="not hold reports of this plan"):
+        cluster.aggregate(other, PLAN)
+
+
+def test_the_example_of_a_warehouse(spark, capsys):
+    path = Path(__file__).resolve().parents[2] / "examples" / "spark" / "warehouse.py"
+    answers = runpy.run_path(str(path))["main"](spark)
+    truth = np.array([1 / 4, 1 / 8, 1 / 16, 1 / 32, 0, 0])
+    assert (np.abs(answers["mean"] - truth) < 6 * answers["stderr"]).all()
+    assert "20,000 reports, 0 refused" in capsys.readouterr().out
 
 
 def test_spark_stays_out_of_the_way():

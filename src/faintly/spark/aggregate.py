@@ -21,7 +21,7 @@ from faintly.core.sketch import table_type
 from faintly.errors import InvalidInput
 from faintly.mechanisms import mechanism_of
 from faintly.spark import pieces
-from faintly.spark.pieces import COUNTS, SPAN, Adder, Counts, Row
+from faintly.spark.pieces import COUNTS, FAN_IN, SPAN, Adder, Counts, Row
 from faintly.spark.records import Sifter
 from faintly.spark.session import job
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-FAN_IN = 32  # partial tables that one task adds up: 64 MiB of pieces at most
 COLLECTED = 2**28  # bytes of tables that the driver takes at once, else a piece at a time
 ROWS = "piece int, part int, data binary"
 RECORD = "record"
@@ -228,7 +227,8 @@ def _collected(frame: "DataFrame", plan: Plan) -> Aggregated:
             counts = Counts.of(data)
         else:
             pieces.join([(piece, data)], flat)
-    assert counts is not None, "every task sends its counts"
+    if counts is None:  # a frame without partitions has no tasks, and no reports
+        counts = Counts(mechanism_of(plan).empty_sketch().reports.tolist())
     made = flat.reshape(shape).astype(table_type(counts.mass), copy=False)
     base = counts.sketch(plan)
     sketch = Sketch(plan, base.reports, base.squares, base.mass, tables=made)
