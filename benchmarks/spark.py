@@ -24,8 +24,8 @@ from benchmarks.script import finish, options, started
 from faintly import aggregate
 from faintly.core import Plan, ReportBatch
 from faintly.mechanisms import mechanism_of
-from faintly.spark import pieces, session
 from faintly.spark import aggregate as on_spark
+from faintly.spark import pieces, session
 from faintly.spark.sizing import Job, cost, factors, simulate
 from faintly.wire import report_v1
 
@@ -72,7 +72,7 @@ def rows(reports: int) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         _write(Path(folder) / "reports.parquet", plan, batches)
         yield from _aggregations(plan, batches, str(Path(folder) / "reports.parquet"))
-    yield from _pieces(plan)
+    yield from _pieces()
 
 
 def _aggregations(plan: Plan, batches: list[ReportBatch], path: str) -> Iterator[Row]:
@@ -92,7 +92,9 @@ def _aggregations(plan: Plan, batches: list[ReportBatch], path: str) -> Iterator
     yield _row("spark_warm", "aggregate again", warm, alone, reports)
     started("where it goes")
     empty = min(timed(lambda: on_spark(frame.limit(0), plan)) for _ in range(3))
-    yield _row("spark_empty", "the same without reports: tables, tasks, driver", empty, None, reports)
+    yield _row(
+        "spark_empty", "the same without reports: tables, tasks, driver", empty, None, reports
+    )
     read = min(timed(lambda: _consume(frame)) for _ in range(3))
     yield _row("spark_read", "read the file, hand it to Python, drop it", read, None, reports)
     spark.stop()
@@ -107,7 +109,7 @@ def _consume(frame: Any) -> None:
     frame.mapInArrow(drop, "record binary").count()
 
 
-def _pieces(plan: Plan) -> Iterator[Row]:
+def _pieces() -> Iterator[Row]:
     """Yield what adding up a partial table costs, without Spark."""
     entries = 2**24
     flat = np.arange(entries, dtype=np.int32)
@@ -129,9 +131,7 @@ def _pieces(plan: Plan) -> Iterator[Row]:
     )
 
 
-def _row(
-    name: str, what: str, took: tuple[float, float], alone: float | None, reports: int
-) -> Row:
+def _row(name: str, what: str, took: tuple[float, float], alone: float | None, reports: int) -> Row:
     cpu, clock = took
     note = f"{what}: {clock:.1f} s by the clock, of a machine that may be busy; {reports:,} reports"
     ratio = cpu / alone if alone else None

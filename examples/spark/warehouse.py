@@ -2,12 +2,13 @@
 
 python examples/spark/warehouse.py, or spark-submit examples/spark/warehouse.py for a cluster
 
-The rows are made up: 20,000 people, of whom a quarter use feature 0, an eighth feature 1, and so on.
+The rows are made up: of 20,000 people a quarter use feature 0, an eighth feature 1, and so on.
 """
 
 from typing import Any
 
-from faintly import make_plan, spark as cluster
+from faintly import make_plan
+from faintly import spark as cluster
 
 PEOPLE = 20_000
 FEATURES = 1000
@@ -25,10 +26,11 @@ def main(session: Any) -> Any:
         decode="table",
     )
     # A row for each person and feature, and one without a feature for each person who has none.
+    session.range(PEOPLE).createOrReplaceTempView("people")
     rows = session.sql(
-        f"""
+        """
         SELECT concat('person-', id) AS client, feature AS key
-        FROM range({PEOPLE}) LATERAL VIEW OUTER explode(
+        FROM people LATERAL VIEW OUTER explode(
             filter(array(0, 1, 2, 3), f -> id % pow(2, f + 2) = 0)
         ) AS feature
         """

@@ -1,4 +1,4 @@
-"""Collectors commit to a lake over the S3 protocol: real processes, one killed midway, two racing."""
+"""Collectors commit to a lake over the S3 protocol: processes, one killed midway, two racing."""
 
 import os
 import secrets
@@ -27,7 +27,6 @@ server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
 server.start()
 print(server.get_host_and_port()[1], flush=True)
 sys.stdin.read()
-server.stop()
 """
 
 
@@ -56,7 +55,8 @@ def s3():
     )
     client.create_bucket(Bucket="lake")
     yield options
-    server.communicate()  # it ends with its standard input
+    server.kill()
+    server.wait()
 
 
 def fill(folder, seed, seals=3, reports=40):
@@ -101,7 +101,11 @@ def start(folder, table, options, before):
     """
     arguments = [sys.executable, "-c", textwrap.dedent(code), str(folder), table]
     return subprocess.Popen(
-        arguments, env=os.environ | options, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+        arguments,
+        env=os.environ | options,
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
     )
 
 

@@ -27,6 +27,7 @@ from faintly.errors import InvalidData, InvalidInput, ReportRejected
 from faintly.lake import Lake
 from faintly.mechanisms import mechanism_of
 from faintly.spark.pieces import entries_of
+from faintly.spark.session import job
 from faintly.wire import report_v1
 from tests.unit.spark.samples import made_up, plan_of, records
 
@@ -77,7 +78,9 @@ def write(path, values):
     """Write records as collectors seal them, in several row groups."""
     kind = pa.binary(values.shape[1])
     column = pa.FixedSizeBinaryArray.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
-    parquet.write_table(pa.table({"record": column}), path, use_dictionary=False, row_group_size=2**19)
+    parquet.write_table(
+        pa.table({"record": column}), path, use_dictionary=False, row_group_size=2**19
+    )
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +232,7 @@ def test_reports_answer_without_a_sketch_on_the_driver(spark, tmp_path, decode):
 
 
 def test_encoding_repeats_its_bytes_and_names_nobody(spark, tmp_path):
-    """Another partitioning and planted failures give the same reports; estimates are near the truth."""
+    """Other partitions and planted failures give the same reports; estimates are near the truth."""
     plan = plan_of(mechanism="signed-binning", epsilon=4.0, clients=3000)
     rows = [(f"client-{n}", n % 7, 1.0) for n in range(2990)] + [
         (f"client-{n}", None, None) for n in range(2990, 3000)
@@ -254,12 +257,10 @@ def test_encoding_repeats_its_bytes_and_names_nobody(spark, tmp_path):
     found = Reader(sketch).estimate([0, 500])
     assert abs(found.mean[0] - 1 / 7) < 6 * found.stderr[0]
     assert abs(found.mean[1]) < 6 * found.stderr[1]
-    with pytest.raises(InvalidData, match="does not have"):
-        wrong = spark.createDataFrame([("a", 5000, 1.0)], "client string, key long, value double")
-        from faintly.spark.session import job
-
-        with job(spark, "encode"):
-            cluster.encode(wrong, plan, key, value="value").collect()
+    wrong = spark.createDataFrame([("a", 5000, 1.0)], "client string, key long, value double")
+    refused = cluster.encode(wrong, plan, key, value="value")
+    with pytest.raises(InvalidData, match="does not have"), job(spark, "encode"):
+        refused.collect()
 
 
 def test_a_lake_is_read_by_executors(spark, tmp_path):
@@ -297,7 +298,9 @@ def test_the_example_of_a_warehouse(spark, capsys):
 
 def test_spark_stays_out_of_the_way():
     """Importing faintly, and faintly.spark, starts no Spark and imports none."""
-    code = "import sys, faintly, faintly.spark, faintly.lake, faintly.cli; " \
+    code = (
+        "import sys, faintly, faintly.spark, faintly.lake, faintly.cli; "
         "print([m for m in ('pyspark', 'deltalake') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -85,9 +85,7 @@ class Tables(MechanismApi):
         blocks = self.table_shape[0] // self.maps.maps
         return kernels.gather(transformed, ids, self.maps, blocks, turn=self.turned)
 
-    def gather_map(
-        self, tables: TableArray, ids: IdArray, j: int
-    ) -> tuple[IntArray, float, int]:
+    def gather_map(self, tables: TableArray, ids: IdArray, j: int) -> tuple[IntArray, float, int]:
         """Return what map j holds for each id; the squares and the size of what was read.
 
         Args:

@@ -161,7 +161,7 @@ def simulate(job: Job, draws: Sequence[float], constants: Constants | None = Non
 
 
 def factors(count: int, seed: int = 1, sigma: float = 0.25) -> list[float]:
-    """Return lognormal factors of mean 1, by a fixed sequence: how tasks differ on real machines."""
+    """Return lognormal factors of mean 1, by a fixed sequence: tasks differ on real machines."""
     from statistics import NormalDist
 
     points = ((seed + number * (math.sqrt(5) - 1) / 2) % 1 for number in range(1, count + 1))

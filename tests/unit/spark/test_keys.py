@@ -43,7 +43,7 @@ def test_nothing_is_shared_between_purposes_clients_plans_and_jobs():
 
 
 def test_another_vector_gets_fresh_noise_under_the_same_public_seed():
-    """The same noise around two vectors would show their difference; a seed may not depend on them."""
+    """The same noise around two vectors would show their difference; seeds depend on neither."""
     secret = keys.secret_of(KEY, DIGEST, b"alice")
     (seeds, noise), (other_seeds, other_noise) = drawn(secret, VECTOR), drawn(secret, CHANGED)
     assert seeds == other_seeds
@@ -59,13 +59,15 @@ def test_keyed_words_are_a_chacha20_keystream():
 
 
 def test_reports_of_keyed_words_follow_the_law_of_others():
-    """The mean of many keyed reports of one vector is that of seeded ones; a mutant without noise is not."""
+    """Mean and spread of many keyed reports are those of seeded ones; of a mutant they are not."""
     plan = plan_of(mechanism="signed-binning", epsilon=1.0)
     mechanism, many = mechanism_of(plan), 3000
     made = []
     for number in range(many):
         secret = keys.secret_of(KEY, plan.digest, number.to_bytes(4, "little"))
-        made.append(randomize(plan, mechanism, VECTOR, *keys.streams(secret, plan.digest, VECTOR)).fields)
+        made.append(
+            randomize(plan, mechanism, VECTOR, *keys.streams(secret, plan.digest, VECTOR)).fields
+        )
     fields = np.concatenate(made).astype(np.float64)
     usual = randomize(
         plan,

@@ -21,7 +21,9 @@ def commit(folder: Path, lake: Lake) -> Committed:
     with Database(folder) as database, copying(folder):
         source, registry = _source(database), Registry(database)
         sealed = [
-            Sealed(source, collection.digest.hex(), epoch.number, _segments(folder, database, epoch))
+            Sealed(
+                source, collection.digest.hex(), epoch.number, _segments(folder, database, epoch)
+            )
             for collection in registry.collections.values()
             for epoch in collection.epochs.values()
             if collection.retention == "keep"
