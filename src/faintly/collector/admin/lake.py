@@ -5,6 +5,7 @@ from pathlib import Path
 
 from faintly.collector.admin.export import check_folder
 from faintly.collector.storage import segments
+from faintly.collector.storage.collection import Epoch
 from faintly.collector.storage.database import Database
 from faintly.collector.storage.disk import copying
 from faintly.collector.storage.registry import Registry
@@ -31,7 +32,7 @@ def commit(folder: Path, lake: Lake) -> Committed:
         return lake.commit(sealed)
 
 
-def _segments(folder: Path, database: Database, epoch: segments.Epoch) -> tuple[Segment, ...]:
+def _segments(folder: Path, database: Database, epoch: Epoch) -> tuple[Segment, ...]:
     return tuple(
         Segment(
             segments.path_of(folder, epoch, row.number),
