@@ -140,9 +140,7 @@ class Lake:
         ]
         wanted = {each.name(segment) for each in newer for segment in each.segments}
         removed = [
-            name
-            for name in held
-            if name not in wanted and any(each.owns(name) for each in newer)
+            name for name in held if name not in wanted and any(each.owns(name) for each in newer)
         ]
         for each, segment in added:
             self._upload(each.name(segment), segment)
@@ -160,9 +158,7 @@ class Lake:
         reports = sum(segment.reports for _, segment in added)
         return Committed(table.version() + 1, len(added), len(removed), reports)
 
-    def snapshot(
-        self, plan: str, epoch: int | None = None, version: int | None = None
-    ) -> Snapshot:
+    def snapshot(self, plan: str, epoch: int | None = None, version: int | None = None) -> Snapshot:
         """Return the files of a plan in one committed state, the newest unless one is given."""
         with _translated(self._table):
             table = self._opened(create=False)

@@ -1,4 +1,4 @@
-"""Collectors commit to a lake over the S3 protocol: real processes, one killed midway, two racing."""
+"""Collectors commit to a lake over the S3 protocol: processes, one killed midway, two racing."""
 
 import os
 import secrets
@@ -19,18 +19,26 @@ from faintly.wire import report_v1
 
 QUIET = Limits(seal_s=1e9)  # nothing is sealed unless a test says so
 PLAN = samples.one_cell_plan(1000, 64)
+SERVER = """
+import logging, sys
+from moto.server import ThreadedMotoServer
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
+server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.fixture(scope="module")
 def s3():
     """Return the options of an S3 server on the loopback address, with an empty bucket."""
     boto3 = pytest.importorskip("boto3")
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    address = f"http://{host}:{port}"
+    # A process of its own: deltalake keeps Python's lock while it waits for an answer.
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    address = f"http://127.0.0.1:{int(server.stdout.readline())}"
     options = {
         "AWS_ENDPOINT_URL": address,
         "AWS_ACCESS_KEY_ID": "testing",
@@ -47,7 +55,8 @@ def s3():
     )
     client.create_bucket(Bucket="lake")
     yield options
-    server.stop()
+    server.kill()
+    server.wait()
 
 
 def fill(folder, seed, seals=3, reports=40):
@@ -92,7 +101,11 @@ def start(folder, table, options, before):
     """
     arguments = [sys.executable, "-c", textwrap.dedent(code), str(folder), table]
     return subprocess.Popen(
-        arguments, env=os.environ | options, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+        arguments,
+        env=os.environ | options,
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
     )
 
 

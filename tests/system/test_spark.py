@@ -5,6 +5,7 @@ All tests share one cluster, `local-cluster[2,1,1024]`: starting one takes longe
 
 import json
 import os
+import runpy
 import shutil
 import signal
 import subprocess
@@ -18,10 +19,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from benchmarks import samples
 from faintly import Reader, aggregate
+from faintly.collector.admin.lake import commit
+from faintly.collector.storage.store import Limits, Store
 from faintly.errors import InvalidData, InvalidInput, ReportRejected
+from faintly.lake import Lake
 from faintly.mechanisms import mechanism_of
 from faintly.spark.pieces import entries_of
+from faintly.spark.session import job
 from faintly.wire import report_v1
 from tests.unit.spark.samples import made_up, plan_of, records
 
@@ -72,7 +78,9 @@ def write(path, values):
     """Write records as collectors seal them, in several row groups."""
     kind = pa.binary(values.shape[1])
     column = pa.FixedSizeBinaryArray.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
-    parquet.write_table(pa.table({"record": column}), path, use_dictionary=False, row_group_size=2**19)
+    parquet.write_table(
+        pa.table({"record": column}), path, use_dictionary=False, row_group_size=2**19
+    )
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +232,7 @@ def test_reports_answer_without_a_sketch_on_the_driver(spark, tmp_path, decode):
 
 
 def test_encoding_repeats_its_bytes_and_names_nobody(spark, tmp_path):
-    """Another partitioning and planted failures give the same reports; estimates are near the truth."""
+    """Other partitions and planted failures give the same reports; estimates are near the truth."""
     plan = plan_of(mechanism="signed-binning", epsilon=4.0, clients=3000)
     rows = [(f"client-{n}", n % 7, 1.0) for n in range(2990)] + [
         (f"client-{n}", None, None) for n in range(2990, 3000)
@@ -249,22 +257,50 @@ def test_encoding_repeats_its_bytes_and_names_nobody(spark, tmp_path):
     found = Reader(sketch).estimate([0, 500])
     assert abs(found.mean[0] - 1 / 7) < 6 * found.stderr[0]
     assert abs(found.mean[1]) < 6 * found.stderr[1]
-    with pytest.raises(InvalidData, match="does not have"):
-        wrong = spark.createDataFrame([("a", 5000, 1.0)], "client string, key long, value double")
-        from faintly.spark.session import job
-
-        with job(spark, "encode"):
-            cluster.encode(wrong, plan, key, value="value").collect()
+    wrong = spark.createDataFrame([("a", 5000, 1.0)], "client string, key long, value double")
+    refused = cluster.encode(wrong, plan, key, value="value")
+    with pytest.raises(InvalidData, match="does not have"), job(spark, "encode"):
+        refused.collect()
 
 
-def test_commands_run_on_a_lake(spark, tmp_path):
-    """A collector's folder to a lake to a sketch, as spark-submit would run it."""
-    pytest.skip("see below")
+def test_a_lake_is_read_by_executors(spark, tmp_path):
+    """One committed state, by the names of its files, which must belong to the plan."""
+    folder, lake = tmp_path / "data", Lake(tmp_path / "lake")
+    plan = samples.one_cell_plan(1000, 64)
+    layout = mechanism_of(plan).layout
+    batches = list(samples.batches(plan, 3000, 1000))
+    store = Store.open(folder, Limits(seal_s=1e9))
+    store.registry.create(plan)
+    for batch in batches:
+        body = report_v1.encode_batch(batch, layout)
+        store.submit(plan.digest, 0, os.urandom(16), body)
+        store.seal(plan.digest)
+    store.close()
+    state = commit(folder, lake)
+    found = lake.snapshot(plan.digest.hex(), version=state.version)
+    reports = cluster.read_segments(spark, str(tmp_path / "lake"), found.files, plan)
+    assert cluster.aggregate(reports, plan).sketch == aggregate(plan, batches)
+    # The files are plain Parquet, which Spark reads by itself.
+    paths = [str(tmp_path / "lake" / name) for name in found.files]
+    assert cluster.aggregate(spark.read.parquet(*paths), plan).sketch == aggregate(plan, batches)
+    other = cluster.read_segments(spark, str(tmp_path / "lake"), found.files, PLAN)
+    with pytest.raises(InvalidInput, match="not hold reports of this plan"):
+        cluster.aggregate(other, PLAN)
+
+
+def test_the_example_of_a_warehouse(spark, capsys):
+    path = Path(__file__).resolve().parents[2] / "examples" / "spark" / "warehouse.py"
+    answers = runpy.run_path(str(path))["main"](spark)
+    truth = np.array([1 / 4, 1 / 8, 1 / 16, 1 / 32, 0, 0])
+    assert (np.abs(answers["mean"] - truth) < 6 * answers["stderr"]).all()
+    assert "20,000 reports, 0 refused" in capsys.readouterr().out
 
 
 def test_spark_stays_out_of_the_way():
     """Importing faintly, and faintly.spark, starts no Spark and imports none."""
-    code = "import sys, faintly, faintly.spark, faintly.lake, faintly.cli; " \
+    code = (
+        "import sys, faintly, faintly.spark, faintly.lake, faintly.cli; "
         "print([m for m in ('pyspark', 'deltalake') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

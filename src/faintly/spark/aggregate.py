@@ -21,7 +21,7 @@ from faintly.core.sketch import table_type
 from faintly.errors import InvalidInput
 from faintly.mechanisms import mechanism_of
 from faintly.spark import pieces
-from faintly.spark.pieces import COUNTS, SPAN, Adder, Counts, Row
+from faintly.spark.pieces import COUNTS, FAN_IN, SPAN, Adder, Counts, Row
 from faintly.spark.records import Sifter
 from faintly.spark.session import job
 
@@ -29,13 +29,23 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-FAN_IN = 32  # partial tables that one task adds up: 64 MiB of pieces at most
 COLLECTED = 2**28  # bytes of tables that the driver takes at once, else a piece at a time
 ROWS = "piece int, part int, data binary"
 RECORD = "record"
 
 Batches = Iterator["pa.RecordBatch"]
 Make = Callable[[Any, Sifter], Iterator[Row]]  # from batches of reports to rows
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """A DataFrame of reports, and how to read it; see `aggregate`."""
+
+    frame: "DataFrame"
+    plan: Plan
+    column: str = RECORD
+    tasks: int | None = None
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,33 +81,25 @@ def aggregate(
         raise InvalidInput(
             "a direct plan has no tables to aggregate; ask its reports: faintly.spark.query_reports"
         )
-    table = tables(reports, plan, column=column, tasks=tasks, strict=strict, memory=memory)
+    source = Reports(reports, plan, column, tasks, strict)
     with job(reports.sparkSession, f"aggregate plan {plan.digest.hex()}"):
-        return _collected(table, plan)
+        return _collected(tables(source, memory), plan)
 
 
-def tables(
-    reports: "DataFrame", plan: Plan, *, column: str, tasks: int | None, strict: bool, memory: int
-) -> "DataFrame":
+def tables(source: Reports, memory: int = pieces.MEMORY) -> "DataFrame":
     """Return the pieces of a plan's tables, still on the cluster."""
+    plan = source.plan
 
     def make(batches: Any, sifter: Sifter) -> Iterator[Row]:
         return pieces.tabulate(plan, batches, sifter.counts, memory)
 
-    return reduced(reports, plan, make, pieces.entries_of(plan), column, tasks, strict)
+    return reduced(source, make, pieces.entries_of(plan))
 
 
-def reduced(
-    reports: "DataFrame",
-    plan: Plan,
-    make: Make,
-    entries: int,
-    column: str,
-    tasks: int | None,
-    strict: bool,
-) -> "DataFrame":
+def reduced(source: Reports, make: Make, entries: int) -> "DataFrame":
     """Return the rows that `make` makes of the reports of each task, added up by their pieces."""
-    tasks = tasks or reports.sparkSession.sparkContext.defaultParallelism
+    plan, strict = source.plan, source.strict
+    tasks = source.tasks or source.frame.sparkSession.sparkContext.defaultParallelism
 
     def tabulated(values: Batches) -> Batches:
         from pyspark import TaskContext
@@ -117,7 +119,8 @@ def reduced(
             for row in adder.rows():
                 yield _row(row, part // FAN_IN)
 
-    frame = bytes_of(reports, column).coalesce(tasks).mapInArrow(tabulated, ROWS)
+    values = bytes_of(source.frame, source.column)
+    frame = values.coalesce(tasks).mapInArrow(tabulated, ROWS)
     parts = tasks
     while True:
         parts = -(-parts // FAN_IN)
@@ -228,7 +231,8 @@ def _collected(frame: "DataFrame", plan: Plan) -> Aggregated:
             counts = Counts.of(data)
         else:
             pieces.join([(piece, data)], flat)
-    assert counts is not None, "every task sends its counts"
+    if counts is None:  # a frame without partitions has no tasks, and no reports
+        counts = Counts(mechanism_of(plan).empty_sketch().reports.tolist())
     made = flat.reshape(shape).astype(table_type(counts.mass), copy=False)
     base = counts.sketch(plan)
     sketch = Sketch(plan, base.reports, base.squares, base.mass, tables=made)

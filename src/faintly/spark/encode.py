@@ -118,7 +118,9 @@ def _placed(
 
 def _check(known: AnyArray, values: AnyArray, plan: Plan) -> None:
     if not known.all():
-        raise InvalidData("a row has a key that the plan does not have; drop it, or do not ask to be strict")
+        raise InvalidData(
+            "a row has a key that the plan does not have; drop it, or do not ask to be strict"
+        )
     if not (DOMAINS[plan.values](values) == values).all():
         raise InvalidData(
             f"a row has a value that the plan ({plan.values}) does not take; correct it, or do not "

@@ -20,9 +20,9 @@ from faintly.engine import Reader
 from faintly.engine.answers import NULL
 from faintly.engine.keys import ids_of
 from faintly.errors import InvalidInput
-from faintly.mechanisms import Mechanism, mechanism_of
+from faintly.mechanisms import mechanism_of
 from faintly.spark import pieces
-from faintly.spark.aggregate import RECORD, Batches, collect, reduced, tables
+from faintly.spark.aggregate import RECORD, Batches, Reports, collect, reduced, tables
 from faintly.spark.pieces import COUNTS, SAMPLE, SPAN, Counts, Row
 from faintly.spark.records import Sifter
 from faintly.spark.session import job
@@ -130,15 +130,16 @@ def query_reports(
         strict: as for `aggregate`.
     """
     spark = keys.sparkSession
+    source = Reports(reports, plan, column, tasks, strict)
     chosen = keys.select(keys[key_column].alias("key"))
     with job(spark, f"query reports of plan {plan.digest.hex()}"):
         asked = chosen.toArrow().column(0).combine_chunks()
         ids = ids_of(plan, _listed(asked))
         _check_size(plan, ids)
         if plan.decode == "direct":
-            reader, rejected = _direct(reports, plan, ids, column, tasks, strict, level)
+            reader, rejected = _direct(source, ids, level)
         else:
-            reader, rejected = _sharded(reports, plan, column, tasks, strict, level)
+            reader, rejected = _sharded(source, level)
         found = reader.estimate_ids(ids, _listed(asked))
     import pyarrow as pa
 
@@ -154,22 +155,15 @@ def _check_size(plan: Plan, ids: IdArray) -> None:
         )
 
 
-def _direct(
-    reports: "DataFrame",
-    plan: Plan,
-    ids: IdArray,
-    column: str,
-    tasks: int | None,
-    strict: bool,
-    level: float,
-) -> tuple[Reader, dict[str, int]]:
-    shared = reports.sparkSession.sparkContext.broadcast(ids)
+def _direct(source: Reports, ids: IdArray, level: float) -> tuple[Reader, dict[str, int]]:
+    plan = source.plan
+    shared = source.frame.sparkSession.sparkContext.broadcast(ids)
 
     def make(batches: Any, sifter: Sifter) -> Iterator[Row]:
         return pieces.scan(plan, shared.value, batches, sifter.counts)
 
     maps = max(1, plan.hashing.maps)
-    frame = reduced(reports, plan, make, maps * len(ids), column, tasks, strict)
+    frame = reduced(source, make, maps * len(ids))
     values = np.zeros(maps * len(ids), dtype=np.int64)
     held = {COUNTS: b"", SAMPLE: b""}
     for piece, data in collect(frame, len(values)):
@@ -184,26 +178,17 @@ def _direct(
     return reader, dict(counts.rejected)
 
 
-def _sharded(
-    reports: "DataFrame",
-    plan: Plan,
-    column: str,
-    tasks: int | None,
-    strict: bool,
-    level: float,
-) -> tuple[Reader, dict[str, int]]:
+def _sharded(source: Reports, level: float) -> tuple[Reader, dict[str, int]]:
     from pyspark import StorageLevel
 
-    options: Any = {"column": column, "tasks": tasks, "strict": strict, "memory": pieces.MEMORY}
-    frame = tables(reports, plan, **options).persist(StorageLevel.DISK_ONLY)
+    plan = source.plan
+    frame = tables(source).persist(StorageLevel.DISK_ONLY)
     (row,) = frame.where(f"piece = {COUNTS}").collect()
     counts = Counts.of(bytes(row.data))
     remote = _Remote(frame, plan, table_type(counts.mass))
     _, energy = remote.read(np.zeros(0, dtype=np.uint64))
-    base = counts.sketch(plan)
-    return RemoteReader(base, lambda ids: remote.read(ids)[0], energy, level=level), dict(
-        counts.rejected
-    )
+    reader = RemoteReader(counts.sketch(plan), lambda ids: remote.read(ids)[0], energy, level=level)
+    return reader, dict(counts.rejected)
 
 
 class _Remote:
@@ -224,7 +209,8 @@ class _Remote:
         def looked_up(rows: Batches) -> Batches:
             import pyarrow as pa
 
-            mechanism, shards = mechanism_of(plan), {}  # type: Mechanism, dict[int, AnyArray]
+            mechanism = mechanism_of(plan)
+            shards: dict[int, AnyArray] = {}
             for batch in rows:
                 for piece, data in zip(*(part.to_pylist() for part in batch.columns), strict=True):
                     first = piece * SPAN // (each * shard) * shard

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,8 @@ def session(name: str = "faintly", **settings: Any) -> "SparkSession":
     check()
     from pyspark.sql import SparkSession
 
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit knows its executors' Python itself
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     for setting, value in settings.items():
         builder = builder.config(setting.replace("__", "."), value)

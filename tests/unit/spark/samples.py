@@ -23,9 +23,11 @@ def made_up(plan: Plan, count: int, seed: int = 1) -> ReportBatch:
     raw = words(count * len(limits)).reshape(count, -1).astype(np.uint64)
     fields = (raw % limits).astype(np.uint32)
     wide = words(2 * count).astype(np.uint64)
-    seeds = (wide[::2] | wide[1::2] << np.uint64(32)) >> np.uint64(64 - 8 * layout.seed_bytes) if (
-        layout.seed_bytes
-    ) else np.zeros(count, np.uint64)
+    seeds = (
+        (wide[::2] | wide[1::2] << np.uint64(32)) >> np.uint64(64 - 8 * layout.seed_bytes)
+        if (layout.seed_bytes)
+        else np.zeros(count, np.uint64)
+    )
     return ReportBatch(plan.digest, seeds, fields)
 
 

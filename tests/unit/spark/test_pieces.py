@@ -19,9 +19,9 @@ from faintly.wire import report_v1
 from tests.unit.spark.samples import made_up, plan_of, records
 
 PLANS = {
-    "one map": plan_of(),
+    "one map": plan_of(maps=1),
     "many maps": plan_of(universe="open", clients=10_000),
-    "blocks": plan_of(mechanism="retrieval", sparsity=64, universe=5000),
+    "blocks": plan_of(mechanism="retrieval", sparsity=64, maps=4),
     "signed bins": plan_of(mechanism="projection-choice", universe="open"),
 }
 
@@ -42,12 +42,13 @@ def sketch_of(rows, plan):
     return Sketch(plan, counts.reports, counts.squares, counts.mass, flat.reshape(shape))
 
 
-@pytest.mark.parametrize("memory", [pieces.MEMORY, 1 << 16])
+@pytest.mark.parametrize("memory", [pieces.MEMORY, 1])
 @pytest.mark.parametrize("name", PLANS)
 def test_partial_tables_add_up(name, memory, monkeypatch):
     """In one step or several, with tables whole or made range by range."""
     monkeypatch.setattr(pieces, "SPAN", 2**12)
     plan, entries = PLANS[name], pieces.entries_of(PLANS[name])
+    memory = entries if memory == 1 else memory  # a quarter of the tables
     batch = made_up(plan, 6000)
     parts = [
         list(pieces.tabulate(plan, [batch.take(slice(a, a + 1500))], Counter(), memory))
@@ -70,7 +71,9 @@ def test_wide_integers_survive():
 
 @pytest.mark.parametrize("mechanism", ["signed-binning", "projection-choice", "retrieval-gf"])
 def test_scanning_reports_gives_the_estimates_of_a_direct_sketch(mechanism):
-    plan = plan_of("direct", mechanism=mechanism, protect="event" if mechanism == "retrieval-gf" else "user")
+    plan = plan_of(
+        "direct", mechanism=mechanism, protect="event" if mechanism == "retrieval-gf" else "user"
+    )
     batch, ids = made_up(plan, 4000), np.arange(50, dtype=np.uint64)
     parts = [
         pieces.scan(plan, ids, [batch.take(slice(a, a + 1000))], Counter())
@@ -86,7 +89,10 @@ def test_scanning_reports_gives_the_estimates_of_a_direct_sketch(mechanism):
     remote = RemoteReader(
         counts.sketch(plan), lambda _: sums, sample=pieces.sample_sketch(plan, sample)
     )
-    here, there = Reader(aggregate(plan, [batch])).estimate_ids(ids, ids), remote.estimate_ids(ids, ids)
+    here, there = (
+        Reader(aggregate(plan, [batch])).estimate_ids(ids, ids),
+        remote.estimate_ids(ids, ids),
+    )
     assert there.mean.tolist() == here.mean.tolist()
     np.testing.assert_allclose(there.stderr, here.stderr, rtol=1e-12)
 
@@ -134,7 +140,9 @@ def test_values_are_sifted_by_reason():
     batch = made_up(plan, 50)
     rows = [bytes(record) for record in records(batch, plan)]
     framed = report_v1.encode_batch(batch, layout)
-    foreign = report_v1.encode_batch(made_up(plan_of(epsilon=2.0), 3), mechanism_of(plan_of(epsilon=2.0)).layout)
+    foreign = report_v1.encode_batch(
+        made_up(plan_of(epsilon=2.0), 3), mechanism_of(plan_of(epsilon=2.0)).layout
+    )
     high = b"\xff" * layout.record_bytes
     bad = [high, high[:-1], None, b"junk" * 20, foreign, framed[:-1] + bytes([framed[-1] ^ 1])]
     sifter = Sifter(plan, keep=True)

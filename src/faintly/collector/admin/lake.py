@@ -4,6 +4,7 @@ import secrets
 from pathlib import Path
 
 from faintly.collector.storage import segments
+from faintly.collector.storage.collection import Epoch
 from faintly.collector.storage.database import Database, check_folder
 from faintly.collector.storage.disk import copying
 from faintly.collector.storage.registry import Registry
@@ -30,7 +31,7 @@ def commit(folder: Path, lake: Lake) -> Committed:
         return lake.commit(sealed)
 
 
-def _segments(folder: Path, database: Database, epoch: segments.Epoch) -> tuple[Segment, ...]:
+def _segments(folder: Path, database: Database, epoch: Epoch) -> tuple[Segment, ...]:
     return tuple(
         Segment(
             segments.path_of(folder, epoch, row.number),
