@@ -50,7 +50,6 @@ SETTINGS = {
     "spark.ui.port": "0",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
-    "spark.task.maxFailures": "8",
     "spark.speculation": "true",
     "spark.speculation.interval": "50ms",
     "spark.speculation.quantile": "0.5",
