@@ -67,7 +67,7 @@ def timed(work: Callable[[], object]) -> tuple[float, float]:
 
 def rows(reports: int) -> Iterator[Row]:
     """Yield what was measured."""
-    plan = samples.one_cell_plan(reports, 2**17)
+    plan = samples.one_cell_plan(reports, 2**10)
     batches = list(samples.batches(plan, reports, 2**17))
     with tempfile.TemporaryDirectory() as folder:
         _write(Path(folder) / "reports.parquet", plan, batches)

@@ -2,7 +2,7 @@
 
 python examples/spark/warehouse.py, or spark-submit examples/spark/warehouse.py for a cluster
 
-The rows are made up: of 20,000 people a quarter use feature 0, an eighth feature 1, and so on.
+The rows are made up: of 4,000 people a quarter use feature 0, an eighth feature 1, and so on.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from faintly import make_plan
 from faintly import spark as cluster
 
-PEOPLE = 20_000
+PEOPLE = 4000
 FEATURES = 1000
 
 
@@ -43,7 +43,9 @@ def main(session: Any) -> Any:
     print(f"{made.sketch.count:,} reports, {sum(made.rejected.values())} refused")
 
     cluster.register(session, made.sketch, "used_by")
-    answers = session.sql("SELECT id, used_by(id).* FROM range(6)").toPandas()
+    answers = session.sql(
+        "SELECT id, e.* FROM (SELECT id, used_by(id) AS e FROM range(6))"
+    ).toPandas()
     print(answers.to_string(index=False))
     return answers
 

@@ -3,7 +3,7 @@
     reports ──tabulate──▶ pieces of partial tables ──add up──▶ … ──add up──▶ one table, in pieces
 
 Each task makes one partial table, whatever the number of its reports. Pieces of at most `FAN_IN`
-tasks are added up at a time, each piece by a task of its own, until one table is left. So what is
+tasks are added up at a time, a few pieces by each task, until one table is left. So what is
 shuffled depends on the size of the tables and the number of tasks alone, and no task holds more
 than its partial table or some pieces. Tasks that are run again make the same rows, and Spark counts
 one of them.
@@ -21,7 +21,7 @@ from faintly.core.sketch import table_type
 from faintly.errors import InvalidInput
 from faintly.mechanisms import mechanism_of
 from faintly.spark import pieces
-from faintly.spark.pieces import COUNTS, FAN_IN, SPAN, Adder, Counts, Row
+from faintly.spark.pieces import COUNTS, FAN_IN, SPAN, TOGETHER, Adder, Counts, Row
 from faintly.spark.records import Sifter
 from faintly.spark.session import job
 
@@ -125,7 +125,8 @@ def reduced(source: Reports, make: Make, entries: int) -> "DataFrame":
     while True:
         parts = -(-parts // FAN_IN)
         each = -(-entries // SPAN) + 1
-        frame = frame.repartition(parts * each, "piece", "part").mapInArrow(added, ROWS)
+        spread = -(-parts * each // TOGETHER)
+        frame = frame.repartition(spread, "piece", "part").mapInArrow(added, ROWS)
         if parts == 1:
             return frame
 

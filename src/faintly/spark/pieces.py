@@ -24,7 +24,8 @@ from faintly.wire import report_v1
 
 COUNTS, SAMPLE = -1, -2
 SPAN = 2**18  # entries of a piece: a mebibyte or two
-FAN_IN = 32  # partial tables that one task adds up: 64 MiB of pieces at most
+FAN_IN = 32  # partial tables that one task adds up
+TOGETHER = 4  # pieces of each that it does so for: 128 MiB as they come, and seldom twice that
 MEMORY = 2**28  # bytes of tables in a task; larger ones are made range by range
 SAMPLED = 2**16  # reports in the sample: a second moment of 1 in 16 to one percent or two
 MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits balanced: 2^64 over the golden ratio

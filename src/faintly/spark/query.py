@@ -250,13 +250,13 @@ def register(
 
     Intervals are those of single keys: a query cannot know how many it compares.
     """
+    import pandas
     from pyspark.sql.functions import pandas_udf
 
     plan, shared = sketch.plan, _shared(spark, sketch, level)
 
-    def estimate(keys: Any) -> Any:
-        import pandas
-
+    # Spark reads these types, so they must be pandas' own.
+    def estimate(keys: pandas.Series) -> pandas.DataFrame:
         asked = keys.tolist()
         found = shared.value.estimate_ids(ids_of(plan, asked), asked)
         return pandas.DataFrame({each: getattr(found, each) for each in NAMES[:4]})

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from faintly.spark.pieces import FAN_IN, SPAN
+from faintly.spark.pieces import FAN_IN, SPAN, TOGETHER
 
 ENTRY_BYTES = 4
 
@@ -70,12 +70,13 @@ class Job:
     def started(self) -> int:
         """Return how many tasks the driver starts."""
         pieces = -(-self.entries // SPAN) + 1
-        return self.tasks + sum(-(-parts // FAN_IN) * pieces for parts in self.levels)
+        groups = (-(-parts // FAN_IN) for parts in self.levels)
+        return self.tasks + sum(-(-many * pieces // TOGETHER) for many in groups)
 
     @property
     def executor_bytes(self) -> int:
         """Return the memory of an executor's Python workers: a partial table and some pieces."""
-        return self.cores * (self.table_bytes + 2 * FAN_IN * min(self.table_bytes, 8 * SPAN))
+        return self.cores * (self.table_bytes + FAN_IN * TOGETHER * min(self.table_bytes, 4 * SPAN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +141,12 @@ def simulate(job: Job, draws: Sequence[float], constants: Constants | None = Non
     c = constants or Constants()
     number, clock = 0, c.session_s
     pieces = -(-job.entries // SPAN) + 1
-    piece_bytes = job.table_bytes / max(1, pieces - 1)
     network = 1 / (c.bandwidth / job.cores)  # cores share an executor's network
     stages = [(job.tasks, job.reports / job.tasks * c.report_s)]
     for parts in job.levels:
         groups = -(-parts // FAN_IN)
-        stages.append((groups * pieces, parts / groups * piece_bytes * (c.byte_s + network)))
+        tasks = -(-groups * pieces // TOGETHER)
+        stages.append((tasks, parts * job.table_bytes / tasks * (c.byte_s + network)))
     for tasks, work in stages:
         free = [clock] * job.tasks
         heapq.heapify(free)

@@ -61,7 +61,7 @@ def test_keyed_words_are_a_chacha20_keystream():
 def test_reports_of_keyed_words_follow_the_law_of_others():
     """Mean and spread of many keyed reports are those of seeded ones; of a mutant they are not."""
     plan = plan_of(mechanism="signed-binning", epsilon=1.0)
-    mechanism, many = mechanism_of(plan), 3000
+    mechanism, many = mechanism_of(plan), 1000
     made = []
     for number in range(many):
         secret = keys.secret_of(KEY, plan.digest, number.to_bytes(4, "little"))
