@@ -31,7 +31,7 @@ test-all: test-long test-numpy sanitize fuzz ## what `make test` leaves out: lon
 
 test-long: $(VENV)/spark.stamp ## the long tests: enumeration, large samples, crashes, speed
 	@scripts/install_js.sh || echo "no Node or Chromium: the tests that need them are left out, and listed"
-	$(BIN)/python -m pytest -n auto -m long
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m long
 
 # The kernels give the same integers, which these tests show; samples of the same law, longer
 # enumerations and processes around the same numbers would show nothing more.
