@@ -20,9 +20,10 @@ import pytest
 from pyarrow import parquet
 
 from benchmarks import samples
-from faintly import Reader, aggregate
+from faintly import Reader, Sketch, aggregate
 from faintly.collector.admin.lake import commit
 from faintly.collector.storage.store import Limits, Store
+from faintly.engine.files import save_plan
 from faintly.errors import InvalidData, InvalidInput, ReportRejected
 from faintly.lake import Lake
 from faintly.mechanisms import mechanism_of
@@ -303,3 +304,33 @@ def test_spark_stays_out_of_the_way():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_commands_from_raw_rows_to_estimates(tmp_path):
+    plan = plan_of(mechanism="signed-binning", epsilon=4.0, clients=300)
+    save_plan(plan, tmp_path / "plan.json")
+    rows = {"who": [f"client-{n}" for n in range(300)], "site": [n % 3 for n in range(300)]}
+    parquet.write_table(pa.table(rows), tmp_path / "rows.parquet")
+    parquet.write_table(pa.table({"key": [0, 1, 2, 999]}), tmp_path / "keys.parquet")
+
+    def run(*words):
+        command = [sys.executable, "-m", "faintly", "spark", *words]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+
+    encode = "encode", "rows.parquet", "--plan", "plan.json", "--key-file", "job.key"
+    made = run(*encode, "--client", "who", "--key", "site", "-o", "reports", "--json")
+    assert made.returncode == 0, made.stderr
+    assert json.loads(made.stdout) == {"reports": 300}
+    assert (tmp_path / "job.key").stat().st_mode & 0o777 == 0o600
+    made = run("aggregate", "--plan", "plan.json", "reports", "-o", "sketch.fns")
+    assert made.returncode == 0, made.stderr
+    assert "300 reports are in sketch.fns" in made.stdout
+    made = run("query", "keys.parquet", "--sketch", "sketch.fns", "-o", "answers")
+    assert made.returncode == 0, made.stderr
+    found = parquet.read_table(tmp_path / "answers").to_pandas().sort_values("key")
+    wanted = Reader(Sketch.load(tmp_path / "sketch.fns")).estimate([0, 1, 2, 999])
+    np.testing.assert_array_equal(found["mean"], wanted.mean)
+    missing = run("aggregate", "--plan", "plan.json", "nowhere", "-o", "none.fns")
+    assert missing.returncode == 1
+    assert "nowhere" in missing.stderr
+    assert "Traceback" not in missing.stderr
