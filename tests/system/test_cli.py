@@ -323,7 +323,7 @@ def test_a_top_list_of_an_open_universe_asks_for_keys(faintly, flow):
 
 def test_a_mistaken_credential_leaves_nothing_behind(faintly, tmp_path):
     command = ["credential", "add", "--data", "collected", "--role"]
-    assert "'admin'" in faintly(*command, "amdin", "me", status=2).err
+    assert "submit, read, admin" in faintly(*command, "amdin", "me", status=2).err
     assert "printable" in faintly(*command, "admin", "", status=1).err
     assert not (tmp_path / "collected").exists()
 

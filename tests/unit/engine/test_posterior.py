@@ -125,14 +125,14 @@ def test_noise_alone_is_said():
 
 def test_keys_whose_maps_disagree_have_no_posterior(indexed, monkeypatch):
     """One map of key 9 says far more than the others: as if another key were in its way."""
-    sums = Reader._sums
+    sums = Reader.sums
 
     def tampered(reader, ids):
         found = sums(reader, ids).copy()
         found[:, ids == 9] += 2_000
         return found
 
-    monkeypatch.setattr(Reader, "_sums", tampered)
+    monkeypatch.setattr(Reader, "sums", tampered)
     reader = Reader(indexed)
     found = reader.posterior([9, 10], above=0.1)
     assert math.isnan(found.posterior.mean[0])
