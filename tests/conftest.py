@@ -2,7 +2,7 @@
 
 --seed N        the seed of every statistical test, DEFAULT_SEED unless given
 --seed-sweep M  run each of them under the M seeds N, N+1, …
---whole         also the cases marked whole, which take an hour
+--whole         also the cases marked whole, which take hours
 FAINTLY_DATA    folder of datasets; what needs one that is not there is skipped and listed
 """
 
@@ -38,7 +38,7 @@ settings.load_profile("faintly")
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("faintly")
     group.addoption("--seed", type=int, default=DEFAULT_SEED, help="seed of statistical tests")
-    group.addoption("--whole", action="store_true", help="also cases that take an hour")
+    group.addoption("--whole", action="store_true", help="also cases that take hours")
     group.addoption("--seed-sweep", type=int, default=1, help="how many seeds to try, from --seed")
 
 

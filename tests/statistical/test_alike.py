@@ -5,11 +5,12 @@ Every run has a salt of its own, so a ghost that some maps make has its chance t
 are the runs with a false row, the runs in which all intervals of all keys hold together, and
 the share of 95 % intervals that hold at keys nobody holds. The mutant is one map instead of many.
 
-FALSE_ALARM: 1e-3 for each count of 200 runs, against the 5 % that is promised, under the fixed
+FALSE_ALARM: 1e-3 for each count of runs, against the 5 % that is promised, under the fixed
 seed; the share of intervals is over millions of keys, and is given a hundredth. So few runs of
 one design cannot tell whether 93 or 95 % of them hold; those of all designs together can.
 
-All designs take half an hour on two cores, and docs/explanation/how-it-works.md has the result:
+`--whole` makes five times as many runs, of all designs. They take hours on two cores, and
+docs/explanation/how-it-works.md has the result:
     pytest tests/statistical/test_alike.py --whole -n 2 -rP
 """
 
@@ -25,8 +26,9 @@ from faintly.core import VectorBatch
 from faintly.data import cut, read_records, to_vectors, true_means
 from faintly.primitives.entropy import seeded
 
-RUNS = 200
-FEWER_RUNS = 60  # where the same tables are read by another form
+RUNS = 40
+FEWER_RUNS = 12  # where the same tables are read by another form
+WHOLE_TIMES = 5  # as many of both with --whole
 PROMISED = 0.05
 FALSE_ALARM = 1e-3
 CLOSE = 0.01  # of the share of intervals that hold
@@ -62,7 +64,12 @@ class Seen:
         return self.held / self.asked
 
 
-def observe(vectors, truth, seed, runs=RUNS, **wanted):
+@pytest.fixture
+def times(pytestconfig):
+    return WHOLE_TIMES if pytestconfig.option.whole else 1
+
+
+def observe(vectors, truth, seed, runs, **wanted):
     seen = Seen()
     for run in range(runs):
         salt = np.random.default_rng([seed, run]).bytes(16)
@@ -138,15 +145,15 @@ LONG, WHOLE = pytest.mark.long, pytest.mark.whole
 @pytest.mark.parametrize(
     ("items", "size"), [(14, 8_192), (14, 65_536), (32, 65_536)], ids=["small", "large", "blocks"]
 )
-def test_all_hold_the_same(items, size, seed):
+def test_all_hold_the_same(items, size, seed, times):
     people, truth = same(20_000, items, size)
-    judge(observe(people, truth, seed, sparsity=items, **EVENT))
+    judge(observe(people, truth, seed, RUNS * times, sparsity=items, **EVENT))
 
 
 @pytest.mark.long
-def test_many_hold_the_same_few(seed):
+def test_many_hold_the_same_few(seed, times):
     people, truth = likely(100_000, 10, 65_536, 0.6)
-    judge(observe(people, truth, seed, sparsity=14, **EVENT))
+    judge(observe(people, truth, seed, RUNS * times, sparsity=14, **EVENT))
 
 
 @pytest.mark.parametrize(
@@ -166,16 +173,18 @@ def test_many_hold_the_same_few(seed):
         pytest.param(32, 65_536, 4.0, marks=WHOLE),
     ],
 )
-def test_all_hold_the_same_at_user_level(items, size, epsilon, seed):
+def test_all_hold_the_same_at_user_level(items, size, epsilon, seed, times):
     people, truth = same(20_000, items, size)
-    judge(observe(people, truth, seed, sparsity=items, epsilon=epsilon, **USER, **TABLE))
+    wanted = {"sparsity": items, "epsilon": epsilon, **USER, **TABLE}
+    judge(observe(people, truth, seed, RUNS * times, **wanted))
 
 
 @WHOLE
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_many_hold_the_same_few_at_user_level(epsilon, seed):
+def test_many_hold_the_same_few_at_user_level(epsilon, seed, times):
     people, truth = likely(100_000, 10, 65_536, 0.6)
-    judge(observe(people, truth, seed, sparsity=14, epsilon=epsilon, **USER, **TABLE))
+    wanted = {"sparsity": 14, "epsilon": epsilon, **USER, **TABLE}
+    judge(observe(people, truth, seed, RUNS * times, **wanted))
 
 
 SETS = {"protect": "user", "values": "set", "mechanism": "projection-choice", "form": "unsigned"}
@@ -197,11 +206,11 @@ def test_sets_of_one_map_show_ghosts(seed):
 @pytest.mark.long
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
 @pytest.mark.parametrize("items", [6, 14, 32])
-def test_all_hold_the_same_set(items, epsilon, seed):
+def test_all_hold_the_same_set(items, epsilon, seed, times):
     """Readings are coins of few hits, so that intervals hold a little more often than promised."""
     people, truth = same(20_000, items, 8_192)
     wanted = {"epsilon": epsilon, "sparsity": items, **SETS, **TABLE}
-    seen = observe(people, truth, seed, runs=FEWER_RUNS, **wanted)
+    seen = observe(people, truth, seed, runs=FEWER_RUNS * times, **wanted)
     limit = binomial_limit(seen.runs, PROMISED, FALSE_ALARM)
     assert seen.false < limit, seen
     assert seen.false_share < limit, seen
@@ -209,7 +218,7 @@ def test_all_hold_the_same_set(items, epsilon, seed):
     assert 0.95 - CLOSE < seen.pointwise < FEW_HITS, seen
 
 
-EVENT_RUNS = 20  # each takes seconds where reports are long or tables large
+EVENT_RUNS = 12  # each takes seconds where reports are long or tables large
 EVENT_SETS = {"protect": "event", "values": "set", "mechanism": "orthogonal"}
 
 
@@ -243,12 +252,12 @@ def test_all_hold_the_same_set_of_events_in_tables(items, epsilon, seed):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("items", "epsilon"), [(6, 4.0), (14, 2.0)])
-def test_all_hold_the_same_in_signed_bins(items, epsilon, seed):
+def test_all_hold_the_same_in_signed_bins(items, epsilon, seed, times):
     """As with sets; who counts hits calls no bin emptier than one of a key that nobody holds."""
     people, truth = same(20_000, items, 8_192)
     bins = {**SETS, "values": "signed", "form": "bins", "share": 0.05}
     wanted = {"epsilon": epsilon, "sparsity": items, **bins, **TABLE}
-    seen = observe(people, truth, seed, runs=FEWER_RUNS, **wanted)
+    seen = observe(people, truth, seed, runs=FEWER_RUNS * times, **wanted)
     limit = binomial_limit(seen.runs, PROMISED, FALSE_ALARM)
     assert seen.false < limit, seen
     assert seen.false_share < limit, seen
@@ -276,11 +285,11 @@ def test_one_map_shows_ghosts_at_user_level(items, epsilon, seed):
         pytest.param(USER, 4.0, marks=WHOLE, id="user, epsilon 4"),
     ],
 )
-def test_a_click_stream(unit, epsilon, seed, dataset):
+def test_a_click_stream(unit, epsilon, seed, dataset, times):
     """Real clients, cut to the sparsity: what they hold beyond it is another matter."""
     wanted = {"epsilon": epsilon, "sparsity": 32, **unit, **TABLE}
     records = read_records(dataset("kosarak100k"))
     plan = make_plan(clients=100_000, universe=23_496, **wanted)
     people, _ = cut(to_vectors(records, plan), 32, np.random.default_rng(1))
     truth = true_means(people, np.arange(23_496, dtype=np.uint64))
-    judge(observe(people, truth, seed, **wanted))
+    judge(observe(people, truth, seed, RUNS * times, **wanted))
