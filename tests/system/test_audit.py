@@ -5,7 +5,7 @@ process draws from the seed of this run, so that it is wrong again or never.
 """
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -59,8 +59,8 @@ def with_randomize(change):
             def randomize(self, vectors, hash_seeds, rng):
                 return change(self, super().randomize, vectors, hash_seeds, rng)
 
-        fields = {name: getattr(sound, name) for name in sound.__dataclass_fields__}
-        return Mutant(**fields)
+        given = {each.name: getattr(sound, each.name) for each in fields(sound) if each.init}
+        return Mutant(**given)
 
     return make
 
