@@ -22,8 +22,8 @@ SKETCH: Answers = {
 }
 Known = Annotated[str | None, Header(alias="if-none-match")]
 FewKeys = Annotated[
-    list[Annotated[str, Query(max_length=65_536)]],
-    Query(alias="key", min_length=1, max_length=100, description="A key; repeat it for more."),
+    list[Annotated[str, Query(max_length=1_000)]],  # a head of a request is bounded
+    Query(alias="key", min_length=1, max_length=20, description="A key; repeat it for more."),
 ]
 KeyCount = Annotated[int, Query(ge=1, le=2**31, description="Keys looked at together.")]
 PIECE = 1 << 20  # bytes of a file read at a time
