@@ -28,7 +28,7 @@ from faintly.primitives.entropy import seeded
 
 RUNS = 40
 FEWER_RUNS = 12  # where the same tables are read by another form
-WHOLE_TIMES = 5  # as many of both with --whole
+WHOLE_TIMES = 5  # as many of all with --whole
 PROMISED = 0.05
 FALSE_ALARM = 1e-3
 CLOSE = 0.01  # of the share of intervals that hold
@@ -218,7 +218,7 @@ def test_all_hold_the_same_set(items, epsilon, seed, times):
     assert 0.95 - CLOSE < seen.pointwise < FEW_HITS, seen
 
 
-EVENT_RUNS = 12  # each takes seconds where reports are long or tables large
+EVENT_RUNS = 6  # each takes seconds where reports are long or tables large
 EVENT_SETS = {"protect": "event", "values": "set", "mechanism": "orthogonal"}
 
 
@@ -235,19 +235,19 @@ def test_all_hold_the_same_set_of_events(seed):
 @pytest.mark.long
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
 @pytest.mark.parametrize("items", [6, 14, 32])
-def test_all_hold_the_same_set_of_events_read_directly(items, epsilon, seed):
+def test_all_hold_the_same_set_of_events_read_directly(items, epsilon, seed, times):
     people, truth = same(20_000, items, 8_192)
     wanted = {"epsilon": epsilon, "sparsity": items, "decode": "direct", **EVENT_SETS}
-    judge(observe(people, truth, seed, runs=EVENT_RUNS, **wanted))
+    judge(observe(people, truth, seed, runs=EVENT_RUNS * times, **wanted))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("items", "epsilon"), [(6, 0.5), (6, 1.0), (14, 0.5), (14, 1.0)])
-def test_all_hold_the_same_set_of_events_in_tables(items, epsilon, seed):
+def test_all_hold_the_same_set_of_events_in_tables(items, epsilon, seed, times):
     """Where tables can keep the rules: no ghost above 0.3 standard errors."""
     people, truth = same(20_000, items, 8_192)
     wanted = {"epsilon": epsilon, "sparsity": items, **TABLE, **EVENT_SETS}
-    judge(observe(people, truth, seed, runs=EVENT_RUNS, **wanted))
+    judge(observe(people, truth, seed, runs=EVENT_RUNS * times, **wanted))
 
 
 @pytest.mark.long
