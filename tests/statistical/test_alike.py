@@ -9,7 +9,7 @@ FALSE_ALARM: 1e-3 for each count of runs, against the 5 % that is promised, unde
 seed; the share of intervals is over millions of keys, and is given a hundredth. So few runs of
 one design cannot tell whether 93 or 95 % of them hold; those of all designs together can.
 
-`--whole` makes five times as many runs, of all designs. They take hours on two cores, and
+`--whole` makes ten times as many runs, of all designs. They take hours on two cores, and
 docs/explanation/how-it-works.md has the result:
     pytest tests/statistical/test_alike.py --whole -n 2 -rP
 """
@@ -26,9 +26,9 @@ from faintly.core import VectorBatch
 from faintly.data import cut, read_records, to_vectors, true_means
 from faintly.primitives.entropy import seeded
 
-RUNS = 40
-FEWER_RUNS = 12  # where the same tables are read by another form
-WHOLE_TIMES = 5  # as many of all with --whole
+RUNS = 20
+FEWER_RUNS = 6  # where the same tables are read by another form
+WHOLE_TIMES = 10  # as many of all with --whole
 PROMISED = 0.05
 FALSE_ALARM = 1e-3
 CLOSE = 0.01  # of the share of intervals that hold
