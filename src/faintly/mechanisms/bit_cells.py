@@ -5,17 +5,21 @@ map where there are several. A cell of more than 32 bits takes several fields, t
 narrower. In table mode a cell is an entry of a table, one table for each map and block.
 """
 
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from typing import ClassVar, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from faintly.core import Layout, ReportBatch
 from faintly.core.arrays import AnyArray, FloatArray, IntArray, WordArray
 from faintly.core.plan import MAX_BITS, SEED_BYTES
+from faintly.mechanisms import parameters as require
+from faintly.mechanisms.api import Request
 from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import joint
 
 UNSENT_SEED_BYTES = 8  # determines the map and any order; a server of public maps needs no seed
 ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
@@ -47,6 +51,11 @@ class CellShape:
         """Return the integers of all tables together."""
         return self.maps * self.blocks << self.bits
 
+    def fits(self, memory: int, max_bytes: int | None) -> bool:
+        """Return whether the tables fit the memory, and a report the bytes."""
+        small = max_bytes is None or self.record_bytes <= max_bytes
+        return small and ENTRY_BYTES * self.cells <= memory
+
 
 Sized = TypeVar("Sized", bound=CellShape)
 
@@ -59,6 +68,19 @@ def smallest(shapes: Sequence[Sized], clients: int) -> Sized | None:
     room = max(LEAST_CELLS, CELLS_PER_CLIENT * clients)
     few = [one for one in shapes if one.cells <= room] or shapes
     return min(few, key=lambda one: (one.record_bytes, one.cells), default=None)
+
+
+def wanted(request: Request, owner: str, limits: Mapping[str, int]) -> list[int | None]:
+    """Return the sizes that a request fixes, each up to its limit; None leaves one open."""
+    given = {name: value for name, value in request.options.items() if value is not None}
+    for name in ("bits", "maps"):
+        given.setdefault(name, getattr(request, name))
+    found = [given.pop(name, None) for name in limits]
+    require.no_more(given, owner, ", ".join(limits))
+    for value, (name, most) in zip(found, limits.items(), strict=True):
+        if value is not None:
+            require.integer(value, name, 1, most)
+    return found
 
 
 def doubled(least: int, most: int) -> list[int]:
@@ -101,7 +123,6 @@ class BitCells(Mechanism):
 
     @cached_property
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
-        """Return the seed if it is needed, the cells, and the map's number if there are several."""
         cell = [32] * (self.bits // 32) + [self.bits % 32] * (self.bits % 32 > 0)
         numbered = [self._map_bits] * (self._map_bits > 0)
         cells = cell * self.blocks
@@ -114,7 +135,6 @@ class BitCells(Mechanism):
 
     @property
     def seed_bytes(self) -> int:
-        """Return the bytes of the seed that a client draws; with public maps it is not sent."""
         return UNSENT_SEED_BYTES if self._public else self.layout.seed_bytes
 
     @cached_property
@@ -132,7 +152,6 @@ class BitCells(Mechanism):
         return np.concatenate([column, cells] if self.map_first else [cells, column], axis=1)
 
     def map_of(self, batch: ReportBatch) -> IntArray:
-        """Return the number of the map that each report carries."""
         if not self._map_bits:
             return np.zeros(len(batch), dtype=np.int64)
         return batch.fields[:, 0 if self.map_first else -1].astype(np.int64)
@@ -147,6 +166,12 @@ class BitCells(Mechanism):
         blocks, low = np.uint32(self.blocks), np.uint32(2**inside - 1)
         return (codes % blocks).astype(np.int64), (codes // blocks & low).astype(np.uint32)
 
+    def _segments(self, owners: IntArray, blocks: IntArray, clients: int) -> tuple[IntArray, ...]:
+        """Return items in the order of their clients' blocks, and how many each of these has."""
+        segment = owners * self.blocks + blocks
+        counts = np.bincount(segment, minlength=clients * self.blocks)
+        return np.argsort(segment, kind="stable"), counts
+
     def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
         """Return the index of each report in `law`, which leaves the map's number out."""
         numbers = np.zeros(len(fields), dtype=np.int64)
@@ -154,7 +179,22 @@ class BitCells(Mechanism):
             numbers = numbers * 2**self.bits + cell
         return numbers
 
+    def pair_covariance(self) -> float:
+        """Return 0: every item answers by a coin of its own."""
+        return 0.0
 
-def joint(cells: Iterable[FloatArray]) -> FloatArray:
-    """Return the law of several independent cells, the last one fastest."""
-    return reduce(lambda left, right: np.outer(left, right).ravel(), cells)
+    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
+        """Return the probability of all cells of a report, given the map that it names.
+
+        An item's place in the outcome begins with its block. Items are in their order of
+        elimination, unless a fourth entry ranks them.
+        """
+        placed = sorted(zip(outcome, values, strict=True), key=lambda pair: pair[0][3:])
+        return joint(
+            self._cell_law([(value, *place[1:3]) for place, value in placed if place[0] == block])
+            for block in range(self.blocks)
+        )
+
+    @abstractmethod
+    def _cell_law(self, held: list[tuple[float, int, int]]) -> FloatArray:
+        """Return the probability of every cell, given the items of one block."""

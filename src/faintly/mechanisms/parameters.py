@@ -1,14 +1,15 @@
 """Checks of parameters, options and values that mechanisms share."""
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from faintly.core import FloatArray, Hashing, Plan, Unit, WithinL1
+from faintly.core import EventLevel, FloatArray, Hashing, Plan, Unit, WithinL1
 from faintly.core.plan import SEED_BYTES, check_between
-from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
+from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector, UnsupportedUnit
 from faintly.mechanisms.api import Request
 from faintly.primitives import noise
 
@@ -29,12 +30,37 @@ def named(plan: Plan, names: Collection[str]) -> dict[str, Any]:
     return dict(plan.parameters)
 
 
+def protects(given: Request | Plan, kind: type[EventLevel | WithinL1], owner: str) -> None:
+    """Refuse a request or a plan that protects another kind of unit."""
+    if not isinstance(given.unit, kind):
+        known = "event" if kind is EventLevel else "l1:DISTANCE"
+        refusal = UnsupportedUnit if isinstance(given, Request) else InvalidPlan
+        raise refusal(f"{owner} protects {known}, not {given.unit}")
+
+
 def integer(value: Any, name: str, least: int, most: int) -> int:
     """Return the value if it is an integer between two bounds."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidPlan(f"{name} must be an integer between {least} and {most}, got {value!r}")
     check_between(name, value, least, most)
     return value
+
+
+def integers(values: Any, name: str, count: range, least: int, most: int) -> tuple[int, ...]:
+    """Return a list of integers between two bounds, of an allowed length."""
+    if not isinstance(values, list) or len(values) not in count:
+        many = f"{count[0]}" if len(count) == 1 else f"{count[0]} to {count[-1]}"
+        raise InvalidPlan(f"{name} must be a list of {many} integers")
+    return tuple(integer(one, f"{name}[{place}]", least, most) for place, one in enumerate(values))
+
+
+def power_of_two(value: Any, name: str, most: int) -> int:
+    """Return the value if it is a power of two up to a bound."""
+    integer(value, name, 1, most)
+    if value & (value - 1):
+        nearest = 1 << round(math.log2(value))
+        raise InvalidPlan(f"{name} must be a power of two, got {value}; the nearest is {nearest}")
+    return int(value)
 
 
 def one_of(value: Any, name: str, choices: Iterable[Any]) -> Any:

@@ -212,11 +212,11 @@ def test_requests_that_it_cannot_serve_are_refused(changes, error, words):
     ("changes", "words"),
     [
         ({"rows": True}, "rows must be an integer"),
-        ({"speak": 5}, "speak must list"),
+        ({"speak": 5}, "speak must be a list"),
         ({"speak": [2**32 - 1, 1]}, "words for silence"),
         ({"rows": 8, "speak": [1, 1]}, "rows of both levels"),
         ({"bits": 0}, "bits must be between"),
-        ({"constants": [1]}, "constants must be 0"),
+        ({"constants": [1]}, "constants must be a list of 0 integers"),
         ({"blocks": 2}, "blocks must be between 1 and 1"),
     ],
     ids=str,

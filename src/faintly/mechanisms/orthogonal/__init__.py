@@ -13,7 +13,7 @@ table   rows (e_l, β_l·π_j(x)) for one of J public maps: the report is a cell
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -29,7 +29,7 @@ from faintly.mechanisms import ghosts, simulation
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
-from faintly.mechanisms.bit_cells import BitCells, joint
+from faintly.mechanisms.bit_cells import BitCells
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.orthogonal import channel as channels
 from faintly.mechanisms.orthogonal import law as laws
@@ -54,6 +54,7 @@ class Orthogonal(BitCells):
 
     # Reports are kept sorted, and so are grouped by map.
     map_first: ClassVar[bool] = True
+    turned = False  # there are no signs
 
     plan: Plan
     channel: Channel
@@ -70,18 +71,11 @@ class Orthogonal(BitCells):
 
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
-        """Choose the thresholds by epsilon and the sizes by sparsity and universe."""
         return sizes.calibrate(request)
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
-        """Return the mechanism a plan describes, checking every parameter."""
-        channel, shape = sizes.check(plan)
-        given: dict[str, Any] = dict(plan.parameters)
-        constants = tuple(given["constants"])
-        return cls(
-            plan=plan, channel=channel, bits=shape.bits, blocks=shape.blocks, constants=constants
-        )
+        return cls(plan=plan, **sizes.checked(plan))
 
     @property
     def _table(self) -> bool:
@@ -122,9 +116,9 @@ class Orthogonal(BitCells):
         held = np.flatnonzero(asked)
         owners = vectors.owners[held]
         blocks, rows = self._rows(vectors.indices[held], chosen[owners])
-        segments = owners * self.blocks + blocks
-        place = np.argsort(segments, kind="stable")
+        place, _ = self._segments(owners, blocks, len(vectors))
         wanted = np.arange(self.channel.most) < asked[held][place][:, None]
+        segments = owners * self.blocks + blocks
         each = np.bincount(segments, weights=asked[held], minlength=len(vectors) * self.blocks)
         free = rng.words(len(vectors) * self.blocks * self._words).reshape(-1, self._words)
         equations = rows[place][wanted]
@@ -169,11 +163,6 @@ class Orthogonal(BitCells):
         if not self._table:
             return self.plan.hashing.maps, 1
         return self.plan.hashing.maps * self.blocks, 2**self.bits
-
-    @property
-    def turned(self) -> bool:
-        """Return False: there are no signs."""
-        return False
 
     def cells(self, batch: ReportBatch) -> Cells:
         """Return B cells per report, of weight 1."""
@@ -236,21 +225,15 @@ class Orthogonal(BitCells):
         """Return the law of a uniform cell, by the client's own free bits."""
         return self.channel.law
 
-    def pair_covariance(self) -> float:
-        """Return 0: every item speaks by a coin of its own."""
-        return 0.0
-
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return V0, which does not depend on what clients hold."""
         return self.channel.unheld
 
     @property
     def held_excess_moment(self) -> float:
-        """Return the second moment of a held item less that of an absent one."""
         return self.channel.held + 1 - self.channel.unheld
 
     def worst_variance(self) -> float:
-        """Return the largest n·Var over all values of an item, and what ghosts add."""
         excess = self.held_excess_moment
         most = max(0.0, excess - 1)
         if self.plan.values != "set":
@@ -259,7 +242,6 @@ class Orthogonal(BitCells):
         return self.channel.unheld + most + self.ghost_variance()
 
     def ghost_variance(self) -> float:
-        """Return what ghosts add where everybody holds the same k keys."""
         plan, distinct = self.plan, self._table and self.plan.universe.size is not None
         exponent = sizes.ghost_exponent(self.channel, plan.sparsity, self.blocks, distinct=distinct)
         return plan.clients / plan.hashing.maps * 2.0 ** min(1000.0, exponent - self.bits)
@@ -296,7 +278,6 @@ class Orthogonal(BitCells):
         return lost
 
     def influence(self) -> float:
-        """Return the largest value that one report can claim for any key."""
         return max(map(abs, self.channel.readings)) * self.scale
 
     def pair_cost(self) -> float:
@@ -345,11 +326,5 @@ class Orthogonal(BitCells):
             for block, own in zip(blocks.tolist(), rows, strict=True)
         )
 
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return the probability of all cells of a report, given the map that it names."""
-        placed = list(zip(outcome, values, strict=True))
-        held = [
-            [(value, place[1:]) for place, value in placed if place[0] == block]
-            for block in range(self.blocks)
-        ]
-        return joint(laws.cell_law(self.channel, one, self.bits) for one in held)
+    def _cell_law(self, held: list[tuple[float, int, int]]) -> FloatArray:
+        return laws.cell_law(self.channel, held, self.bits)

@@ -141,14 +141,12 @@ class Channel:
 
 def check(rows: object, speak: object) -> Channel:
     """Return the channel of a plan's parameters, or refuse parameters that describe none."""
-    require.integer(rows, "rows", 1, MAX_ROWS)
-    if not isinstance(speak, list) or len(speak) not in (1, 2):
-        raise InvalidPlan("speak must list the words of one or two levels")
-    for words in speak:
-        require.integer(words, "speak", 1, FULL - 1)
-    if sum(speak) >= FULL:
+    channel = Channel(
+        require.integer(rows, "rows", 1, MAX_ROWS),
+        require.integers(speak, "speak", range(1, 3), 1, FULL - 1),
+    )
+    if channel.silent <= 0:
         raise InvalidPlan("speak must leave words for silence")
-    channel = Channel(int(rows), tuple(speak))  # type: ignore[call-overload]  # an integer
     require.integer(channel.most, "rows of both levels", 1, MAX_ROWS)
     return channel
 

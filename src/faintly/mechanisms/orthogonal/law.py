@@ -47,10 +47,10 @@ def every_masks(channel: Channel, bits: int) -> Iterator[Masks]:
             yield from sorted({(mask, mask & _line(row, bits)) for row in range(1 << bits)})
 
 
-def cell_law(channel: Channel, held: Iterable[tuple[float, Masks]], bits: int) -> FloatArray:
+def cell_law(channel: Channel, held: list[tuple[float, int, int]], bits: int) -> FloatArray:
     """Return the probability of every cell, for items of these values: a mixture over askings."""
     chances = {mask_of((), bits): 1.0}
-    for value, masks in held:
+    for value, *masks in held:
         spoken = [value * words / FULL for words in channel.speak]
         # What stays silent is counted in integers, so that nothing is lost at values of 1.
         quiet = (1 - value) + value * channel.silent / FULL

@@ -28,7 +28,7 @@ import numpy as np
 
 from faintly.core import EventLevel, FloatArray, Hashing, Plan
 from faintly.core.plan import MAX_BITS, MAX_MAPS
-from faintly.errors import InvalidPlan, UnsupportedUnit
+from faintly.errors import InvalidPlan
 from faintly.mechanisms import bit_cells, ghosts
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
@@ -45,7 +45,14 @@ MOST_WORDS = 256  # of all rows of a key: a hash counts them in one byte
 MAX_CELL_BITS = 26  # 2^26 cells of one table are a quarter of a gigabyte
 FULL_ROWS = 64  # more rows than bits: then only 0 is left; with 64 fewer nothing is lost
 PARAMETERS = ("rows", "speak", "bits", "blocks", "constants")
-OPTIONS = ("rows", "levels", "bits", "blocks", "maps", "max_bytes")
+LIMITS = {
+    "rows": channels.MAX_ROWS,
+    "levels": 2,
+    "bits": 2**13,
+    "blocks": bit_cells.MAX_BLOCKS,
+    "maps": MAX_MAPS,
+    "max_bytes": 2**20,
+}
 
 
 class Wanted(NamedTuple):
@@ -59,19 +66,13 @@ class Wanted(NamedTuple):
 
 def calibrate(request: Request) -> Calibrated:
     """Return the thresholds and the sizes for a request, or raise with what would fit."""
-    if not isinstance(request.unit, EventLevel):
-        raise UnsupportedUnit(f"orthogonal protects event, not {request.unit}")
+    require.protects(request, EventLevel, "orthogonal")
     check_values(request.values)
     if request.family not in (None, "linear"):
         raise InvalidPlan("orthogonal has public maps in either decoding; use the linear family")
-    given = {name: value for name, value in request.options.items() if value is not None}
-    for name in ("bits", "maps"):
-        given.setdefault(name, getattr(request, name))
-    asked = [given.pop(name, None) for name in OPTIONS]
-    require.no_more(given, "orthogonal", ", ".join(OPTIONS))
-    _check_options(asked)
-    wanted = Wanted(*asked[2:])
-    found = channels.best(request.budget.epsilon, *asked[:2])
+    count, levels, *asked = bit_cells.wanted(request, "orthogonal", LIMITS)
+    wanted = Wanted(*asked)
+    found = channels.best(request.budget.epsilon, count, levels)
     ways = [_direct] if request.decode == "direct" else [_quiet_table, _table]
     for make, channel in itertools.product(ways, found):
         shape = make(request, channel, wanted)
@@ -90,13 +91,6 @@ def check_values(values: str) -> None:
             "orthogonal has no report for a negative value; plan for values set or nonnegative, "
             "or use retrieval"
         )
-
-
-def _check_options(asked: list[Any]) -> None:
-    most = (channels.MAX_ROWS, 2, 2**13, bit_cells.MAX_BLOCKS, MAX_MAPS, 2**20)
-    for name, value, limit in zip(OPTIONS, asked, most, strict=True):
-        if value is not None:
-            require.integer(value, name, 1, limit)
 
 
 def _calibrated(request: Request, channel: Channel, shape: Shape) -> Calibrated:
@@ -198,8 +192,7 @@ def _least_bits(request: Request, channel: Channel, blocks: int, limit: float) -
 def _fits(shape: Shape, request: Request, channel: Channel, wanted: Wanted) -> bool:
     return (
         shape.bits <= min(MAX_CELL_BITS, channel.most + rows.MOST_FIELD_BITS)
-        and bit_cells.ENTRY_BYTES * shape.cells <= request.memory
-        and (wanted.max_bytes is None or shape.record_bytes <= wanted.max_bytes)
+        and shape.fits(request.memory, wanted.max_bytes)
         and 2 ** code_bits(shape, channel, "table", request.universe.size)
         >= (request.universe.size or 0)
     )
@@ -301,11 +294,10 @@ def ghost_exponent(channel: Channel, items: int, blocks: int, *, distinct: bool)
     return math.log2(max(1e-300, math.expm1(growth) - own)) + math.log2(channel.unheld)
 
 
-def check(plan: Plan) -> tuple[Channel, Shape]:
-    """Return channel and sizes of a plan, or refuse what this mechanism cannot honour."""
+def checked(plan: Plan) -> dict[str, Any]:
+    """Return channel, sizes and constants of a plan, or refuse what they cannot be."""
     given = require.named(plan, PARAMETERS)
-    if not isinstance(plan.unit, EventLevel):
-        raise InvalidPlan(f"orthogonal protects event, not {plan.unit}")
+    require.protects(plan, EventLevel, "orthogonal")
     check_values(plan.values)
     if plan.hashing.family != "linear":
         raise InvalidPlan("orthogonal has public maps; its family is linear")
@@ -324,12 +316,7 @@ def check(plan: Plan) -> tuple[Channel, Shape]:
     codes = code_bits(shape, channel, plan.decode, plan.universe.size)
     if plan.hashing.bits != codes:
         raise InvalidPlan(f"such cells need codes of {codes} bits, got {plan.hashing.bits}")
-    _check_constants(given["constants"], channel.most if table else 0, shape.bits - channel.most)
-    return channel, shape
-
-
-def _check_constants(given: Any, count: int, bits: int) -> None:
-    if not isinstance(given, list) or len(given) != count:
-        raise InvalidPlan(f"constants must be {count} elements of the field")
-    for one in given:
-        require.integer(one, "constants", 1, 2**bits - 1)
+    count, elements = channel.most if table else 0, 2 ** max(0, shape.bits - channel.most)
+    one_length = range(count, count + 1)
+    constants = require.integers(given["constants"], "constants", one_length, 1, elements - 1)
+    return {"channel": channel, "bits": shape.bits, "blocks": shape.blocks, "constants": constants}

@@ -13,10 +13,10 @@ table   a(x) = (1, π_j(x)) for one of J public maps: the report is a signed cel
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from faintly.core.vector import SparseVector, VectorBatch
 from faintly.mechanisms import ghosts
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
-from faintly.mechanisms.bit_cells import BitCells, joint
+from faintly.mechanisms.bit_cells import BitCells
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.retrieval import sizes
@@ -61,15 +61,11 @@ class Retrieval(BitCells):
 
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
-        """Choose the threshold by epsilon and the sizes by sparsity and universe."""
         return sizes.calibrate(request)
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
-        """Return the mechanism a plan describes, checking every parameter."""
-        sizes.check(plan)
-        values: dict[str, Any] = dict(plan.parameters)
-        return cls(plan=plan, **values)
+        return cls(plan=plan, **sizes.checked(plan))
 
     @property
     def _shape(self) -> sizes.Shape:
@@ -135,9 +131,7 @@ class Retrieval(BitCells):
         rows = (codes << np.uint32(1) | np.uint32(1))[:, None]
         if self.blocks == 1:
             return Equations(vectors.offsets, slice(None), order, rows, flips)
-        segment = owners * self.blocks + blocks
-        items = np.argsort(segment, kind="stable")
-        count = np.bincount(segment, minlength=len(vectors) * self.blocks)
+        items, count = self._segments(owners, blocks, len(vectors))
         return Equations(
             offsets=np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
             items=items,
@@ -152,7 +146,6 @@ class Retrieval(BitCells):
         return self.plan.hashing.maps * self.blocks, 2 ** (self.bits - 1)
 
     def entries(self, ids: IdArray, j: int) -> WordArray:
-        """Return the entry of the transformed tables, numbered together, that map j has for ids."""
         if self.blocks == 1:
             return Mechanism.entries(self, ids, j)
         block, code = self._split(self.codes(ids, j), self.bits - 1)
@@ -189,16 +182,11 @@ class Retrieval(BitCells):
         """Return a fair sign: the client's own free bits make it."""
         return ReadingLaw.coin()
 
-    def pair_covariance(self) -> float:
-        """Return 0: every item answers with a coin of its own."""
-        return 0.0
-
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return c², which does not depend on what clients hold."""
         return self.scale**2
 
     def ghost_variance(self) -> float:
-        """Return what ghosts add where everybody holds the same k keys."""
         if not self._public:
             return 0.0
         plan = self.plan
@@ -259,29 +247,17 @@ class Retrieval(BitCells):
             found[item] = int(blocks[place]), int(made.rows[place, 0]), sign, rank
         return tuple(found[item] for item in range(len(ids)))
 
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return the probability of all cells of a report, given the map that it names.
-
-        P(i) = 2^-t · ∏ (1 + θ·v(x)·s(x)·(-1)^<i,a(x)>) over the greedy basis, in each block.
-        Items are in their order of elimination, unless their outcomes have ranks.
-        """
-        placed = sorted(zip(outcome, values, strict=True), key=lambda pair: pair[0][3:])
-        held = [
-            [(place[2] * value, place[1]) for place, value in placed if place[0] == block]
-            for block in range(self.blocks)
-        ]
-        return joint(map(self._cell_law, held))
-
-    def _cell_law(self, held: list[tuple[float, int]]) -> FloatArray:
+    def _cell_law(self, held: list[tuple[float, int, int]]) -> FloatArray:
+        """Return P(i) = 2^-t · ∏ (1 + θ·v(x)·s(x)·(-1)^<i,a(x)>) over the greedy basis."""
         law = np.full(2**self.bits, 2.0**-self.bits)
         basis: list[int] = []
-        for value, row in held:
+        for value, row, sign in held:
             rest = row
             for known in basis:
                 rest = min(rest, rest ^ known)
             if rest:
                 basis.append(rest)
-                law *= _density(self.shrink * value, row, self.bits)
+                law *= _density(self.shrink * sign * value, row, self.bits)
         return law
 
 

@@ -14,13 +14,12 @@ table   keys are split into B blocks with a cell of t bits each, in J public map
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from faintly.core import EventLevel, FloatArray, Hashing, Plan
 from faintly.core.plan import MAX_MAPS, OPEN_MAPS, SEED_BYTES
-from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
+from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import bit_cells, ghosts
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
@@ -34,7 +33,7 @@ MAX_DIRECT_BITS = 8192  # hash_words numbers words by one byte
 MAX_CELL_BITS = 28  # 2^27 signed cells of one table are a gigabyte
 MAX_CELLS = 2**32  # their numbers fit 32 bits
 PARAMETERS = ("keep", "bits", "blocks")
-OPTIONS = ("bits", "blocks", "maps", "max_bytes")
+OPTIONS = dict.fromkeys(("bits", "blocks", "maps", "max_bytes"), 2**31)
 
 
 class Shape(bit_cells.CellShape):
@@ -55,26 +54,14 @@ class Shape(bit_cells.CellShape):
 
 def calibrate(request: Request) -> Calibrated:
     """Return the threshold and the sizes for a request, or raise with what would fit."""
-    if not isinstance(request.unit, EventLevel):
-        raise UnsupportedUnit(f"retrieval protects event, not {request.unit}")
+    require.protects(request, EventLevel, "retrieval")
     family = request.family or ("linear" if request.decode == "table" else "prf")
     if family == "blake2s":
         raise InvalidPlan("retrieval is private for every hash; use the prf or the linear family")
-    given = dict(request.options)
-    wanted: dict[str, Any] = {
-        "bits": given.pop("bits", None) or request.bits,
-        "maps": given.pop("maps", None) or request.maps,
-        "blocks": given.pop("blocks", None),
-        "max_bytes": given.pop("max_bytes", None),
-    }
-    require.no_more(given, "retrieval", ", ".join(OPTIONS))
-    for name, value in wanted.items():
-        if value is not None:
-            require.integer(value, name, 1, 2**31)
-    make = _linear if family == "linear" else _direct
-    shape = make(request, **wanted)
+    wanted = bit_cells.wanted(request, "retrieval", OPTIONS)
+    shape = (_linear if family == "linear" else _direct)(request, *wanted)
     _check_shape(shape, request.sparsity, request.decode)
-    _check_fit(shape, request, wanted["max_bytes"])
+    _check_fit(shape, request, wanted[-1])
     hashing = Hashing(family=family, bits=code_bits(shape, request.universe.size), maps=shape.maps)
     parameters = {"keep": keep(request), "bits": shape.bits, "blocks": shape.blocks}
     return Calibrated(parameters=parameters, hashing=hashing)
@@ -113,11 +100,7 @@ def shrink(threshold: int) -> float:
 
 
 def _direct(
-    request: Request,
-    bits: int | None,
-    maps: int | None,
-    blocks: int | None,
-    max_bytes: int | None,
+    request: Request, bits: int | None, blocks: int | None, maps: int | None, max_bytes: int | None
 ) -> Shape:
     if (blocks or 1) != 1 or maps:
         raise InvalidPlan("blocks and maps belong to the linear family; leave them out")
@@ -130,11 +113,7 @@ def _direct(
 
 
 def _linear(
-    request: Request,
-    bits: int | None,
-    maps: int | None,
-    blocks: int | None,
-    max_bytes: int | None,
+    request: Request, bits: int | None, blocks: int | None, maps: int | None, max_bytes: int | None
 ) -> Shape:
     """Return the sizes that keep the rules, or those within the memory with the smallest ghosts.
 
@@ -170,22 +149,15 @@ def _linear(
 
 
 def _fits(shape: Shape, memory: int, max_bytes: int | None) -> bool:
-    return (
-        shape.bits <= MAX_CELL_BITS
-        and bit_cells.ENTRY_BYTES * shape.cells <= memory
-        and (max_bytes is None or shape.record_bytes <= max_bytes)
-    )
+    return shape.bits <= MAX_CELL_BITS and shape.fits(memory, max_bytes)
 
 
 class _Rules:
     """The rules for the sizes of public maps, for one request."""
 
     def __init__(self, request: Request, shrink: float) -> None:
-        self.items, self.size, self.clients = (
-            request.sparsity,
-            request.universe.size,
-            request.clients,
-        )
+        self.items, self.clients = request.sparsity, request.clients
+        self.size = request.universe.size
         self.shrink, self.variance = shrink, shrink**-2
 
     def blocks(self, bits: int | None) -> list[int]:
@@ -281,11 +253,10 @@ def _check_shape(shape: Shape, sparsity: int, decode: str) -> None:
         )
 
 
-def check(plan: Plan) -> Shape:
-    """Return the sizes of a plan, or refuse parameters that break a rule."""
+def checked(plan: Plan) -> dict[str, int]:
+    """Return the parameters of a plan, or refuse those that break a rule."""
     given = require.named(plan, PARAMETERS)
-    if not isinstance(plan.unit, EventLevel):
-        raise InvalidPlan(f"retrieval protects event, not {plan.unit}")
+    require.protects(plan, EventLevel, "retrieval")
     if plan.hashing.family == "blake2s":
         raise InvalidPlan("retrieval needs the prf or the linear family")
     require.integer(given["keep"], "keep", FULL // 2 + 1, FULL - 1)
@@ -298,7 +269,7 @@ def check(plan: Plan) -> Shape:
     codes = code_bits(shape, plan.universe.size)
     if plan.hashing.bits != codes:
         raise InvalidPlan(f"cells of {shape.bits} bits need codes of {codes} bits")
-    return shape
+    return given
 
 
 def loss(threshold: int) -> Fraction:
