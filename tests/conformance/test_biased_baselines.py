@@ -15,6 +15,7 @@ from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import checks, mechanism_of
 from faintly.planner import make_plan
 from faintly_baselines.alp import estimate
+from tests.conformance import suite
 
 GRID = (-1.0, 0.0, 0.5, 1.0)
 COMMON = {"sparsity": 2, "epsilon": 1.0, "clients": 1000, "universe": 8, "decode": "direct"}
@@ -86,12 +87,12 @@ def test_a_bound_of_2k_without_a_clip_breaks_above_k_items():
 @pytest.mark.parametrize("sparsity", [1, 2, 3])
 def test_the_stated_bias_of_the_one_bit_response_is_exact(sparsity):
     mechanism = published(sparsity=sparsity, clients=100, steps=2)
-    mean, variance = checks.exact_moments(mechanism, (1.0,) * sparsity)
+    mean, variance = suite.exact_moments(mechanism, (1.0,) * sparsity)
     assert mean[:-1] == pytest.approx([1 - mechanism.relative_bias()] * sparsity, abs=1e-12)
     assert mean[-1] == pytest.approx(0.0, abs=1e-12)
     assert variance[-1] == pytest.approx(mechanism.predicted_variance(sparsity), rel=1e-12)
     unclipped = replace(mechanism, clip=8 * mechanism.steps)
-    assert checks.exact_moments(unclipped, (1.0,) * sparsity)[0][0] == pytest.approx(1.0)
+    assert suite.exact_moments(unclipped, (1.0,) * sparsity)[0][0] == pytest.approx(1.0)
     if sparsity > 1:
         assert mechanism.relative_bias() > 0.2
 
@@ -102,7 +103,7 @@ def test_the_stated_bias_under_laplace_noise_is_exact(sparsity):
     sizes = {"clients": 100, "steps": 2, "failure": 1e-4}
     mechanism = published(epsilon=4.0, sparsity=sparsity, **sizes)
     assert mechanism.response is None
-    mean, variance = checks.exact_moments(mechanism, (1.0,) * sparsity)
+    mean, variance = suite.exact_moments(mechanism, (1.0,) * sparsity)
     assert mean[:-1] == pytest.approx([1 - mechanism.relative_bias()] * sparsity, abs=1e-5)
     assert variance[-1] == pytest.approx(mechanism.predicted_variance(sparsity), rel=1e-4)
 
@@ -149,7 +150,7 @@ def test_alp_mutants_lose_more():
 @pytest.mark.parametrize(("epsilon", "alpha", "authors"), ALP)
 def test_the_stated_bias_of_alp_is_exact(epsilon, alpha, authors):
     mechanism = small_alp(epsilon, alpha, authors)
-    mean, variance = checks.exact_moments(mechanism, (1.0,))
+    mean, variance = suite.exact_moments(mechanism, (1.0,))
     assert mean[0] == pytest.approx(1 - mechanism.relative_bias(), abs=1e-9)
     assert mean[1] == pytest.approx(0.0, abs=1e-12)
     assert variance[1] == pytest.approx(mechanism.predicted_variance(1), rel=1e-9)
@@ -165,7 +166,7 @@ def test_the_stated_bias_counts_other_items():
     """Two items, three rows: what the other sets makes the mean smaller still."""
     alone = small_alp(1.0, 3.0, False, rows=3)
     both = replace(alone, plan=replace(alone.plan, sparsity=2))
-    mean, variance = checks.exact_moments(both, (1.0, -1.0))
+    mean, variance = suite.exact_moments(both, (1.0, -1.0))
     assert mean == pytest.approx([1 - both.relative_bias(), both.relative_bias() - 1, 0.0])
     assert variance[-1] == pytest.approx(both.predicted_variance(2))
     assert both.relative_bias() > 1.01 * alone.relative_bias()

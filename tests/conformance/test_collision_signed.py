@@ -14,6 +14,7 @@ from faintly.errors import InvalidPlan
 from faintly.mechanisms import checks, mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
+from tests.conformance import suite
 
 GRID = (-1.0, 0.0, 0.5, 1.0)
 
@@ -61,7 +62,7 @@ def predicted(mechanism, values):
 @pytest.mark.parametrize("values", [(), (1.0,), (-0.3,), (1.0, -0.25)], ids=str)
 def test_estimates_are_unbiased_and_their_variance_is_as_stated(values):
     mechanism = build(slots=3)
-    mean, variance = checks.exact_moments(mechanism, values)
+    mean, variance = suite.exact_moments(mechanism, values)
     assert mean == pytest.approx([*values, 0.0], abs=1e-12)
     assert variance == pytest.approx(predicted(mechanism, values), rel=1e-9)
     assert variance[-1] == pytest.approx(mechanism.predicted_variance(0.0), rel=1e-12)
@@ -72,7 +73,7 @@ def test_estimates_are_unbiased_and_their_variance_is_as_stated(values):
 
 
 def test_above_k_items_estimates_shrink_by_the_share_that_is_kept():
-    mean, _ = checks.exact_moments(build(sparsity=1, slots=3), (1.0, -1.0))
+    mean, _ = suite.exact_moments(build(sparsity=1, slots=3), (1.0, -1.0))
     assert mean == pytest.approx([0.5, -0.5, 0.0], abs=1e-12)
 
 
@@ -81,7 +82,7 @@ def test_a_server_that_forgets_the_sign_is_noticed():
     read = type(mechanism).read
     wrong = lambda batch, ids: np.abs(read(mechanism, batch, ids))  # noqa: E731
     object.__setattr__(mechanism, "read", wrong)
-    assert np.abs(checks.exact_bias(mechanism, (-1.0,))).max() > 0.1
+    assert np.abs(suite.exact_bias(mechanism, (-1.0,))).max() > 0.1
 
 
 # n·Var over k at a key nobody holds and at one that everyone holds with value 1, from

@@ -17,6 +17,7 @@ from faintly.mechanisms import checks, mechanism_of
 from faintly.mechanisms.orthogonal import Orthogonal
 from faintly.mechanisms.orthogonal.law import mask_of
 from faintly.planner import make_plan
+from tests.conformance import suite
 
 EPSILONS = [0.5, 1.0, 2.0, 3.0]
 SETS, VALUES = (0.0, 1.0), (0.0, 0.5, 1.0)
@@ -90,7 +91,7 @@ TABLES = {
 @pytest.mark.parametrize(("changes", "items"), TABLES.values(), ids=TABLES)
 def test_every_outcome_of_the_hash_keeps_epsilon(changes, items):
     """Blocks and rows, as the mechanism itself lists them, and the whole suite."""
-    for verdict in checks.conformance(small(**changes), SETS, items):
+    for verdict in suite.conformance(small(**changes), SETS, items):
         assert verdict.holds, verdict
     assert verdict.measured > 1 - 1e-8
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from faintly.core import SparseVector, VectorBatch
-from faintly.mechanisms import checks, mechanism_of, simulation
+from faintly.mechanisms import mechanism_of, simulation
 from faintly.planner import make_plan
+from tests.conformance import suite
 
 COMMON = {"clients": 4, "universe": 8, "decode": "direct", "epsilon": 1.0, "salt": bytes(16)}
 # Enough clients that what leaves the range of a bin is below the tolerance.
@@ -83,7 +84,7 @@ def case(name):
 @pytest.mark.parametrize("name", CASES)
 def test_predicted_variances_are_those_of_enumeration(name):
     mechanism, values, vectors = case(name)
-    mean, variance = checks.exact_moments(mechanism, values)
+    mean, variance = suite.exact_moments(mechanism, values)
     assert mean == pytest.approx([*values, 0.0], abs=1e-6)
     ids = np.arange(len(values) + 1, dtype=np.uint64)
     assert mechanism.predicted_variances(vectors, ids) == pytest.approx(variance, rel=1e-5)
@@ -93,7 +94,7 @@ def test_predicted_variances_are_those_of_enumeration(name):
 def test_the_comparison_notices_a_key_taken_for_one_that_nobody_holds(name):
     """Mutant: one number for all keys."""
     mechanism, values, vectors = case(name)
-    _, variance = checks.exact_moments(mechanism, values)
+    _, variance = suite.exact_moments(mechanism, values)
     nobody = np.full(1, 7, dtype=np.uint64)
     assert mechanism.predicted_variances(vectors, nobody)[0] != pytest.approx(variance[0], rel=1e-3)
 

@@ -15,6 +15,7 @@ from faintly.mechanisms import checks, mechanism_of
 from faintly.mechanisms.projection_choice import constants, ghost_sizes
 from faintly.mechanisms.projection_choice import law as laws
 from faintly.planner import make_plan
+from tests.conformance import suite
 
 EXACT = 1e-12
 TIGHT = 1e-8  # how far below epsilon a 32-bit threshold may leave the loss
@@ -145,7 +146,7 @@ READ = [(name, values) for name, cases in HELD.items() for values in cases]
 def test_what_the_server_reads_is_right_on_average(name, values):
     (sparsity, options), _, _ = CASES[name]
     mechanism = small(sparsity, **options)
-    bias = checks.exact_bias(mechanism, values)
+    bias = suite.exact_bias(mechanism, values)
     assert len(bias) == len(values) + 1
     assert np.abs(bias).max() < EXACT, bias
 
@@ -155,7 +156,7 @@ def test_a_client_that_does_not_pad_is_caught(monkeypatch):
     mechanism = small(2, groups=2)
     plain = laws._padded_law
     monkeypatch.setattr(laws, "_padded_law", lambda choice, scores, _: plain(choice, scores, 0))
-    assert np.abs(checks.exact_bias(mechanism, (1.0,))).max() > 0.05
+    assert np.abs(suite.exact_bias(mechanism, (1.0,))).max() > 0.05
     assert checks.check_privacy(mechanism, SIGNED, 3).holds
 
 
@@ -163,7 +164,7 @@ def test_above_k_items_the_cut_is_a_bias_and_not_a_leak():
     """Three items where two fit: each survives with chance 2/3, and nothing else happens."""
     mechanism = small(2, groups=2)
     values = (1.0, -1.0, 1.0)
-    bias = checks.exact_bias(mechanism, values)
+    bias = suite.exact_bias(mechanism, values)
     np.testing.assert_allclose(bias, [-1 / 3, 1 / 3, -1 / 3, 0], atol=EXACT)
 
 
@@ -180,7 +181,7 @@ def test_above_k_items_the_cut_is_a_bias_and_not_a_leak():
 def test_variances_are_the_formulas(name, values):
     (sparsity, options), _, _ = CASES[name]
     mechanism = small(sparsity, **options)
-    mean, variance = checks.exact_moments(mechanism, values)
+    mean, variance = suite.exact_moments(mechanism, values)
     square = variance + mean**2
     odds = mechanism._odds
     assert square[-1] == pytest.approx(mechanism.predicted_variance(0), rel=EXACT)
@@ -255,5 +256,5 @@ def test_small_cases_pass_the_suite(options):
     for case in cases:
         assert case.mechanism.form == plan.parameters["form"]
         assert case.items == case.mechanism.tokens + 2
-        for verdict in checks.conformance(case.mechanism, case.grid, case.items):
+        for verdict in suite.conformance(case.mechanism, case.grid, case.items):
             assert verdict.holds, verdict

@@ -20,6 +20,7 @@ from faintly.errors import FaintlyError
 from faintly.mechanisms import checks, mechanism_class, mechanism_names, mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
+from tests.conformance import suite
 
 COMMON = {"clients": 4, "universe": 8, "failure": 0.5, "salt": bytes(range(16))}
 PRF = {"decode": "direct", "family": "prf"}
@@ -63,7 +64,7 @@ def test_every_mechanism_serves_something_and_passes_the_suite(name):
         cases = list(mechanism.small_cases())
         assert cases
         for case in cases:
-            for verdict in checks.conformance(case.mechanism, case.grid, case.items):
+            for verdict in suite.conformance(case.mechanism, case.grid, case.items):
                 assert verdict.holds, (mechanism.plan.unit, verdict)
             # The suite has enumerated every pair; only a pair with a name of its own is left.
             if case.pair is not None:
@@ -103,7 +104,7 @@ def test_every_mechanism_has_its_proof_note_beside_it(name):
 
 @pytest.mark.parametrize("case", SMALL, ids=str)
 def test_signed_binning_passes_the_suite(case):
-    verdicts = list(checks.conformance(build("signed-binning", case)))
+    verdicts = list(suite.conformance(build("signed-binning", case)))
     assert len(verdicts) >= 3
     for verdict in verdicts:
         assert verdict.holds, verdict
@@ -122,7 +123,7 @@ def test_signed_binning_passes_the_suite(case):
 )
 def test_reports_read_by_the_server_are_unbiased(case, values):
     mechanism = build("signed-binning", {**case, **PRF}, clients=10**6)
-    bias = checks.exact_bias(mechanism, values)
+    bias = suite.exact_bias(mechanism, values)
     assert len(bias) == len(values) + 1
     assert np.abs(bias).max() < 1e-6, bias
 
@@ -132,14 +133,14 @@ def test_the_bias_check_notices_a_missing_sign():
     mechanism = build("signed-binning", {**SMALL[2]}, clients=10**6)
     wrong = lambda batch, ids: np.abs(type(mechanism).read(mechanism, batch, ids))  # noqa: E731
     object.__setattr__(mechanism, "read", wrong)
-    assert np.abs(checks.exact_bias(mechanism, (1.0, -0.5))).max() > 0.1
+    assert np.abs(suite.exact_bias(mechanism, (1.0, -0.5))).max() > 0.1
 
 
 def test_clipping_and_truncation_show_as_the_bias_they_are():
     """A short range pulls estimates toward zero, and the enumerated bias says by how much."""
     mechanism = build("signed-binning", {**SMALL[2]})
     short = replace(mechanism, range=mechanism.steps)
-    bias = checks.exact_bias(short, (1.0, 0.0))
+    bias = suite.exact_bias(short, (1.0, 0.0))
     law = short.law((1.0,), ((0, 1),))
     kept = float(law @ np.arange(-short.range, short.range + 1)) / short.steps
     assert bias[0] == pytest.approx(kept - 1.0, abs=1e-12)

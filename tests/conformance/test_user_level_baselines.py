@@ -17,6 +17,7 @@ from faintly.planner import make_plan
 from faintly.primitives.noise import FULL
 from faintly_baselines.pckv import odds
 from faintly_baselines.pckv.odds import Odds
+from tests.conformance import suite
 
 EXACT = 1e-9
 SIGNED = (-1.0, 0.0, 0.5, 1.0)
@@ -138,7 +139,7 @@ VALUES = {name: (1.0, 1.0) if name in SMALL_RINGS else (1.0, -0.3) for name in N
 def test_estimates_are_unbiased_and_their_variance_is_as_stated(name, count):
     mechanism = small(name)
     values = VALUES[name][:count]
-    mean, variance = checks.exact_moments(mechanism, values)
+    mean, variance = suite.exact_moments(mechanism, values)
     assert mean == pytest.approx([*values, 0.0], abs=1e-12)
     assert variance[-1] == pytest.approx(mechanism.predicted_variance(count), rel=1e-12)
     assert variance.max() <= mechanism.worst_variance() * (1 + 1e-12)
@@ -154,7 +155,7 @@ def test_above_k_items_estimates_shrink_by_the_share_that_is_kept(name):
     universe = {"universe": 4} if name in ("pckv grr", "pckv ue") else {}
     changes = {"wheel": {"slots": 5, "arc": 2}}.get(name, {})
     mechanism = small(name, **universe, **changes)
-    mean, variance = checks.exact_moments(mechanism, values)
+    mean, variance = suite.exact_moments(mechanism, values)
     assert variance == pytest.approx(predicted(mechanism, values), rel=1e-9)
     assert mean[:-1] == pytest.approx(np.array(values) * 2 / 3, abs=1e-12)
     assert mean[-1] == pytest.approx(0.0, abs=1e-12)
@@ -164,13 +165,13 @@ def test_above_k_items_estimates_shrink_by_the_share_that_is_kept(name):
 def test_the_variance_check_notices_a_wrong_constant(name):
     """Mutant: the constants of a tenth more budget over reports of the sound one."""
     sound, mutant = small(name), bolder(small(name))
-    _, variance = checks.exact_moments(sound, ())
+    _, variance = suite.exact_moments(sound, ())
     assert variance[-1] != pytest.approx(mutant.predicted_variance(0), rel=0.02)
 
 
 def test_padding_below_k_is_biased_as_stated():
     mechanism = small("pckv grr", padding=1)
-    mean, _ = checks.exact_moments(mechanism, (1.0, 1.0))
+    mean, _ = suite.exact_moments(mechanism, (1.0, 1.0))
     assert mean[0] == pytest.approx(0.5, abs=1e-12)
     assert mechanism.relative_bias() == 0.5
 

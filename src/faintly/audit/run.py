@@ -8,7 +8,7 @@ sampler     on the small case, the client's reports are as frequent as the law s
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -26,6 +26,7 @@ from faintly.client.bulk import randomize
 from faintly.core import Plan, ReportBatch, SparseVector, VectorBatch
 from faintly.errors import ClientFailed, FaintlyError, InvalidPlan, TooManyItems
 from faintly.mechanisms import Mechanism, SmallCase, checks, mechanism_class
+from faintly.mechanisms.checks import Finding
 from faintly.primitives.entropy import secure
 from faintly.wire.report_v1 import CHECKSUM_BYTES, HEADER, encode_batch
 
@@ -34,17 +35,6 @@ FRAME_BYTES = HEADER.size + CHECKSUM_BYTES  # of a report that is sent alone
 LENGTHS = 64  # reports whose length is compared
 COMMON = 50  # expected count from which the normal limit holds at one in a million
 SEEDS = (1, 2, 3)  # public seeds that are tried; a pure guarantee holds for each
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One check: whether it holds, what was measured against what is allowed, and where."""
-
-    check: str
-    holds: bool
-    measured: float
-    allowed: float
-    evidence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,21 +111,19 @@ def audit(
 
 def _statement(mechanism: Mechanism) -> Iterator[Finding]:
     try:
-        verdict = checks.check_statement(mechanism)
+        found = checks.check_statement(mechanism)
     except FaintlyError as error:
         yield Finding("statement", False, float("inf"), mechanism.plan.budget.epsilon, str(error))
         return
-    evidence = "recomputed from the integers of the plan"
-    yield Finding("statement", verdict.holds, verdict.measured, verdict.allowed, evidence)
+    yield replace(found, evidence="recomputed from the integers of the plan")
 
 
 def _law(mechanism: Mechanism) -> Iterator[Finding]:
     found = False
     for case in mechanism.small_cases():
         found = True
-        verdict = checks.check_case(case)
-        evidence = _case_words(case, verdict.where)
-        yield Finding("law", verdict.holds, verdict.measured, verdict.allowed, evidence)
+        checked = checks.check_case(case)
+        yield replace(checked, check="law", evidence=_case_words(case, checked.evidence))
     if not found:
         yield Finding("law", False, 0, 0, "the mechanism offers no case to enumerate")
 

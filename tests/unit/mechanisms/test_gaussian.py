@@ -9,11 +9,12 @@ import pytest
 from faintly.audit import audit
 from faintly.core import Budget, ReportBatch, SparseVector, Universe, VectorBatch
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
-from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.planner.search import rank
 from faintly.primitives import gaussian as noise
 from faintly.primitives.entropy import seeded
+from tests.conformance import suite
 
 ANALYTIC = 13.918  # σ²/Δ² at ε = 1, δ = 1e-5
 
@@ -129,7 +130,7 @@ def test_a_smaller_promise_is_a_lie():
 
 def test_reports_fit_and_add_up():
     mechanism = mechanism_of(plan_of(universe=7, sparsity=8))
-    assert checks.check_reports(mechanism).holds
+    assert suite.check_reports(mechanism).holds
     vectors = VectorBatch.of([SparseVector([1, 4], [1.0, -1.0])] * 3 + [SparseVector([])])
     sent = mechanism.randomize(vectors, np.zeros(4, np.uint64), seeded(1, "secret"))
     still = replace(mechanism, variance_steps=3)

@@ -11,12 +11,13 @@ from faintly.audit import audit
 from faintly.client import randomize_all
 from faintly.core import Budget, ReportBatch, SparseVector, Universe, VectorBatch
 from faintly.errors import BoundDoesNotApply, InvalidPlan, TooManyItems, UnsupportedUnit
-from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.retrieval_l1 import forms
 from faintly.planner import make_plan
 from faintly.planner.search import rank
 from faintly.primitives.entropy import seeded
 from faintly.wire.report_v1 import decode_batch, encode_batch
+from tests.conformance import suite
 
 SPAN_FORMS = ("binary", "ternary")
 FORMS = (*SPAN_FORMS, "polynomial")
@@ -225,7 +226,7 @@ def test_a_smaller_promise_is_a_lie():
 )
 def test_reports_fit_repeat_and_survive_the_wire(form, options):
     mechanism = made(form, sparsity=9, universe=200, distance=3, **options)
-    assert checks.check_reports(mechanism).holds
+    assert suite.check_reports(mechanism).holds
     vectors = VectorBatch.of([SparseVector(range(count)) for count in range(10)])
     plan = mechanism.plan
     (batch,) = randomize_all(plan, vectors, seeded(1, "public"), seeded(1, "secret"))
