@@ -50,6 +50,7 @@ from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.tables import UNSENT_SEED_BYTES
 from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -64,7 +65,6 @@ NAMES = ("scheme", "bins", "keep")
 MAX_SLOTS = 8192  # a hash numbers its words by one byte, and a word has a bit for 32 slots
 MAX_BIN_SLOTS = 256  # with bins every slot has a word of its own
 WORD_BITS = 32
-UNSENT_SEED_BYTES = 8  # table mode: rows and map come from it; the server does not need it
 BLOCK = 2**20  # slots that are dealt, or read, at once
 OPEN_BITS = (16, 24)  # least and most code bits that folding keys needs
 

@@ -88,7 +88,7 @@ class SignedBinningPublished(SignedBinning):
         given: dict[str, Any] = require.named(plan, (*rows.NAMES, "response"))
         response = given.pop("response")
         if response is None:
-            rows.check(replace(plan, parameters=given))
+            rows.checked(replace(plan, parameters=given))
         else:
             plain.check_response(response, "response")
             _check_bit(given)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms.projection_choice import ghost_sizes
+from faintly.mechanisms.projection_choice import constants
 from faintly.mechanisms.projection_choice import law as laws
 from faintly.planner import make_plan
 from faintly.primitives.hashing import LinearBins
@@ -200,6 +200,6 @@ def test_ghosts_are_no_larger_than_reckoned_with(bins, top):
     codes = some_codes(mechanism, 3)
     found = means(mechanism, cell_law(mechanism, (1.0,) * 3, codes))
     energy = (found**2).sum() - 3
-    assert 0.4 < energy / ghost_sizes.energy(mechanism.shape, top) <= 1 + EXACT
+    assert 0.4 < energy / constants.ghost_energy(mechanism.shape, top) <= 1 + EXACT
     largest = np.abs(np.delete(found, codes)).max()
-    assert 0.4 < largest / ghost_sizes.strength(mechanism.shape, top) <= 1 + EXACT
+    assert 0.4 < largest / constants.ghost_strength(mechanism.shape, top) <= 1 + EXACT

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms.projection_choice import ghost_sizes
+from faintly.mechanisms.projection_choice import constants
 from faintly.planner import make_plan
 from faintly.primitives.hashing import LinearBins
 
@@ -151,8 +151,8 @@ def test_ghosts_are_no_larger_than_reckoned_with(bins, top):
     codes = [5, 9, 18]
     found, _ = read(mechanism, cell_law(mechanism, (1.0,) * 3, codes))
     energy = (found**2).sum() - 3
-    assert 0.1 < energy / ghost_sizes.energy(mechanism.shape, top) <= 1 + EXACT
+    assert 0.1 < energy / constants.ghost_energy(mechanism.shape, top) <= 1 + EXACT
     largest = np.abs(np.delete(found, codes)).max()
-    strength = ghost_sizes.strength(mechanism.shape, top)
+    strength = constants.ghost_strength(mechanism.shape, top)
     assert largest <= strength + EXACT
     assert top > 1 or largest > 0.7 * strength  # one best slot is the case that it is made for

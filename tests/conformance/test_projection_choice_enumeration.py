@@ -12,7 +12,7 @@ import pytest
 
 from faintly.core import WithinL1
 from faintly.mechanisms import checks, mechanism_of
-from faintly.mechanisms.projection_choice import constants, ghost_sizes
+from faintly.mechanisms.projection_choice import constants
 from faintly.mechanisms.projection_choice import law as laws
 from faintly.planner import make_plan
 from tests.conformance import suite
@@ -214,7 +214,7 @@ def test_ghosts_have_the_energy_that_widens_intervals():
     """One group, an odd number of independent codes: the bound is the truth."""
     for items in [(1, 2, 4), (3, 5, 8), (1, 2, 4, 8, 16)]:
         mechanism, mean = ghosts(1, 5, items)
-        bound = ghost_sizes.energy(mechanism.shape, mechanism.top)
+        bound = constants.ghost_energy(mechanism.shape, mechanism.top)
         assert (mean**2).sum() == pytest.approx(bound, rel=1e-9)
         assert np.abs(mean[np.bitwise_xor.reduce(items[:3])]) > 0.1
 
@@ -225,7 +225,7 @@ def test_ghosts_have_the_energy_that_widens_intervals():
 def test_ghosts_stay_below_their_bound(groups, items, top):
     mechanism, mean = ghosts(groups, 3, items, top=top)
     energy = (mean**2).sum()
-    assert energy <= ghost_sizes.energy(mechanism.shape, mechanism.top) + EXACT
+    assert energy <= constants.ghost_energy(mechanism.shape, mechanism.top) + EXACT
     assert energy > 0 or len(items) < 3
 
 

@@ -13,7 +13,7 @@ import pytest
 from faintly.errors import InvalidPlan, TooManyItems
 from faintly.mechanisms import checks, mechanism_of
 from faintly.mechanisms.retrieval_gf import RetrievalGf
-from faintly.mechanisms.retrieval_gf.search import full_channel, span_safe_channel
+from faintly.mechanisms.retrieval_gf.channel import full_channel, span_safe_channel
 from faintly.planner import make_plan
 from faintly.primitives import galois
 from faintly.primitives.fields import inner_products
@@ -48,7 +48,7 @@ def over(mechanism, outcomes):
 
 
 def placed(rows, sign=1):
-    return tuple((place, row, sign) for place, row in enumerate(rows))
+    return tuple((row, sign, rank) for rank, row in enumerate(rows))
 
 
 def every_map(items, bits, symbols):
@@ -92,7 +92,8 @@ class CutFirst(RetrievalGf):
     """Mutant: keeps the first k items of the order before the elimination."""
 
     def law(self, values, outcome):
-        held = sorted(zip(outcome, values, strict=True))[: self.plan.sparsity]
+        order = sorted(zip(outcome, values, strict=True), key=lambda one: one[0][2])
+        held = order[: self.plan.sparsity]
         return super().law([value for _, value in held], [place for place, _ in held])
 
 
@@ -178,7 +179,7 @@ class OneByOne(RetrievalGf):
     """Mutant: items that share a point answer one after the other, as if their bin were two."""
 
     def law(self, values, outcome):
-        law = np.full(self.channel.size**self.symbols, 1.0)
+        law = np.full(self.channel.order**self.symbols, 1.0)
         for value, place in zip(values, outcome, strict=True):
             if value:
                 law *= super().law((value,), (place,))
@@ -287,7 +288,7 @@ def span_bias(mechanism, values, watched):
     total, count = 0.0, 0
     for chosen in itertools.product(rows, repeat=max(len(values), watched + 1)):
         for signs in itertools.product((1, -1), repeat=len(chosen)):
-            outcome = tuple(zip(range(len(chosen)), chosen, signs, strict=True))
+            outcome = tuple(zip(chosen, signs, strict=True))
             law = mechanism.law(values, outcome[: len(values)])
             read = (
                 mechanism.channel.counted[inner_products(chosen[watched], 2**bits)] * signs[watched]

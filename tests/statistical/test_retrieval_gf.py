@@ -16,7 +16,7 @@ from faintly.data import cut, read_records, to_vectors, true_means
 from faintly.engine import Reader, aggregate
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.retrieval_gf import RetrievalGf, forms
-from faintly.mechanisms.retrieval_gf.search import span_safe_channel
+from faintly.mechanisms.retrieval_gf.channel import span_safe_channel
 from faintly.planner import make_plan
 from faintly.simulate import simulate
 

@@ -20,9 +20,8 @@ from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Request
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import joint
+from faintly.mechanisms.tables import ENTRY_BYTES, UNSENT_SEED_BYTES
 
-UNSENT_SEED_BYTES = 8  # determines the map and any order; a server of public maps needs no seed
-ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
 LEAST_CELLS, CELLS_PER_CLIENT = 2**23, 2**10  # 32 MiB, or 4 KiB for each client
 MAX_BLOCKS = 4096
 

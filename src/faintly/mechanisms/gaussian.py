@@ -11,7 +11,6 @@ number of items; gaussian.proof.md has the arguments. The report is as long as t
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
@@ -20,12 +19,12 @@ import numpy as np
 from faintly.core import Budget, Guarantee, Plan, Sketch, Universe, VectorBatch, WithinL1
 from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
 from faintly.core.report import Layout, ReportBatch, fields_below
-from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
+from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms import simulation
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.coordinates import FAMILY, Coordinates, check_request, joint_law
-from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.law import SmallCase, kept_law, rounding_law
 from faintly.mechanisms.registry import register
 from faintly.primitives import gaussian
 from faintly.primitives.entropy import Rng
@@ -54,8 +53,7 @@ class Gaussian(Coordinates):
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
         """Choose the coarsest grid and the least variance that keep the budget."""
-        if not isinstance(request.unit, WithinL1):
-            raise UnsupportedUnit(f"gaussian protects l1:DISTANCE, not {request.unit}")
+        require.protects(request, WithinL1, "gaussian")
         require.no_more(request.options, "gaussian")
         hashing = check_request(request, "gaussian")
         if request.budget.delta == 0:
@@ -64,35 +62,25 @@ class Gaussian(Coordinates):
                 f"{LEAST_DELTA}), or use retrieval-l1 with form polynomial, which is pure"
             )
         keys = _keys(request.universe)
-        steps, variance = least_noise(request, request.unit.distance, keys)
+        steps, variance = least_noise(request, require.l1_distance(request.unit), keys)
         tail = math.sqrt(2 * variance * math.log(20 * request.clients * keys / request.failure))
         parameters = {"steps": steps, "variance": variance, "range": steps + math.ceil(tail)}
         return Calibrated(parameters=parameters, hashing=hashing)
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
-        """Return the mechanism a plan describes, checking every parameter."""
         given = require.named(plan, NAMES)
-        if not isinstance(plan.unit, WithinL1):
-            raise InvalidPlan(f"gaussian protects l1:DISTANCE, not {plan.unit}")
+        require.protects(plan, WithinL1, "gaussian")
         require.direct(plan, "gaussian", FAMILY)
         if plan.budget.delta == 0:
             raise InvalidPlan("gaussian needs delta above 0")
         _keys(plan.universe)
-        most = {
-            "steps": (1, MAX_STEPS),
-            "variance": (gaussian.SMOOTHED + 1, gaussian.MAX_VARIANCE),
-            "range": (1, MAX_RANGE),
-        }
-        for name, (low, high) in most.items():
-            require.integer(given[name], name, low, high)
-        if given["steps"] & (given["steps"] - 1):
-            raise InvalidPlan(f"steps must be a power of two, got {given['steps']}")
+        least, most = gaussian.SMOOTHED + 1, gaussian.MAX_VARIANCE
         return cls(
             plan=plan,
-            steps=given["steps"],
-            variance_steps=given["variance"],
-            range=given["range"],
+            steps=require.power_of_two(given["steps"], "steps", MAX_STEPS),
+            variance_steps=require.integer(given["variance"], "variance", least, most),
+            range=require.integer(given["range"], "range", 1, MAX_RANGE),
         )
 
     @property
@@ -102,12 +90,10 @@ class Gaussian(Coordinates):
 
     @cached_property
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
-        """Return one field for each key, and no seed."""
         return fields_below(2 * self.range + 1, self.keys, 0)
 
     @property
     def scale(self) -> float:  # type: ignore[override]
-        """Return the value of one grid step."""
         return 1 / self.steps
 
     def guarantee(self) -> Guarantee:
@@ -137,7 +123,6 @@ class Gaussian(Coordinates):
         return out
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
-        """Return Σᵢ yᵢ[x] for each id."""
         columns = ids.astype(np.int64)
         return batch.fields.sum(axis=0, dtype=np.int64)[columns] - len(batch) * self.range
 
@@ -151,7 +136,6 @@ class Gaussian(Coordinates):
         return 0.0
 
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        """Return the variance of the noise, which does not depend on what clients hold."""
         return self.variance_steps / self.steps**2
 
     def predicted_variances(self, vectors: VectorBatch, ids: IdArray) -> FloatArray:
@@ -164,7 +148,6 @@ class Gaussian(Coordinates):
         return (self.variance_steps + 0.25) / self.steps**2
 
     def influence(self) -> float:
-        """Return the largest value that a report can claim for a key."""
         return self.range / self.steps
 
     def small_cases(self) -> Iterator[SmallCase]:
@@ -186,18 +169,11 @@ class Gaussian(Coordinates):
 
     def coordinate_law(self, value: float) -> FloatArray:
         """Return the law of what a report says about a key of this value."""
-        low = math.floor(value * self.steps)
-        up = float(Fraction(value) * self.steps - low)
         far = self.range + self.steps + math.ceil(40 * math.sqrt(self.variance_steps))
         shape = gaussian.law(self.variance_steps, far)
         out = np.zeros(2 * self.range + 1)
-        for shift, share in ((low, 1 - up), (low + 1, up)):
-            if share:
-                first = far - self.range - shift
-                kept = shape[first : first + len(out)].copy()
-                kept[0] += shape[:first].sum()
-                kept[-1] += shape[first + len(out) :].sum()
-                out += share * kept
+        for shift, share in rounding_law(value, self.steps):
+            out += share * kept_law(shape, far - shift, self.range)
         return out
 
 

@@ -1,8 +1,10 @@
 """Exact laws of reports, and cases small enough to enumerate: for the auditor and the tests."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Self
 
@@ -63,6 +65,21 @@ class Laws(MechanismApi):
 def joint(parts: Iterable[FloatArray]) -> FloatArray:
     """Return the law of several independent parts of a report, the last one fastest."""
     return reduce(lambda left, right: np.outer(left, right).ravel(), parts)
+
+
+def rounding_law(value: float, steps: int) -> list[tuple[int, float]]:
+    """Return what a value becomes on a grid of 1/steps, in steps, each with its chance."""
+    low = math.floor(value * steps)
+    up = float(Fraction(value) * steps - low)
+    return [(low, 1 - up), (low + 1, up)] if up else [(low, 1.0)]
+
+
+def kept_law(noise: FloatArray, center: int, reach: int) -> FloatArray:
+    """Return the law of noise from its entry `center` on, its tails gathered at ±reach."""
+    kept = noise[center - reach : center + reach + 1].copy()
+    kept[0] += noise[: center - reach].sum()
+    kept[-1] += noise[center + reach + 1 :].sum()
+    return kept
 
 
 @dataclass(frozen=True, slots=True)

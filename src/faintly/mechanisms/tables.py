@@ -21,6 +21,8 @@ from faintly.mechanisms.api import MechanismApi
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
 
+ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
+UNSENT_SEED_BYTES = 8  # determines map, rows and order; a server of public maps needs no seed
 READ_AT_ONCE = 2**18  # reports whose cells are in memory at once
 
 

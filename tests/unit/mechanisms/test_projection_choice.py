@@ -12,7 +12,7 @@ from faintly.core import Plan, ReportBatch, SparseVector, Universe, VectorBatch
 from faintly.engine import Reader, aggregate
 from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector
 from faintly.mechanisms import Request, mechanism_class, mechanism_of
-from faintly.mechanisms.projection_choice import constants, ghost_sizes
+from faintly.mechanisms.projection_choice import constants
 from faintly.mechanisms.tokens import draw_tokens
 from faintly.planner import make_plan
 from faintly.primitives.entropy import secure, seeded
@@ -207,7 +207,7 @@ def test_the_largest_ghost_is_that_of_the_law():
                 for m, product in products.items():
                     said[m] += weight * np.sign(sums[row]) * product[row]
         wanted = max(abs(said[m]) for m in said if m > 1) / said[1]
-        found = ghost_sizes.strength(constants.Shape(tokens, groups), top)
+        found = constants.ghost_strength(constants.Shape(tokens, groups), top)
         assert found == pytest.approx(wanted, rel=1e-12)
 
 

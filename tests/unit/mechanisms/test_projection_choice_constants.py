@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms.projection_choice import constants, ghost_sizes
+from faintly.mechanisms.projection_choice import constants
 from faintly.mechanisms.projection_choice.constants import Odds, Shape
 from faintly.planner import bounds, make_plan
 
@@ -87,7 +87,7 @@ def test_ghost_energy_approaches_that_of_many_groups():
     """U §6: 0.44, 1.04, 2.05, 4.84, 17.3 for infinitely many groups at epsilon 1."""
     for k, limit in {4: 0.44, 6: 1.04, 11: 2.05, 16: 4.84, 64: 17.3}.items():
         shapes = [Shape(k, groups) for groups in (1024, 4096, 16384)]
-        energy = [ghost_sizes.energy(shape, constants.best_top(shape, 1.0)) for shape in shapes]
+        energy = [constants.ghost_energy(shape, constants.best_top(shape, 1.0)) for shape in shapes]
         assert energy[0] > energy[1] > energy[2] > limit - 0.005
         # The excess falls like 1/√groups, so that it halves with each step.
         assert 2 * energy[2] - energy[1] == pytest.approx(limit, rel=0.02)

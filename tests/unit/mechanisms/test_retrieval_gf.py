@@ -12,7 +12,8 @@ from faintly.engine import Reader, aggregate
 from faintly.errors import BoundDoesNotApply, InvalidPlan, TooManyItems, UnsupportedUnit
 from faintly.mechanisms import checks, mechanism_of
 from faintly.mechanisms.api import Request
-from faintly.mechanisms.retrieval_gf import RetrievalGf, search
+from faintly.mechanisms.retrieval_gf import RetrievalGf
+from faintly.mechanisms.retrieval_gf import channel as channels
 from faintly.planner import make_plan
 from faintly.planner.bounds import event_bound
 from faintly.primitives import noise
@@ -49,10 +50,10 @@ def shown(value, like):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_channels_match_the_table_to_the_digits_printed(epsilon):
     for bits, digits in zip((1, 2, 3, 4, 6), FULL[epsilon], strict=True):
-        found = search.full_channel(bits, epsilon).absent_moment
+        found = channels.full_channel(bits, epsilon).absent_moment
         assert shown(found, digits) == digits
     for bits, digits in zip((2, 3, 4), SPAN_SAFE[epsilon], strict=True):
-        found = search.span_safe_channel(bits, epsilon).absent_moment
+        found = channels.span_safe_channel(bits, epsilon).absent_moment
         assert shown(found, digits) == digits
     assert shown(event_bound(epsilon), BOUND[epsilon]) == BOUND[epsilon]
 
@@ -61,12 +62,12 @@ def test_channels_match_the_table_to_the_digits_printed(epsilon):
     ("symbols", "digits"), [(3, "4.055"), (5, "3.351"), (9, "3.283"), (19, "3.216")]
 )
 def test_the_search_serves_fields_of_odd_order_as_well(symbols, digits):
-    found = search.pairs_variance(search.best_pairs(symbols, 1.0), symbols)
+    found = channels.pairs_variance(channels.best_pairs(symbols, 1.0), symbols)
     assert shown(found, digits) == digits
 
 
 def test_weights_of_gf4_at_epsilon_one():
-    channel = search.full_channel(2, 1.0)
+    channel = channels.full_channel(2, 1.0)
     assert channel.weights.tolist() == [2562325380, 942626830, 395007543, 395007543]
     assert channel.counted.tolist() == [1, -1, 0, 0]
 
@@ -75,8 +76,8 @@ def test_weights_of_gf4_at_epsilon_one():
 def test_constraints_hold_exactly_and_no_channel_beats_the_bound(epsilon):
     growth = 1 / noise.exp_at_least(-noise.exact(epsilon))
     for bits in range(1, 17):
-        channel = search.full_channel(bits, epsilon)
-        one = Fraction(2**32, channel.size)
+        channel = channels.full_channel(bits, epsilon)
+        one = Fraction(2**32, channel.order)
         assert channel.weights.sum() == 2**32
         assert max(channel.plus) <= one * growth
         assert min(channel.minus) * growth >= one
@@ -85,7 +86,7 @@ def test_constraints_hold_exactly_and_no_channel_beats_the_bound(epsilon):
         assert channel.one_factor_loss() <= epsilon
         assert channel.absent_moment >= event_bound(epsilon) * (1 - 1e-12)
     for bits in range(1, 5):
-        channel = search.span_safe_channel(bits, epsilon)
+        channel = channels.span_safe_channel(bits, epsilon)
         assert channel.weights.sum() == 2**32
         assert Fraction(max(channel.plus), min(channel.minus)) <= growth
         assert channel.any_span_loss() <= epsilon
@@ -93,11 +94,11 @@ def test_constraints_hold_exactly_and_no_channel_beats_the_bound(epsilon):
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_largest_field_meets_the_bound(epsilon):
-    assert search.full_channel(16, epsilon).absent_moment < 1.0001 * event_bound(epsilon)
+    assert channels.full_channel(16, epsilon).absent_moment < 1.0001 * event_bound(epsilon)
 
 
 def test_mirror_pairs_symbols_and_readings_change_sign():
-    channel = search.full_channel(4, 1.0)
+    channel = channels.full_channel(4, 1.0)
     assert np.array_equal(channel.mirror[channel.mirror], np.arange(16))
     assert np.array_equal(channel.counted[channel.mirror], -channel.counted)
     mean = (channel.factors(1) * channel.counted).sum() / 16 * channel.scale

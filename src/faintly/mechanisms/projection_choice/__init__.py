@@ -36,13 +36,13 @@ from faintly.mechanisms.projection_choice import law as laws
 from faintly.mechanisms.projection_choice import plan as planning
 from faintly.mechanisms.projection_choice.constants import Odds, Shape
 from faintly.mechanisms.registry import register
+from faintly.mechanisms.tables import UNSENT_SEED_BYTES
 from faintly.mechanisms.tokens import Tokens, draw_tokens
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 from faintly.primitives.hashing import LinearBins
 
 THEOREM = "projection_choice.proof.md, Theorem 1 (the best slots are always equally many)"
-UNSENT_SEED_BYTES = 8  # table mode: rows and map come from it, and no server needs it
 BLOCK = 2**18  # scores or random words of one block of clients: they stay in the cache
 READ = 2**20  # reports looked at a time: those of a sketch may be more than memory holds
 # Of 1 over the number of rows: measured 0.02 to 0.19, for epsilon 0.5 to 4 and 4 to 64 tokens.
@@ -82,15 +82,11 @@ class ProjectionChoice(Mechanism):
 
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
-        """Choose groups, bins, N and the coin's threshold."""
         return planning.calibrate(request)
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
-        """Return the mechanism a plan describes, checking every parameter."""
-        planning.check(plan)
-        values: dict[str, Any] = dict(plan.parameters)
-        return cls(plan=plan, **values)
+        return cls(plan=plan, **planning.checked(plan))
 
     @cached_property
     def shape(self) -> Shape:
@@ -119,7 +115,6 @@ class ProjectionChoice(Mechanism):
 
     @property
     def seed_bytes(self) -> int:
-        """Return the bytes of seed a client draws; in table mode it is not sent."""
         return UNSENT_SEED_BYTES if self._cell else self.layout.seed_bytes
 
     @cached_property
@@ -238,7 +233,6 @@ class ProjectionChoice(Mechanism):
         return np.stack([column.astype(np.uint32) for column in columns], axis=1)
 
     def map_of(self, batch: ReportBatch) -> IntArray:
-        """Return the map of each report: a field of it in table mode."""
         if not self._cell:
             return Mechanism.map_of(self, batch)
         if self.plan.hashing.maps > 1:
@@ -271,7 +265,6 @@ class ProjectionChoice(Mechanism):
 
     @property
     def turned(self) -> bool:
-        """Return whether there are signs to turn."""
         return self.shape.signed
 
     def transform(self, tables: TableArray) -> TableArray:
@@ -371,7 +364,6 @@ class ProjectionChoice(Mechanism):
         return constants.pair_agreement(self.shape, self._odds) / self.attenuation**2 - 1
 
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
-        """Return n·Var at a key nobody holds, which does not depend on what people hold."""
         return constants.unheld_variance(self.shape, self._odds)
 
     @property
@@ -384,7 +376,6 @@ class ProjectionChoice(Mechanism):
         return held + 1 - constants.unheld_variance(self.shape, self._odds)
 
     def worst_variance(self) -> float:
-        """Return the largest n·Var over all values of an item, and what ghosts add."""
         return constants.worst_variance(self.shape, self._odds) + self.ghost_variance()
 
     def ghost_variance(self) -> float:
@@ -399,7 +390,8 @@ class ProjectionChoice(Mechanism):
         if not self._linear:
             return 0.0
         plan, variance = self.plan, constants.unheld_variance(self.shape, self._odds)
-        strength = planning.ghost_strength(self.shape, self.top, plan.universe.size)
+        shared = plan.universe.size is None
+        strength = constants.ghost_strength(self.shape, self.top, shared=shared)
         return ghosts.in_errors(strength, plan.hashing.maps, plan.clients, variance)
 
     def relative_bias(self) -> float:
@@ -416,7 +408,6 @@ class ProjectionChoice(Mechanism):
         return self.cut(simulation.sums_of(vectors, np.abs))
 
     def influence(self) -> float:
-        """Return the largest value that one report can claim for any key."""
         most = 1.0 if self.shape.signed else 1 - 1 / self.bins
         return most / self.attenuation
 
@@ -438,7 +429,6 @@ class ProjectionChoice(Mechanism):
         yield from itertools.product(patterns, repeat=items)
 
     def outcome_of(self, seed: int, ids: IdArray) -> tuple[int, ...]:
-        """Return the pattern of each id under a seed."""
         seeds, ones = np.full(len(ids), seed, dtype=np.uint64), np.ones(len(ids), dtype=np.int64)
         alone = Tokens(np.arange(len(ids)), ids, ones == 0, ones)
         if self.form == "dense":

@@ -15,8 +15,9 @@ from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import ghosts
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
-from faintly.mechanisms.projection_choice import constants, ghost_sizes
+from faintly.mechanisms.projection_choice import constants
 from faintly.mechanisms.projection_choice.constants import Odds, Shape
+from faintly.mechanisms.tables import ENTRY_BYTES
 from faintly.primitives import noise
 from faintly.primitives.hashing import LEAST_ROW_BITS, POLYNOMIALS, LinearBins
 
@@ -31,7 +32,6 @@ MAX_SLOTS = 2**20  # a client scores every slot
 BIN_WORK = 512  # tokens times groups up to which more groups are worth their work
 TABLE_WORK = 1024  # the same in table mode, where a place is a few parities and no hash
 MOST_ROW_BITS = LEAST_ROW_BITS + len(POLYNOMIALS) - 1
-ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
 MAX_CELL_BITS = 31  # of code and map: with the sign they fit 4 bytes
 OPEN_BITS = 8  # of the codes of an open universe, at least: they only have to spread keys
 
@@ -77,7 +77,7 @@ def _shape(request: Request, form: str, options: dict[str, Any]) -> Shape:
         if bins not in (None, 1):
             raise InvalidPlan(f"the dense form has one bin, got {bins!r}; use form bins")
         groups = DENSE_GROUPS if groups is None else groups
-        _power_of_two("groups", groups, MAX_DENSE_GROUPS)
+        require.power_of_two(groups, "groups", MAX_DENSE_GROUPS)
         return Shape(tokens, groups)
     signed = form == "bins"
     _check_tokens(tokens)
@@ -91,7 +91,7 @@ def _shape(request: Request, form: str, options: dict[str, Any]) -> Shape:
         work = TABLE_WORK if table else BIN_WORK
         many = (64, 16, 4, 1) if table else (16, 4, 1)
         groups = next(one for one in many if one * tokens <= work or one == 1)
-    _power_of_two("groups", groups, MAX_BIN_GROUPS)
+    require.power_of_two(groups, "groups", MAX_BIN_GROUPS)
     most = MAX_SLOTS // groups // (2 if signed else 1)
     if bins is None and table:
         bins = _table_bins(request, Shape(tokens, groups, signed=signed), most)
@@ -119,7 +119,7 @@ def _table_bins(request: Request, one: Shape, most: int) -> int:
             made = _codes(request, shape, top, quiet)
         except InvalidPlan:
             return True, math.inf, math.inf
-        strength = ghost_strength(shape, top, request.universe.size)
+        strength = constants.ghost_strength(shape, top, shared=request.universe.size is None)
         large = ghosts.in_errors(strength, made.maps, request.clients, quiet) > ghosts.LARGEST
         added = ghost_variance(shape, top, request.universe.size, request.clients, made)
         shared = constants.shared_variance(shape, odds, request.share)
@@ -149,13 +149,6 @@ def _check_tokens(tokens: int) -> None:
         raise InvalidPlan(
             f"bins are for a sparsity of at most {MAX_BIN_TOKENS}, got {tokens}; use form dense"
         )
-
-
-def _power_of_two(name: str, value: Any, most: int) -> None:
-    require.integer(value, name, 1, most)
-    if value & (value - 1):
-        nearest = 1 << round(math.log2(value))
-        raise InvalidPlan(f"{name} must be a power of two, got {value}; the nearest is {nearest}")
 
 
 def threshold(shape: Shape, top: int, epsilon: float) -> int:
@@ -190,27 +183,17 @@ def _hashing(request: Request, shape: Shape, top: int) -> Hashing:
             "the forms with bins are linear by table alone; use form dense, or family prf"
         )
     if not _is_dense(shape):
-        _power_of_two("bins", shape.bins, MAX_SLOTS)
+        require.power_of_two(shape.bins, "bins", MAX_SLOTS)
     odds = Odds.unrounded(shape, top, request.budget.epsilon)
     return _codes(request, shape, top, constants.unheld_variance(shape, odds))
-
-
-def ghost_strength(shape: Shape, top: int, size: int | None) -> float:
-    """Return the largest ghost: in an open universe a key may share the code of a held one."""
-    own = ghost_sizes.strength(shape, top)
-    return own if size is not None else max(1.0, own)
-
-
-def ghost_energy(shape: Shape, top: int, size: int | None) -> float:
-    """Return κ, and k more in an open universe, where keys may share the codes of held ones."""
-    return ghost_sizes.energy(shape, top) + (shape.tokens if size is None else 0)
 
 
 def ghost_variance(
     shape: Shape, top: int, size: int | None, clients: int, hashing: Hashing
 ) -> float:
     """Return n·κ/(J·2^D): what ghosts add to n·Var where everybody holds the same k items."""
-    return clients * ghost_energy(shape, top, size) / (hashing.maps * 2**hashing.bits)
+    energy = constants.ghost_energy(shape, top, shared=size is None)
+    return clients * energy / (hashing.maps * 2**hashing.bits)
 
 
 def _is_dense(shape: Shape) -> bool:
@@ -240,10 +223,10 @@ def _codes(request: Request, shape: Shape, top: int, variance: float) -> Hashing
     alone = shape.tokens < 3 and size is not None and _is_dense(shape)  # two make no ghost
     fewest = 1 if alone else ghosts.FEWEST
     if request.maps is not None:
-        _power_of_two("maps", request.maps, MAX_MAPS)
-    strength = ghost_strength(shape, top, size)
+        require.power_of_two(request.maps, "maps", MAX_MAPS)
+    strength = constants.ghost_strength(shape, top, shared=size is None)
     maps = request.maps or max(fewest, ghosts.least_maps(strength, request.clients, variance))
-    energy = ghost_energy(shape, top, size)
+    energy = constants.ghost_energy(shape, top, shared=size is None)
     codes = ghosts.least_codes(energy, request.clients, variance, size)
     bits = request.bits or max(least, math.ceil(math.log2(max(1.0, codes)) - math.log2(maps)))
     # Of signed bins both signs are counted.
@@ -267,13 +250,13 @@ def _codes(request: Request, shape: Shape, top: int, variance: float) -> Hashing
     return Hashing(family="linear", bits=bits, maps=maps)
 
 
-def check(plan: Plan) -> Shape:
-    """Return the plan's sizes, or refuse one whose parameters this mechanism cannot honour."""
+def checked(plan: Plan) -> dict[str, Any]:
+    """Return the parameters of a plan, or refuse those that this mechanism cannot honour."""
     given = require.named(plan, NAMES)
     require.one_of(given["form"], "form", FORMS)
     require.one_of(given["rounding"], "rounding", ROUNDINGS)
     dense, signed = given["form"] == "dense", given["form"] != "unsigned"
-    _power_of_two("groups", given["groups"], MAX_DENSE_GROUPS if dense else MAX_BIN_GROUPS)
+    require.power_of_two(given["groups"], "groups", MAX_DENSE_GROUPS if dense else MAX_BIN_GROUPS)
     most = MAX_SLOTS // given["groups"] // (2 if signed else 1)
     require.integer(given["bins"], "bins", 1 if signed else 2, 1 if dense else most)
     if type(given["tokens"]) is not int or given["tokens"] != plan.sparsity:
@@ -287,7 +270,7 @@ def check(plan: Plan) -> Shape:
         raise InvalidPlan("threshold leaves the best slots no likelier than the others")
     _check_values(given["form"], plan.values)
     _check_hashing(plan, shape, dense=dense)
-    return shape
+    return given
 
 
 def _check_hashing(plan: Plan, shape: Shape, *, dense: bool) -> None:
@@ -297,7 +280,7 @@ def _check_hashing(plan: Plan, shape: Shape, *, dense: bool) -> None:
         if plan.decode != "table":
             raise InvalidPlan("the forms with bins are linear by table alone; use family prf")
         require.integer(shape.bins, "bins", 2, MAX_SLOTS)
-        _power_of_two("bins", shape.bins, MAX_SLOTS)
+        require.power_of_two(shape.bins, "bins", MAX_SLOTS)
         fewest, most = _row_bits(shape)
         rows = LinearBins(plan.hashing.bits, shape.bins, shape.signed).row_bits
         if not fewest <= rows <= most:

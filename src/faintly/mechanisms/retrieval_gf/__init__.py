@@ -7,12 +7,11 @@ a polynomial and <i, a(x)> its value at γ). Values are first rounded to -1, 0 o
 guarantee does not depend on: it needs the channel's integers alone. See retrieval_gf.proof.md.
 """
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -20,26 +19,25 @@ import numpy as np
 from faintly import kernels
 from faintly.core import Budget, Guarantee, Plan, ReadingLaw, Sketch, Universe, VectorBatch
 from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
-from faintly.core.report import Layout, ReportBatch, fields_below
+from faintly.core.report import Layout, fields_below
 from faintly.mechanisms import ghosts
 from faintly.mechanisms.api import Calibrated, Request
-from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.retrieval_gf import forms
 from faintly.mechanisms.retrieval_gf.channel import Channel
+from faintly.mechanisms.symbols import Symbols
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
-from faintly.primitives.fields import field_of, independent, inner_products, powers_of
+from faintly.primitives.fields import field_of
 from faintly.primitives.rounding import bernoulli
 
 SOLVE_WORDS = 2**18  # hashed at once when bulk encoding: 1 MiB of rows, which fit a cache
-MOMENT_REPORTS = 2**14  # read for the second moment: enough for 1.5 digits
 
 
 @register("retrieval-gf")
 @dataclass(frozen=True, kw_only=True)
-class RetrievalGf(Mechanism):
+class RetrievalGf(Symbols):
     """Symbols of GF(q) that solve the equations of the held items' answers."""
 
     plan: Plan
@@ -59,21 +57,11 @@ class RetrievalGf(Mechanism):
 
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
-        """Choose field, symbols and channel for the form that the options name."""
         return forms.calibrate(request)
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
-        """Return the mechanism a plan describes, checking every parameter."""
-        channel = forms.check(plan)
-        given: dict[str, Any] = dict(plan.parameters)
-        return cls(
-            plan=plan,
-            form=given["form"],
-            symbols=given["symbols"],
-            seed_size=given["seed_bytes"],
-            channel=channel,
-        )
+        return cls(plan=plan, **forms.checked(plan))
 
     @property
     def bits(self) -> int:
@@ -82,28 +70,17 @@ class RetrievalGf(Mechanism):
 
     @cached_property
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
-        """Return the seed and the packed symbols."""
-        return fields_below(self.channel.size, self.symbols, self.seed_size)
-
-    @property
-    def scale(self) -> float:  # type: ignore[override]
-        """Return the value of one unit of the readings."""
-        return self.channel.scale
+        return fields_below(self.order, self.symbols, self.seed_size)
 
     @property
     def enforces_sparsity(self) -> bool:
-        """Return whether more than k items are refused: in all forms but span-safe."""
         return self.form != "span-safe"
 
     def guarantee(self) -> Guarantee:
         """Return the loss that the integer weights prove; see the proof note for each form."""
         pure = self.form != "full"
-        loss = (
-            self.channel.any_span_loss()
-            if self.form == "span-safe"
-            else self.channel.one_factor_loss()
-        )
-        k = self.plan.sparsity
+        one, k = self.form != "span-safe", self.plan.sparsity
+        loss = self.channel.one_factor_loss() if one else self.channel.any_span_loss()
         delta = 0 if pure else forms.failure(self.bits, k, self.symbols)
         return Guarantee(
             self.plan.unit,
@@ -123,7 +100,7 @@ class RetrievalGf(Mechanism):
         owners = vectors.owners
         seeds = hash_seeds[owners]
         held = bernoulli(np.abs(vectors.values), rng) * np.sign(vectors.values).astype(np.int64)
-        if self.form == "polynomial":
+        if self._pointed:
             return self._interpolated(vectors, seeds, held, rng)
         answers = self.channel.draw(self._signs(seeds, vectors.indices) * held, rng)
         free = forms.payload(len(vectors), self.symbols, self.bits, rng)
@@ -138,10 +115,7 @@ class RetrievalGf(Mechanism):
         A vector's ids ascend, so ties in the order of elimination are broken by id.
         """
         offsets, ids, out = vectors.offsets, vectors.indices, np.empty_like(free)
-        start, room = 0, max(1, SOLVE_WORDS // free.shape[1])
-        while start < len(free):
-            fits = int(np.searchsorted(offsets, offsets[start] + room, side="right")) - 1
-            stop = min(len(free), max(start + 1, fits))
+        for start, stop in self._parts(offsets, max(1, SOLVE_WORDS // free.shape[1])):
             part = slice(int(offsets[start]), int(offsets[stop]))
             out[start:stop] = kernels.solve_words(
                 offsets[start : stop + 1] - offsets[start],
@@ -149,10 +123,9 @@ class RetrievalGf(Mechanism):
                 self._hash(seeds[part], ids[part], hashing.SYMBOL, free.shape[1]),
                 answers[part].astype(np.uint8),
                 free[start:stop],
-                field=field_of(self.channel.size),
+                field=field_of(self.order),
                 size=self.symbols,
             )
-            start = stop
         return out
 
     def _interpolated(
@@ -161,15 +134,15 @@ class RetrievalGf(Mechanism):
         """Return uniform polynomials through the answers at the items' points."""
         points, signs = self._points(seeds, vectors.indices)
         # Items that share a point are one bin, which changes like a single item.
-        where = vectors.owners * self.channel.size + points
+        where = vectors.owners * self.order + points
         distinct, bins = np.unique(where, return_inverse=True)
         content = np.zeros(len(distinct), dtype=np.int64)
         np.add.at(content, bins, signs * held)
         answers = self.channel.draw(content.clip(-1, 1), rng)
         drawn = forms.payload(len(vectors), self.symbols, self.bits, rng)
         free = hashing.unpack_symbols(drawn, self.symbols, self.bits)
-        counts = np.bincount(distinct // self.channel.size, minlength=len(vectors))
-        return kernels.add_points(free, distinct % self.channel.size, answers, counts, self.bits)
+        counts = np.bincount(distinct // self.order, minlength=len(vectors))
+        return kernels.add_points(free, distinct % self.order, answers, counts, self.bits)
 
     def _points(self, seeds: IdArray, ids: IdArray) -> tuple[IntArray, IntArray]:
         if self.seed_size == 0:
@@ -187,37 +160,19 @@ class RetrievalGf(Mechanism):
             return hashing.to_signs(kernels.hash_each(seeds, ids, hashing.SIGN))
         return hashing.places(seeds, ids, 1, self.plan.hashing.family).signs
 
-    def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
-        """Return Σᵢ sᵢ(x)·reading(<iᵢ, aᵢ(x)>) for each id."""
-        return self._sums(batch.hash_seeds, batch.fields, ids)[0]
-
-    def _sums(self, seeds: IdArray, fields: WordArray, ids: IdArray) -> IntArray:
-        counted = self.channel.counted
-        if self.form == "polynomial":
-            hashed = self.seed_size > 0
-            return kernels.read_polynomial(
-                seeds, fields, ids, counted, bits=self.bits, hashed=hashed
-            )
-        return kernels.read_inner(
-            *(seeds, fields, ids, counted),
-            field=field_of(self.channel.size),
-            family=self.plan.hashing.family,
-        )
+    def _sums(self, seeds: IdArray, sent: WordArray, ids: IdArray) -> IntArray:
+        columns = (seeds, sent, ids, self.channel.counted)
+        if self._pointed:
+            return kernels.read_polynomial(*columns, bits=self.bits, hashed=self.seed_size > 0)
+        field, family = field_of(self.order), self.plan.hashing.family
+        return kernels.read_inner(*columns, field=field, family=family)
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
-        """Return n·Var: the second moment of what was read, less mean².
-
-        A held item has a larger second moment than an absent one, by an amount that depends on
-        mean |v|. Where values cancel the mean does not show it, so it is measured. Reports are
-        sorted, so every m-th of them represents all.
-        """
-        if ids is None or sketch.hash_seeds is None or sketch.fields is None or not sketch.count:
+        """Return n·Var: the second moment of what was read, less mean²."""
+        if ids is None or not sketch.count:
             alone = self.predicted_variance(self.plan.sparsity)
             return np.full(len(means), alone + self._shared_seeds(sketch.count))
-        some = slice(None, None, -(-sketch.count // MOMENT_REPORTS))
-        seeds, fields = sketch.hash_seeds[some], sketch.fields[some]
-        moment = self._sums(seeds, fields, ids)[1] * (self.scale**2 / len(seeds))
-        alone = np.maximum(moment - means**2, self.channel.absent_moment)
+        alone = np.maximum(self._moment(sketch, ids) - means**2, self.channel.absent_moment)
         return alone + self._shared_seeds(sketch.count)
 
     def reading_law(self) -> ReadingLaw:
@@ -225,12 +180,8 @@ class RetrievalGf(Mechanism):
         channel, share = self.channel, min(1.0, self.plan.sparsity * self._collision)
         held = (channel.factors(1) + channel.factors(-1)) / 2
         values, places = np.unique(channel.counted, return_inverse=True)
-        chances = np.bincount(places, weights=(1 - share + share * held) / channel.size)
+        chances = np.bincount(places, weights=(1 - share + share * held) / channel.order)
         return ReadingLaw(tuple(values.tolist()), tuple(chances.tolist()))
-
-    def pair_covariance(self) -> float:
-        """Return 0: every item answers with a symbol of its own."""
-        return 0.0
 
     def predicted_variance(self, mean_square: float) -> float:
         """Return the channel's n·Var, plus that of collisions with held items."""
@@ -248,28 +199,23 @@ class RetrievalGf(Mechanism):
 
         Many clients draw the same short seed, and their collisions add up.
         """
-        if self.form != "polynomial" or not self.seed_size:
+        if not self._pointed or not self.seed_size:
             return 0.0
         return reports * self.plan.sparsity * self._collision / 256**self.seed_size
 
     def largest_ghost(self) -> float:
         """Return the ghost of a key that shares a point under one seed with a key that all hold."""
-        if self.form != "polynomial" or not self.seed_size:
+        if not self._pointed or not self.seed_size:
             return 0.0
         variance = self.channel.absent_moment
         return ghosts.in_errors(1.0, 256**self.seed_size, self.plan.clients, variance)
 
     @property
-    def held_excess_moment(self) -> float:
-        """Return the second moment of a held item less that of an absent one."""
-        return self.channel.present_moment - self.channel.absent_moment
-
-    @property
     def _collision(self) -> float:
         """Return how often two keys share a row or a point."""
-        if self.form == "polynomial":
-            return 1 / self.channel.size if self.seed_size else 0.0
-        return float(self.channel.size) ** -self.symbols
+        if self._pointed:
+            return 1 / self.order if self.seed_size else 0.0
+        return float(self.order) ** -self.symbols
 
     def relative_bias(self) -> float:
         """Return the share of a value that collisions and dependent rows lose, for k items.
@@ -278,10 +224,10 @@ class RetrievalGf(Mechanism):
         client of k items adds to a key that it does not hold.
         """
         k = self.plan.sparsity
-        if self.form != "polynomial":
-            return float(self.channel.size) ** min(0, k - 1 - self.symbols)
+        if not self._pointed:
+            return float(self.order) ** min(0, k - 1 - self.symbols)
         if self.seed_size:
-            return (k - 1) / (2 * self.channel.size)
+            return (k - 1) / (2 * self.order)
         if self.symbols > k:
             return 0.0
         largest, norm = self.channel.contrast
@@ -295,13 +241,12 @@ class RetrievalGf(Mechanism):
         return 1 - kept * (1 - self.relative_bias())
 
     def influence(self) -> float:
-        """Return the largest value that one symbol can claim."""
         return self.channel.largest
 
     def small_cases(self) -> Iterator[SmallCase]:
         """Yield cases of few enough symbols and reports, dependent rows among them."""
         signs = (-1.0, 0.0, 1.0)
-        if self.form == "polynomial":
+        if self._pointed:
             options = {
                 "form": self.form,
                 "symbol_bits": 2,
@@ -323,56 +268,20 @@ class RetrievalGf(Mechanism):
         plan = replace(self.small(sparsity=2, budget=budget, options=options).plan, budget=budget)
         yield SmallCase(type(self).from_plan(plan), signs, items=2)
 
-    def outcomes(self, items: int) -> Iterator[tuple[Any, ...]]:
-        """Yield every (point, sign), or (place in the order, row, sign), of `items` items.
-
-        Rows need not differ, so this covers every map, and every order by renaming items.
-        """
-        if self.form == "polynomial":
-            if self.seed_size == 0:
-                yield tuple((position, 1) for position in range(items))
-                return
-            one = list(itertools.product(range(self.channel.size), (1, -1)))
-            yield from itertools.product(one, repeat=items)
-            return
-        rows = itertools.product(range(self.channel.size), repeat=self.symbols)
-        kinds = list(itertools.product(rows, (1, -1)))
-        for chosen in itertools.product(kinds, repeat=items):
-            yield tuple((place, *one) for place, one in enumerate(chosen))
-
     def outcome_of(self, seed: int, ids: IdArray) -> tuple[Any, ...]:
-        """Return the point or row, the sign and the place of each id under a seed."""
+        """Return the point or row, the sign and the rank of each id under a seed."""
         seeds = np.full(len(ids), seed, dtype=np.uint64)
-        if self.form == "polynomial":
+        if self._pointed:
             points, signs = self._points(seeds, ids)
             return tuple(zip(points.tolist(), signs.tolist(), strict=True))
-        places = self._hash(seeds, ids, hashing.ORDER, 1)[:, 0].tolist()
+        ranks = self._hash(seeds, ids, hashing.ORDER, 1)[:, 0].tolist()
         words = hashing.symbol_words(self.symbols, self.bits)
         hashed = self._hash(seeds, ids, hashing.SYMBOL, words)
         rows = map(tuple, hashing.unpack_symbols(hashed, self.symbols, self.bits).tolist())
-        return tuple(zip(places, rows, self._signs(seeds, ids).tolist(), strict=True))
-
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return q^-t·∏ρ over the greedy basis, or over the points, for every report."""
-        held = [(value, place) for value, place in zip(values, outcome, strict=True) if value]
-        self._check_items(len(held))
-        size, count = self.channel.size, self.symbols
-        law = np.full(size**count, float(size) ** -count)
-        if self.form == "polynomial":
-            for point in {place[0] for _, place in held}:
-                row = powers_of(point, count, size)
-                content = [sign * value for value, (at, sign) in held if at == point]
-                law *= self._factors(content)[inner_products(row, size)]
-            return law
-        held.sort(key=lambda one: one[1][0])
-        for position in _basis(tuple(place[1] for _, place in held), size):
-            value, (_, row, sign) = held[position]
-            law *= self._factors([sign * value])[inner_products(row, size)]
-        return law
+        return tuple(zip(rows, self._signs(seeds, ids).tolist(), ranks, strict=True))
 
     def _factors(self, values: list[float]) -> FloatArray:
-        """Return ρ of every symbol for a bin of these values, averaged over their rounding."""
-        mixed = np.zeros(self.channel.size)
+        mixed = np.zeros(self.order)
         for content, share in _content(values).items():
             mixed += share * self.channel.factors(content)
         return mixed
@@ -392,6 +301,3 @@ def _content(values: list[float]) -> dict[int, float]:
         kept = max(-1, min(1, total))
         clipped[kept] = clipped.get(kept, 0.0) + share
     return clipped
-
-
-_basis = lru_cache(maxsize=2**14)(independent)  # enumeration repeats few arguments

@@ -14,11 +14,10 @@ from typing import Any
 from faintly.core import EventLevel, Hashing, Plan, WordArray
 from faintly.core.plan import SEED_BYTES
 from faintly.core.report import fields_below
-from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
+from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
-from faintly.mechanisms.retrieval_gf.channel import Channel
-from faintly.mechanisms.retrieval_gf.search import full_channel, span_safe_channel
+from faintly.mechanisms.retrieval_gf.channel import Channel, full_channel, span_safe_channel
 from faintly.primitives import galois, hashing
 from faintly.primitives.entropy import Rng
 from faintly.primitives.noise import FULL
@@ -48,8 +47,7 @@ def calibrate(request: Request) -> Calibrated:
     options = dict(request.options)
     form = options.pop("form", "span-safe")
     require.one_of(form, "form", FORMS)
-    if not isinstance(request.unit, EventLevel):
-        raise UnsupportedUnit(f"retrieval-gf protects event, not {request.unit}")
+    require.protects(request, EventLevel, "retrieval-gf")
     if request.decode != "direct":
         raise InvalidPlan("retrieval-gf is read report by report; use --decode direct")
     _check_family(form, request.family)
@@ -217,12 +215,11 @@ def _check_polynomial(shape: Mapping[str, Any], sparsity: int, size: int | None)
         )
 
 
-def check(plan: Plan) -> Channel:
-    """Return the channel of a plan, or refuse parameters that break a rule."""
+def checked(plan: Plan) -> dict[str, Any]:
+    """Return form, sizes and channel of a plan, or refuse parameters that break a rule."""
     given = require.named(plan, NAMES)
     form = require.one_of(given["form"], "form", FORMS)
-    if not isinstance(plan.unit, EventLevel):
-        raise InvalidPlan(f"retrieval-gf protects event, not {plan.unit}")
+    require.protects(plan, EventLevel, "retrieval-gf")
     require.direct(plan, f"retrieval-gf {form}", FAMILY[form])
     if form == "polynomial":
         _check_polynomial(given, plan.sparsity, plan.universe.size)
@@ -239,24 +236,19 @@ def check(plan: Plan) -> Channel:
         raise BoundDoesNotApply(
             f"{given['symbols']} symbols cannot hold {plan.sparsity} items independently"
         )
-    return _channel(given)
+    channel, seed_size = _channel(given), given["seed_bytes"]
+    return {"form": form, "symbols": given["symbols"], "seed_size": seed_size, "channel": channel}
 
 
 def _channel(given: dict[str, Any]) -> Channel:
-    lists = {}
-    for name, most in (("pairs", FULL), ("plus", FULL), ("minus", FULL), ("readings", MAX_READING)):
-        values, least = given[name], 0 if name == "readings" else 1
-        if not isinstance(values, list) or not 1 <= len(values) <= MAX_CLASSES:
-            raise InvalidPlan(f"{name} must be a list of 1 to {MAX_CLASSES} integers")
-        lists[name] = tuple(
-            require.integer(value, f"{name}[{position}]", least, most)
-            for position, value in enumerate(values)
-        )
+    many = range(1, MAX_CLASSES + 1)
+    bounds = dict.fromkeys(("pairs", "plus", "minus"), (1, FULL)) | {"readings": (0, MAX_READING)}
+    lists = {name: require.integers(given[name], name, many, *bounds[name]) for name in bounds}
     if len({len(values) for values in lists.values()}) != 1:
         raise InvalidPlan("pairs, plus, minus and readings must list the same classes")
     channel = Channel(bits=given["symbol_bits"], **lists)
-    if 2 * sum(channel.pairs) != channel.size:
-        raise InvalidPlan(f"pairs must add up to {channel.size // 2}, half of the symbols")
+    if 2 * sum(channel.pairs) != channel.order:
+        raise InvalidPlan(f"pairs must add up to {channel.order // 2}, half of the symbols")
     if any(a < b for a, b in zip(channel.plus, channel.minus, strict=True)):
         raise InvalidPlan("plus must not be below minus in any class")
     total = sum(

@@ -9,8 +9,7 @@ Rows are hashed under a fresh seed (binary, ternary: independent but for a proba
 the powers of the key's own point (polynomial: always). See retrieval_l1.proof.md.
 """
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -21,29 +20,30 @@ import numpy as np
 from faintly import kernels
 from faintly.core import Budget, Guarantee, Plan, ReadingLaw, Sketch, Universe, WithinL1
 from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
-from faintly.core.report import Layout, ReportBatch, fields_below
+from faintly.core.report import Layout, fields_below
 from faintly.core.vector import VectorBatch
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
-from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.retrieval_l1 import forms
 from faintly.mechanisms.retrieval_l1.channel import Channel
+from faintly.mechanisms.symbols import Symbols
 from faintly.primitives import fields, hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
 
 SOLVE_SYMBOLS = 2**22  # hashed at once when bulk encoding: 4 MiB of rows
 READ_SYMBOLS = 2**22  # unpacked at once when reading
-MOMENT_REPORTS = 2**14  # read for the second moment: enough for 1.5 digits
 SMALL_REPORTS = 2**8  # possible reports of an enumerated case
 
 
 @register("retrieval-l1")
 @dataclass(frozen=True, kw_only=True)
-class RetrievalL1(Mechanism):
+class RetrievalL1(Symbols):
     """Symbols of a small field that solve the equations of the held items' answers."""
+
+    enforces_sparsity = True  # every form refuses more than k items
 
     plan: Plan
     form: str  # binary, ternary or polynomial
@@ -52,29 +52,15 @@ class RetrievalL1(Mechanism):
 
     @classmethod
     def variants(cls, request: Request) -> Iterator[dict[str, Any]]:
-        """Yield the forms that may apply."""
         yield from forms.variants(request)
 
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
-        """Choose field, symbols and channel for the form that the options name."""
         return forms.calibrate(request)
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
-        """Return the mechanism a plan describes, checking every parameter."""
-        channel = forms.check(plan)
-        given: dict[str, Any] = dict(plan.parameters)
-        return cls(plan=plan, form=given["form"], channel=channel, symbols=given["symbols"])
-
-    @property
-    def order(self) -> int:
-        """Return q, the number of symbols of the field."""
-        return self.channel.order
-
-    @property
-    def _pointed(self) -> bool:
-        return self.form == "polynomial"
+        return cls(plan=plan, **forms.checked(plan))
 
     @cached_property
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
@@ -85,16 +71,6 @@ class RetrievalL1(Mechanism):
         widths = tuple((limit - 1).bit_length() for limit in limits)
         seed_bytes = self.plan.hashing.seed_bytes
         return Layout(seed_bytes=seed_bytes, widths=widths, limits=tuple(limits))
-
-    @property
-    def scale(self) -> float:  # type: ignore[override]
-        """Return the value of one unit of the readings: 1 + L/ε in the binary form."""
-        return self.channel.scale
-
-    @property
-    def enforces_sparsity(self) -> bool:
-        """Return True: every form refuses more than k items."""
-        return True
 
     def guarantee(self) -> Guarantee:
         """Return L times the channel's slope, and how often rows may be dependent."""
@@ -124,15 +100,11 @@ class RetrievalL1(Mechanism):
             points, bits = vectors.indices.astype(np.int64), self._bits
             return kernels.add_points(blank, points, answers, vectors.lengths, bits)
         seeds = hash_seeds[vectors.owners]
-        parts, start = [], 0
-        room = max(1, SOLVE_SYMBOLS // self.symbols)
-        while start < len(vectors):
-            fits = int(np.searchsorted(vectors.offsets, vectors.offsets[start] + room, "right"))
-            stop = min(len(vectors), max(start + 1, fits - 1), start + room)
+        parts = [np.zeros((0, len(self.layout.widths)), np.uint32)]
+        for start, stop in self._parts(vectors.offsets, max(1, SOLVE_SYMBOLS // self.symbols)):
             first, last = int(vectors.offsets[start]), int(vectors.offsets[stop])
             parts.append(self._solved(vectors.slice(start, stop), seeds[first:last], rng))
-            start = stop
-        return np.concatenate(parts) if parts else np.zeros((0, len(self.layout.widths)), np.uint32)
+        return np.concatenate(parts)
 
     def _solved(self, vectors: VectorBatch, seeds: IdArray, rng: Rng) -> WordArray:
         """Return uniform solutions; rows are taken in the order of the ids."""
@@ -170,12 +142,7 @@ class RetrievalL1(Mechanism):
     def _bits(self) -> int:
         return self.order.bit_length() - 1
 
-    def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
-        """Return Σᵢ sᵢ(x)·reading(<iᵢ, aᵢ(x)>) for each id."""
-        return self._sums(batch.hash_seeds, batch.fields, ids)[0]
-
     def _sums(self, seeds: IdArray, sent: WordArray, ids: IdArray) -> IntArray:
-        """Return (2, ids): sums of readings and of their squares."""
         readings = self.channel.readings
         if self._pointed:
             bits = self._bits
@@ -194,17 +161,12 @@ class RetrievalL1(Mechanism):
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
         """Return n·Var: the second moment of what was read, less mean².
 
-        In the binary form every reading is ±1. Else a held item has a larger second moment than
-        an absent one, by an amount that depends on mean |v|, so it is measured. Reports are
-        sorted, so every m-th of them represents all.
+        In the binary form every reading is ±1, so that there is nothing to measure.
         """
         channel = self.channel
         moment: FloatArray = np.full(len(means), channel.absent_moment)
         if channel.silent and ids is not None and sketch.count:
-            assert sketch.hash_seeds is not None and sketch.fields is not None
-            some = slice(None, None, -(-sketch.count // MOMENT_REPORTS))
-            seeds, sent = sketch.hash_seeds[some], sketch.fields[some]
-            moment = self._sums(seeds, sent, ids)[1] * (self.scale**2 / len(seeds))
+            moment = self._moment(sketch, ids)
         least = min(channel.variance_at(0.0), channel.variance_at(1.0))
         return np.maximum(moment - means**2, least)
 
@@ -212,21 +174,11 @@ class RetrievalL1(Mechanism):
         """Return a fair sign with the chance of a marked symbol, else 0."""
         return ReadingLaw.rare(2 * self.channel.marked / self.channel.order)
 
-    def pair_covariance(self) -> float:
-        """Return 0: every item answers with a symbol of its own."""
-        return 0.0
-
     def predicted_variance(self, mean_square: float) -> float:  # noqa: ARG002
         """Return the channel's n·Var, which does not depend on what clients hold."""
         return self.channel.absent_moment
 
-    @property
-    def held_excess_moment(self) -> float:
-        """Return the second moment of a held item less that of an absent one."""
-        return self.channel.present_moment - self.channel.absent_moment
-
     def worst_variance(self) -> float:
-        """Return the channel's n·Var at the value for which it is largest."""
         return self.channel.worst_variance
 
     def relative_bias(self) -> float:
@@ -236,7 +188,6 @@ class RetrievalL1(Mechanism):
         return forms.drop_chance(self.order, self.plan.sparsity, self.symbols)
 
     def influence(self) -> float:
-        """Return the value that one symbol claims."""
         return self.scale
 
     def small_cases(self) -> Iterator[SmallCase]:
@@ -277,18 +228,6 @@ class RetrievalL1(Mechanism):
         )
         return replace(self, plan=plan, symbols=symbols)
 
-    def outcomes(self, items: int) -> Iterator[tuple[Any, ...]]:
-        """Yield every (row, sign) of items, in the order of their ids; or the points.
-
-        Rows need not differ, so this covers every map, and every order by renaming items.
-        """
-        if self._pointed:
-            yield tuple((point, 1) for point in range(items))
-            return
-        rows = itertools.product(range(self.order), repeat=self.symbols)
-        kinds = list(itertools.product(rows, (1, -1)))
-        yield from itertools.product(kinds, repeat=items)
-
     def outcome_of(self, seed: int, ids: IdArray) -> tuple[Any, ...]:
         """Return the row or point and the sign of each id under a seed."""
         if self._pointed:
@@ -297,17 +236,6 @@ class RetrievalL1(Mechanism):
         rows = hashing.base_digits(hashed, self.order, self.symbols).tolist()
         return tuple(zip(map(tuple, rows), signs.tolist(), strict=True))
 
-    def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
-        """Return q^-t·∏ρ over the items whose rows are not in the span of those before."""
-        held = [(value, place) for value, place in zip(values, outcome, strict=True) if value]
-        self._check_items(len(held))
-        law = np.full(self.order**self.symbols, float(self.order) ** -self.symbols)
-        if self._pointed:
-            for value, (point, _) in held:
-                row = fields.powers_of(point, self.symbols, self.order)
-                law *= self.channel.factors(value)[fields.inner_products(row, self.order)]
-            return law
-        for position in fields.independent([row for _, (row, _) in held], self.order):
-            value, (row, sign) = held[position]
-            law *= self.channel.factors(sign * value)[fields.inner_products(row, self.order)]
-        return law
+    def _factors(self, values: list[float]) -> FloatArray:
+        (value,) = values  # no two keys share a point
+        return self.channel.factors(value)

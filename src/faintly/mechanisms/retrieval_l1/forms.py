@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from faintly.core import Hashing, Plan, WithinL1
-from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
+from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.retrieval_l1.channel import Channel, best_marked
@@ -50,11 +50,10 @@ def calibrate(request: Request) -> Calibrated:
     options = dict(request.options)
     form = options.pop("form", None) or ("binary" if request.budget.delta else "polynomial")
     require.one_of(form, "form", FORMS)
-    if not isinstance(request.unit, WithinL1):
-        raise UnsupportedUnit(f"retrieval-l1 protects l1:DISTANCE, not {request.unit}")
+    require.protects(request, WithinL1, "retrieval-l1")
     _check_hash(form, request.decode, request.family)
     require.no_tables(request, "retrieval-l1")
-    slope = noise.exact(request.budget.epsilon) / noise.exact(request.unit.distance)
+    slope = noise.exact(request.budget.epsilon) / noise.exact(require.l1_distance(request.unit))
     make = _polynomial if form == "polynomial" else _hashed
     channel, symbols = make(request, form, slope, options)
     require.no_more(options, f"retrieval-l1 {form}")
@@ -233,12 +232,11 @@ def drop_chance(order: int, sparsity: int, symbols: int) -> float:
     return float(ranks @ inside) * float(hash_excess(order, symbols))
 
 
-def check(plan: Plan) -> Channel:
-    """Return the channel of a plan, or refuse parameters that break a rule."""
+def checked(plan: Plan) -> dict[str, Any]:
+    """Return form, channel and symbols of a plan, or refuse parameters that break a rule."""
     given = require.named(plan, NAMES)
     form = require.one_of(given["form"], "form", FORMS)
-    if not isinstance(plan.unit, WithinL1):
-        raise InvalidPlan(f"retrieval-l1 protects l1:DISTANCE, not {plan.unit}")
+    require.protects(plan, WithinL1, "retrieval-l1")
     require.direct(plan, f"retrieval-l1 {form}", FAMILY[form])
     order = _check_field(form, given["field"], plan.universe.size)
     marked = require.integer(given["marked"], "marked", 1, order // 2)
@@ -252,7 +250,7 @@ def check(plan: Plan) -> Channel:
         raise BoundDoesNotApply(
             f"{symbols} symbols cannot hold {plan.sparsity} items; use at least {plan.sparsity}"
         )
-    return channel
+    return {"form": form, "channel": channel, "symbols": symbols}
 
 
 def _check_field(form: str, field: Any, size: int | None) -> int:

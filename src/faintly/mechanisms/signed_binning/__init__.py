@@ -25,7 +25,7 @@ from faintly.mechanisms import parameters as require
 from faintly.mechanisms import simulation
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
-from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.law import SmallCase, joint, kept_law, rounding_law
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
 from faintly.mechanisms.signed_binning import rows
@@ -50,20 +50,14 @@ class SignedBinning(Mechanism):
 
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
-        """Choose bins, clip and noise by the paper's row for the unit."""
         return rows.calibrate(request)
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
-        """Return the mechanism a plan describes, checking every parameter."""
-        rows.check(plan)
-        values: dict[str, Any] = dict(plan.parameters)
-        values["noise"] = tuple(values["noise"])
-        return cls(plan=plan, **values)
+        return cls(plan=plan, **rows.checked(plan))
 
     @cached_property
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
-        """Return the seed and the packed bins."""
         return fields_below(2 * self.range + 1, self.bins, self.plan.hashing.seed_bytes)
 
     @property
@@ -83,14 +77,8 @@ class SignedBinning(Mechanism):
 
     def guarantee(self) -> Guarantee:
         """Return the loss that the thresholds prove; see the proof note for each row."""
-        loss = rows.loss(
-            self.plan,
-            row=self.row,
-            bins=self.bins,
-            steps=self.steps,
-            clip=self.clip,
-            thresholds=list(self.noise),
-        )
+        sizes, thresholds = (self.row, self.bins, self.steps, self.clip), list(self.noise)
+        loss = rows.loss(self.plan, *sizes, thresholds=thresholds)
         delta = noise.exact(self.plan.budget.delta) if self.row == "squeeze" else Fraction(0)
         conditions = rows.CONDITIONS[self.row]
         budget = Budget.at_least(loss, delta)
@@ -185,7 +173,6 @@ class SignedBinning(Mechanism):
         return out
 
     def influence(self) -> float:
-        """Return the largest value that a bin of a report can claim."""
         return self.range / self.steps
 
     def small_cases(self) -> Iterator[SmallCase]:
@@ -227,32 +214,23 @@ class SignedBinning(Mechanism):
         yield from itertools.product(one, repeat=items)
 
     def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int], ...]:
-        """Return the bin and sign of each id under a seed."""
         place = self._places(np.full(len(ids), seed, dtype=np.uint64), ids)
         return tuple(zip(place.bins.tolist(), place.signs.tolist(), strict=True))
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
         """Return the probability of every report: bins are independent given the hash."""
-        joint = np.ones(1)
-        for wanted in range(self.bins):
-            held = [
-                sign * value
-                for value, (where, sign) in zip(values, outcome, strict=True)
-                if where == wanted
-            ]
-            joint = np.outer(joint, self._bin_law(held)).ravel()
-        return joint
+        held: list[list[float]] = [[] for _ in range(self.bins)]
+        for value, (where, sign) in zip(values, outcome, strict=True):
+            held[where].append(sign * value)
+        return joint(map(self._bin_law, held))
 
     def _raw_law(self, held: Sequence[float]) -> FloatArray:
         """Return the law of the sum of a bin, rounded but neither clipped nor noisy."""
         raw = np.ones(1)
         for value in held:
-            low = math.floor(value * self.steps)
-            up = float(Fraction(value) * self.steps - low)
             one = np.zeros(2 * self.steps + 1)
-            one[low + self.steps] += 1 - up
-            if up:
-                one[low + 1 + self.steps] += up
+            for step, share in rounding_law(value, self.steps):
+                one[step + self.steps] = share
             raw = np.convolve(raw, one)
         return raw
 
@@ -265,13 +243,5 @@ class SignedBinning(Mechanism):
         for shift, share in zip(range(-reach, reach + 1), raw, strict=True):
             if share:
                 moved = shift if self.clip is None else max(-self.clip, min(self.clip, shift))
-                law += share * _kept_law(shape, middle - moved, self.range)
+                law += share * kept_law(shape, middle - moved, self.range)
         return law
-
-
-def _kept_law(shape: FloatArray, center: int, reach: int) -> FloatArray:
-    """Return the law of noise around a value, its tails gathered at ±reach."""
-    kept = shape[center - reach : center + reach + 1].copy()
-    kept[0] += shape[: center - reach].sum()
-    kept[-1] += shape[center + reach + 1 :].sum()
-    return kept

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from faintly.core import EventLevel, Hashing, Plan, UserLevel, WithinL1
-from faintly.core.plan import OPEN_MAPS, SEED_BYTES
+from faintly.core.plan import OPEN_MAPS, SEED_BYTES, Terms
 from faintly.core.report import fields_below
 from faintly.errors import BoundDoesNotApply, InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as require
@@ -140,11 +140,8 @@ def paper_bins(row: str, request: Request) -> int:
     elif row == "squeeze":
         if request.budget.delta == 0:
             raise BoundDoesNotApply("the squeeze row needs delta above 0; give --delta")
-        bins = math.sqrt(
-            epsilon**2
-            * k
-            / (require.l1_distance(request.unit) * math.log(1 / request.budget.delta))
-        )
+        reach = require.l1_distance(request.unit)
+        bins = math.sqrt(epsilon**2 * k / (reach * math.log(1 / request.budget.delta)))
     else:
         bins = 1
     return min(MAX_BINS, max(1, math.floor(bins)))
@@ -212,13 +209,15 @@ def _ratio_bound(request: Request, row: str, bins: int, steps: int, clip: int | 
     if row == "l1":
         per_step = epsilon / (noise.exact(require.l1_distance(request.unit)) * steps)
         return 1 / (1 + per_step)
+    return noise.exp_at_least(-epsilon / _largest_change(request, row, bins, steps, clip))
+
+
+def _largest_change(terms: Terms, row: str, bins: int, steps: int, clip: int | None) -> int:
+    """Return how far all bins together can change, in grid steps."""
     if row == "squeeze":
-        change = squeezed_steps(
-            require.l1_distance(request.unit), request.sparsity, bins, steps, request.budget.delta
-        )
-    else:
-        change = 2 * steps if row == "event" else 2 * (clip or 0) * bins
-    return noise.exp_at_least(-epsilon / change)
+        reach = require.l1_distance(terms.unit)
+        return squeezed_steps(reach, terms.sparsity, bins, steps, terms.budget.delta)
+    return 2 * steps if row == "event" else 2 * (clip or 0) * bins
 
 
 def squeezed_steps(reach: float, sparsity: int, bins: int, steps: int, delta: float) -> int:
@@ -238,19 +237,13 @@ def squeezed_steps(reach: float, sparsity: int, bins: int, steps: int, delta: fl
 
 
 def loss(
-    plan: Plan, *, row: str, bins: int, steps: int, clip: int | None, thresholds: list[int]
+    plan: Plan, row: str, bins: int, steps: int, clip: int | None, *, thresholds: list[int]
 ) -> Fraction:
     """Return the privacy loss that the thresholds prove for the plan's unit."""
     ratio = noise.step_ratio(thresholds)
     if row == "l1":
         return (ratio - 1) * noise.exact(require.l1_distance(plan.unit)) * steps
-    if row == "squeeze":
-        change = squeezed_steps(
-            require.l1_distance(plan.unit), plan.sparsity, bins, steps, plan.budget.delta
-        )
-    else:
-        change = 2 * steps if row == "event" else 2 * (clip or 0) * bins
-    return noise.log_at_least(ratio) * change
+    return noise.log_at_least(ratio) * _largest_change(plan, row, bins, steps, clip)
 
 
 def tail_steps(thresholds: list[int]) -> int:
@@ -258,8 +251,8 @@ def tail_steps(thresholds: list[int]) -> int:
     return math.ceil(40 / -math.log(float(noise.carry_ratios(thresholds)[0])))
 
 
-def check(plan: Plan) -> None:
-    """Refuse a plan whose parameters break a rule."""
+def checked(plan: Plan) -> dict[str, Any]:
+    """Return the parameters of a plan, or refuse those that break a rule."""
     given = require.named(plan, NAMES)
     row = given["row"]
     if not isinstance(row, str) or row not in UNITS or not isinstance(plan.unit, UNITS[row]):
@@ -280,15 +273,8 @@ def check(plan: Plan) -> None:
             raise InvalidPlan(f"the user row has one bin, got {bins}")
     elif given["clip"] is not None:
         raise InvalidPlan(f"the {row} row does not clip; clip must be null")
-    _check_thresholds(given["noise"])
-
-
-def _check_thresholds(thresholds: Any) -> None:
-    if not isinstance(thresholds, list) or not 1 <= len(thresholds) <= 40:
-        raise InvalidPlan("noise must be a list of 1 to 40 thresholds")
-    for position, threshold in enumerate(thresholds):
-        if not isinstance(threshold, int) or not 0 < threshold < noise.FULL:
-            raise InvalidPlan(f"noise threshold {position} must be between 1 and 2^32 - 1")
+    thresholds = require.integers(given["noise"], "noise", range(1, 41), 1, noise.FULL - 1)
     if thresholds[-1] > noise.FULL // 2:
         # A draw would take very long; calibration stays far below.
         raise InvalidPlan("the last noise threshold must be at most 2^31")
+    return given | {"noise": thresholds}
