@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from benchmarks import samples
+from benchmarks import comparison, samples
+from benchmarks.comparison import LANGUAGE
 from benchmarks.measure import (
     WALL,
     Effort,
@@ -17,8 +18,6 @@ from benchmarks.result import Row, amount, cost, gain
 from faintly import kernels
 from faintly.core import AnyArray, IdArray, IntArray, Plan, ReportBatch
 from faintly.engine import Aggregator, decode
-from faintly.kernels import comparison
-from faintly.kernels.comparison import LANGUAGE
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 

@@ -2,14 +2,13 @@
 
 import numpy as np
 
-from benchmarks import samples
+from benchmarks import comparison, samples
+from benchmarks.comparison import LANGUAGE
 from benchmarks.decode import PAIRS_OF_LOOP
 from benchmarks.measure import Effort, compare, measure, one_core
 from benchmarks.result import Row, amount, gain
 from faintly.core import Plan
 from faintly.engine import Aggregator
-from faintly.kernels import comparison
-from faintly.kernels.comparison import LANGUAGE
 from faintly.mechanisms.orthogonal import Orthogonal
 
 

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 from matplotlib.lines import Line2D
 
-from benchmarks import Effort, _peers, document, measure, samples
+from benchmarks import Effort, _peers, comparison, document, measure, samples
 from benchmarks._peers import Case
 from benchmarks.decode import PAIRS_OF_LOOP, all_totals
 from benchmarks.measure import one_core
 from benchmarks.result import shown as number
 from benchmarks.script import options, save, started
-from faintly.kernels import comparison
 from faintly.mechanisms import mechanism_of
 
 BASE = {"reports": 100_000, "keys": 100_000, "items": 8}

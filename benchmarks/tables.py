@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from benchmarks import samples
+from benchmarks import comparison, samples
+from benchmarks.comparison import LANGUAGE
 from benchmarks.measure import PROCESSOR, WALL, Effort, compare, one_core
 from benchmarks.result import Row, cost
 from faintly import kernels
 from faintly.core import NarrowArray, TableArray, WordArray
-from faintly.kernels import comparison
-from faintly.kernels.comparison import LANGUAGE
 
 CELLS = 2**20  # per call: more than branch predictors and caches remember
 IN_CACHE, OUT_OF_CACHE = 2.0, 1.3  # targets

@@ -11,12 +11,12 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from benchmarks import Effort, bins, compare, samples
+from benchmarks import Effort, bins, compare, comparison, samples
 from benchmarks.decode import all_totals
 from benchmarks.measure import one_core
 from faintly import kernels
 from faintly.core import Hashing
-from faintly.kernels import comparison, compiled, reference
+from faintly.kernels import compiled, reference
 from faintly.mechanisms.orthogonal.rows import combined, images
 from faintly.primitives import fields
 from faintly.primitives.hashing import LinearBins, LinearMaps

@@ -9,6 +9,10 @@ simulation   many reports at once, for the evaluation
 A new mechanism derives from `Mechanism`, and `registry` finds it by name.
 """
 
+from typing import Any, Protocol, Self
+
+from faintly.core import Plan
+from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.forecast import Forecast
 from faintly.mechanisms.law import Laws
 from faintly.mechanisms.simulation import Simulated
@@ -17,3 +21,27 @@ from faintly.mechanisms.tables import Tables
 
 class Mechanism(Simulated, Tables, Forecast, Laws):
     """All five parts; derive a mechanism from this class."""
+
+
+class Planning(Protocol):
+    """A module that finds the integers of one mechanism, and checks those of a stranger."""
+
+    def calibrate(self, request: Request) -> Calibrated:
+        """Return integers that protect the unit within the budget, or raise with the rule."""
+
+    def checked(self, plan: Plan) -> dict[str, Any]:
+        """Return the mechanism's fields, or refuse parameters that break a rule."""
+
+
+class Planned(Mechanism):
+    """A mechanism whose integers are found and checked in a module of their own."""
+
+    planning: Planning
+
+    @classmethod
+    def calibrate(cls, request: Request) -> Calibrated:
+        return cls.planning.calibrate(request)
+
+    @classmethod
+    def from_plan(cls, plan: Plan) -> Self:
+        return cls(plan=plan, **cls.planning.checked(plan))  # type: ignore[call-arg]  # dataclasses

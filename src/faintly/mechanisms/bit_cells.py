@@ -18,7 +18,7 @@ from faintly.core.arrays import AnyArray, FloatArray, IntArray, WordArray
 from faintly.core.plan import MAX_BITS, SEED_BYTES
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Request
-from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.base import Planned
 from faintly.mechanisms.law import joint
 from faintly.mechanisms.tables import ENTRY_BYTES, UNSENT_SEED_BYTES
 
@@ -101,7 +101,7 @@ def code_bits(inside: int, blocks: int, size: int | None) -> int:
     return MAX_BITS if size is None else inside + blocks.bit_length() - 1
 
 
-class BitCells(Mechanism):
+class BitCells(Planned):
     """A mechanism whose reports are cells of bits."""
 
     map_first: ClassVar[bool] = False  # where the number of the map stands among the fields

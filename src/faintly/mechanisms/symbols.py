@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from faintly.core import FloatArray, IdArray, IntArray, ReportBatch, Sketch, WordArray
-from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.base import Planned
 from faintly.primitives.fields import independent, inner_products, powers_of
 
 MOMENT_REPORTS = 2**14  # read for the second moment: enough for 1.5 digits
 
 
-class Symbols(Mechanism):
+class Symbols(Planned):
     """A mechanism whose reports are symbols of a field."""
 
     form: str

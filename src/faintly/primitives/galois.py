@@ -14,24 +14,10 @@ from faintly.core import AnyArray, WordArray
 
 MAX_BITS = 16  # tables of 2^18 words: a megabyte, and the largest that a client should make
 # Bit i is the coefficient of x^i. Each is primitive: the powers of x are all elements but 0.
-PRIMITIVE = {
-    1: 0x3,
-    2: 0x7,
-    3: 0xB,
-    4: 0x13,
-    5: 0x25,
-    6: 0x43,
-    7: 0x83,
-    8: 0x11D,
-    9: 0x211,
-    10: 0x409,
-    11: 0x805,
-    12: 0x1053,
-    13: 0x201B,
-    14: 0x4443,
-    15: 0x8003,
-    16: 0x1100B,
-}
+PRIMITIVE = (
+    *(1, 0x3, 0x7, 0xB, 0x13, 0x25, 0x43, 0x83, 0x11D),  # of degree 0, 1, …
+    *(0x211, 0x409, 0x805, 0x1053, 0x201B, 0x4443, 0x8003, 0x1100B),
+)
 
 
 @cache

@@ -16,6 +16,7 @@ from benchmarks import (
     Row,
     Timing,
     compare,
+    comparison,
     document,
     measure,
     samples,
@@ -24,7 +25,7 @@ from benchmarks.decode import all_totals
 from benchmarks.measure import CALLS, PROCESSOR, WALL, allocated_bytes, one_core, peak_bytes
 from benchmarks.result import amount, cost, gain, rate
 from benchmarks.script import show
-from faintly.kernels import comparison, reference
+from faintly.kernels import reference
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 

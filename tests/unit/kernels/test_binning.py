@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import comparison
 from faintly import kernels as chosen
 from faintly.core import Hashing
-from faintly.kernels import comparison, compiled, reference
+from faintly.kernels import compiled, reference
 from faintly.primitives import hashing
 from faintly.primitives.entropy import seeded
 from faintly.primitives.hashing import LinearMaps

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from benchmarks import comparison
 from faintly import kernels as active
-from faintly.kernels import comparison, compiled, reference
+from faintly.kernels import compiled, reference
 
 LANGUAGES = [
     reference,

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from benchmarks import comparison
 from faintly import kernels as chosen
 from faintly.core import Hashing
-from faintly.kernels import comparison, compiled, reference, threads
+from faintly.kernels import compiled, reference, threads
 from faintly.kernels.tables import MASS_BLOCK
 from faintly.primitives import hashing
 from faintly.primitives.entropy import seeded

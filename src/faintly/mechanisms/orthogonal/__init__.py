@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from faintly.core.report import ReportBatch
 from faintly.core.vector import SparseVector, VectorBatch
 from faintly.mechanisms import ghosts, simulation
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.api import Request
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.bit_cells import BitCells
 from faintly.mechanisms.law import SmallCase
@@ -56,6 +56,7 @@ class Orthogonal(BitCells):
     map_first: ClassVar[bool] = True
     turned = False  # there are no signs
 
+    planning = sizes
     plan: Plan
     channel: Channel
     bits: int  # t or b: of one cell
@@ -68,14 +69,6 @@ class Orthogonal(BitCells):
         sizes.check_values(request.values)
         for one in channels.best(request.budget.epsilon, None, None):
             yield {"rows": one.rows, "levels": len(one.speak)}
-
-    @classmethod
-    def calibrate(cls, request: Request) -> Calibrated:
-        return sizes.calibrate(request)
-
-    @classmethod
-    def from_plan(cls, plan: Plan) -> Self:
-        return cls(plan=plan, **sizes.checked(plan))
 
     @property
     def _table(self) -> bool:

@@ -17,7 +17,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -28,8 +28,8 @@ from faintly.core.report import Layout, ReportBatch, fields_below
 from faintly.core.vector import SparseVector, VectorBatch
 from faintly.mechanisms import ghosts, simulation
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
-from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.api import Request
+from faintly.mechanisms.base import Mechanism, Planned
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.projection_choice import bin_tables, client, constants
 from faintly.mechanisms.projection_choice import law as laws
@@ -52,9 +52,10 @@ BINS_FROM = 2.0  # epsilon from which bins can beat one bin where few people hol
 
 @register("projection-choice")
 @dataclass(frozen=True, kw_only=True)
-class ProjectionChoice(Mechanism):
+class ProjectionChoice(Planned):
     """Public parameters of one collection; both sides hold the same object."""
 
+    planning = planning
     plan: Plan
     form: str
     groups: int
@@ -79,14 +80,6 @@ class ProjectionChoice(Mechanism):
             yield {"form": "bins"}
         if request.values != "signed":
             yield {"form": "unsigned"}
-
-    @classmethod
-    def calibrate(cls, request: Request) -> Calibrated:
-        return planning.calibrate(request)
-
-    @classmethod
-    def from_plan(cls, plan: Plan) -> Self:
-        return cls(plan=plan, **planning.checked(plan))
 
     @cached_property
     def shape(self) -> Shape:

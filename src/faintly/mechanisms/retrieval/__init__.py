@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, WordArr
 from faintly.core.report import ReportBatch
 from faintly.core.vector import SparseVector, VectorBatch
 from faintly.mechanisms import ghosts
-from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.bit_cells import BitCells
 from faintly.mechanisms.law import SmallCase
@@ -54,18 +53,11 @@ class Equations(NamedTuple):
 class Retrieval(BitCells):
     """Cells of bits that solve the equations of the held items' answers."""
 
+    planning = sizes
     plan: Plan
     keep: int  # N: an answer is kept for words below it
     bits: int  # t: bits of one cell
     blocks: int  # B: cells of a report
-
-    @classmethod
-    def calibrate(cls, request: Request) -> Calibrated:
-        return sizes.calibrate(request)
-
-    @classmethod
-    def from_plan(cls, plan: Plan) -> Self:
-        return cls(plan=plan, **sizes.checked(plan))
 
     @property
     def _shape(self) -> sizes.Shape:

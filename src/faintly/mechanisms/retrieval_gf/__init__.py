@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from faintly.core import Budget, Guarantee, Plan, ReadingLaw, Sketch, Universe, 
 from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
 from faintly.core.report import Layout, fields_below
 from faintly.mechanisms import ghosts
-from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.api import Request
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.retrieval_gf import forms
@@ -40,6 +40,7 @@ SOLVE_WORDS = 2**18  # hashed at once when bulk encoding: 1 MiB of rows, which f
 class RetrievalGf(Symbols):
     """Symbols of GF(q) that solve the equations of the held items' answers."""
 
+    planning = forms
     plan: Plan
     form: str  # span-safe, polynomial or full
     symbols: int  # sent in a report
@@ -54,14 +55,6 @@ class RetrievalGf(Symbols):
         yield {"form": "polynomial"}
         for bits in (8, 12, 16):
             yield {"form": "polynomial", "symbol_bits": bits, "seed_bytes": forms.SHORT_SEED}
-
-    @classmethod
-    def calibrate(cls, request: Request) -> Calibrated:
-        return forms.calibrate(request)
-
-    @classmethod
-    def from_plan(cls, plan: Plan) -> Self:
-        return cls(plan=plan, **forms.checked(plan))
 
     @property
     def bits(self) -> int:
@@ -170,9 +163,9 @@ class RetrievalGf(Symbols):
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
         """Return n·Var: the second moment of what was read, less mean²."""
         if ids is None or not sketch.count:
-            alone = self.predicted_variance(self.plan.sparsity)
-            return np.full(len(means), alone + self._shared_seeds(sketch.count))
-        alone = np.maximum(self._moment(sketch, ids) - means**2, self.channel.absent_moment)
+            alone = np.full(len(means), self.predicted_variance(self.plan.sparsity))
+        else:
+            alone = np.maximum(self._moment(sketch, ids) - means**2, self.channel.absent_moment)
         return alone + self._shared_seeds(sketch.count)
 
     def reading_law(self) -> ReadingLaw:

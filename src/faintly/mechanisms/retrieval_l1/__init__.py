@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
 from faintly.core.report import Layout, fields_below
 from faintly.core.vector import VectorBatch
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.api import Request
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.retrieval_l1 import forms
@@ -45,6 +45,7 @@ class RetrievalL1(Symbols):
 
     enforces_sparsity = True  # every form refuses more than k items
 
+    planning = forms
     plan: Plan
     form: str  # binary, ternary or polynomial
     channel: Channel
@@ -53,14 +54,6 @@ class RetrievalL1(Symbols):
     @classmethod
     def variants(cls, request: Request) -> Iterator[dict[str, Any]]:
         yield from forms.variants(request)
-
-    @classmethod
-    def calibrate(cls, request: Request) -> Calibrated:
-        return forms.calibrate(request)
-
-    @classmethod
-    def from_plan(cls, plan: Plan) -> Self:
-        return cls(plan=plan, **forms.checked(plan))
 
     @cached_property
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance

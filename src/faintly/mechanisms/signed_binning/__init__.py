@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -23,8 +23,7 @@ from faintly.core.arrays import FloatArray, IdArray, IntArray, NarrowArray, Word
 from faintly.core.report import Layout, ReportBatch, fields_below
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms import simulation
-from faintly.mechanisms.api import Calibrated, Request
-from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.base import Planned
 from faintly.mechanisms.law import SmallCase, joint, kept_law, rounding_law
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
@@ -37,9 +36,10 @@ MOST_FLIPS = 128  # in a small case of the squeeze row, whose law takes quadrati
 
 @register("signed-binning")
 @dataclass(frozen=True, kw_only=True)
-class SignedBinning(Mechanism):
+class SignedBinning(Planned):
     """Noisy sums of signed values, one for each bin."""
 
+    planning = rows
     plan: Plan
     row: str  # which row of the paper's table: event, l1, squeeze or user
     bins: int
@@ -47,14 +47,6 @@ class SignedBinning(Mechanism):
     clip: int | None  # bound of a raw bin in grid steps; None where the unit bounds the change
     range: int  # U: what a report can say, in grid steps
     noise: tuple[int, ...]  # coin thresholds out of 2^32
-
-    @classmethod
-    def calibrate(cls, request: Request) -> Calibrated:
-        return rows.calibrate(request)
-
-    @classmethod
-    def from_plan(cls, plan: Plan) -> Self:
-        return cls(plan=plan, **rows.checked(plan))
 
     @cached_property
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
