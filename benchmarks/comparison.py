@@ -4,7 +4,7 @@ import numpy as np
 
 from faintly.core.arrays import IdArray, IntArray, NarrowArray, TableArray, WordArray
 from faintly.kernels._native import available, call
-from faintly.kernels.binning import checked_reports, read_prf
+from faintly.kernels.binning import checked_reports, read_hashed
 from faintly.kernels.orthogonal import checked_rows, read_hits
 from faintly.kernels.tables import checked_cells, table_bits
 
@@ -24,7 +24,7 @@ def bare_add(table: TableArray, index: WordArray, weight: NarrowArray) -> None:
 def paper_loop(seeds: IdArray, values: IntArray, ids: IdArray) -> IntArray:
     """Return Σ_i s_i(x)·values[i, h_i(x)] for each id x: one key, one report at a time."""
     if not available():
-        return read_prf(seeds, values, ids)
+        return read_hashed(seeds, values, ids)
     seeds, values, ids = checked_reports(seeds, values, ids)
     totals = np.empty(len(ids), dtype=np.int64)
     columns = (seeds, values, values.shape[1], len(seeds))

@@ -44,7 +44,7 @@ from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
 from faintly_baselines.rings import Rings
-from faintly_baselines.unhashed import growth
+from faintly_baselines.unhashed import growth, only_direct
 
 FAMILY = "prf"
 NAMES = ("slots", "arc", "weight")
@@ -70,7 +70,7 @@ class Coverage(Mechanism):
         """Return the parameters for these slots and this arc."""
         chance = weight(request.sparsity, request.budget.epsilon, slots, arc)
         parameters = {"slots": slots, "arc": arc, "weight": chance}
-        hashing = require.only_direct(request, cls.name, FAMILY)
+        hashing = only_direct(request, cls.name, FAMILY)
         return Calibrated(parameters=parameters, hashing=hashing)
 
     @classmethod

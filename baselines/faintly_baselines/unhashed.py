@@ -72,6 +72,14 @@ def check_request(request: Request, owner: str) -> Hashing:
     return hashing
 
 
+def only_direct(request: Request, owner: str, family: str) -> Hashing:
+    """Return the only hash there is, or refuse a request for another one or for tables."""
+    if request.decode != "direct" or request.family not in (None, family):
+        raise InvalidPlan(f"{owner} needs --decode direct --family {family}")
+    require.no_tables(request, owner)
+    return Hashing(family=family)
+
+
 def check_plan(plan: Plan, owner: str) -> None:
     """Refuse a plan of another decoding, hash or kind of universe."""
     require.direct(plan, owner, coordinates.FAMILY)

@@ -216,13 +216,14 @@ def test_readings_of_cells_agree(seed, cells, keys, index_bits, weight_bits):
 def test_readings_of_hashed_reports_agree(seed, reports, bins, keys):
     rng = np.random.default_rng(seed)
     values = rng.integers(-(2**63), 2**63 - 1, (reports, bins))  # sums wrap alike
-    same("read_prf", wide(rng, reports), values, wide(rng, keys))
+    same("read_hashed", wide(rng, reports), values, wide(rng, keys))
 
 
 @given(SEEDS, st.integers(0, 40), st.integers(1, 5), st.integers(0, 3))
 def test_readings_under_blake2s_agree(seed, reports, bins, keys):
     rng = np.random.default_rng(seed)
-    same("read_blake2s", wide(rng, reports), rng.integers(-9, 9, (reports, bins)), wide(rng, keys))
+    values = rng.integers(-9, 9, (reports, bins))
+    same("read_hashed", wide(rng, reports), values, wide(rng, keys), "blake2s")
 
 
 @given(SEEDS, SIZES, st.integers(1, 3), FEW)
@@ -348,7 +349,7 @@ def test_rounded_values_agree(seed, count, bits):
 @example(1, 3, 7, 256)
 def test_words_of_clients_under_blake2s_agree(seed, count, tag, each):
     case = seeds_and_ids(np.random.default_rng(seed), count)
-    same_for_clients("hash_words_blake2s", *case, tag, each)
+    same_for_clients("hash_words", *case, tag, each, "blake2s")
 
 
 @given(st.integers(0, 50), st.integers(1, 20), st.sampled_from(THREADS))

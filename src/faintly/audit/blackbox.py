@@ -23,6 +23,7 @@ THRESHOLDS = 15  # quantiles of a field that are tried as thresholds
 READ = 400  # reports read one by one, which is slow
 BOUNDED = 5  # events to bound by each criterion: the largest ratios, and the most significant
 Event = np.ndarray  # one boolean per sample
+Batches = tuple[ReportBatch, ReportBatch]  # of one input and of the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,11 @@ def _pair(ids: IdArray, left: np.ndarray, right: np.ndarray) -> tuple[SparseVect
 
 
 def sample(
-    mechanism: Mechanism, vector: SparseVector, seed: int | None, count: int, rng: Rng
+    mechanism: Mechanism,
+    vector: SparseVector,
+    seed: int | None,
+    count: int,
+    rng: Rng | None = None,
 ) -> ReportBatch:
     """Return `count` reports of one vector by the client's own code.
 
@@ -72,7 +77,7 @@ def sample(
         seeds = uniform_seeds(secure(), count, mechanism.seed_bytes)
     else:
         seeds = np.full(count, seed, dtype=np.uint64)
-    fields = mechanism.randomize(VectorBatch.of([vector] * count), seeds, rng)
+    fields = mechanism.randomize(VectorBatch.of([vector] * count), seeds, rng or secure())
     sent = seeds if mechanism.layout.seed_bytes else np.zeros_like(seeds)
     return ReportBatch(mechanism.plan.digest, sent, fields)
 
@@ -126,7 +131,7 @@ def changed_ids(left: SparseVector, right: SparseVector) -> tuple[IdArray, np.nd
 
 def _reading_events(
     mechanism: Mechanism,
-    held: tuple[ReportBatch, ReportBatch],
+    held: Batches,
     changed: tuple[IdArray, np.ndarray],
 ) -> list[tuple[str, Event, Event]]:
     """Return the event that the server's reading of the changed keys is positive.
@@ -150,8 +155,8 @@ def _evidence(row: tuple[str, int, int, int]) -> float:
 
 def _events(
     mechanism: Mechanism,
-    train: tuple[ReportBatch, ReportBatch],
-    held: tuple[ReportBatch, ReportBatch],
+    train: Batches,
+    held: Batches,
 ) -> Iterator[tuple[str, Event, Event]]:
     records = [pack(batch, mechanism.layout) for batch in held]
     bits = [np.unpackbits(record, axis=1, bitorder="little") for record in records]
@@ -171,8 +176,8 @@ def _events(
 
 def _telling_set(
     mechanism: Mechanism,
-    train: tuple[ReportBatch, ReportBatch],
-    held: tuple[ReportBatch, ReportBatch],
+    train: Batches,
+    held: Batches,
 ) -> tuple[str, Event, Event]:
     """Return the event that a report is among those seen more often under the first input.
 

@@ -94,7 +94,7 @@ def audit(
     """
     mechanism = make(plan)
     encode, own = encode or encode_one, draw is None
-    draw = draw or draw_own
+    draw = draw or sample
     steps: dict[str, Callable[[], Iterator[Finding]]] = {
         "statement": lambda: _statement(mechanism),
         "law": lambda: _law(mechanism),
@@ -137,13 +137,6 @@ def _case_words(case: SmallCase, where: str) -> str:
         f"every report, hash and neighbouring pair of {case.items} items with values {values}; "
         f"largest {what} at {where}"
     )
-
-
-def draw_own(
-    mechanism: Mechanism, vector: SparseVector, seed: int | None, count: int
-) -> ReportBatch:
-    """Return reports that this package's own client makes."""
-    return sample(mechanism, vector, seed, count, secure())
 
 
 def _client(mechanism: Mechanism, draw: Sample, samples: int) -> Iterator[Finding]:

@@ -163,17 +163,8 @@ def sum_squares(fields: WordArray, center: int) -> int:
     return int(low) + (int(high) << 32)
 
 
-def read_prf(seeds: IdArray, values: IntArray, ids: IdArray) -> IntArray:
-    """Return Σ_i s_i(x)·values[i, h_i(x)] for each id x, hashing with HalfSipHash."""
-    return _read_hashed(seeds, values, ids, "prf")
-
-
-def read_blake2s(seeds: IdArray, values: IntArray, ids: IdArray) -> IntArray:
-    """Return Σ_i s_i(x)·values[i, h_i(x)] for each id x, hashing with keyed BLAKE2s."""
-    return _read_hashed(seeds, values, ids, "blake2s")
-
-
-def _read_hashed(seeds: IdArray, values: IntArray, ids: IdArray, family: str) -> IntArray:
+def read_hashed(seeds: IdArray, values: IntArray, ids: IdArray, family: str = "prf") -> IntArray:
+    """Return Σ_i s_i(x)·values[i, h_i(x)] for each id x."""
     seeds, values, ids = checked_reports(seeds, values, ids)
 
     def read(some: slice, asked: slice, sums: IntArray) -> None:

@@ -43,17 +43,10 @@ def hash_each(seeds: IdArray, ids: IdArray, tag: int) -> WordArray:
     return words
 
 
-def hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
+def hash_words(
+    seeds: IdArray, ids: IdArray, tag: int, count: int, family: str = "prf"
+) -> WordArray:
     """Return words (items, count): entry [i, w] hashes ids[i] ‖ tag ‖ w under seeds[i]."""
-    return _hash_words(seeds, ids, tag, count, "prf")
-
-
-def hash_words_blake2s(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
-    """Return words (items, count): entry [i, w] is BLAKE2s of ids[i] ‖ tag ‖ w under seeds[i]."""
-    return _hash_words(seeds, ids, tag, count, "blake2s")
-
-
-def _hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int, family: str) -> WordArray:
     seeds, ids = _checked_pairs(seeds, ids, tag=tag, count=count)
     if not in_c():
         return hashing.hash_words(seeds, ids, tag, count, family)

@@ -41,8 +41,7 @@ def read_slots(
     totals, hits = np.zeros(len(ids), dtype=np.int64), np.zeros(len(ids), dtype=np.int64)
     closing = np.uint32(10 << 24 | hashing.PROJECTION) | (word << np.uint32(8))
     for position, item in enumerate(ids):
-        halves = [item & hashing.LOW32, item >> np.uint64(32)]
-        message = [np.full(len(seeds), half, dtype=np.uint32) for half in halves]
+        message = hashing.halves(np.full(len(seeds), item, dtype=np.uint64))
         hashed = hashing.half_sip(seeds, [*message, closing], 1, 3)
         hit = hashing.scale_to(hashed, bins) == where
         odd = ((hashed & mask) != 0) ^ (minus != 0)

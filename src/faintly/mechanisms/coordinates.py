@@ -5,13 +5,12 @@ There is one outcome of the hash to enumerate; privacy rests on the report's own
 
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
 from faintly.core import FloatArray, Hashing, IdArray
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Request
 from faintly.mechanisms.base import Mechanism
+from faintly.mechanisms.law import joint
 
 FAMILY = "prf"  # a plan must name one, though nothing is hashed
 
@@ -20,11 +19,9 @@ class Coordinates(Mechanism):
     """A mechanism whose reports name keys, or say something about each of them."""
 
     def outcomes(self, items: int) -> Iterator[tuple[int, ...]]:
-        """Yield the one outcome there is: items are the first keys."""
         yield tuple(range(items))
 
     def outcome_of(self, seed: int, ids: IdArray) -> tuple[int, ...]:  # noqa: ARG002
-        """Return the key of each id, whatever the seed."""
         return tuple(ids.tolist())
 
 
@@ -41,7 +38,4 @@ def joint_law(
 ) -> FloatArray:
     """Return the law of a report whose keys are perturbed one by one, each by `law`."""
     held = dict(zip(outcome, values, strict=True))
-    joint = np.ones(1)
-    for key in range(keys):
-        joint = np.outer(joint, law(held.get(key, 0.0))).ravel()
-    return joint
+    return joint(law(held.get(key, 0.0)) for key in range(keys))

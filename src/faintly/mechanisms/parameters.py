@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from faintly.core import EventLevel, FloatArray, Hashing, Plan, Unit, WithinL1
+from faintly.core import EventLevel, FloatArray, Plan, Unit, WithinL1
 from faintly.core.plan import SEED_BYTES, check_between
 from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector, UnsupportedUnit
 from faintly.mechanisms.api import Request
@@ -82,14 +82,6 @@ def no_tables(request: Request, owner: str) -> None:
     """Refuse the sizes of public maps where reports are read one by one."""
     if request.maps or request.bits:
         raise InvalidPlan(f"maps and bits belong to the linear family; {owner} has neither")
-
-
-def only_direct(request: Request, owner: str, family: str) -> Hashing:
-    """Return the only hash there is, or refuse a request for another one or for tables."""
-    if request.decode != "direct" or request.family not in (None, family):
-        raise InvalidPlan(f"{owner} needs --decode direct --family {family}")
-    no_tables(request, owner)
-    return Hashing(family=family)
 
 
 def direct(plan: Plan, owner: str, family: str) -> None:

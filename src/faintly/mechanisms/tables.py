@@ -6,16 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from faintly import kernels
-from faintly.core import Cells, ReadingLaw, ReportBatch, Sketch, SketchShape
-from faintly.core.arrays import (
-    AnyArray,
-    FloatArray,
-    IdArray,
-    IntArray,
-    NarrowArray,
-    TableArray,
-    WordArray,
-)
+from faintly.core import Cells, ReadingLaw, ReportBatch, Sketch, SketchShape, TableArray
+from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, NarrowArray, WordArray
 from faintly.errors import InvalidPlan
 from faintly.mechanisms.api import MechanismApi
 from faintly.primitives import hashing
@@ -33,11 +25,6 @@ class Tables(MechanismApi):
     def maps(self) -> LinearMaps:
         """Return the public maps of the linear family."""
         return LinearMaps(self.plan.hashing, self.plan.salt, self.plan.universe.size)
-
-    @property
-    def tabled(self) -> bool:
-        """Return whether reports can become cells of tables, whatever the plan decodes by."""
-        return self.plan.hashing.family == "linear"
 
     @property
     def table_shape(self) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from faintly.core.plan import SALT_BYTES, VALUES
 from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.api import TABLE_MEMORY
-from faintly.planner.plan_request import PlanRequest, request_for
+from faintly.planner.plan_request import PlanRequest, check_salt, request_for
 from faintly.planner.sample import try_sparsities
 from faintly.planner.search import plan_for, survey
 from faintly.primitives.entropy import secure
@@ -65,28 +65,12 @@ def make_plan(
         salt: 16 public bytes; fresh ones by default.
         **options: the knobs of the mechanism that is named, such as bins, steps, row or cap.
     """
-    if salt is not None and not (isinstance(salt, bytes) and len(salt) == SALT_BYTES):
-        raise InvalidPlan(f"salt must be {SALT_BYTES} bytes")
+    wanted = locals() | {"options": options or None}  # every argument, by its name
+    for name in ("sparsity", "sample", "salt"):
+        del wanted[name]
+    check_salt(salt)
     if (sparsity is None) == (sample is None):
         raise InvalidPlan("give either the sparsity or a sample to choose it from")
-    wanted: dict[str, Any] = {
-        "protect": protect,
-        "epsilon": epsilon,
-        "clients": clients,
-        "universe": universe,
-        "delta": delta,
-        "failure": failure,
-        "values": values,
-        "share": share,
-        "mechanism": mechanism,
-        "options": options or None,
-        "decode": decode,
-        "family": family,
-        "maps": maps,
-        "bits": bits,
-        "memory": memory,
-        "hard_sparsity": hard_sparsity,
-    }
     if sparsity is None:
         sparsity = try_sparsities(sample, **wanted).pick.sparsity
     request = request_for(sparsity=sparsity, **wanted)
@@ -99,18 +83,13 @@ def make_plan(
 
 def _named(request: PlanRequest, mechanism: str, options: dict[str, Any], salt: bytes) -> Plan:
     """Return the plan that a named mechanism makes of the options."""
-    first, *others = request.decodes
-    try:
-        return _checked(plan_for(mechanism, request.for_mechanism(first, options), salt))
-    except FaintlyError:
-        for other in others:
-            try:
-                return _checked(plan_for(mechanism, request.for_mechanism(other, options), salt))
-            except FaintlyError:
-                continue
-        raise
-
-
-def _checked(plan: Plan) -> Plan:
-    mechanism_of(plan)
-    return plan
+    refusals = []
+    for decode in request.decodes:
+        try:
+            plan = plan_for(mechanism, request.for_mechanism(decode, options), salt)
+            mechanism_of(plan)  # refuses integers that do not keep the promise
+        except FaintlyError as error:
+            refusals.append(error)
+        else:
+            return plan
+    raise refusals[0]

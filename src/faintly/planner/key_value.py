@@ -20,11 +20,10 @@ from typing import Any
 from faintly.core import Budget, EventLevel, Guarantee, Plan, Universe, UserLevel
 from faintly.core.arguments import text, whole
 from faintly.core.key_value import entry_universe
-from faintly.core.plan import SALT_BYTES
 from faintly.core.spending import Loss, exact
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import mechanism_of
-from faintly.planner.plan_request import as_universe, request_for
+from faintly.planner.plan_request import as_universe, check_salt, request_for
 from faintly.planner.search import Candidate, Ranking, survey
 
 ENTRY_DISTANCE = 2.0  # 1 + |v| where an entry comes or goes, |v - v'| where its value changes
@@ -104,8 +103,7 @@ def key_value_plan(
         salt: 16 public bytes; fresh ones by default.
         **rest: other fields of a plan request, such as mechanism, decode or max_bytes.
     """
-    if salt is not None and not (isinstance(salt, bytes) and len(salt) == SALT_BYTES):
-        raise InvalidPlan(f"salt must be {SALT_BYTES} bytes")
+    check_salt(salt)
     wanted = {
         "sparsity": 2 * whole(entries, "entries"),
         "clients": clients,

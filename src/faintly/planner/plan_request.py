@@ -9,6 +9,7 @@ from faintly.core import Budget, Unit, Universe
 from faintly.core.arguments import real, text, whole
 from faintly.core.plan import (
     DECODES,
+    SALT_BYTES,
     VALUES,
     check_between,
     check_sizes,
@@ -132,6 +133,12 @@ def request_for(
         universe=as_universe(universe),
         **rest,
     )
+
+
+def check_salt(salt: bytes | None) -> None:
+    """Refuse a salt of another type or length."""
+    if salt is not None and not (isinstance(salt, bytes) and len(salt) == SALT_BYTES):
+        raise InvalidPlan(f"salt must be {SALT_BYTES} bytes")
 
 
 def as_universe(universe: int | str | Universe | list[str]) -> Universe:

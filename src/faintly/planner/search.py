@@ -14,7 +14,7 @@ from typing import Any
 from faintly.core import Plan
 from faintly.core.plan import SALT_BYTES, Terms, shared_fields
 from faintly.errors import BoundDoesNotApply, FaintlyError, InvalidPlan
-from faintly.mechanisms import Request, mechanism_class, mechanism_names, mechanism_of
+from faintly.mechanisms import Mechanism, Request, mechanism_class, mechanism_names, mechanism_of
 from faintly.planner.error_model import ErrorModel, error_of
 from faintly.planner.plan_request import PlanRequest, request_for
 from faintly.primitives.entropy import secure
@@ -81,7 +81,7 @@ class Candidate:
         return f"transforms {tables} of {columns:,} cells, then {reads} a key"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Refusal:
     """A mechanism that cannot serve the request, and the rule that it would break."""
 
@@ -163,7 +163,7 @@ def survey(request: PlanRequest) -> Ranking:
     for name, decode, options in _variants(request, refused):
         measured = _fitted(name, request, decode, options)
         if isinstance(measured, str):
-            refused.append(Refusal(mechanism=name, options=options, decode=decode, reason=measured))
+            refused.append(Refusal(name, options, decode, measured))
         else:
             salted = replace(measured.plan, salt=salt)
             found.setdefault(salted.digest, replace(measured, plan=salted))
@@ -196,14 +196,10 @@ def _variants(
                 yield name, decode, request.options
                 continue
             try:
-                yield from (
-                    (name, decode, options)
-                    for options in mechanism_class(name).variants(request.for_mechanism(decode, {}))
-                )
+                for options in mechanism_class(name).variants(request.for_mechanism(decode, {})):
+                    yield name, decode, options
             except FaintlyError as error:
-                refused.append(
-                    Refusal(mechanism=name, options={}, decode=decode, reason=str(error))
-                )
+                refused.append(Refusal(name, {}, decode, str(error)))
 
 
 @dataclass(frozen=True)
@@ -239,7 +235,6 @@ def _measure(name: str, question: _Question) -> Candidate | str:
     else:
         memory, each = request.clients * (8 + 4 * len(mechanism.layout.widths)), request.clients
         operations = math.ceil(request.keys * request.clients * mechanism.pair_cost())
-    bias = mechanism.relative_bias()
     return Candidate(
         mechanism=name,
         options=dict(options),
@@ -250,18 +245,10 @@ def _measure(name: str, question: _Question) -> Candidate | str:
         operations=operations,
         key_operations=each,
         error=error,
-        bias=bias,
+        bias=mechanism.relative_bias(),
         influence=mechanism.influence(),
         bound=request.bound,
-        drawbacks=_drawbacks(
-            bias,
-            operations,
-            memory,
-            stderr=error.stderr,
-            share=error.share,
-            ghost=mechanism.largest_ghost(),
-            refuses=mechanism.enforces_sparsity and not request.hard_sparsity,
-        ),
+        drawbacks=tuple(_drawbacks(mechanism, request, error, operations, memory)),
     )
 
 
@@ -282,33 +269,26 @@ def plan_for(name: str, request: Request, salt: bytes) -> Plan:
 
 
 def _drawbacks(
-    bias: float,
-    operations: int,
-    memory: int,
-    *,
-    stderr: float = math.inf,
-    share: float = 1.0,
-    ghost: float = 0.0,
-    refuses: bool = False,
-) -> tuple[str, ...]:
-    found = []
-    if refuses:
-        found.append(
+    mechanism: Mechanism, request: PlanRequest, error: ErrorModel, operations: int, memory: int
+) -> Iterator[str]:
+    bias, ghost = mechanism.relative_bias(), mechanism.largest_ghost()
+    if mechanism.enforces_sparsity and not request.hard_sparsity:
+        yield (
             "a vector of more items than the sparsity is refused on the device (say hard "
             "sparsity if there are none)"
         )
-    if bias > MAX_BIAS or bias * share > GHOST * stderr:  # no mean of interest is above the share
-        found.append(f"means may be off by {bias:.2g} of themselves")
+    # No mean of interest is above the share.
+    if bias > MAX_BIAS or bias * error.share > GHOST * error.stderr:
+        yield f"means may be off by {bias:.2g} of themselves"
     if ghost > GHOST:
-        found.append(
+        yield (
             f"where people are all alike a key that nobody holds may be off by {ghost:.1f} "
             "standard errors (more memory reduces that)"
         )
     if operations > MAX_OPERATIONS:
-        found.append(f"answering all keys takes {operations:.1e} operations")
+        yield f"answering all keys takes {operations:.1e} operations"
     if memory > MAX_MEMORY:
-        found.append(f"the server needs {memory / 2**30:,.0f} GiB")
-    return tuple(found)
+        yield f"the server needs {memory / 2**30:,.0f} GiB"
 
 
 def _ease(one: Candidate) -> tuple[bool, int, int, str]:

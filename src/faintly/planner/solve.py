@@ -7,6 +7,7 @@ of integer parameters. The value returned has been ranked itself, so it is sure
 to reach the target.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -129,15 +130,8 @@ def first(grid: Sequence[float], reaches: Callable[[float], bool]) -> float | No
     high = next((mark for mark in marks if reaches(grid[mark])), None)
     if high is None:
         return None
-    low = max(0, high - stride + 1)
-    while low < high:
-        middle = (low + high) // 2
-        if reaches(grid[middle]):
-            high = middle
-        else:
-            low = middle + 1
-    # Every value that `high` has stood at was seen to reach.
-    return grid[high]
+    # Bisection ends at a value that was seen to reach, or at this one.
+    return grid[bisect_left(grid, True, max(0, high - stride + 1), high, key=reaches)]
 
 
 def three_digits(least: float, most: float) -> list[float]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from faintly.core import AnyArray, IntArray, WordArray
 from faintly.primitives import galois
+from faintly.primitives.hashing import digits_within
 
 MOST = 256
 ORDERS = (2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17)  # all there are up to 17
@@ -117,17 +118,9 @@ def powers_of(point: int, count: int, order: int) -> tuple[int, ...]:
     return tuple(powers)
 
 
-def symbols_per_word(order: int) -> int:
-    """Return how many symbols a 32-bit field of a report holds."""
-    count = 1
-    while order ** (count + 1) <= 2**32:
-        count += 1
-    return count
-
-
 def word_lengths(symbols: int, order: int) -> list[int]:
     """Return how many symbols each word of a report holds: all but the last are full."""
-    each = symbols_per_word(order)
+    each = digits_within(order, 2**32)
     return [each] * (symbols // each) + [symbols % each] * (symbols % each > 0)
 
 

@@ -10,6 +10,7 @@ Everything is 32-bit arithmetic. spec/hashing-v1.md is the definition; vectors t
 """
 
 import hashlib
+import itertools
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -68,27 +69,34 @@ def half_sip(key: AnyArray, message: list[Any], compress: int, finish: int) -> W
     return v[1] ^ v[3]
 
 
+def halves(ids: AnyArray) -> list[WordArray]:
+    """Return the lower and the upper 32 bits of each id."""
+    return [(ids & LOW32).astype(np.uint32), (ids >> np.uint64(32)).astype(np.uint32)]
+
+
 def mix(key: ArrayOrScalar, ids: ArrayOrScalar, tag: int) -> WordArray:
     """Return HalfSipHash-1-3 under `key` of the nine bytes id ‖ tag, elementwise."""
     # At least one dimension: for scalars numpy warns of wrap-around, which is intended here.
     keys, ids = np.atleast_1d(np.asarray(key, np.uint64)), np.asarray(ids, np.uint64)
-    words = [
-        (ids & LOW32).astype(np.uint32),
-        (ids >> np.uint64(32)).astype(np.uint32),
-        np.uint32(9 << 24 | tag),
-    ]
-    return half_sip(keys, words, 1, 3)
+    return half_sip(keys, [*halves(ids), np.uint32(9 << 24 | tag)], 1, 3)
+
+
+def _blake2s(seeds: IdArray, ids: IdArray, endings: list[bytes], size: int) -> WordArray:
+    """Return digests of id ‖ ending under each 8-byte seed, as words (items, endings·size/4)."""
+    raw = b"".join(
+        hashlib.blake2s(
+            item.to_bytes(8, "little") + ending, digest_size=size, key=seed.to_bytes(8, "little")
+        ).digest()
+        for seed, item in zip(seeds.tolist(), ids.tolist(), strict=True)
+        for ending in endings
+    )
+    words = np.frombuffer(raw, dtype="<u4").astype(np.uint32)
+    return words.reshape(len(ids), len(endings) * size // 4)
 
 
 def mix_blake2s(seeds: IdArray, ids: IdArray, tag: int) -> WordArray:
     """Return the first 32 bits of BLAKE2s keyed with the 8-byte seed, of id ‖ tag, elementwise."""
-    out = np.empty(len(ids), dtype=np.uint32)
-    for position, (seed, item) in enumerate(zip(seeds.tolist(), ids.tolist(), strict=True)):
-        digest = hashlib.blake2s(
-            item.to_bytes(8, "little") + bytes([tag]), digest_size=8, key=seed.to_bytes(8, "little")
-        ).digest()
-        out[position] = int.from_bytes(digest[:4], "little")
-    return out
+    return _blake2s(seeds, ids, [bytes([tag])], 8)[:, 0]
 
 
 def hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int, family: str) -> WordArray:
@@ -97,25 +105,11 @@ def hash_words(seeds: IdArray, ids: IdArray, tag: int, count: int, family: str) 
     `count` is at most 256, since w is one byte. For mechanisms that need many bits per item.
     """
     if family == "blake2s":
-        return _blake2s_words(seeds, ids, tag, count)
-    wide = np.asarray(ids, np.uint64)[:, None]
+        digests = _blake2s(seeds, ids, [bytes([tag, word]) for word in range(count)], 8)
+        return np.ascontiguousarray(digests[:, ::2])
     closing = np.uint32(10 << 24 | tag) | (np.arange(count, dtype=np.uint32) << np.uint32(8))
-    words = [
-        (wide & LOW32).astype(np.uint32),
-        (wide >> np.uint64(32)).astype(np.uint32),
-        closing[None, :],
-    ]
+    words = [*halves(np.asarray(ids, np.uint64)[:, None]), closing[None, :]]
     return half_sip(np.asarray(seeds, np.uint64)[:, None], words, 1, 3)
-
-
-def _blake2s_words(seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
-    out = np.empty((len(ids), count), dtype=np.uint32)
-    for position, (seed, item) in enumerate(zip(seeds.tolist(), ids.tolist(), strict=True)):
-        start, key = item.to_bytes(8, "little") + bytes([tag]), seed.to_bytes(8, "little")
-        for word in range(count):
-            digest = hashlib.blake2s(start + bytes([word]), digest_size=8, key=key).digest()
-            out[position, word] = int.from_bytes(digest[:4], "little")
-    return out
 
 
 def wide_words(seeds: IdArray, ids: IdArray, count: int) -> WordArray:
@@ -124,13 +118,8 @@ def wide_words(seeds: IdArray, ids: IdArray, count: int) -> WordArray:
     The 32-byte digest makes one call worth eight of `mix_blake2s`. `count` is at most 2048,
     since the block is one byte.
     """
-    out = np.empty((len(ids), count), dtype=np.uint32)
-    blocks = range(-(-count // 8))
-    for position, (seed, item) in enumerate(zip(seeds.tolist(), ids.tolist(), strict=True)):
-        start, key = item.to_bytes(8, "little") + bytes([WIDE]), seed.to_bytes(8, "little")
-        digests = [hashlib.blake2s(start + bytes([block]), key=key).digest() for block in blocks]
-        out[position] = np.frombuffer(b"".join(digests), dtype="<u4")[:count]
-    return out
+    blocks = [bytes([WIDE, block]) for block in range(-(-count // 8))]
+    return np.ascontiguousarray(_blake2s(seeds, ids, blocks, 32)[:, :count])
 
 
 def word_digits(order: int) -> int:
@@ -139,11 +128,12 @@ def word_digits(order: int) -> int:
     Where the base is a power of two, all that fit, which is exact. Else as many as have at most
     2^24 values, so that no value is likelier than another by more than one part in 256.
     """
-    limit = 2**32 if order & (order - 1) == 0 else 2**24
-    digits = 1
-    while order ** (digits + 1) <= limit:
-        digits += 1
-    return digits
+    return digits_within(order, 2**32 if order & (order - 1) == 0 else 2**24)
+
+
+def digits_within(order: int, limit: int) -> int:
+    """Return how many digits to the base `order` have at most `limit` values; at least one."""
+    return next(digits for digits in itertools.count(1) if order ** (digits + 1) > limit)
 
 
 def base_digits(words: WordArray, order: int, count: int) -> AnyArray:

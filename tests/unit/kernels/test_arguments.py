@@ -41,8 +41,7 @@ GOOD = {
     "map_codes": (U64, U32, U32, 8),
     "hash_ids": (7, U64, 9),
     "read_cells": (U32, I32, U32),
-    "read_prf": (U64, VALUES, U64),
-    "read_blake2s": (U64, VALUES, U64),
+    "read_hashed": (U64, VALUES, U64),
     "read_parity": (U64, MATRIX, U64),
     "read_slots": (U64, SLOTS, U64, 2),
     "hash_each": (U64, U64, 9),
@@ -92,10 +91,8 @@ BAD = [
     ("gather", 0, np.zeros((1, 0), np.int32)),
     ("gather", 3, 0),
     ("read_cells", 0, U32[:1]),
-    ("read_prf", 0, U64[:1]),
-    ("read_prf", 1, VALUES[:, :0]),
-    ("read_blake2s", 0, U64[:1]),
-    ("read_blake2s", 1, VALUES[:, :0]),
+    ("read_hashed", 0, U64[:1]),
+    ("read_hashed", 1, VALUES[:, :0]),
     ("read_parity", 0, U64[:1]),
     ("read_parity", 1, MATRIX[:, :0]),
     ("read_parity", 1, np.zeros((2, 257), np.uint32)),
@@ -149,12 +146,12 @@ def wide(label, *shape):
 def test_other_memory_orders_of_inputs_give_the_same_integers(kernels):
     seeds, ids = wide("seeds", 20), wide("ids", 6)
     values = signed("values", 20, 4)
-    wanted = kernels.read_prf(seeds[::2].copy(), values[::2].copy(), ids)
-    np.testing.assert_array_equal(kernels.read_prf(seeds[::2], values[::2], ids), wanted)
+    wanted = kernels.read_hashed(seeds[::2].copy(), values[::2].copy(), ids)
+    np.testing.assert_array_equal(kernels.read_hashed(seeds[::2], values[::2], ids), wanted)
     fortran = np.asfortranarray(values[::2])
-    np.testing.assert_array_equal(kernels.read_prf(seeds[::2], fortran, ids), wanted)
+    np.testing.assert_array_equal(kernels.read_hashed(seeds[::2], fortran, ids), wanted)
     unaligned = np.frombuffer(b"." + ids.tobytes(), dtype=np.uint64, offset=1)
-    np.testing.assert_array_equal(kernels.read_prf(seeds[::2], fortran, unaligned), wanted)
+    np.testing.assert_array_equal(kernels.read_hashed(seeds[::2], fortran, unaligned), wanted)
 
 
 @BOTH

@@ -176,7 +176,7 @@ def signed(label, *shape):
 def test_read_hashed(kernels, family, reports, bins, keys):
     seeds, values, ids = wide("seeds", reports), signed("v", reports, bins), wide("ids", keys)
     wanted = plain_hashed(family, seeds, values, ids)
-    found = getattr(kernels, f"read_{family}")(seeds, values, ids)
+    found = kernels.read_hashed(seeds, values, ids, family)
     assert found.dtype == np.int64
     assert found.tolist() == wanted
 
@@ -185,7 +185,7 @@ def test_read_hashed(kernels, family, reports, bins, keys):
 def test_the_loop_of_the_paper_gives_the_same_integers(bins):
     seeds, values, ids = wide("seeds", 40), signed("v", 40, bins), wide("ids", 6)
     found = comparison.paper_loop(seeds, values, ids)
-    np.testing.assert_array_equal(found, chosen.read_prf(seeds, values, ids))
+    np.testing.assert_array_equal(found, chosen.read_hashed(seeds, values, ids))
     assert found.tolist() == plain_hashed("prf", seeds, values, ids)
 
 
@@ -243,9 +243,9 @@ def test_arguments_that_do_not_fit_are_refused(kernels):
         lambda: kernels.sum_squares(drawn.reshape(1, 2), -1),
         lambda: kernels.sum_squares(drawn.reshape(1, 2), 2**32),
         lambda: kernels.sum_squares(drawn, 0),
-        lambda: kernels.hash_words_blake2s(seeds, ids, 1, 1),
-        lambda: kernels.hash_words_blake2s(seeds, seeds, 256, 1),
-        lambda: kernels.hash_words_blake2s(seeds, seeds, 1, 257),
+        lambda: kernels.hash_words(seeds, ids, 1, 1, "blake2s"),
+        lambda: kernels.hash_words(seeds, seeds, 256, 1, "blake2s"),
+        lambda: kernels.hash_words(seeds, seeds, 1, 257, "blake2s"),
         lambda: kernels.hash_keys(np.zeros(4, np.uint8), offsets, b""),
         lambda: kernels.hash_keys(np.zeros(4, np.uint8), offsets, bytes(33)),
         lambda: kernels.hash_keys(np.zeros(0, np.uint8), np.zeros(0, np.int64), b"salt"),

@@ -75,11 +75,6 @@ class Orthogonal(BitCells):
         return self.plan.decode == "table"
 
     @property
-    def tabled(self) -> bool:
-        """Return whether reports become cells: rows that are hashed have no table."""
-        return self._table
-
-    @property
     def scale(self) -> float:  # type: ignore[override]
         """Return the factor that corrects for items being silent."""
         return self.channel.scale
@@ -152,7 +147,7 @@ class Orthogonal(BitCells):
 
     @property
     def table_shape(self) -> tuple[int, int]:
-        """Return a row for each map and block."""
+        """Return a row for each map and block; rows that are hashed have no table."""
         if not self._table:
             return self.plan.hashing.maps, 1
         return self.plan.hashing.maps * self.blocks, 2**self.bits

@@ -25,15 +25,14 @@ def polynomial(bits: int) -> int:
     return POLYNOMIALS[bits - LEAST_ROW_BITS] if bits >= LEAST_ROW_BITS else PRIMITIVE[bits]
 
 
-def product(left: int, right: int, bits: int) -> int:
-    """Return the product of two elements of GF(2^bits)."""
-    total = 0
-    while right:
-        if right & 1:
-            total ^= left
-        left, right = left << 1, right >> 1
-        if left >> bits:
-            left ^= polynomial(bits)
+def products(left: IdArray, right: IdArray, bits: int) -> IdArray:
+    """Return the products of elements of GF(2^bits), elementwise (arrays broadcast)."""
+    modulus = np.uint64(polynomial(bits))
+    total = np.zeros(np.broadcast_shapes(left.shape, right.shape), dtype=np.uint64)
+    for bit in range(bits):
+        total ^= left * (right >> np.uint64(bit) & np.uint64(1))
+        left = left << np.uint64(1)
+        left ^= modulus * (left >> np.uint64(bits))
     return total
 
 
@@ -59,18 +58,8 @@ def constants(count: int, bits: int) -> tuple[int, ...]:
 def _products_differ(given: list[int], bits: int) -> bool:
     sums = np.array(combined(given)[1:], dtype=np.uint64)
     left, right = np.triu_indices(len(sums))
-    products = _products(sums[left], sums[right], bits)
-    return bool(products.all()) and len(np.unique(products)) == len(products)
-
-
-def _products(left: IdArray, right: IdArray, bits: int) -> IdArray:
-    """Return the products of many pairs at once: thousands of constants are tried."""
-    modulus, total = np.uint64(polynomial(bits)), np.zeros_like(left)
-    for bit in range(bits):
-        total ^= left * (right >> np.uint64(bit) & np.uint64(1))
-        left = left << np.uint64(1)
-        left ^= modulus * (left >> np.uint64(bits))
-    return total
+    found = products(sums[left], sums[right], bits)
+    return bool(found.all()) and len(np.unique(found)) == len(found)
 
 
 def combined(given: list[int]) -> list[int]:
@@ -83,8 +72,8 @@ def combined(given: list[int]) -> list[int]:
 
 def images(factors: list[int], bits: int) -> WordArray:
     """Return (factors, bits): each factor times 1, X, X², …; products are sums of these."""
-    made = [[product(one, 1 << bit, bits) for bit in range(bits)] for one in factors]
-    return np.array(made, dtype=np.uint32).reshape(len(factors), bits)
+    powers = np.uint64(1) << np.arange(bits, dtype=np.uint64)
+    return products(np.array(factors, dtype=np.uint64)[:, None], powers, bits).astype(np.uint32)
 
 
 def multiplied(image: WordArray, elements: WordArray) -> WordArray:

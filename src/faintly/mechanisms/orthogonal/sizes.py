@@ -19,6 +19,7 @@ table   keys are split into B blocks with a cell of b bits each. Fewest bytes wi
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -234,11 +235,8 @@ class Loads:
 
     def least_bits(self, limit: float) -> int:
         """Return the fewest bits that lose at most `limit`, or most + 1 where none do."""
-        low, high = 1, self.most + 1
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.lost(middle) <= limit else (middle + 1, high)
-        return low
+        tried = range(1, self.most + 1)
+        return 1 + bisect_left(tried, x=True, key=lambda bits: self.lost(bits) <= limit)
 
 
 def _power(law: FloatArray, times: int, size: int) -> FloatArray:

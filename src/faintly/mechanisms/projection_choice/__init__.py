@@ -14,6 +14,7 @@ unsigned  values in [0, 1]: slots (g, j) score their number of tokens; linear by
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,6 +40,7 @@ from faintly.mechanisms.registry import register
 from faintly.mechanisms.tables import UNSENT_SEED_BYTES
 from faintly.mechanisms.tokens import Tokens, draw_tokens
 from faintly.primitives import hashing, noise
+from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
 from faintly.primitives.hashing import LinearBins
 
@@ -193,9 +195,10 @@ class ProjectionChoice(Planned):
         places = laws.places(self.shape)
         held = self._places(seeds, tokens)
         held ^= (tokens.negative[:, None] & self.shape.signed).astype(np.uint32)
-        made = client.dummy_places(tokens.counts, self.groups, self.tokens, places, rng)
         place = np.arange(self.tokens) < tokens.counts[:, None]
         hits = np.empty((*place.shape, self.groups), dtype=np.uint32)
+        dummies = (np.count_nonzero(~place), self.groups)
+        made = uniform_below(np.full(math.prod(dummies), places), rng).reshape(dummies)
         hits[place], hits[~place] = held, made
         hits += np.arange(self.groups, dtype=np.uint32) * np.uint32(places)
         return hits.reshape(len(hits), -1)
@@ -277,15 +280,9 @@ class ProjectionChoice(Planned):
         if not self._linear:
             totals, hits = self._read_slots(batch.hash_seeds, batch.fields[:, 0], ids)
             return totals if self.shape.signed else self.bins * hits - len(batch)
-        return self.read_cells(batch, ids) if self.form == "dense" else self._read_bins(batch, ids)
-
-    def _read_bins(self, batch: ReportBatch, ids: IdArray) -> IntArray:
-        """Return what tables of bins give, one key at a time."""
-        maps = self.map_of(batch)
-        if self._counted:
-            return bin_tables.read_signed(batch, maps, ids, self.maps, self.linear_bins)
-        hits = bin_tables.hits(batch.fields[:, 0], maps, ids, self.maps, self.linear_bins)
-        return self.bins * hits - len(batch)
+        if self.form == "dense":
+            return self.read_cells(batch, ids)
+        return bin_tables.read(batch, self.map_of(batch), ids, self.maps, self.linear_bins)
 
     def _read_slots(
         self, seeds: IdArray, slots: WordArray, ids: IdArray

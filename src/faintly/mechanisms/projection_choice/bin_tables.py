@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from faintly import kernels
-from faintly.core import Cells, IdArray, IntArray, ReportBatch, TableArray, WordArray
+from faintly.core import Cells, IdArray, IntArray, ReportBatch, TableArray
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearBins, LinearMaps
 
@@ -62,27 +62,19 @@ def signed_transform(tables: TableArray, bins: LinearBins) -> TableArray:
     return made
 
 
-def hits(
-    cells: WordArray, maps: IntArray, ids: IdArray, public: LinearMaps, bins: LinearBins
-) -> IntArray:
-    """Return for each id how many reports are in its bin."""
-    rows, where = np.divmod(cells, np.uint32(bins.bins))
-    found = np.zeros(len(ids), dtype=np.int64)
-    for position, one in enumerate(ids):
-        codes = public.codes(np.full(len(cells), one), maps)
-        found[position] = np.count_nonzero(bins.places(rows, codes) == where)
-    return found
-
-
-def read_signed(
+def read(
     batch: ReportBatch, maps: IntArray, ids: IdArray, public: LinearMaps, bins: LinearBins
 ) -> IntArray:
-    """Return for each id the sum of the signs of the reports in its bin, turned by its own."""
-    rows, where = np.divmod(batch.fields[:, 1], np.uint32(bins.bins))
+    """Return what tables of these reports would give for each id, one key at a time."""
+    rows, where = np.divmod(batch.fields[:, int(bins.signed)], np.uint32(bins.bins))
     said, found = hashing.to_signs(batch.fields[:, 0]), np.zeros(len(ids), dtype=np.int64)
     for position, one in enumerate(ids):
         mine = np.full(len(batch), one)
         place = bins.places(rows, public.codes(mine, maps))
-        turned = said * hashing.to_signs(place) * public.masks(mine, maps)
-        found[position] = turned[place >> np.uint32(1) == where].sum()
+        hit = place >> np.uint32(bins.signed) == where
+        if bins.signed:
+            turned = said * hashing.to_signs(place) * public.masks(mine, maps)
+            found[position] = turned[hit].sum()
+        else:
+            found[position] = bins.bins * np.count_nonzero(hit) - len(batch)
     return found

@@ -36,12 +36,6 @@ def dense_dummies(counts: IntArray, groups: int, most: int, rng: Rng) -> IntArra
     return sums
 
 
-def dummy_places(counts: IntArray, groups: int, most: int, choices: int, rng: Rng) -> IntArray:
-    """Return a uniform place below `choices` for every dummy (row) in every group (column)."""
-    dummies = int((most - counts).sum())
-    return uniform_below(np.full(dummies * groups, choices), rng).reshape(dummies, groups)
-
-
 def choose(sums: AnyArray, signed: bool, top: int, threshold: int, rng: Rng) -> IntArray:
     """Return one slot per client: of its `top` best with the chance threshold/2^32, else another.
 

@@ -144,9 +144,7 @@ class RetrievalGf(Symbols):
         return points.astype(np.int64), signs
 
     def _hash(self, seeds: IdArray, ids: IdArray, tag: int, count: int) -> WordArray:
-        if self.plan.hashing.family == "prf":
-            return kernels.hash_words(seeds, ids, tag, count)
-        return kernels.hash_words_blake2s(seeds, ids, tag, count)
+        return kernels.hash_words(seeds, ids, tag, count, self.plan.hashing.family)
 
     def _signs(self, seeds: IdArray, ids: IdArray) -> IntArray:
         if self.plan.hashing.family == "prf":

@@ -7,9 +7,9 @@ full        2^2..2^8   least t for δ          8 bytes   up to k  ε except with
                                                                  and then still at most 2ε
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from faintly.core import EventLevel, Hashing, Plan, WordArray
 from faintly.core.plan import SEED_BYTES
@@ -34,12 +34,26 @@ MAX_COEFFICIENTS = 4096  # interpolation takes time quadratic in them
 MAX_RECORD = 2**16 - 1  # bytes of one report
 MAX_CLASSES = 8  # the search needs five
 MAX_READING = 2**16
-NAMES = ("form", "symbol_bits", "symbols", "seed_bytes", "pairs", "plus", "minus", "readings")
+LISTS = {"pairs": (1, FULL), "plus": (1, FULL), "minus": (1, FULL), "readings": (0, MAX_READING)}
+NAMES = ("form", "symbol_bits", "symbols", "seed_bytes", *LISTS)
 THEOREMS = {
     "span-safe": "retrieval_gf.proof.md, Theorem 1 (a basis changes by at most one exchange)",
     "polynomial": "retrieval_gf.proof.md, Theorem 2 (distinct points are independent)",
     "full": "retrieval_gf.proof.md, Theorem 3 (independent rows; twice epsilon at the very most)",
 }
+
+
+class Shape(NamedTuple):
+    """Sizes of one report."""
+
+    symbol_bits: int
+    symbols: int
+    seed_bytes: int
+
+    @property
+    def record_bytes(self) -> int:
+        """Return the bytes of a report."""
+        return fields_below(2**self.symbol_bits, self.symbols, self.seed_bytes).record_bytes
 
 
 def calibrate(request: Request) -> Calibrated:
@@ -52,20 +66,13 @@ def calibrate(request: Request) -> Calibrated:
         raise InvalidPlan("retrieval-gf is read report by report; use --decode direct")
     _check_family(form, request.family)
     require.no_tables(request, "retrieval-gf")
-    shape = {"span-safe": _span_safe, "polynomial": _polynomial, "full": _full}[form](
-        request, options
-    )
+    forms = {"span-safe": _span_safe, "polynomial": _polynomial, "full": _full}
+    shape = forms[form](request, options)
     require.no_more(options, f"retrieval-gf {form}")
     make = span_safe_channel if form == "span-safe" else full_channel
-    channel = make(shape["symbol_bits"], request.budget.epsilon)
-    parameters = {
-        "form": form,
-        **shape,
-        "pairs": list(channel.pairs),
-        "plus": list(channel.plus),
-        "minus": list(channel.minus),
-        "readings": list(channel.readings),
-    }
+    channel = make(shape.symbol_bits, request.budget.epsilon)
+    lists = {name: list(getattr(channel, name)) for name in LISTS}
+    parameters = {"form": form, **shape._asdict(), **lists}
     return Calibrated(parameters=parameters, hashing=Hashing(family=FAMILY[form]))
 
 
@@ -86,14 +93,10 @@ def _bits(options: dict[str, Any], form: str, default: int) -> int:
     return require.integer(options.pop("symbol_bits", default), "symbol_bits", least, most)
 
 
-def _span_safe(request: Request, options: dict[str, Any]) -> dict[str, int]:
+def _span_safe(request: Request, options: dict[str, Any]) -> Shape:
     bits = _bits(options, "span-safe", default_span_bits(request.budget.epsilon))
     symbols = options.pop("symbols", request.sparsity - (-SPARE_BITS // bits))
-    return {
-        "symbol_bits": bits,
-        "symbols": _hashed_symbols(symbols, bits),
-        "seed_bytes": SEED_BYTES["prf"],
-    }
+    return Shape(bits, _hashed_symbols(symbols, bits), SEED_BYTES["prf"])
 
 
 def default_span_bits(epsilon: float) -> int:
@@ -106,7 +109,7 @@ def default_span_bits(epsilon: float) -> int:
     return min(bits for bits, value in variance.items() if value <= good)
 
 
-def _full(request: Request, options: dict[str, Any]) -> dict[str, int]:
+def _full(request: Request, options: dict[str, Any]) -> Shape:
     if request.budget.delta == 0:
         raise BoundDoesNotApply(
             "the full form needs delta above 0 (and then loses at most 2ε with probability "
@@ -123,11 +126,7 @@ def _full(request: Request, options: dict[str, Any]) -> dict[str, int]:
             f"{request.sparsity} items and delta {request.budget.delta:g} need {least} symbols "
             f"of {bits} bits, got {symbols}; use {least}"
         )
-    return {
-        "symbol_bits": bits,
-        "symbols": symbols,
-        "seed_bytes": SEED_BYTES["blake2s"],
-    }
+    return Shape(bits, symbols, SEED_BYTES["blake2s"])
 
 
 def failure(bits: int, sparsity: int, symbols: int) -> Fraction:
@@ -146,62 +145,46 @@ def _hashed_symbols(symbols: Any, bits: int) -> int:
     return require.integer(symbols, "symbols", 1, most)
 
 
-def _polynomial(request: Request, options: dict[str, Any]) -> dict[str, int]:
+def _polynomial(request: Request, options: dict[str, Any]) -> Shape:
     limit = require.integer(options.pop("max_bytes", MAX_RECORD), "max_bytes", 1, MAX_RECORD)
-    wanted = {name: options.pop(name, None) for name in ("symbol_bits", "symbols", "seed_bytes")}
+    wanted = [options.pop(name, None) for name in Shape._fields]
     shapes = [
         shape
-        for shape in _polynomial_shapes(request, wanted["symbols"])
-        if all(shape[name] == value for name, value in wanted.items() if value is not None)
+        for shape in _polynomial_shapes(request, wanted[1])
+        if all(value in (None, own) for value, own in zip(wanted, shape, strict=True))
     ]
     if not shapes:
-        shapes = [_asked_polynomial(request, wanted)]
+        default = (USEFUL_BITS, max(2, request.sparsity + (wanted[2] == 0)), SEED_BYTES["prf"])
+        pairs = zip(wanted, default, strict=True)
+        shapes = [Shape(*(own if value is None else value for value, own in pairs))]
     for shape in shapes:
         _check_polynomial(shape, request.sparsity, request.universe.size)
-        if _record_bytes(shape) <= limit:
+        if shape.record_bytes <= limit:
             return shape
-    least = min(_record_bytes(shape) for shape in shapes)
+    least = min(shape.record_bytes for shape in shapes)
     raise InvalidPlan(
         f"a polynomial report of {request.sparsity} items needs {least} bytes, more than "
         f"{limit}; allow {least}, or use form span-safe"
     )
 
 
-def _polynomial_shapes(request: Request, symbols: int | None) -> Iterator[dict[str, int]]:
+def _polynomial_shapes(request: Request, symbols: int | None) -> Iterator[Shape]:
     """Yield shapes, best first: a point for each key, else the largest field that fits."""
     size, most = request.universe.size, CHOICES["polynomial"][1]
     if size is not None and size <= 2**most:
         own = max(USEFUL_BITS, (size - 1).bit_length())
         # One spare coefficient keeps every key that is not held exactly uniform.
-        sent = max(2, request.sparsity + 1) if symbols is None else symbols
-        yield {"symbol_bits": own, "symbols": sent, "seed_bytes": 0}
+        yield Shape(own, max(2, request.sparsity + 1) if symbols is None else symbols, 0)
     sent = max(2, request.sparsity) if symbols is None else symbols
     for bits in range(most, USEFUL_BITS - 1, -1):
         for seed_bytes in range(SEED_BYTES["prf"], SHORT_SEED - 1, -1):
-            yield {"symbol_bits": bits, "symbols": sent, "seed_bytes": seed_bytes}
+            yield Shape(bits, sent, seed_bytes)
 
 
-def _asked_polynomial(request: Request, wanted: Mapping[str, int | None]) -> dict[str, int]:
-    seed_bytes = wanted["seed_bytes"]
-    seedless = seed_bytes == 0
-    default = {
-        "symbol_bits": USEFUL_BITS,
-        "symbols": max(2, request.sparsity + seedless),
-        "seed_bytes": SEED_BYTES["prf"],
-    }
-    return default | {name: value for name, value in wanted.items() if value is not None}
-
-
-def _record_bytes(shape: Mapping[str, int]) -> int:
-    return fields_below(
-        2 ** shape["symbol_bits"], shape["symbols"], shape["seed_bytes"]
-    ).record_bytes
-
-
-def _check_polynomial(shape: Mapping[str, Any], sparsity: int, size: int | None) -> None:
-    bits = require.integer(shape["symbol_bits"], "symbol_bits", *CHOICES["polynomial"])
-    seed_bytes = require.integer(shape["seed_bytes"], "seed_bytes", 0, SEED_BYTES["prf"])
-    symbols = require.integer(shape["symbols"], "symbols", 2, MAX_COEFFICIENTS)
+def _check_polynomial(shape: Shape, sparsity: int, size: int | None) -> None:
+    bits = require.integer(shape.symbol_bits, "symbol_bits", *CHOICES["polynomial"])
+    seed_bytes = require.integer(shape.seed_bytes, "seed_bytes", 0, SEED_BYTES["prf"])
+    symbols = require.integer(shape.symbols, "symbols", 2, MAX_COEFFICIENTS)
     if symbols < sparsity:
         raise BoundDoesNotApply(
             f"a polynomial of {symbols} coefficients cannot hold {sparsity} items; "
@@ -222,7 +205,8 @@ def checked(plan: Plan) -> dict[str, Any]:
     require.protects(plan, EventLevel, "retrieval-gf")
     require.direct(plan, f"retrieval-gf {form}", FAMILY[form])
     if form == "polynomial":
-        _check_polynomial(given, plan.sparsity, plan.universe.size)
+        shape = Shape(*(given[name] for name in Shape._fields))
+        _check_polynomial(shape, plan.sparsity, plan.universe.size)
     else:
         bits = require.integer(given["symbol_bits"], "symbol_bits", 1, 8)
         if _hashed_symbols(given["symbols"], bits) < plan.sparsity:
@@ -242,8 +226,7 @@ def checked(plan: Plan) -> dict[str, Any]:
 
 def _channel(given: dict[str, Any]) -> Channel:
     many = range(1, MAX_CLASSES + 1)
-    bounds = dict.fromkeys(("pairs", "plus", "minus"), (1, FULL)) | {"readings": (0, MAX_READING)}
-    lists = {name: require.integers(given[name], name, many, *bounds[name]) for name in bounds}
+    lists = {name: require.integers(given[name], name, many, *LISTS[name]) for name in LISTS}
     if len({len(values) for values in lists.values()}) != 1:
         raise InvalidPlan("pairs, plus, minus and readings must list the same classes")
     channel = Channel(bits=given["symbol_bits"], **lists)

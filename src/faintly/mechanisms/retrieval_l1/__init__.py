@@ -198,9 +198,7 @@ class RetrievalL1(Symbols):
                 case = self.small(sparsity=items, options=options, **changes)
                 yield SmallCase(case, few + ends, items=items)
             return
-        long = 1
-        while self.order ** (long + 1) <= SMALL_REPORTS:
-            long += 1
+        long = hashing.digits_within(self.order, SMALL_REPORTS)
         yield SmallCase(self._shrunk(1, long), few + ends + (-0.5, -0.25, 0.25, 0.5), items=1)
         if self.order <= 4:
             short = 3 if self.order == 2 else 2

@@ -54,13 +54,8 @@ class SignedBinning(Planned):
 
     @property
     def scale(self) -> float:  # type: ignore[override]
-        """Return the value of one unit of the integers that `read` gives."""
-        return 1 / (self.steps * self._weight)
-
-    @property
-    def _weight(self) -> int:
         # Table decoding spreads each bin over b cells, so it counts everything b times.
-        return self.bins if self.plan.hashing.family == "linear" else 1
+        return 1 / (self.steps * (self.bins if self.plan.hashing.family == "linear" else 1))
 
     @property
     def enforces_sparsity(self) -> bool:
@@ -116,8 +111,7 @@ class SignedBinning(Planned):
         family, seeds = self.plan.hashing.family, batch.hash_seeds
         if family == "linear":
             return self.read_cells(batch, ids)
-        read = kernels.read_prf if family == "prf" else kernels.read_blake2s
-        return read(seeds, self._values(batch), ids)
+        return kernels.read_hashed(seeds, self._values(batch), ids, family)
 
     def squares(self, batch: ReportBatch) -> int:
         """Return Σ y², which covers collisions, noise and rounding."""
