@@ -4,9 +4,10 @@ import numpy as np
 
 from faintly.core.arrays import IdArray, IntArray, NarrowArray, TableArray, WordArray
 from faintly.kernels._native import available, call
+from faintly.kernels.arguments import arrays
 from faintly.kernels.binning import checked_reports, read_hashed
 from faintly.kernels.orthogonal import checked_rows, read_hits
-from faintly.kernels.tables import checked_cells, table_bits
+from faintly.kernels.tables import CELLS, table_bits
 
 LANGUAGE = "C" if available() else "numpy"
 
@@ -14,7 +15,7 @@ LANGUAGE = "C" if available() else "numpy"
 def bare_add(table: TableArray, index: WordArray, weight: NarrowArray) -> None:
     """Add weight[i] to table[0, index[i]], with no check but of types: every index must fit."""
     bits = table_bits(table, "table")
-    index, weight = checked_cells(index, weight)
+    index, weight = arrays(CELLS, index, weight)
     if available():
         call(f"bare_add_{bits}", table, index, weight, len(index))
     else:

@@ -1,8 +1,38 @@
 """Argument checks that kernels of several modules share."""
 
+import re
+from functools import cache
+
 import numpy as np
 
 from faintly.core.arrays import AnyArray
+
+TYPES = {"u8": np.uint8, "u32": np.uint32, "u64": np.uint64, "i32": np.int32, "i64": np.int64}
+TYPES |= {"f64": np.float64}
+
+
+def arrays(described: str, *given: AnyArray) -> list[AnyArray]:
+    """Return the arrays in C order, or refuse one that is not as described.
+
+    A description names arrays, their types and their sizes, as in "seeds u64[n], fields u32[n,w]".
+    A size that comes twice is the same, and n+1 is one more than n.
+    """
+    sizes: dict[str, int] = {}
+    out = []
+    for (name, dtype, letters), array in zip(_parsed(described), given, strict=True):
+        fits = exactly(array, dtype, len(letters), name)
+        for letter, size in zip(letters, fits.shape, strict=True):
+            own = size - 1 if letter.endswith("+1") else size
+            if sizes.setdefault(letter.removesuffix("+1"), own) != own:
+                raise TypeError(f"sizes must pair up: {described}")
+        out.append(fits)
+    return out
+
+
+@cache
+def _parsed(described: str) -> list[tuple[str, type, list[str]]]:
+    found = re.findall(r"(\w+) (\w+)\[(.*?)\]", described)
+    return [(name, TYPES[kind], sizes.split(",")) for name, kind, sizes in found]
 
 
 def exactly(array: AnyArray, dtype: type, dimensions: int, name: str) -> AnyArray:
@@ -31,12 +61,6 @@ def without_copy(array: AnyArray, dtype: type, dimensions: int, name: str) -> No
         )
 
 
-def same_length(**arrays: AnyArray) -> None:
-    """Refuse columns of different lengths."""
-    if len({len(array) for array in arrays.values()}) > 1:
-        raise TypeError(f"{', '.join(arrays)} must pair up: their lengths differ")
-
-
 def one_byte(number: int, name: str) -> None:
     """Refuse a number that does not fit one byte."""
     if not 0 <= number < 256:
@@ -49,14 +73,12 @@ def word(value: int, name: str) -> None:
         raise TypeError(f"{name} must fit 32 bits")
 
 
-def ascending(offsets: AnyArray, items: int) -> AnyArray:
-    """Return offsets that cut `items` items into segments."""
-    offsets = exactly(offsets, np.int64, 1, "offsets")
+def ascending(offsets: AnyArray, items: int) -> None:
+    """Refuse offsets that do not cut `items` items into segments."""
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != items:
         raise TypeError("offsets must run from 0 to the number of items")
     if (offsets[1:] < offsets[:-1]).any():
         raise TypeError("offsets must ascend")
-    return offsets
 
 
 def elements(symbols: AnyArray, order: int) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, NarrowArray, WordArray
 from faintly.kernels import threads
 from faintly.kernels._native import call
-from faintly.kernels.arguments import exactly, same_length, word
+from faintly.kernels.arguments import arrays, word
 from faintly.kernels.hashing import checked_items, public_maps
 from faintly.kernels.language import in_c
 from faintly.kernels.tables import walsh_hadamard
@@ -13,6 +13,7 @@ from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
 
 WORD = 2.0**32
+AMOUNTS = "ids u64[items], amounts i32[items]"
 
 
 def round_values(values: FloatArray, steps: int, words: WordArray) -> tuple[NarrowArray, IntArray]:
@@ -22,9 +23,7 @@ def round_values(values: FloatArray, steps: int, words: WordArray) -> tuple[Narr
     fraction of a step. Where the two agree in all 32 bits and the fraction goes on, the value
     is rounded toward 0 and its position returned: more words must settle it.
     """
-    values = exactly(values, np.float64, 1, "values")
-    words = exactly(words, np.uint32, 1, "words")
-    same_length(values=values, words=words)
+    values, words = arrays("values f64[n], words u32[n]", values, words)
     if not 1 <= steps < 2**31 or steps & (steps - 1):
         raise TypeError("steps must be a power of two below 2^31")
     if in_c():
@@ -56,7 +55,8 @@ def bin_hashed(
 
     Client c owns items offsets[c]:offsets[c+1] and hashes them under seeds[c].
     """
-    seeds, offsets, ids, amounts = _checked_amounts(seeds, offsets, ids, amounts)
+    seeds, offsets, ids = checked_items(seeds, offsets, ids)
+    ids, amounts = arrays(AMOUNTS, ids, amounts)
     if not 1 <= bins < 2**31 or family not in ("prf", "blake2s"):
         raise TypeError("bins must be between 1 and 2^31, and the family prf or blake2s")
     if in_c():
@@ -78,7 +78,8 @@ def bin_linear(
     maps: LinearMaps,
 ) -> IntArray:
     """Return the same sums as `bin_hashed`, hashing by the public maps."""
-    seeds, offsets, ids, amounts = _checked_amounts(seeds, offsets, ids, amounts)
+    seeds, offsets, ids = checked_items(seeds, offsets, ids)
+    ids, amounts = arrays(AMOUNTS, ids, amounts)
     width = _linear_width(bins)
     if in_c():
         sums = np.zeros((len(seeds), bins), dtype=np.int64)
@@ -88,14 +89,6 @@ def bin_linear(
     owners = np.repeat(np.arange(len(seeds)), np.diff(offsets))
     place = maps.places(seeds[owners], ids, bins)
     return _bin_sums(owners, place, amounts, (len(seeds), bins))
-
-
-def _checked_amounts(
-    seeds: AnyArray, offsets: AnyArray, ids: AnyArray, amounts: AnyArray
-) -> list[AnyArray]:
-    """Return the columns of clients that hold items, and how much of each."""
-    same_length(ids=ids, amounts=amounts)
-    return [*checked_items(seeds, offsets, ids), exactly(amounts, np.int32, 1, "amounts")]
 
 
 def _bin_sums(
@@ -117,8 +110,7 @@ def linear_cells(
         center: b·center fits 31 bits, so every weight fits 32.
         maps: the public maps; entries of all tables are numbered together.
     """
-    seeds, fields = exactly(seeds, np.uint64, 1, "seeds"), exactly(fields, np.uint32, 2, "fields")
-    same_length(seeds=seeds, fields=fields)
+    seeds, fields = arrays("seeds u64[n], fields u32[n,bins]", seeds, fields)
     width = _linear_width(fields.shape[1])
     if not 0 <= center << width < 2**31:
         raise TypeError("bins times center must fit 31 bits")
@@ -150,7 +142,7 @@ def _linear_width(bins: int) -> int:
 
 def sum_squares(fields: WordArray, center: int) -> int:
     """Return Σ (field - center)² over all fields, exactly."""
-    fields = exactly(fields, np.uint32, 2, "fields")
+    (fields,) = arrays("fields u32[n,bins]", fields)
     word(center, "center")
     if in_c():
         halves = np.zeros(2, dtype=np.uint64)
@@ -185,9 +177,7 @@ def read_hashed(seeds: IdArray, values: IntArray, ids: IdArray, family: str = "p
 
 def checked_reports(seeds: AnyArray, values: AnyArray, ids: AnyArray) -> list[AnyArray]:
     """Return the columns of hashed reports and the ids to read."""
-    seeds, ids = exactly(seeds, np.uint64, 1, "seeds"), exactly(ids, np.uint64, 1, "ids")
-    values = exactly(values, np.int64, 2, "values")
-    same_length(seeds=seeds, values=values)
+    columns = arrays("seeds u64[n], values i64[n,bins], ids u64[keys]", seeds, values, ids)
     if not 1 <= values.shape[1] < 2**32:
         raise TypeError("values must have at least one column, and fewer than 2^32")
-    return [seeds, values, ids]
+    return columns

@@ -10,8 +10,9 @@ all codes at once.
 import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, IntArray, TableArray, WordArray
-from faintly.kernels import arguments, threads
+from faintly.kernels import threads
 from faintly.kernels._native import call
+from faintly.kernels.arguments import arrays
 from faintly.kernels.language import in_c
 from faintly.kernels.projection import checked_segments
 from faintly.kernels.tables import table_bits, walsh_hadamard
@@ -39,8 +40,7 @@ def place_codes(
     A flip of 1 turns the sign.
     """
     seeds, offsets, flips = checked_segments(seeds, offsets, flips)
-    codes = arguments.exactly(codes, np.uint32, 1, "codes")
-    arguments.same_length(codes=codes, flips=flips)
+    codes, flips = arrays("codes u32[items], flips u8[items]", codes, flips)
     if not 1 <= groups <= MOST_GROUPS:
         raise TypeError(f"groups must be between 1 and {MOST_GROUPS}")
     if in_c():
@@ -101,8 +101,7 @@ def pick_slots(
     """
     hits = _checked_hits(hits, bins, signed, 1)
     clients, tokens = hits.shape
-    classes = arguments.exactly(classes, np.int64, 2, "classes")
-    member = arguments.exactly(member, np.int64, 1, "member")
+    classes, member = arrays("classes i64[two,n], member i64[n]", classes, member)
     if classes.shape != (2, clients) or len(member) != clients:
         raise TypeError("classes and member must have an entry for each client")
     if in_c():
@@ -182,7 +181,7 @@ def _spread_in_c(tables: TableArray, bins: LinearBins, out: TableArray) -> Table
 
 def _checked_hits(hits: AnyArray, bins: int, signed: bool, top: int) -> AnyArray:
     """Return hits, having checked that all lie inside the bins."""
-    hits = arguments.exactly(hits, np.uint32, 2, "hits")
+    (hits,) = arrays("hits u32[n,tokens]", hits)
     if not 1 <= top <= bins < 2**31:
         raise TypeError("top must be between 1 and the number of bins, which fits 31 bits")
     if hits.max(initial=0) >= bins * (1 + signed):

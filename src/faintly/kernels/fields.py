@@ -5,7 +5,7 @@ import numpy as np
 from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
 from faintly.kernels import threads
 from faintly.kernels._native import call
-from faintly.kernels.arguments import elements, exactly, same_length
+from faintly.kernels.arguments import arrays, elements, exactly
 from faintly.kernels.hashing import MOST_WORDS, hash_words
 from faintly.kernels.language import in_c
 from faintly.primitives import galois, hashing
@@ -22,17 +22,16 @@ def add_points(
     coefficients: WordArray, points: AnyArray, values: AnyArray, counts: AnyArray, bits: int
 ) -> WordArray:
     """Return polynomials changed to take given values, as `galois.add_points` does."""
-    coefficients = exactly(coefficients, np.uint32, 2, "coefficients")
+    described = "coefficients u32[rows,size], counts i64[rows]"
+    coefficients, counts = arrays(described, coefficients, counts)
     _check_field_bits(bits)
     elements(coefficients, 2**bits)
     points, values = _as_words(points, 2**bits, "points"), _as_words(values, 2**bits, "values")
-    counts = exactly(counts, np.int64, 1, "counts")
     rows, size = coefficients.shape
-    if len(counts) != rows or not 0 <= counts.min(initial=0) <= counts.max(initial=0) <= size:
+    if not 0 <= counts.min(initial=0) <= counts.max(initial=0) <= size:
         raise TypeError("counts must say for each row how many points it has, at most its size")
-    same_length(points=points, values=values)
-    if len(points) != counts.sum():
-        raise TypeError("points must be those of all rows")
+    if not len(points) == len(values) == counts.sum():
+        raise TypeError("points and values must be those of all rows")
     if in_c():
         out, repeated = coefficients.copy(), np.zeros(1, dtype=np.int64)
         call(
@@ -48,9 +47,8 @@ def add_points(
 
 def read_parity(seeds: IdArray, payload: WordArray, ids: IdArray) -> IntArray:
     """Return Σ_i (-1)^(<payload_i, a_i(x)> + c_i(x)) for each id x, hashing with HalfSipHash."""
-    seeds, ids = exactly(seeds, np.uint64, 1, "seeds"), exactly(ids, np.uint64, 1, "ids")
-    payload = exactly(payload, np.uint32, 2, "payload")
-    same_length(seeds=seeds, payload=payload)
+    described = "seeds u64[n], payload u32[n,words], ids u64[keys]"
+    seeds, payload, ids = arrays(described, seeds, payload, ids)
     if not 1 <= payload.shape[1] <= MOST_WORDS:
         raise TypeError("payload must have between 1 and 256 words")
 
@@ -154,7 +152,7 @@ def read_polynomial(
     P_i has the coefficients fields[i], constant term first. Where not `hashed`, an id is its
     own point γ and every sign is +1.
     """
-    fields = exactly(fields, np.uint32, 2, "fields")
+    (fields,) = arrays("fields u32[n,size]", fields)
     _check_field_bits(bits)
     seeds, ids, readings = _checked_readings(seeds, fields, ids, readings, 2**bits)
     if not hashed and ids.max(initial=0) >= 2**bits:
@@ -196,12 +194,10 @@ def _checked_readings(
     seeds: AnyArray, symbols: AnyArray, ids: AnyArray, readings: AnyArray, order: int
 ) -> list[AnyArray]:
     """Return the columns of reports over a field."""
-    seeds, ids = exactly(seeds, np.uint64, 1, "seeds"), exactly(ids, np.uint64, 1, "ids")
-    readings = exactly(readings, np.int64, 1, "readings")
     elements(symbols, order)
     if len(seeds) != len(symbols) or symbols.shape[1] < 1 or len(readings) != order:
         raise TypeError("seeds and symbols must describe the same reports, readings every symbol")
-    return [seeds, ids, readings]
+    return arrays("seeds u64[n], ids u64[keys], readings i64[order]", seeds, ids, readings)
 
 
 def _as_words(symbols: AnyArray, order: int, name: str) -> AnyArray:

@@ -8,7 +8,7 @@ import numpy as np
 from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
 from faintly.kernels import threads
 from faintly.kernels._native import call
-from faintly.kernels.arguments import ascending, exactly, one_byte, same_length
+from faintly.kernels.arguments import arrays, ascending, one_byte
 from faintly.kernels.language import in_c
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
@@ -21,7 +21,7 @@ def hash_ids(key: int, ids: IdArray, tag: int) -> WordArray:
     if not 0 <= key < 2**64:
         raise TypeError("key must fit 64 bits")
     one_byte(tag, "tag")
-    ids = exactly(ids, np.uint64, 1, "ids")
+    (ids,) = arrays("ids u64[n]", ids)
     if not in_c():
         return hashing.mix(np.uint64(key), ids, tag)
     words = np.empty(len(ids), dtype=np.uint32)
@@ -71,11 +71,9 @@ def _checked_pairs(
 ) -> list[AnyArray]:
     """Return ids, each with the seed to hash it under, to `count` words."""
     one_byte(tag, "tag")
-    seeds, ids = exactly(seeds, np.uint64, 1, "seeds"), exactly(ids, np.uint64, 1, "ids")
-    same_length(seeds=seeds, ids=ids)
     if not 0 <= count <= most:
         raise TypeError(f"count must be between 0 and {most}")
-    return [seeds, ids]
+    return arrays("seeds u64[n], ids u64[n]", seeds, ids)
 
 
 def hash_keys(data: AnyArray, offsets: IntArray, salt: bytes) -> IdArray:
@@ -83,10 +81,10 @@ def hash_keys(data: AnyArray, offsets: IntArray, salt: bytes) -> IdArray:
 
     It is the first 8 bytes of BLAKE2s keyed with the salt, little-endian.
     """
-    data = exactly(data, np.uint8, 1, "data")
+    data, offsets = arrays("data u8[bytes], offsets i64[n+1]", data, offsets)
     if not 1 <= len(salt) <= 32:
         raise TypeError("salt must have 1 to 32 bytes")
-    offsets = ascending(offsets, len(data))
+    ascending(offsets, len(data))
     out = np.empty(len(offsets) - 1, dtype=np.uint64)
     if in_c():
         key = np.frombuffer(salt.ljust(32, b"\0"), dtype=np.uint8)
@@ -104,10 +102,8 @@ def map_codes(ids: IdArray, factor: WordArray, offset: WordArray, bits: int) -> 
 
     Each round multiplies by an odd factor, adds an offset and folds the upper half down.
     """
-    ids = exactly(ids, np.uint64, 1, "ids")
-    factor = exactly(factor, np.uint32, 1, "factor")
-    offset = exactly(offset, np.uint32, 1, "offset")
-    same_length(factor=factor, offset=offset)
+    given = (ids, factor, offset)
+    ids, factor, offset = arrays("ids u64[n], factor u32[rounds], offset u32[rounds]", *given)
     if not 1 <= bits <= 32:
         raise TypeError("bits must be between 1 and 32")
     if in_c():
@@ -129,7 +125,7 @@ def map_codes(ids: IdArray, factor: WordArray, offset: WordArray, bits: int) -> 
 
 def pick_maps(seeds: IdArray, maps: int) -> IntArray:
     """Return the public map that each seed uses."""
-    seeds = exactly(seeds, np.uint64, 1, "seeds")
+    (seeds,) = arrays("seeds u64[n]", seeds)
     if not 1 <= maps < 2**31:
         raise TypeError("maps must be between 1 and 2^31")
     if not in_c():
@@ -157,11 +153,9 @@ def code_items(
 
 def checked_items(seeds: AnyArray, offsets: AnyArray, ids: AnyArray) -> list[AnyArray]:
     """Return the columns of clients that hold items."""
-    ids, seeds = exactly(ids, np.uint64, 1, "ids"), exactly(seeds, np.uint64, 1, "seeds")
-    offsets = ascending(offsets, len(ids))
-    if len(offsets) != len(seeds) + 1:
-        raise TypeError("seeds and offsets must describe the same clients")
-    return [seeds, offsets, ids]
+    columns = arrays("seeds u64[n], offsets i64[n+1], ids u64[items]", seeds, offsets, ids)
+    ascending(columns[1], len(ids))
+    return columns
 
 
 def public_maps(maps: LinearMaps) -> list[AnyArray | int]:

@@ -4,11 +4,16 @@ import numpy as np
 
 from faintly.core.arrays import AnyArray, IntArray, WordArray
 from faintly.kernels._native import call
-from faintly.kernels.arguments import ascending, elements, exactly, same_length
+from faintly.kernels.arguments import arrays, ascending, elements
 from faintly.kernels.language import in_c
 from faintly.primitives import hashing
 from faintly.primitives.fields import Field
 
+WORDS = (
+    "offsets i64[segments+1], order u32[items], rows u32[items,words], answers u8[items], "
+    "free u32[segments,words]"
+)
+SYMBOLS = "offsets i64[segments+1], rows u8[items,size], answers u8[items], free u8[segments,size]"
 ROW_BLOCK, MULTIPLES = 16, 32  # of solve_words; linear_systems.c has the same numbers
 
 
@@ -29,8 +34,9 @@ def solve_gf2(
         answers: (items,) of 0 and 1.
         free: (segments, words) uniform bits, for a uniform solution.
     """
-    offsets, order, rows, free = _checked_words(offsets, order, rows, answers, free)
-    answers, words = exactly(answers, np.uint8, 1, "answers"), rows.shape[1]
+    offsets, order, rows, answers, free = arrays(WORDS, offsets, order, rows, answers, free)
+    ascending(offsets, len(rows))
+    words = rows.shape[1]
     if answers.max(initial=0) > 1:
         raise TypeError("answers must be 0 or 1")
     out = free.copy()
@@ -88,11 +94,8 @@ def solve_field(
         free: (segments, size) uniform symbols, for a uniform solution.
         field: that the symbols belong to.
     """
-    rows, answers = exactly(rows, np.uint8, 2, "rows"), exactly(answers, np.uint8, 1, "answers")
-    free = exactly(free, np.uint8, 2, "free")
-    if len(offsets) != len(free) + 1 or rows.shape != (len(answers), free.shape[1]):
-        raise TypeError("offsets, rows, answers and free must describe the same items")
-    offsets = ascending(offsets, len(answers))
+    offsets, rows, answers, free = arrays(SYMBOLS, offsets, rows, answers, free)
+    ascending(offsets, len(answers))
     for symbols in (rows, answers, free):
         elements(symbols, field.order)
     solve = _solve_in_c if in_c() else _solve_segments
@@ -162,8 +165,9 @@ def solve_words(
         field: of 2^bits elements.
         size: symbols of a row.
     """
-    offsets, order, rows, free = _checked_words(offsets, order, rows, answers, free)
-    answers, words = exactly(answers, np.uint8, 1, "answers"), rows.shape[1]
+    offsets, order, rows, answers, free = arrays(WORDS, offsets, order, rows, answers, free)
+    ascending(offsets, len(rows))
+    words = rows.shape[1]
     bits = field.order.bit_length() - 1
     if field.prime != 2 or bits > 8 or size < 1 or words != hashing.symbol_words(size, bits):
         raise TypeError("rows are words with symbols of a power of two, as many as fit")
@@ -192,16 +196,3 @@ def solve_words(
         changed = (solved[:, place] ^ blank[:, place]).astype(np.uint32)
         out[:, place // each] ^= changed << shift
     return out
-
-
-def _checked_words(
-    offsets: AnyArray, order: AnyArray, rows: AnyArray, answers: AnyArray, free: AnyArray
-) -> list[AnyArray]:
-    """Return the columns of systems of equations whose rows are words."""
-    order, rows = exactly(order, np.uint32, 1, "order"), exactly(rows, np.uint32, 2, "rows")
-    free = exactly(free, np.uint32, 2, "free")
-    offsets = ascending(offsets, len(rows))
-    if len(offsets) != len(free) + 1 or free.shape[1] != rows.shape[1]:
-        raise TypeError("free must have one row for each segment, as long as the others")
-    same_length(order=order, rows=rows, answers=answers)
-    return [offsets, order, rows, free]

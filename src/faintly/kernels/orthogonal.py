@@ -9,7 +9,7 @@ import numpy as np
 from faintly.core.arrays import AnyArray, IntArray, TableArray, WordArray
 from faintly.kernels import threads
 from faintly.kernels._native import call
-from faintly.kernels.arguments import exactly
+from faintly.kernels.arguments import arrays
 from faintly.kernels.language import in_c
 from faintly.kernels.tables import table_bits
 from faintly.primitives import hashing
@@ -54,13 +54,11 @@ def read_hits(cells: WordArray, rows: WordArray, first: int) -> IntArray:
 
 def checked_rows(cells: AnyArray, rows: AnyArray, first: int) -> list[AnyArray]:
     """Return cells and the rows of keys, of the same words."""
-    cells, rows = exactly(cells, np.uint32, 2, "cells"), exactly(rows, np.uint32, 3, "rows")
+    columns = arrays("cells u32[n,words], rows u32[keys,count,words]", cells, rows)
     _, count, words = rows.shape
     if not (1 <= first <= count <= MOST_ROWS and 1 <= words <= MOST_WORDS):
         raise TypeError("keys must have 1 to 8 rows of 1 to 256 words, the first among them")
-    if cells.shape[1] != words:
-        raise TypeError("cells and rows must have the same number of words")
-    return [cells, rows]
+    return columns
 
 
 def fold_characters(tables: TableArray, images: WordArray, weights: IntArray) -> TableArray:
@@ -72,12 +70,9 @@ def fold_characters(tables: TableArray, images: WordArray, weights: IntArray) ->
         weights: (2^M,); their sum times the largest |entry| must fit the tables' integers.
     """
     width = table_bits(tables, "tables", read_only=True)
-    images, weights = (
-        exactly(images, np.uint32, 2, "images"),
-        exactly(weights, np.int64, 1, "weights"),
-    )
+    images, weights = arrays("images u32[sums,bits], weights i64[sums]", images, weights)
     sums, bits = images.shape
-    if len(weights) != sums or tables.shape[1] != sums << bits:
+    if tables.shape[1] != sums << bits:
         raise TypeError("tables must have an entry for each sum of rows and element")
     if images.max(initial=0) >= 1 << bits:
         raise IndexError("an image lies outside the field")

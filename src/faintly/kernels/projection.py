@@ -5,7 +5,7 @@ import numpy as np
 from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
 from faintly.kernels import threads
 from faintly.kernels._native import call
-from faintly.kernels.arguments import ascending, exactly, same_length
+from faintly.kernels.arguments import arrays, ascending
 from faintly.kernels.hashing import hash_words
 from faintly.kernels.language import in_c
 from faintly.primitives import hashing
@@ -22,9 +22,8 @@ def read_slots(
     has the bit mask_i, and the other one if minus_i is 1. The rows of `slots` are word, mask,
     where and minus.
     """
-    seeds, ids = exactly(seeds, np.uint64, 1, "seeds"), exactly(ids, np.uint64, 1, "ids")
-    slots = exactly(slots, np.uint32, 2, "slots")
-    if slots.shape != (4, len(seeds)):
+    seeds, slots, ids = arrays("seeds u64[n], slots u32[four,n], ids u64[keys]", seeds, slots, ids)
+    if len(slots) != 4:
         raise TypeError("slots must have the rows word, mask, where and minus, one entry per seed")
     if not 1 <= bins < 2**32 or slots[0].max(initial=0) > 255 or slots[3].max(initial=0) > 1:
         raise TypeError("bins must fit 32 bits, word one byte and minus one bit")
@@ -59,8 +58,7 @@ def project_prf(
     -1 where bit g of the hash of x under seeds[i] is 1.
     """
     seeds, offsets, negative = checked_segments(seeds, offsets, negative)
-    ids = exactly(ids, np.uint64, 1, "ids")
-    same_length(ids=ids, negative=negative)
+    ids, negative = arrays("ids u64[items], negative u8[items]", ids, negative)
     _check_groups(groups)
     if in_c():
         sums = np.empty((len(seeds), groups), dtype=np.int64)
@@ -87,8 +85,7 @@ def project_linear(
     r_g is `bits` bits of the hash of g under the segment's seed; σ is -1 where `negative` is 1.
     """
     seeds, offsets, negative = checked_segments(seeds, offsets, negative)
-    codes = exactly(codes, np.uint32, 1, "codes")
-    same_length(codes=codes, negative=negative)
+    codes, negative = arrays("codes u32[items], negative u8[items]", codes, negative)
     _check_groups(groups)
     if not 1 <= bits <= 32:
         raise TypeError("bits must be between 1 and 32")
@@ -116,14 +113,12 @@ def _sign_sums(odd: AnyArray, offsets: IntArray) -> IntArray:
 
 def checked_segments(seeds: AnyArray, offsets: AnyArray, negative: AnyArray) -> list[AnyArray]:
     """Return the columns that describe segments of items."""
-    seeds = exactly(seeds, np.uint64, 1, "seeds")
-    negative = exactly(negative, np.uint8, 1, "negative")
-    offsets = ascending(offsets, len(negative))
-    if len(offsets) != len(seeds) + 1:
-        raise TypeError("seeds and offsets must describe the same segments")
-    if negative.max(initial=0) > 1:
+    described = "seeds u64[n], offsets i64[n+1], negative u8[items]"
+    columns = arrays(described, seeds, offsets, negative)
+    ascending(columns[1], len(negative))
+    if columns[2].max(initial=0) > 1:
         raise TypeError("negative must be 0 or 1")
-    return [seeds, offsets, negative]
+    return columns
 
 
 def _check_groups(groups: int) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, WordArray
 from faintly.kernels._native import call
-from faintly.kernels.arguments import exactly, same_length
+from faintly.kernels.arguments import arrays
 from faintly.kernels.language import in_c
 
 NARROW = 32  # bytes of a record up to which two copies in cache beat one cache miss
@@ -20,8 +20,7 @@ def pack_records(
 
     A field fits its width. Only the first `seed_bytes` bytes of a seed are packed.
     """
-    seeds, fields = exactly(seeds, np.uint64, 1, "seeds"), exactly(fields, np.uint32, 2, "fields")
-    same_length(seeds=seeds, fields=fields)
+    seeds, fields = arrays("seeds u64[n], fields u32[n,columns]", seeds, fields)
     if fields.shape[1] != len(widths):
         raise TypeError("fields must have a column for each width")
     size = _record_bytes(seed_bytes, widths)
@@ -63,7 +62,7 @@ def unpack_records(
     records: AnyArray, seed_bytes: int, widths: tuple[int, ...], limits: tuple[int, ...]
 ) -> Unpacked:
     """Return the columns that `pack_records` packed, and where records break its rules."""
-    records = exactly(records, np.uint8, 2, "records")
+    (records,) = arrays("records u8[n,bytes]", records)
     if records.shape[1] != _record_bytes(seed_bytes, widths):
         raise TypeError("records must have the bytes of the seed and of all fields")
     if len(limits) != len(widths) or not all(
@@ -124,8 +123,7 @@ def shuffle_rows(records: AnyArray, keys: WordArray) -> AnyArray:
     """Return the rows in ascending order of their keys, by a stable sort."""
     if len(keys) >= 2**32:
         raise TypeError("keys must be fewer than 2^32: a row's number is one word")
-    records, keys = exactly(records, np.uint8, 2, "records"), exactly(keys, np.uint32, 1, "keys")
-    same_length(records=records, keys=keys)
+    records, keys = arrays("records u8[n,bytes], keys u32[n]", records, keys)
     if in_c():
         count, width = records.shape
         carried = width <= NARROW

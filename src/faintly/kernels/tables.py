@@ -5,11 +5,12 @@ import numpy as np
 from faintly.core.arrays import AnyArray, IdArray, IntArray, NarrowArray, TableArray, WordArray
 from faintly.kernels import arguments, threads
 from faintly.kernels._native import call
-from faintly.kernels.arguments import exactly, same_length
+from faintly.kernels.arguments import arrays
 from faintly.kernels.hashing import public_maps
 from faintly.kernels.language import in_c
 from faintly.primitives import hashing
 
+CELLS = "index u32[n], weight i32[n]"
 MASS_BLOCK = 4096  # entries summed together; tables.c has the same number
 COLUMNS = 64  # of a long row that threads share; whole vectors for every instruction set
 
@@ -31,7 +32,7 @@ def scatter_add(tables: TableArray, index: WordArray, weight: NarrowArray, mass:
     # Columns must not change while the tables do.
     index, weight = (
         column.copy() if np.may_share_memory(tables, column) else column
-        for column in checked_cells(index, weight)
+        for column in arrays(CELLS, index, weight)
     )
     if in_c():
         measured = np.zeros(2, dtype=np.int64)
@@ -145,7 +146,7 @@ def gather(
     rows, size = tables.shape
     if blocks < 1 or rows != maps.maps * blocks or size < 1 or size & (size - 1):
         raise TypeError("tables must have a row for each map and block, of 2^D columns")
-    ids = exactly(ids, np.uint64, 1, "ids")
+    (ids,) = arrays("ids u64[n]", ids)
     found = np.zeros((2, len(ids)), dtype=np.int64)
     found[1] = np.iinfo(np.int64).min
     if in_c():
@@ -171,8 +172,8 @@ def gather(
 
 def read_cells(index: WordArray, weight: NarrowArray, codes: WordArray) -> IntArray:
     """Return Σ_i weight_i·(-1)^<index_i,code> for each code, over cells i of one table."""
-    index, weight = checked_cells(index, weight)
-    codes = exactly(codes, np.uint32, 1, "codes")
+    index, weight = arrays(CELLS, index, weight)
+    (codes,) = arrays("codes u32[n]", codes)
 
     def read(some: slice, asked: slice, sums: IntArray) -> None:
         columns, keys = (index[some], weight[some]), codes[asked]
@@ -194,10 +195,3 @@ def table_bits(array: AnyArray, name: str, *, read_only: bool = False) -> int:
     check = arguments.without_copy if read_only else arguments.in_place
     check(array, np.int32 if bits == 32 else np.int64, 2, name)
     return bits
-
-
-def checked_cells(index: AnyArray, weight: AnyArray) -> list[AnyArray]:
-    """Return the columns of cells."""
-    index, weight = exactly(index, np.uint32, 1, "index"), exactly(weight, np.int32, 1, "weight")
-    same_length(index=index, weight=weight)
-    return [index, weight]

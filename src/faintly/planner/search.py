@@ -248,7 +248,7 @@ def _measure(name: str, question: _Question) -> Candidate | str:
         bias=mechanism.relative_bias(),
         influence=mechanism.influence(),
         bound=request.bound,
-        drawbacks=tuple(_drawbacks(mechanism, request, error, operations, memory)),
+        drawbacks=tuple(drawbacks_of(mechanism, request, error, operations, memory)),
     )
 
 
@@ -268,9 +268,10 @@ def plan_for(name: str, request: Request, salt: bytes) -> Plan:
     )
 
 
-def _drawbacks(
+def drawbacks_of(
     mechanism: Mechanism, request: PlanRequest, error: ErrorModel, operations: int, memory: int
 ) -> Iterator[str]:
+    """Yield what speaks against a candidate, each as a clause."""
     bias, ghost = mechanism.relative_bias(), mechanism.largest_ghost()
     if mechanism.enforces_sparsity and not request.hard_sparsity:
         yield (

@@ -166,7 +166,7 @@ def test_arguments_that_do_not_fit_are_refused(kernels):
         kernels.rank_slots(hits, 4, False, 5)
     with pytest.raises(IndexError, match="hits no bin"):
         kernels.rank_slots(hits + np.uint32(4), 4, False, 1)
-    with pytest.raises(TypeError, match="entry for each client"):
+    with pytest.raises(TypeError, match="pair up"):
         kernels.pick_slots(hits, 4, False, np.zeros((2, 2), dtype=np.int64), one)
     bins = FAMILIES[0]
     with pytest.raises(TypeError, match="each row and bin"):

@@ -90,9 +90,9 @@ def test_words_that_do_not_fit_are_refused(kernels, generator):
     solve = kernels.solve_words
     with pytest.raises(TypeError, match="pair up"):
         solve(offsets, order[1:], rows, answers, free, **how)
-    with pytest.raises(TypeError, match="one row for each segment"):
+    with pytest.raises(TypeError, match="pair up"):
         solve(offsets, order, rows, answers, free[1:], **how)
-    with pytest.raises(TypeError, match="as long as"):
+    with pytest.raises(TypeError, match="pair up"):
         solve(offsets, order, rows, answers, free[:, 1:].copy(), **how)
     with pytest.raises(IndexError, match="outside the field of 16"):
         solve(offsets, order, rows, answers + np.uint8(16), free, **how)

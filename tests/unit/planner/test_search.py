@@ -1,8 +1,10 @@
 """The ranking is complete, sorted, honest about limits, and quick."""
 
 import itertools
+import math
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +13,7 @@ from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
 from faintly.planner import make_plan, rank, request_for, search, survey
 from faintly.planner.explain import why
-from faintly.planner.search import _drawbacks, ordered
+from faintly.planner.search import drawbacks_of, ordered
 
 COMMON = {"epsilon": 1.0, "sparsity": 8, "clients": 20_000, "universe": 1_000}
 
@@ -76,6 +78,17 @@ def test_ties_go_to_tables_then_fewer_bytes_then_cheaper_decoding_and_drawbacks_
     # A chain of small steps is no tie: the last is more than 5 % above the first.
     steps = [replace(with_error(one, 1.03**step), bytes=9 - step) for step in range(3)]
     assert ordered(steps, "worst") == [steps[1], steps[0], steps[2]]
+
+
+def _drawbacks(bias, operations, memory, *, stderr=math.inf, share=1.0, refuses=False):
+    mechanism = SimpleNamespace(
+        relative_bias=lambda: bias, largest_ghost=lambda: 0.0, enforces_sparsity=refuses
+    )
+    error, request = (
+        SimpleNamespace(stderr=stderr, share=share),
+        SimpleNamespace(hard_sparsity=False),
+    )
+    return tuple(drawbacks_of(mechanism, request, error, operations, memory))
 
 
 def test_bias_time_and_memory_are_drawbacks():
