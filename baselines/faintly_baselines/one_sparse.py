@@ -50,7 +50,6 @@ from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
-from faintly.mechanisms.tables import UNSENT_SEED_BYTES
 from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -142,14 +141,7 @@ class OneSparse(Mechanism):
         """Return the seed and a symbol for each slot; in table mode its cell, and the map."""
         if not self._table:
             return fields_below(self._symbols, self.slots, self.plan.hashing.seed_bytes)
-        map_bits = self.plan.hashing.maps.bit_length() - 1
-        widths = (1 + self.plan.hashing.bits,) * self.slots + (map_bits,) * (map_bits > 0)
-        return Layout(seed_bytes=0, widths=widths, limits=tuple(2**width for width in widths))
-
-    @property
-    def seed_bytes(self) -> int:
-        """Return the bytes of the seed that a client draws; in table mode it is not sent."""
-        return UNSENT_SEED_BYTES if self._table else self.layout.seed_bytes
+        return self._layout_of((1 + self.plan.hashing.bits,) * self.slots)
 
     @property
     def chances(self) -> tuple[float, float]:
@@ -202,9 +194,7 @@ class OneSparse(Mechanism):
         if rows is None:
             return said
         cells: WordArray = rows << np.uint32(1) | said
-        if self.plan.hashing.maps == 1:
-            return cells
-        return np.column_stack([cells, self.maps.map_of(seeds).astype(np.uint32)])
+        return self._numbered(cells, self.maps.map_of(seeds))
 
     def _uniform(self, count: int, rng: Rng) -> AnyArray:
         if self.bins == 1:
@@ -264,12 +254,6 @@ class OneSparse(Mechanism):
             return slot, np.zeros(len(slot), dtype=np.uint32)
         word, bit = np.divmod(slot, WORD_BITS)
         return word, bit.astype(np.uint32)
-
-    def map_of(self, batch: ReportBatch) -> IntArray:
-        """Return the map that each report carries."""
-        if self.plan.hashing.maps > 1:
-            return batch.fields[:, -1].astype(np.int64)
-        return np.zeros(len(batch), dtype=np.int64)
 
     def cells(self, batch: ReportBatch) -> Cells:
         """Return a cell of weight +1 or -1 for each slot."""

@@ -21,6 +21,7 @@ from faintly.primitives.entropy import Rng
 
 SHARE = 0.05  # of the clients; few keys of real data are held by more
 WITNESSES = (-1.0, 0.5, 1.0)  # for each domain a value that the next one lacks
+UNSENT_SEED_BYTES = 8  # determines map, rows and order; a server of public maps needs no seed
 TABLE_MEMORY = 2**28  # bytes: 256 MiB of tables fit a small server
 
 
@@ -88,8 +89,9 @@ class MechanismApi(ABC):
 
     @property
     def seed_bytes(self) -> int:
-        """Return the bytes of public randomness a client draws; not all of it is always sent."""
-        return self.layout.seed_bytes
+        """Return the bytes of public randomness a client draws; public maps need not be told it."""
+        unsent = UNSENT_SEED_BYTES if self.plan.hashing.family == "linear" else 0
+        return self.layout.seed_bytes or unsent
 
     @property
     def enforces_sparsity(self) -> bool:

@@ -9,18 +9,18 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from faintly.core import Layout, ReportBatch
+from faintly.core import Layout
 from faintly.core.arrays import AnyArray, FloatArray, IntArray, WordArray
 from faintly.core.plan import MAX_BITS, SEED_BYTES
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Request
 from faintly.mechanisms.base import Planned
 from faintly.mechanisms.law import joint
-from faintly.mechanisms.tables import ENTRY_BYTES, UNSENT_SEED_BYTES
+from faintly.mechanisms.tables import ENTRY_BYTES
 
 LEAST_CELLS, CELLS_PER_CLIENT = 2**23, 2**10  # 32 MiB, or 4 KiB for each client
 MAX_BLOCKS = 4096
@@ -104,7 +104,6 @@ def code_bits(inside: int, blocks: int, size: int | None) -> int:
 class BitCells(Planned):
     """A mechanism whose reports are cells of bits."""
 
-    map_first: ClassVar[bool] = False  # where the number of the map stands among the fields
     bits: int  # of one cell
     blocks: int  # B: cells of a report
 
@@ -116,25 +115,11 @@ class BitCells(Planned):
     def _words(self) -> int:
         return -(-self.bits // 32)
 
-    @property
-    def _map_bits(self) -> int:
-        return max(1, self.plan.hashing.maps).bit_length() - 1
-
     @cached_property
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
-        cell = [32] * (self.bits // 32) + [self.bits % 32] * (self.bits % 32 > 0)
-        numbered = [self._map_bits] * (self._map_bits > 0)
-        cells = cell * self.blocks
-        widths = numbered + cells if self.map_first else cells + numbered
-        return Layout(
-            seed_bytes=0 if self._public else self.plan.hashing.seed_bytes,
-            widths=tuple(widths),
-            limits=tuple(2**width for width in widths),
-        )
-
-    @property
-    def seed_bytes(self) -> int:
-        return UNSENT_SEED_BYTES if self._public else self.layout.seed_bytes
+        cell = (32,) * (self.bits // 32) + (self.bits % 32,) * (self.bits % 32 > 0)
+        seed_bytes = 0 if self._public else self.plan.hashing.seed_bytes
+        return self._layout_of(cell * self.blocks, seed_bytes)
 
     @cached_property
     def _low_bits(self) -> WordArray:
@@ -142,18 +127,6 @@ class BitCells(Planned):
         return np.array(
             [2 ** min(32, self.bits - 32 * word) - 1 for word in range(self._words)], np.uint32
         )
-
-    def _numbered(self, cells: WordArray, maps: AnyArray) -> WordArray:
-        """Return the fields of reports: their cells, and the map of each if there are several."""
-        if not self._map_bits:
-            return cells
-        column = maps.astype(np.uint32)[:, None]
-        return np.concatenate([column, cells] if self.map_first else [cells, column], axis=1)
-
-    def map_of(self, batch: ReportBatch) -> IntArray:
-        if not self._map_bits:
-            return np.zeros(len(batch), dtype=np.int64)
-        return batch.fields[:, 0 if self.map_first else -1].astype(np.int64)
 
     def _cells(self, fields: WordArray) -> WordArray:
         """Return (reports, fields) without the number of the map."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from faintly import kernels
-from faintly.core import Cells, ReadingLaw, ReportBatch, Sketch, SketchShape, TableArray
+from faintly.core import Cells, Layout, ReadingLaw, ReportBatch, Sketch, SketchShape, TableArray
 from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, NarrowArray, WordArray
 from faintly.errors import InvalidPlan
 from faintly.mechanisms.api import MechanismApi
@@ -14,12 +15,13 @@ from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
 
 ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
-UNSENT_SEED_BYTES = 8  # determines map, rows and order; a server of public maps needs no seed
 READ_AT_ONCE = 2**18  # reports whose cells are in memory at once
 
 
 class Tables(MechanismApi):
     """What a sketch keeps of reports, and how keys are read from it."""
+
+    map_first: ClassVar[bool] = False  # where the number of the map stands among the fields
 
     @cached_property
     def maps(self) -> LinearMaps:
@@ -41,11 +43,34 @@ class Tables(MechanismApi):
         """Return the sketch of no reports."""
         return Sketch.empty(self.plan, self.sketch_shape)
 
+    @property
+    def _map_bits(self) -> int:
+        return max(1, self.plan.hashing.maps).bit_length() - 1
+
+    def _layout_of(self, widths: tuple[int, ...], seed_bytes: int = 0) -> Layout:
+        """Return the layout of such fields and, if there are several maps, the number of one."""
+        number = (self._map_bits,) * (self._map_bits > 0)
+        widths = number + widths if self.map_first else widths + number
+        limits = tuple(2**width for width in widths)
+        return Layout(seed_bytes=seed_bytes, widths=widths, limits=limits)
+
+    def _numbered(self, fields: WordArray, maps: AnyArray) -> WordArray:
+        """Return the fields of reports with the number of each one's map, if there are several."""
+        if not self._map_bits:
+            return fields
+        column = maps.astype(np.uint32)[:, None]
+        return np.concatenate([column, fields] if self.map_first else [fields, column], axis=1)
+
     def map_of(self, batch: ReportBatch) -> IntArray:
-        """Return the public map that each report uses; zeros where there are no maps."""
+        """Return the public map that each report uses; zeros where there are no maps.
+
+        A report without a seed carries the number of its map.
+        """
         if self.plan.hashing.maps <= 1:  # families without maps have 0
             return np.zeros(len(batch), dtype=np.int64)
-        return kernels.pick_maps(batch.hash_seeds, self.plan.hashing.maps)
+        if self.layout.seed_bytes:
+            return kernels.pick_maps(batch.hash_seeds, self.plan.hashing.maps)
+        return batch.fields[:, 0 if self.map_first else -1].astype(np.int64)
 
     def cells(self, batch: ReportBatch) -> Cells:  # noqa: ARG002  # for mechanisms with tables
         """Return what the reports add to the tables."""

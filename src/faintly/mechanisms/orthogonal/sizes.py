@@ -97,6 +97,7 @@ def check_values(values: str) -> None:
 def _calibrated(request: Request, channel: Channel, shape: Shape) -> Calibrated:
     table = request.decode == "table"
     constants = rows.constants(channel.most, shape.bits - channel.most) if table else ()
+    codes = code_bits(shape, channel, request.decode, request.universe.size)
     return Calibrated(
         parameters={
             "rows": channel.rows,
@@ -105,11 +106,7 @@ def _calibrated(request: Request, channel: Channel, shape: Shape) -> Calibrated:
             "blocks": shape.blocks,
             "constants": list(constants),
         },
-        hashing=Hashing(
-            family="linear",
-            bits=code_bits(shape, channel, request.decode, request.universe.size),
-            maps=shape.maps,
-        ),
+        hashing=Hashing(family="linear", bits=codes, maps=shape.maps),
     )
 
 

@@ -37,7 +37,6 @@ from faintly.mechanisms.projection_choice import law as laws
 from faintly.mechanisms.projection_choice import plan as planning
 from faintly.mechanisms.projection_choice.constants import Odds, Shape
 from faintly.mechanisms.registry import register
-from faintly.mechanisms.tables import UNSENT_SEED_BYTES
 from faintly.mechanisms.tokens import Tokens, draw_tokens
 from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
@@ -104,13 +103,7 @@ class ProjectionChoice(Planned):
         """
         if not self._cell:
             return fields_below(self.shape.slots, 1, self.plan.hashing.seed_bytes)
-        map_bits = self.plan.hashing.maps.bit_length() - 1
-        widths = (1,) * self.shape.signed + (self.plan.hashing.bits,) + (map_bits,) * (map_bits > 0)
-        return Layout(seed_bytes=0, widths=widths, limits=tuple(2**width for width in widths))
-
-    @property
-    def seed_bytes(self) -> int:
-        return UNSENT_SEED_BYTES if self._cell else self.layout.seed_bytes
+        return self._layout_of((1,) * self.shape.signed + (self.plan.hashing.bits,))
 
     @cached_property
     def _odds(self) -> Odds:
@@ -222,18 +215,10 @@ class ProjectionChoice(Planned):
             return slots.astype(np.uint32)[:, None]
         # The server needs nothing but the cell: whatever else the seed reveals stays on the device.
         groups, where = np.divmod(slots >> self.shape.signed, self.bins)
-        columns: list[AnyArray] = [slots & 1] if self.shape.signed else []
-        columns.append(self._rows(seeds, groups) * np.uint32(self.bins) + where)
-        if self.plan.hashing.maps > 1:
-            columns.append(kernels.pick_maps(seeds, self.plan.hashing.maps))
-        return np.stack([column.astype(np.uint32) for column in columns], axis=1)
-
-    def map_of(self, batch: ReportBatch) -> IntArray:
-        if not self._cell:
-            return Mechanism.map_of(self, batch)
-        if self.plan.hashing.maps > 1:
-            return batch.fields[:, -1].astype(np.int64)
-        return np.zeros(len(batch), dtype=np.int64)
+        cell = self._rows(seeds, groups) * np.uint32(self.bins) + where
+        columns = [slots & 1, cell] if self.shape.signed else [cell]
+        fields = np.stack([column.astype(np.uint32) for column in columns], axis=1)
+        return self._numbered(fields, kernels.pick_maps(seeds, self.plan.hashing.maps))
 
     @property
     def _counted(self) -> bool:

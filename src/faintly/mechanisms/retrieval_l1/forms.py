@@ -54,17 +54,13 @@ def calibrate(request: Request) -> Calibrated:
     _check_hash(form, request.decode, request.family)
     require.no_tables(request, "retrieval-l1")
     slope = noise.exact(request.budget.epsilon) / noise.exact(require.l1_distance(request.unit))
-    make = _polynomial if form == "polynomial" else _hashed
-    channel, symbols = make(request, form, slope, options)
+    if form == "polynomial":
+        channel, symbols = _polynomial(request, slope, options)
+    else:
+        channel, symbols = _hashed(request, form, slope, options)
     require.no_more(options, f"retrieval-l1 {form}")
-    parameters = {
-        "form": form,
-        "field": channel.order,
-        "marked": channel.marked,
-        "plus": channel.plus,
-        "minus": channel.minus,
-        "symbols": symbols,
-    }
+    weights = {name: getattr(channel, name) for name in ("marked", "plus", "minus")}
+    parameters = {"form": form, "field": channel.order, **weights, "symbols": symbols}
     return Calibrated(parameters=parameters, hashing=Hashing(family=FAMILY[form]))
 
 
@@ -151,12 +147,7 @@ def _moment(channel: Channel) -> float:
     return channel.absent_moment if channel.gain > 0 else float("inf")
 
 
-def _polynomial(
-    request: Request,
-    form: str,  # noqa: ARG001  # one signature for all forms
-    slope: Fraction,
-    options: dict[str, Any],
-) -> tuple[Channel, int]:
+def _polynomial(request: Request, slope: Fraction, options: dict[str, Any]) -> tuple[Channel, int]:
     size = request.universe.size
     if size is None or size > 2**galois.MAX_BITS:
         raise BoundDoesNotApply(

@@ -67,7 +67,7 @@ class SignedBinning(Planned):
         sizes, thresholds = (self.row, self.bins, self.steps, self.clip), list(self.noise)
         loss = rows.loss(self.plan, *sizes, thresholds=thresholds)
         delta = noise.exact(self.plan.budget.delta) if self.row == "squeeze" else Fraction(0)
-        conditions = rows.CONDITIONS[self.row]
+        conditions = rows.SQUEEZED if self.row == "squeeze" else ()
         budget = Budget.at_least(loss, delta)
         return Guarantee(self.plan.unit, budget, rows.THEOREMS[self.row], conditions)
 

@@ -37,15 +37,7 @@ THEOREMS = {
     "squeeze": "signed_binning.proof.md, Theorem 3 (random signs squeeze the change)",
     "user": "signed_binning.proof.md, Theorem 4 (clipping bounds the change)",
 }
-CONDITIONS: dict[str, tuple[str, ...]] = {
-    "event": (),
-    "l1": (),
-    "squeeze": (
-        *require.SEED_CONDITIONS,
-        "a vector has at most as many items as the plan's sparsity",
-    ),
-    "user": (),
-}
+SQUEEZED = (*require.SEED_CONDITIONS, "a vector has at most as many items as the plan's sparsity")
 NAMES = ("row", "bins", "steps", "clip", "range", "noise")
 
 
@@ -84,9 +76,14 @@ def _row_for(request: Request, options: dict[str, Any]) -> str:
 
 def _predicted(request: Request, row: str, options: dict[str, Any]) -> float:
     options = {**options, "row": row}
-    calibrated = calibrate(replace(request, family=None, options=options)).parameters
-    spread = noise.laplace_variance(calibrated["noise"]) / calibrated["steps"] ** 2
-    return spread + request.sparsity / int(calibrated["bins"])
+    made = calibrate(replace(request, family=None, options=options)).parameters
+    return _variance(made, request.sparsity)
+
+
+def _variance(made: dict[str, Any], sparsity: int) -> float:
+    """Return the n·Var of noise and collisions at a key that nobody holds."""
+    spread = noise.laplace_variance(made["noise"]) / made["steps"] ** 2
+    return float(spread + sparsity / made["bins"])
 
 
 def _hashing(request: Request, row: str) -> Hashing:
@@ -149,24 +146,18 @@ def paper_bins(row: str, request: Request) -> int:
 
 def _best_bins(request: Request, row: str, linear: bool, max_bytes: int) -> int:
     """Return the number of bins with the least predicted variance within the bytes."""
-    best, least = 0, math.inf
-    candidates = range(1, min(MAX_BINS, 4 * request.sparsity) + 1)
-    for bins in candidates:
-        if linear and bins & (bins - 1):
-            continue
+    counts = range(1, min(MAX_BINS, 4 * request.sparsity) + 1)
+    seed_bytes, costs = SEED_BYTES["blake2s" if row == "squeeze" else "prf"], {}
+    for bins in [one for one in counts if not (linear and one & (one - 1))]:
         try:
             made = _parameters(request, row, bins, STEPS[row], request.sparsity)
         except BoundDoesNotApply:
             continue
-        seed_bytes = SEED_BYTES["blake2s" if row == "squeeze" else "prf"]
-        if fields_below(2 * made["range"] + 1, bins, seed_bytes).record_bytes > max_bytes:
-            continue
-        spread = noise.laplace_variance(made["noise"]) / made["steps"] ** 2
-        if spread + request.sparsity / bins < least:
-            best, least = bins, spread + request.sparsity / bins
-    if not best:
+        if fields_below(2 * made["range"] + 1, bins, seed_bytes).record_bytes <= max_bytes:
+            costs[bins] = _variance(made, request.sparsity)
+    if not costs:
         raise InvalidPlan(f"no number of bins fits {max_bytes} bytes; allow more")
-    return best
+    return min(costs, key=lambda bins: costs[bins])
 
 
 def _parameters(
