@@ -117,7 +117,7 @@ class SignedBinningPublished(SignedBinning):
     def scale(self) -> float:  # type: ignore[override]
         if self.response is not None:
             return self._said
-        return 1 / (self.steps * self._weight)
+        return super().scale
 
     def guarantee(self) -> Guarantee:
         """Return the loss that the bit's coin, or the noise, proves."""

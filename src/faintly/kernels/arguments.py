@@ -7,8 +7,7 @@ import numpy as np
 
 from faintly.core.arrays import AnyArray
 
-TYPES = {"u8": np.uint8, "u32": np.uint32, "u64": np.uint64, "i32": np.int32, "i64": np.int64}
-TYPES |= {"f64": np.float64}
+NAMES = {"u": "uint", "i": "int", "f": "float"}
 
 
 def arrays(described: str, *given: AnyArray) -> list[AnyArray]:
@@ -32,7 +31,10 @@ def arrays(described: str, *given: AnyArray) -> list[AnyArray]:
 @cache
 def _parsed(described: str) -> list[tuple[str, type, list[str]]]:
     found = re.findall(r"(\w+) (\w+)\[(.*?)\]", described)
-    return [(name, TYPES[kind], sizes.split(",")) for name, kind, sizes in found]
+    return [
+        (name, getattr(np, NAMES[kind[0]] + kind[1:]), sizes.split(","))
+        for name, kind, sizes in found
+    ]
 
 
 def exactly(array: AnyArray, dtype: type, dimensions: int, name: str) -> AnyArray:

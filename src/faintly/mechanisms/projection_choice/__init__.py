@@ -190,7 +190,7 @@ class ProjectionChoice(Planned):
         held ^= (tokens.negative[:, None] & self.shape.signed).astype(np.uint32)
         place = np.arange(self.tokens) < tokens.counts[:, None]
         hits = np.empty((*place.shape, self.groups), dtype=np.uint32)
-        dummies = (np.count_nonzero(~place), self.groups)
+        dummies = (int(np.count_nonzero(~place)), self.groups)
         made = uniform_below(np.full(math.prod(dummies), places), rng).reshape(dummies)
         hits[place], hits[~place] = held, made
         hits += np.arange(self.groups, dtype=np.uint32) * np.uint32(places)
