@@ -22,14 +22,8 @@ SALT = bytes(range(16))
 
 
 def build(**changes):
-    wanted = {
-        "protect": "user",
-        "epsilon": 1.0,
-        "sparsity": 4,
-        "clients": 1000,
-        "universe": 500,
-        "decode": "table",
-    }
+    wanted = {"protect": "user", "epsilon": 1.0, "sparsity": 4, "clients": 1000}
+    wanted |= {"universe": 500, "decode": "table"}
     if changes.get("form") == "unsigned":
         wanted["values"] = "nonnegative"
     return make_plan(mechanism="projection-choice", salt=SALT, **{**wanted, **changes})
