@@ -30,7 +30,7 @@ def tails_in(law):
 def test_noise_follows_its_exact_law(epsilon, change, odds, rng_of):
     chosen = thresholds(epsilon, change)
     reach = max(3, round(6 * change / epsilon))
-    law = tails_in(noise.laplace_law(chosen, reach))
+    law = tails_in(noise.laplace_law(tuple(chosen), reach))
     drawn = noise.laplace(chosen, DRAWS, rng_of("noise"))
     assert odds.misfit(counts(drawn, reach), law) < 1
     # Mutants: half the noise, and a sampler that never says zero.
@@ -50,7 +50,7 @@ def test_noise_has_mean_zero_and_the_stated_variance(epsilon, change, odds, rng_
     # The spread of squares comes from the exact law, not from the sample. At epsilon 8 only 134
     # draws are expected not to be 0; their sum is skewed, and its false-alarm rate is 1.3e-8.
     reach = round(60 * change / epsilon)
-    values, law = np.arange(-reach, reach + 1.0), noise.laplace_law(chosen, reach)
+    values, law = np.arange(-reach, reach + 1.0), noise.laplace_law(tuple(chosen), reach)
     assert (law * values**2).sum() == pytest.approx(variance, rel=1e-9)
     spread = np.sqrt(((law * values**4).sum() - variance**2) / DRAWS)
     z = ((drawn**2).mean() - variance) / spread

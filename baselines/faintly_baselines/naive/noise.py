@@ -252,7 +252,7 @@ class Laplace(Additive):
         return noise.laplace(list(self.spread), count, rng)
 
     def noise_law(self, reach: int) -> FloatArray:
-        return noise.laplace_law(list(self.spread), reach)
+        return noise.laplace_law(tuple(self.spread), reach)
 
     def sums(self, keys: int, clients: int, source: np.random.Generator) -> IntArray:
         """Return differences of two sums of geometrics, each digit a binomial: exact in law."""

@@ -98,7 +98,9 @@ def worst_pair(mechanism: Mechanism, pairs: Iterable[Pair]) -> tuple[float, Pair
     listed = list(pairs)
     if not listed:
         return 0.0, None
-    vectors = {values: place for place, values in enumerate(dict.fromkeys(_flat(listed)))}
+    vectors = {
+        values: place for place, values in enumerate(dict.fromkeys(itertools.chain(*listed)))
+    }
     left = np.array([vectors[one] for one, _ in listed])
     right = np.array([vectors[other] for _, other in listed])
     laws, worst, where = Laws(mechanism), 0.0, 0
@@ -112,12 +114,6 @@ def worst_pair(mechanism: Mechanism, pairs: Iterable[Pair]) -> tuple[float, Pair
             if ratios.max() > worst:
                 worst, where = float(ratios.max()), start + int(ratios.argmax())
     return worst, listed[where]
-
-
-def _flat(pairs: list[Pair]) -> Iterator[Values]:
-    for left, right in pairs:
-        yield left
-        yield right
 
 
 def _gaps(left: FloatArray, right: FloatArray) -> FloatArray:

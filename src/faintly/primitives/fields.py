@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from faintly.core import AnyArray, IntArray, WordArray
+from faintly.core import AnyArray, FloatArray, IntArray, WordArray
 from faintly.primitives import galois
 from faintly.primitives.hashing import digits_within
 
@@ -96,6 +96,16 @@ def independent(rows: AnyArray | Sequence[Sequence[int]], order: int) -> list[in
             basis.append((pivot, field.products[field.inverses[rest[pivot]], rest]))
             kept.append(position)
     return kept
+
+
+def with_one_more(ranks: FloatArray, inside: FloatArray) -> FloatArray:
+    """Return the law of the rank of random rows and one more, given their own.
+
+    The new row lies in a span of rank r with the chance inside[r].
+    """
+    stays: FloatArray = ranks * inside
+    stays[1:] += (ranks - stays)[:-1]
+    return stays
 
 
 @lru_cache(maxsize=2**14)  # enumeration repeats few arguments

@@ -13,6 +13,7 @@ thresholds for which no ratio leaves [bound, 1/bound].
 """
 
 import math
+from collections.abc import Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -86,7 +87,7 @@ def _check_reach(odds: Fraction, product: Fraction, bound: Fraction) -> None:
         raise BoundDoesNotApply(TOO_FINE)
 
 
-def carry_ratios(thresholds: list[int]) -> list[Fraction]:
+def carry_ratios(thresholds: Sequence[int]) -> list[Fraction]:
     """Return P(g+1)/P(g) of one geometric variable, for each digit that the carry may reach."""
     ratios, product = [], Fraction(1)
     for threshold in thresholds[:-1]:
@@ -96,12 +97,12 @@ def carry_ratios(thresholds: list[int]) -> list[Fraction]:
     return [*ratios, Fraction(thresholds[-1], FULL) / product]
 
 
-def step_ratio(thresholds: list[int]) -> Fraction:
+def step_ratio(thresholds: Sequence[int]) -> Fraction:
     """Return the largest factor by which a shift of one step changes any probability."""
     return max(max(ratio, 1 / ratio) for ratio in carry_ratios(thresholds))
 
 
-def laplace_variance(thresholds: list[int]) -> float:
+def laplace_variance(thresholds: Sequence[int]) -> float:
     """Return the exact variance of the noise, in steps squared."""
     total = 0.0
     for digit, threshold in enumerate(thresholds[:-1]):
@@ -112,7 +113,7 @@ def laplace_variance(thresholds: list[int]) -> float:
     return 2 * total
 
 
-def laplace(thresholds: list[int], count: int, rng: Rng) -> IntArray:
+def laplace(thresholds: Sequence[int], count: int, rng: Rng) -> IntArray:
     """Return `count` independent draws of the noise.
 
     Words are taken digit by digit: all 2·count first digits, then all second ones, and so
@@ -122,7 +123,7 @@ def laplace(thresholds: list[int], count: int, rng: Rng) -> IntArray:
     return drawn[:count] - drawn[count:]
 
 
-def _geometric(thresholds: list[int], count: int, rng: Rng) -> IntArray:
+def _geometric(thresholds: Sequence[int], count: int, rng: Rng) -> IntArray:
     digits = len(thresholds) - 1
     total = np.zeros(count, dtype=np.int64)
     for first in range(0, digits, 8):
@@ -135,7 +136,7 @@ def _geometric(thresholds: list[int], count: int, rng: Rng) -> IntArray:
     return total
 
 
-def _octets(thresholds: list[int], count: int, rng: Rng) -> AnyArray:
+def _octets(thresholds: Sequence[int], count: int, rng: Rng) -> AnyArray:
     """Return `count` bytes with a binary digit for each of at most eight thresholds."""
     octets = np.zeros(count, dtype=np.uint8)  # narrow passes cost little beside the drawing
     for digit, threshold in enumerate(thresholds):
@@ -143,25 +144,20 @@ def _octets(thresholds: list[int], count: int, rng: Rng) -> AnyArray:
     return octets
 
 
-def laplace_law(thresholds: list[int], reach: int) -> FloatArray:
+@lru_cache(maxsize=16)  # enumeration asks for one law thousands of times
+def laplace_law(thresholds: tuple[int, ...], reach: int) -> FloatArray:
     """Return P(noise = z) for z in -reach..reach, each to full relative precision.
 
     Terms are positive, so summing them loses nothing; the geometric law is cut where it
     no longer shows in a 64-bit float. Meant for small cases: the cost is quadratic.
     """
-    return _laplace_law(tuple(thresholds), reach)
-
-
-@lru_cache(maxsize=16)  # enumeration asks for one law thousands of times
-def _laplace_law(frozen: tuple[int, ...], reach: int) -> FloatArray:
-    thresholds = list(frozen)
     decay = -math.log(float(carry_ratios(thresholds)[0]))
     single = geometric_law(thresholds, reach + math.ceil(60 / decay))
     middle = len(single) - 1
     return np.correlate(single, single, "full")[middle - reach : middle + reach + 1]
 
 
-def geometric_law(thresholds: list[int], count: int) -> FloatArray:
+def geometric_law(thresholds: Sequence[int], count: int) -> FloatArray:
     """Return P(g) for g below `count`; `laplace` draws the difference of two such variables."""
     values = np.arange(count)
     law = np.ones(count)

@@ -175,7 +175,7 @@ def test_range_leaves_room_for_k_items_and_the_noise():
     plan = plan_of(sparsity=8, clients=1000, failure=0.05, bins=2)
     mechanism = mechanism_of(plan)
     tail = mechanism.range - 8 * mechanism.steps
-    law = noise.laplace_law(list(mechanism.noise), tail)
+    law = noise.laplace_law(mechanism.noise, tail)
     assert (1 - law.sum()) * 1000 * 2 <= 0.05 / 10
 
 

@@ -37,6 +37,7 @@ from faintly.mechanisms.bit_cells import CellShape as Shape
 from faintly.mechanisms.orthogonal import channel as channels
 from faintly.mechanisms.orthogonal import rows
 from faintly.mechanisms.orthogonal.channel import Channel
+from faintly.primitives.fields import with_one_more
 from faintly.primitives.noise import FULL
 
 DIRECT_LOST = 2.0**-16  # of an item's weight
@@ -259,9 +260,7 @@ def _zero_chances(bits: int) -> FloatArray:
     found = []
     for _ in range(bits + FULL_ROWS + 1):
         found.append(float(ranks @ inside))
-        stays = ranks * inside
-        stays[1:] += (ranks - ranks * inside)[:-1]
-        ranks = stays
+        ranks = with_one_more(ranks, inside)
     return np.array(found)
 
 

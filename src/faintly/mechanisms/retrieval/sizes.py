@@ -24,6 +24,7 @@ from faintly.mechanisms import bit_cells, ghosts
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.primitives import noise
+from faintly.primitives.fields import with_one_more
 from faintly.primitives.noise import FULL
 
 DIRECT_SPARE = 16  # bits beyond k in direct mode: 2^-17 of an item's weight is lost at most
@@ -302,11 +303,8 @@ def drop_chances(items: int, shape: Shape, distinct: bool) -> FloatArray:
         inside = spanned
         if shape.maps and distinct:
             inside = _distinct_spanned(rank, place, shape.bits)
-        dropped = chances * inside
-        out[place] = dropped.sum()
-        kept = chances - dropped
-        chances = dropped
-        chances[1:] += kept[:-1]
+        out[place] = (chances * inside).sum()
+        chances = with_one_more(chances, inside)
     return out
 
 

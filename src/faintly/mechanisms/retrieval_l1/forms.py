@@ -21,7 +21,7 @@ from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.retrieval_l1.channel import Channel, best_marked
 from faintly.primitives import galois, noise
-from faintly.primitives.fields import ORDERS
+from faintly.primitives.fields import ORDERS, with_one_more
 from faintly.primitives.hashing import word_digits
 from faintly.primitives.noise import FULL
 
@@ -216,10 +216,7 @@ def drop_chance(order: int, sparsity: int, symbols: int) -> float:
     ranks = np.zeros(len(inside))
     ranks[0] = 1.0
     for _ in range(sparsity - 1):
-        stays = ranks * inside
-        grows = ranks - stays
-        ranks = stays
-        ranks[1:] += grows[:-1]
+        ranks = with_one_more(ranks, inside)
     return float(ranks @ inside) * float(hash_excess(order, symbols))
 
 

@@ -64,8 +64,8 @@ class SignedBinning(Planned):
 
     def guarantee(self) -> Guarantee:
         """Return the loss that the thresholds prove; see the proof note for each row."""
-        sizes, thresholds = (self.row, self.bins, self.steps, self.clip), list(self.noise)
-        loss = rows.loss(self.plan, *sizes, thresholds=thresholds)
+        sizes = (self.row, self.bins, self.steps, self.clip)
+        loss = rows.loss(self.plan, *sizes, thresholds=self.noise)
         delta = noise.exact(self.plan.budget.delta) if self.row == "squeeze" else Fraction(0)
         conditions = rows.SQUEEZED if self.row == "squeeze" else ()
         budget = Budget.at_least(loss, delta)
@@ -82,7 +82,7 @@ class SignedBinning(Planned):
         raw = self._bins(vectors, hash_seeds, rounded).ravel()
         if self.clip is not None:
             raw = raw.clip(-self.clip, self.clip)
-        raw += noise.laplace(list(self.noise), len(raw), rng)
+        raw += noise.laplace(self.noise, len(raw), rng)
         kept = raw.clip(-self.range, self.range, out=raw)
         kept += self.range
         return kept.reshape(-1, self.bins).astype(np.uint32)
@@ -129,7 +129,7 @@ class SignedBinning(Planned):
     @cached_property
     def noise_variance(self) -> float:
         """Return the variance of the noise of one bin, in units of the values."""
-        return noise.laplace_variance(list(self.noise)) / self.steps**2
+        return noise.laplace_variance(self.noise) / self.steps**2
 
     def pair_covariance(self) -> float:
         """Return 1/b: in one bin, with chance 1/b, s·s'·y² has the mean 2v·v' and not v·v'."""
@@ -223,7 +223,7 @@ class SignedBinning(Planned):
     def _bin_law(self, held: Sequence[float]) -> FloatArray:
         raw, reach = self._raw_law(held), len(held) * self.steps
         span = self.range + reach
-        shape = noise.laplace_law(list(self.noise), 2 * span + rows.tail_steps(list(self.noise)))
+        shape = noise.laplace_law(self.noise, 2 * span + rows.tail_steps(self.noise))
         middle = len(shape) // 2
         law = np.zeros(2 * self.range + 1)
         for shift, share in zip(range(-reach, reach + 1), raw, strict=True):

@@ -8,6 +8,7 @@ user     user    1                          2·clip
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -228,7 +229,7 @@ def squeezed_steps(reach: float, sparsity: int, bins: int, steps: int, delta: fl
 
 
 def loss(
-    plan: Plan, row: str, bins: int, steps: int, clip: int | None, *, thresholds: list[int]
+    plan: Plan, row: str, bins: int, steps: int, clip: int | None, *, thresholds: Sequence[int]
 ) -> Fraction:
     """Return the privacy loss that the thresholds prove for the plan's unit."""
     ratio = noise.step_ratio(thresholds)
@@ -237,7 +238,7 @@ def loss(
     return noise.log_at_least(ratio) * _largest_change(plan, row, bins, steps, clip)
 
 
-def tail_steps(thresholds: list[int]) -> int:
+def tail_steps(thresholds: Sequence[int]) -> int:
     """Return how far the noise reaches before it no longer shows in a 64-bit float."""
     return math.ceil(40 / -math.log(float(noise.carry_ratios(thresholds)[0])))
 
