@@ -3,12 +3,12 @@
 Heavy imports stay inside the commands, so that help and completion answer at once.
 """
 
+import os
 import sys
 from typing import Annotated, NoReturn
 
 import typer
 
-from faintly import kernels
 from faintly.cli import (
     aggregate,
     audit,
@@ -37,7 +37,6 @@ from faintly.cli import try_ as try_command
 from faintly.cli import version as version_command
 from faintly.cli.output import emit
 from faintly.errors import FaintlyError, InvalidInput
-from faintly.kernels.threads import threads
 
 app = typer.Typer(
     name="faintly",
@@ -102,9 +101,7 @@ app.command(short_help="Say which version and which kernels run.")(version_comma
 def main(program: typer.Typer = app) -> None:
     """Run a command line; errors that a user can fix become one line and status 1."""
     try:
-        if kernels.configuration_error():
-            raise InvalidInput(kernels.configuration_error())
-        threads()  # otherwise a bad setting would show up in the middle of the work, or never
+        _check_settings()
         program()
     except FaintlyError as error:
         _fail(error, str(error))
@@ -112,6 +109,17 @@ def main(program: typer.Typer = app) -> None:
         if error.filename is None:
             raise  # not about a file that the user named
         _fail(error, f"{error.filename}: {error.strerror}")
+
+
+def _check_settings() -> None:
+    """Refuse a bad setting now; it would show up in the middle of the work, or never."""
+    if os.environ.keys() & {"FAINTLY_KERNEL", "FAINTLY_THREADS"}:
+        from faintly import kernels
+        from faintly.kernels.threads import threads
+
+        if kernels.configuration_error():
+            raise InvalidInput(kernels.configuration_error())
+        threads()
 
 
 def _fail(error: Exception, message: str) -> NoReturn:

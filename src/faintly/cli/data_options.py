@@ -10,7 +10,7 @@ from faintly.cli import choices
 from faintly.cli.output import progress
 
 if TYPE_CHECKING:
-    from faintly.data import Columns, Records
+    from faintly.data import Records
 
 KINDS = "Parquet, CSV, TSV, JSONL or FIMI, gzipped or not; - is standard input."
 Files = Annotated[
@@ -45,27 +45,26 @@ Duplicates = Annotated[
 ]
 
 
-def columns_of(
-    client: str | None, key: str | None, value: str | None, duplicates: str | None
-) -> "Columns":
-    """Return what the options say about columns."""
-    from faintly.data import DUPLICATES, Columns
-
-    repeats = DUPLICATES[0] if duplicates is None else duplicates
-    return Columns(client=client, key=key, value=value, duplicates=repeats)
-
-
-def read(files: Sequence[Path], columns: "Columns", *, strict: bool = True) -> "Records":
+def read(
+    files: Sequence[Path],
+    client: str | None,
+    key: str | None,
+    value: str | None,
+    duplicates: str | None,
+    *,
+    strict: bool = True,
+) -> "Records":
     """Return the rows of all files, showing how far they are read."""
-    from faintly.data import find_dataset, read_records
-
     with progress() as bar:
-        task = bar.add_task("reading", total=None)
+        task = bar.add_task(f"reading {files[0].name}", total=None)
+        from faintly.data import DUPLICATES, Columns, find_dataset, read_records  # after a sign
 
         def show(name: str, rows: int, share: float | None) -> None:
             bar.update(task, description=f"reading {name}: {rows:,} rows")
             if share is not None:
                 bar.update(task, completed=round(100 * share), total=100)
 
+        repeats = duplicates or DUPLICATES[0]
+        columns = Columns(client=client, key=key, value=value, duplicates=repeats)
         found = [find_dataset(file) for file in files]
         return read_records(found, columns, strict=strict, on_read=show)

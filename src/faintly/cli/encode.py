@@ -54,8 +54,8 @@ def encode(
 
     loaded = load_plan(plan)
     mechanism = mechanism_of(loaded)
-    columns = given.columns_of(client, key, value, duplicates)
-    vectors = _vectors(given.read(data, columns, strict=strict), mechanism)
+    records = given.read(data, client, key, value, duplicates, strict=strict)
+    vectors = _vectors(records, mechanism)
     held = len(vectors)
     if held > loaded.clients:
         note(f"{held:,} clients, where the plan expects {loaded.clients:,}; all are encoded")

@@ -54,14 +54,13 @@ def simulate(
     from faintly.engine.files import load_plan
 
     loaded = load_plan(plan)
-    columns = given.columns_of(client, key, value, duplicates)
     if plot is not None and compare is None:
         raise typer.BadParameter("it draws a comparison: add --compare", param_hint="--plot")
     if plot is not None:
         from faintly.planner.plots import pyplot
 
         pyplot(plot)  # a picture that cannot be drawn is refused before the work
-    known = _known(loaded, given.read(data, columns))
+    known = _known(loaded, given.read(data, client, key, value, duplicates))
     if compare is not None:
         names = [name.strip() for name in compare.split(",")]
         _compare(loaded, known, names, plot, as_json, runs=runs, seed=seed)

@@ -49,13 +49,13 @@ def try_(
 
     Example: faintly try visits.parquet --client user --key site --epsilon 1
     """
-    from faintly.planner.plots import pyplot
-    from faintly.simulate import try_ as run
-    from faintly.simulate.preview_plot import draw_preview
-
     if plot is not None:
+        from faintly.planner.plots import pyplot
+
         pyplot(plot)  # a picture that cannot be drawn is refused before the work
-    read = [given.read(data, given.columns_of(client, key, value, duplicates))]
+    read = [given.read(data, client, key, value, duplicates)]
+    from faintly.simulate import try_ as run  # after the first sign of progress
+
     with progress() as bar:
         task = bar.add_task("trying", total=5)
         asking = bar.add_task("asking: reports read, in %", total=100, visible=False)
@@ -77,6 +77,8 @@ def try_(
             on_read=read_on,
         )
     if plot is not None:
+        from faintly.simulate.preview_plot import draw_preview
+
         draw_preview(seen, plot)
     if output is not None:
         from faintly.engine.files import save_plan
