@@ -35,6 +35,7 @@ from faintly.cli import spark as spark_command
 from faintly.cli import token as token_command
 from faintly.cli import try_ as try_command
 from faintly.cli import version as version_command
+from faintly.cli.options import option
 from faintly.cli.output import emit
 from faintly.errors import FaintlyError, InvalidInput
 
@@ -57,10 +58,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(
     _asked: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Say which version this is.", callback=_version, is_eager=True
-        ),
+        bool, option("Say which version this is.", "--version", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Take the options that need no command."""

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
-import typer
-
+from faintly.cli.options import option
 from faintly.cli.output import watched
 from faintly.cli.remote import connect
 
@@ -18,25 +17,22 @@ if TYPE_CHECKING:
     from faintly.core import Key, Plan
 
 ServerOption = Annotated[
-    str | None,
-    typer.Option("--server", help="Ask a collector, such as http://127.0.0.1:8790."),
+    str | None, option("Ask a collector, such as http://127.0.0.1:8790.", "--server")
 ]
 Collection = Annotated[
     str | None,
-    typer.Option(
-        "--collection", help="With --server: the collection's name, or its plan's digest."
-    ),
+    option("With --server: the collection's name, or its plan's digest.", "--collection"),
 ]
 EpochOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "With --server: an epoch, or all [default: the latest with answers].",
         "--epoch",
-        help="With --server: an epoch, or all [default: the latest with answers].",
         metavar="NUMBER|all",
     ),
 ]
 Explain = Annotated[
-    bool, typer.Option("--explain", help="Say in full what is promised, and what the words mean.")
+    bool, option("Say in full what is promised, and what the words mean.", "--explain")
 ]
 
 

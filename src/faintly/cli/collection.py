@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from faintly.cli import choices
-from faintly.cli.numbers import real, whole
+from faintly.cli import options
+from faintly.cli.options import option, real, whole, word
 from faintly.cli.output import Json, emit, result, say, shown, table
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect
 
@@ -20,33 +20,19 @@ Digest = Annotated[
     typer.Argument(help="The collection: its name, or its plan's digest.", metavar="COLLECTION"),
 ]
 Retention = Annotated[
-    choices.Retention,
-    typer.Option(
-        help="Keep the raw reports, or drop them once they are counted.",
-        **choices.words(choices.Retention),
-    ),
+    options.Retention,
+    word("Keep the raw reports, or drop them once they are counted.", options.Retention),
 ]
 Epochs = Annotated[
     list[int] | None,
-    typer.Option(
-        "--epoch", min=0, help="Epoch to open; repeatable.", metavar="NUMBER", show_default="0"
-    ),
+    option("Epoch to open; repeatable.", "--epoch", min=0, metavar="NUMBER", show_default="0"),
 ]
 Period = Annotated[
-    float | None,
-    typer.Option(
-        help="Seconds of an epoch, where epochs follow the clock.",
-        show_default=False,
-        parser=real(),
-    ),
+    float | None, real("Seconds of an epoch, where epochs follow the clock.", show_default=False)
 ]
 Grace = Annotated[
     float | None,
-    typer.Option(
-        help="Seconds that such an epoch takes reports after its end.",
-        show_default="one period",
-        parser=real(),
-    ),
+    real("Seconds that such an epoch takes reports after its end.", show_default="one period"),
 ]
 
 
@@ -54,9 +40,9 @@ Grace = Annotated[
 def create(
     plan: Annotated[Path, typer.Argument(help="The plan, as faintly plan writes it.")],
     server: Server,
-    name: Annotated[str, typer.Option(help="A name, for people and to ask by.")] = "",
+    name: Annotated[str, option("A name, for people and to ask by.")] = "",
     retention: Retention = "keep",
-    tokens: Annotated[bool, typer.Option("--tokens", help="Each report needs a token.")] = False,
+    tokens: Annotated[bool, option("Each report needs a token.", "--tokens")] = False,
     epoch: Epochs = None,
     period_s: Period = None,
     grace_s: Grace = None,
@@ -134,7 +120,7 @@ def seal(
 def open_(
     digest: Digest,
     server: Server,
-    epoch: Annotated[int, typer.Option(help="The epoch.", show_default=False, parser=whole(0))],
+    epoch: Annotated[int, whole("The epoch.", least=0, show_default=False)],
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,
     as_json: Json = False,
@@ -150,8 +136,7 @@ def close(
     digest: Digest,
     server: Server,
     epoch: Annotated[
-        int | None,
-        typer.Option(help="This epoch alone.", show_default="all of it", parser=whole(0)),
+        int | None, whole("This epoch alone.", least=0, show_default="all of it")
     ] = None,
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,
@@ -170,7 +155,7 @@ def close(
 def delete(
     digest: Digest,
     server: Server,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: Annotated[bool, option("Do not ask for confirmation.", "--yes")] = False,
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,
     as_json: Json = False,

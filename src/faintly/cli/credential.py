@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from faintly.cli import choices
+from faintly.cli import options
+from faintly.cli.options import word
 from faintly.cli.output import Json, emit, note, result, say, shown, table
 from faintly.cli.remote import Data
 
@@ -21,10 +22,7 @@ app = typer.Typer(
 )
 Label = Annotated[str, typer.Argument(help="A name to remove it by, such as dashboard.")]
 Role = Annotated[
-    choices.Role,
-    typer.Option(
-        help="What it allows; admin may read.", show_default=False, **choices.words(choices.Role)
-    ),
+    options.Role, word("What it allows; admin may read.", options.Role, show_default=False)
 ]
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from faintly.cli import choices
+from faintly.cli import options
+from faintly.cli.options import option, word
 from faintly.cli.output import progress
 
 if TYPE_CHECKING:
@@ -14,33 +15,30 @@ if TYPE_CHECKING:
 
 KINDS = "Parquet, CSV, TSV, JSONL or FIMI, gzipped or not; - is standard input."
 Files = Annotated[
-    list[Path],
-    typer.Argument(help=f"Files of rows: {KINDS}", show_default=False, metavar="FILE"),
+    list[Path], typer.Argument(help=f"Files of rows: {KINDS}", show_default=False, metavar="FILE")
 ]
 FileOptions = Annotated[
-    list[Path], typer.Option("--data", help=f"Rows: {KINDS} Repeatable.", show_default=False)
+    list[Path], option(f"Rows: {KINDS} Repeatable.", "--data", show_default=False)
 ]
 ClientColumn = Annotated[
-    str | None,
-    typer.Option("--client", help="Column of the clients [default: client, or an obvious name]."),
+    str | None, option("Column of the clients [default: client, or an obvious name].", "--client")
 ]
 KeyColumn = Annotated[
-    str | None,
-    typer.Option("--key", help="Column of the keys [default: item, key, or an obvious name]."),
+    str | None, option("Column of the keys [default: item, key, or an obvious name].", "--key")
 ]
 ValueColumn = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Column of the values; none: every row counts as 1 [default: value, if there is one].",
         "--value",
-        help="Column of the values; none: every row counts as 1 [default: value, if there is one].",
     ),
 ]
 Duplicates = Annotated[
-    choices.Duplicates | None,
-    typer.Option(
-        help="Rows that repeat an item of their client: refuse them, count them once, or sum "
+    options.Duplicates | None,
+    word(
+        "Rows that repeat an item of their client: refuse them, count them once, or sum "
         "their values up to 1.",
-        **choices.words(choices.Duplicates),
+        options.Duplicates,
     ),
 ]
 

@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from faintly.cli import data_options as given
+from faintly.cli.options import option
 from faintly.cli.output import ADVICE, Json, Output, PlanFile, emit, note, progress, say
 
 if TYPE_CHECKING:
@@ -23,18 +22,18 @@ def encode(
     duplicates: given.Duplicates = None,
     strict: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Refuse keys that the plan does not have, values that it does not take and repeated "
+            "items; or leave them out, clip them and add them up, as a device does.",
             "--strict/--no-strict",
-            help="Refuse keys that the plan does not have, values that it does not take and "
-            "repeated items; or leave them out, clip them and add them up, as a device does.",
         ),
     ] = True,
     pad: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Clients of the plan that no FILE mentions send an empty vector, as real ones would: "
+            "means are over all of them; or leave them out.",
             "--pad/--no-pad",
-            help="Clients of the plan that no FILE mentions send an empty vector, as real ones "
-            "would: means are over all of them; or leave them out.",
         ),
     ] = True,
     as_json: Json = False,

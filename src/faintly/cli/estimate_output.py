@@ -3,19 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from faintly.cli.numbers import real
+from faintly.cli.options import real
 from faintly.cli.output import note, say, shown, table
 
 if TYPE_CHECKING:
     from faintly.core import Plan
 
 Above = Annotated[
-    float | None,
-    typer.Option(
-        help="With the posterior: the chance that a mean is larger than this.", parser=real()
-    ),
+    float | None, real("With the posterior: the chance that a mean is larger than this.")
 ]
 
 

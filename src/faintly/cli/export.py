@@ -2,9 +2,7 @@
 
 from typing import Annotated
 
-import typer
-
-from faintly.cli.numbers import whole
+from faintly.cli.options import whole
 from faintly.cli.output import Json, Output, result
 from faintly.cli.remote import CollectionOption, Folder, server_extra
 
@@ -13,10 +11,7 @@ def export(
     folder: Folder,
     digest: CollectionOption,
     output: Output,
-    epoch: Annotated[
-        int | None,
-        typer.Option(help="One epoch.", show_default="all epochs", parser=whole(0)),
-    ] = None,
+    epoch: Annotated[int | None, whole("One epoch.", least=0, show_default="all epochs")] = None,
     as_json: Json = False,
 ) -> None:
     """Write the sealed reports of a collection, in shuffled order, while a collector runs or not.

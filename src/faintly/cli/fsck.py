@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from faintly.cli.options import option
 from faintly.cli.output import Json, counted, emit, say
 from faintly.cli.remote import Folder, server_extra
 
@@ -11,8 +12,7 @@ from faintly.cli.remote import Folder, server_extra
 def fsck(
     folder: Folder,
     repair: Annotated[
-        bool,
-        typer.Option("--repair", help="Repair what can be repaired without losing anything."),
+        bool, option("Repair what can be repaired without losing anything.", "--repair")
     ] = False,
     as_json: Json = False,
 ) -> None:

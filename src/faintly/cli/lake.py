@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from faintly.cli.numbers import whole
+from faintly.cli.options import option, whole
 from faintly.cli.output import Json, PlanFile, result, say
 from faintly.cli.remote import Folder, server_extra
 
@@ -15,8 +15,8 @@ app = typer.Typer(
 )
 Table = Annotated[
     str,
-    typer.Option(
-        help="The Delta table: a folder, or an address such as s3://bucket/reports. Access to a "
+    option(
+        "The Delta table: a folder, or an address such as s3://bucket/reports. Access to a "
         "store comes from the environment, such as AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL.",
         show_default=False,
     ),
@@ -48,12 +48,9 @@ def commit(folder: Folder, table: Table, as_json: Json = False) -> None:
 def files(
     table: Table,
     plan: PlanFile,
-    epoch: Annotated[
-        int | None, typer.Option(help="One epoch.", show_default="all epochs", parser=whole(0))
-    ] = None,
+    epoch: Annotated[int | None, whole("One epoch.", least=0, show_default="all epochs")] = None,
     version: Annotated[
-        int | None,
-        typer.Option(help="A state of the table.", show_default="the newest", parser=whole(0)),
+        int | None, whole("A state of the table.", least=0, show_default="the newest")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -6,9 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from faintly.cli.numbers import real, whole
+from faintly.cli.options import option, real, whole
 from faintly.cli.output import Json, emit, note, read_text, say, table
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect, read_secret, trust
 
@@ -21,16 +19,14 @@ SINGLE_POOL = 4096
 
 PlanOption = Annotated[
     Path | None,
-    typer.Option(
-        "--plan", help="Make a collection like this plan's, with a salt of its own.", metavar="FILE"
-    ),
+    option("Make a collection like this plan's, with a salt of its own.", "--plan", metavar="FILE"),
 ]
 Digest = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Load this collection, by name or digest; it then holds made-up reports.",
         "--collection",
         "--digest",
-        help="Load this collection, by name or digest; it then holds made-up reports.",
     ),
 ]
 
@@ -39,29 +35,23 @@ def load(
     server: Server,
     plan: PlanOption = None,
     digest: Digest = None,
-    singles: Annotated[bool, typer.Option("--singles", help="One report in a request.")] = False,
-    batch: Annotated[int, typer.Option(help="Reports in a request.", parser=whole(1))] = 10_000,
+    singles: Annotated[bool, option("One report in a request.", "--singles")] = False,
+    batch: Annotated[int, whole("Reports in a request.", least=1)] = 10_000,
     rate: Annotated[
-        float | None,
-        typer.Option(
-            help="Requests a second; otherwise as many as are answered.", parser=real(0.001)
-        ),
+        float | None, real("Requests a second; otherwise as many as are answered.", least=0.001)
     ] = None,
-    seconds: Annotated[float, typer.Option(help="How long to send.", parser=real(0.1))] = 10.0,
-    connections: Annotated[
-        int, typer.Option(help="Kept open together.", parser=whole(1, 4096))
-    ] = 64,
-    epoch: Annotated[int, typer.Option(help="The epoch that is loaded.", parser=whole(0))] = 0,
+    seconds: Annotated[float, real("How long to send.", least=0.1)] = 10.0,
+    connections: Annotated[int, whole("Kept open together.", least=1, most=4096)] = 64,
+    epoch: Annotated[int, whole("The epoch that is loaded.", least=0)] = 0,
     token_file: Annotated[
-        Path | None, typer.Option(help="Single-use tokens, one a line; needs --singles.")
+        Path | None, option("Single-use tokens, one a line; needs --singles.")
     ] = None,
     credential_file: CredentialFile = None,
     admin_credential_file: Annotated[
-        Path | None,
-        typer.Option(help="File with an admin credential, to make and delete a collection."),
+        Path | None, option("File with an admin credential, to make and delete a collection.")
     ] = None,
     ca_file: CaFile = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the collection it made.")] = False,
+    keep: Annotated[bool, option("Keep the collection it made.", "--keep")] = False,
     as_json: Json = False,
 ) -> None:
     """Load a collector with made-up, valid reports, and show what it takes.

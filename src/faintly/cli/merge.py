@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from faintly.cli.numbers import whole
+from faintly.cli.options import whole
 from faintly.cli.output import Json, Output, counted, result
 
 
@@ -13,8 +13,7 @@ def merge(
     sketches: Annotated[list[Path], typer.Argument(help="Sketches of the same plan.")],
     output: Output,
     threads: Annotated[
-        int | None,
-        typer.Option(help="Threads to use; all processors unless given.", parser=whole(1)),
+        int | None, whole("Threads to use; all processors unless given.", least=1)
     ] = None,
     as_json: Json = False,
 ) -> None:

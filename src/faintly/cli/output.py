@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faintly.cli.numbers import real
+from faintly.cli.options import option, real
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -24,16 +24,15 @@ ADVICE = "faintly plan --sample FILE compares sparsities on such data."
 
 BAR = 20  # characters of the longest bar
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Json = Annotated[bool, option("Print one JSON object instead of text.", "--json")]
 PlanFile = Annotated[
-    Path, typer.Option("--plan", help="The plan that client and server share.", show_default=False)
+    Path, option("The plan that client and server share.", "--plan", show_default=False)
 ]
-Output = Annotated[Path, typer.Option("--output", "-o", help="File to write.", show_default=False)]
+Output = Annotated[Path, option("File to write.", "--output", "-o", show_default=False)]
 Integers = Annotated[
-    bool,
-    typer.Option("--integers", help="Open universe: keys are integers, as in a Parquet column."),
+    bool, option("Open universe: keys are integers, as in a Parquet column.", "--integers")
 ]
-Level = Annotated[float, typer.Option(help="Confidence level of the intervals.", parser=real())]
+Level = Annotated[float, real("Confidence level of the intervals.")]
 
 
 def emit(document: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faintly.cli import plan_options as given
-from faintly.cli.numbers import whole_number
+from faintly.cli.options import whole_number
 from faintly.cli.output import Json, note, say
 
 if TYPE_CHECKING:

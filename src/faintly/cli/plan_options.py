@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from faintly.cli import choices
-from faintly.cli.numbers import real, whole
+from faintly.cli import options
+from faintly.cli.options import option, real, whole, word
 
 
 def mechanisms() -> list[str]:
@@ -32,150 +32,103 @@ def _unit(text: str) -> str:
 
 Protect = Annotated[
     str,
-    typer.Option(
-        help="What is hidden: event, user or l1:DISTANCE.",
+    option(
+        "What is hidden: event, user or l1:DISTANCE.",
         autocompletion=lambda: ["event", "user", "l1:"],
         callback=_unit,
     ),
 ]
 UniverseText = Annotated[
-    str, typer.Option(help="SIZE for keys 0..SIZE-1, open for any text, or a file of names.")
+    str, option("SIZE for keys 0..SIZE-1, open for any text, or a file of names.")
 ]
-Epsilon = Annotated[
-    float | None,
-    typer.Option(help="Privacy budget of one report [or solved for].", parser=real()),
-]
+Epsilon = Annotated[float | None, real("Privacy budget of one report [or solved for].")]
 Sparsity = Annotated[
-    int | None,
-    typer.Option(
-        help="Items a client usually holds at most [or solved for, or from --sample].",
-        parser=whole(),
-    ),
+    int | None, whole("Items a client usually holds at most [or solved for, or from --sample].")
 ]
 Sample = Annotated[
-    Path | None,
-    typer.Option(help="A pilot, as encode reads it: compare sparsities on it, and take the best."),
+    Path | None, option("A pilot, as encode reads it: compare sparsities on it, and take the best.")
 ]
 Values = Annotated[
-    choices.Values,
-    typer.Option(
-        help="What people hold: values in [-1, 1], in [0, 1], or sets.",
-        **choices.words(choices.Values),
-    ),
+    options.Values, word("What people hold: values in [-1, 1], in [0, 1], or sets.", options.Values)
 ]
 Share = Annotated[
     float | None,
-    typer.Option(
-        help="Largest share of the clients that hold a key of interest [default: 0.05; 1, which "
-        "is the worst case, for signed values].",
-        parser=real(),
+    real(
+        "Largest share of the clients that hold a key of interest [default: 0.05; 1, which "
+        "is the worst case, for signed values]."
     ),
 ]
-Clients = Annotated[
-    int | None, typer.Option(help="Expected number of clients [or solved for].", parser=whole())
-]
+Clients = Annotated[int | None, whole("Expected number of clients [or solved for].")]
 TargetError = Annotated[
     float | None,
-    typer.Option(
-        help="Worst-case standard error wanted; then one of --epsilon, --clients and "
-        "--sparsity may be left out.",
-        parser=real(),
+    real(
+        "Worst-case standard error wanted; then one of --epsilon, --clients and --sparsity "
+        "may be left out."
     ),
 ]
-MaxBytes = Annotated[int | None, typer.Option(help="Largest report, in bytes.", parser=whole())]
-Memory = Annotated[
-    int,
-    typer.Option(help="MiB that the server's tables may take.", parser=whole(1, 2**14)),
-]
+MaxBytes = Annotated[int | None, whole("Largest report, in bytes.")]
+Memory = Annotated[int, whole("MiB that the server's tables may take.", least=1, most=2**14)]
 HardSparsity = Annotated[
     bool,
-    typer.Option(
+    option(
+        "No vector holds more than --sparsity items; admits mechanisms that refuse one.",
         "--hard-sparsity",
-        help="No vector holds more than --sparsity items; admits mechanisms that refuse one.",
     ),
 ]
-PlanOutput = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Write the plan to this file.")
-]
-Delta = Annotated[float, typer.Option(help="Above 0 only where a theorem needs it.", parser=real())]
+PlanOutput = Annotated[Path | None, option("Write the plan to this file.", "--output", "-o")]
+Delta = Annotated[float, real("Above 0 only where a theorem needs it.")]
 Mechanism = Annotated[
     str | None,
-    typer.Option(
-        help="Only this one [default: the best of all].",
-        metavar="NAME",
-        **choices.one_of(mechanisms),
+    option(
+        "Only this one [default: the best of all].", metavar="NAME", **options.one_of(mechanisms)
     ),
 ]
 Decode = Annotated[
-    choices.Decode | None,
-    typer.Option(
-        help="table: all keys at once; direct: any key, O(reports) each [default: the best].",
-        **choices.words(choices.Decode),
+    options.Decode | None,
+    word(
+        "table: all keys at once; direct: any key, O(reports) each [default: the best].",
+        options.Decode,
     ),
 ]
-Family = Annotated[
-    choices.Family | None,
-    typer.Option(help="Hash family [default: by decode].", **choices.words(choices.Family)),
-]
+Family = Annotated[options.Family | None, word("Hash family [default: by decode].", options.Family)]
 Options = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option", help="Option of the named mechanism; repeatable.", metavar="NAME=VALUE"
-    ),
+    option("Option of the named mechanism; repeatable.", "--option", metavar="NAME=VALUE"),
 ]
 Bins = Annotated[
     str | None,
-    typer.Option(
-        help="signed-binning: paper, best, or a number [default: paper].",
+    option(
+        "signed-binning: paper, best, or a number [default: paper].",
         autocompletion=lambda: ["paper", "best"],
     ),
 ]
 Row = Annotated[
-    choices.Row | None,
-    typer.Option(
-        help="signed-binning: the theorem to follow [default: the best].",
-        **choices.words(choices.Row),
-    ),
+    options.Row | None,
+    word("signed-binning: the theorem to follow [default: the best].", options.Row),
 ]
-Steps = Annotated[
-    int | None,
-    typer.Option(help="signed-binning: grid steps per unit, a power of two.", parser=whole()),
-]
+Steps = Annotated[int | None, whole("signed-binning: grid steps per unit, a power of two.")]
 Cap = Annotated[
     str | None,
-    typer.Option(
-        help="signed-binning, user: largest clip, or none [default: sparsity].",
+    option(
+        "signed-binning, user: largest clip, or none [default: sparsity].",
         autocompletion=lambda: ["none"],
     ),
 ]
-Failure = Annotated[
-    float,
-    typer.Option(help="Chance that clipping or truncation touches any report.", parser=real()),
-]
-Maps = Annotated[int | None, typer.Option(help="Public maps of the linear family.", parser=whole())]
-Bits = Annotated[int | None, typer.Option(help="Code bits of the linear family.", parser=whole())]
-Rank = Annotated[
-    choices.Rank, typer.Option(help="The error to rank by.", **choices.words(choices.Rank))
-]
+Failure = Annotated[float, real("Chance that clipping or truncation touches any report.")]
+Maps = Annotated[int | None, whole("Public maps of the linear family.")]
+Bits = Annotated[int | None, whole("Code bits of the linear family.")]
+Rank = Annotated[options.Rank, word("The error to rank by.", options.Rank)]
 MeanSquare = Annotated[
-    float | None,
-    typer.Option(help="Sum of squares of a typical vector [default: sparsity / 4].", parser=real()),
+    float | None, real("Sum of squares of a typical vector [default: sparsity / 4].")
 ]
-ExpectedMean = Annotated[
-    float | None,
-    typer.Option(help="How large the interesting means are, to be warned.", parser=real()),
-]
+ExpectedMean = Annotated[float | None, real("How large the interesting means are, to be warned.")]
 Everything = Annotated[
-    bool, typer.Option("--candidates", help="Show the whole ranking, and what was refused.")
+    bool, option("Show the whole ranking, and what was refused.", "--candidates")
 ]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Show every number of the plan, and why this one.")
+    bool, option("Show every number of the plan, and why this one.", "--verbose", "-v")
 ]
-Explain = Annotated[
-    bool, typer.Option("--explain", help="Explain the plan in words, for people who decide.")
-]
-Plot = Annotated[
-    Path | None, typer.Option(help="Draw error against bytes and epsilon (.png, .svg).")
-]
-Shuffle = Annotated[bool, typer.Option("--shuffle", help="Add what a trusted shuffler would give.")]
-ShuffleDelta = Annotated[float, typer.Option(help="Delta of that bound.", parser=real())]
+Explain = Annotated[bool, option("Explain the plan in words, for people who decide.", "--explain")]
+Plot = Annotated[Path | None, option("Draw error against bytes and epsilon (.png, .svg).")]
+Shuffle = Annotated[bool, option("Add what a trusted shuffler would give.", "--shuffle")]
+ShuffleDelta = Annotated[float, real("Delta of that bound.")]

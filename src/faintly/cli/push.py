@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from faintly.cli.numbers import whole
+from faintly.cli.options import whole
 from faintly.cli.output import Json, emit, progress, say
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect
 
-Epoch = Annotated[int, typer.Option(help="The epoch that the reports count for.", parser=whole(0))]
+Epoch = Annotated[int, whole("The epoch that the reports count for.", least=0)]
 
 
 def push(
@@ -17,14 +17,11 @@ def push(
     server: Server,
     epoch: Epoch = 0,
     batch: Annotated[
-        int | None,
-        typer.Option(help="Reports in a request at most.", show_default="10000", parser=whole(1)),
+        int | None, whole("Reports in a request at most.", least=1, show_default="10000")
     ] = None,
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,
-    retries: Annotated[
-        int, typer.Option(help="Attempts after the first, per batch.", parser=whole(0))
-    ] = 8,
+    retries: Annotated[int, whole("Attempts after the first, per batch.", least=0)] = 8,
     as_json: Json = False,
 ) -> None:
     """Send every report of a file to a collector, once.

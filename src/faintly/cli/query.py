@@ -7,6 +7,7 @@ import typer
 
 from faintly.cli import answer_sources as given
 from faintly.cli.estimate_output import Above, finish, show_estimates
+from faintly.cli.options import option
 from faintly.cli.output import Integers, Json, Level, as_keys, emit, read_keys, say
 from faintly.cli.remote import CaFile, CredentialFile
 
@@ -21,13 +22,10 @@ def query(
         ),
     ] = None,
     keys_from: Annotated[
-        Path | None, typer.Option(help="Read further keys from this file, one a line.")
+        Path | None, option("Read further keys from this file, one a line.")
     ] = None,
     posterior: Annotated[
-        bool,
-        typer.Option(
-            "--posterior", help="Show posterior means first: they use what all keys show."
-        ),
+        bool, option("Show posterior means first: they use what all keys show.", "--posterior")
     ] = False,
     above: Above = None,
     integers: Integers = False,

@@ -7,40 +7,35 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from faintly.cli.options import option
+
 if TYPE_CHECKING:
     from ssl import SSLContext
 
     from faintly.client.transport import Connection
 
 Server = Annotated[
-    str,
-    typer.Option(
-        help="The collector's address, such as http://127.0.0.1:8790.", show_default=False
-    ),
+    str, option("The collector's address, such as http://127.0.0.1:8790.", show_default=False)
 ]
 Folder = Annotated[
     Path, typer.Argument(help="The collector's folder.", file_okay=False, show_default=False)
 ]
-Data = Annotated[
-    Path, typer.Option(help="The collector's folder.", file_okay=False, show_default=False)
-]
+Data = Annotated[Path, option("The collector's folder.", file_okay=False, show_default=False)]
 CredentialFile = Annotated[
-    Path | None,
-    typer.Option(help="File that holds a credential; a command line would show it to others."),
+    Path | None, option("File that holds a credential; a command line would show it to others.")
 ]
 CaFile = Annotated[
-    Path | None,
-    typer.Option(help="Certificates to trust for https, instead of the system's (PEM)."),
+    Path | None, option("Certificates to trust for https, instead of the system's (PEM).")
 ]
 
 
 # A digest also names a collection; older scripts pass it by the second option.
 CollectionOption = Annotated[
     str,
-    typer.Option(
+    option(
+        "The collection: its name, or its plan's digest.",
         "--collection",
         "--digest",
-        help="The collection: its name, or its plan's digest.",
         show_default=False,
     ),
 ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from faintly.cli import data_options as given
-from faintly.cli.numbers import whole
+from faintly.cli.options import option, whole
 from faintly.cli.output import Json, PlanFile, emit, note, progress, say
 from faintly.cli.plan_options import mechanisms
 
@@ -24,21 +24,19 @@ def simulate(
     key: given.KeyColumn = None,
     value: given.ValueColumn = None,
     duplicates: given.Duplicates = None,
-    runs: Annotated[int, typer.Option(help="Independent runs.", parser=whole(1))] = 10,
-    seed: Annotated[
-        int, typer.Option(help="Seed of hashing, noise and any cut.", parser=whole())
-    ] = 1,
+    runs: Annotated[int, whole("Independent runs.", least=1)] = 10,
+    seed: Annotated[int, whole("Seed of hashing, noise and any cut.")] = 1,
     compare: Annotated[
         str | None,
-        typer.Option(
-            help="Compare the plan with these mechanisms, each at its best; all: with every one "
-            "but the baselines.",
+        option(
+            "Compare the plan with these mechanisms, each at its best; all: with every one but "
+            "the baselines.",
             metavar="NAME[,NAME...]",
             autocompletion=lambda: ["all", *mechanisms()],
         ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="With --compare: draw the comparison (.png, .svg).")
+        Path | None, option("With --compare: draw the comparison (.png, .svg).")
     ] = None,
     as_json: Json = False,
 ) -> None:

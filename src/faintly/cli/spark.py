@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faintly.cli.numbers import whole
+from faintly.cli.options import option, whole
 from faintly.cli.output import Json, Level, Output, PlanFile, note, result
 
 if TYPE_CHECKING:
@@ -25,22 +25,16 @@ Reports = Annotated[
     list[str] | None,
     typer.Argument(help="Parquet files or folders of reports.", show_default=False),
 ]
-LakeTable = Annotated[str | None, typer.Option("--lake", help=LAKE)]
-Epoch = Annotated[
-    int | None,
-    typer.Option(help="One epoch of the lake.", show_default="all epochs", parser=whole(0)),
-]
-Column = Annotated[str, typer.Option(help="Column of the reports.")]
+LakeTable = Annotated[str | None, option(LAKE, "--lake")]
+Epoch = Annotated[int | None, whole("One epoch of the lake.", least=0, show_default="all epochs")]
+Column = Annotated[str, option("Column of the reports.")]
 Tasks = Annotated[
-    int | None,
-    typer.Option(help="Partial tables to make.", show_default="one per core", parser=whole(1)),
+    int | None, whole("Partial tables to make.", least=1, show_default="one per core")
 ]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Fail at the first value that is no report of the plan.")
+    bool, option("Fail at the first value that is no report of the plan.", "--strict")
 ]
-Folder = Annotated[
-    str, typer.Option("--output", "-o", help="Folder of Parquet to write.", show_default=False)
-]
+Folder = Annotated[str, option("Folder of Parquet to write.", "--output", "-o", show_default=False)]
 
 
 @app.command(short_help="Reports on a cluster to one sketch.")
@@ -53,7 +47,7 @@ def aggregate(
     column: Column = "record",
     tasks: Tasks = None,
     set_aside: Annotated[
-        str | None, typer.Option(help="Folder of Parquet for values that are no reports.")
+        str | None, option("Folder of Parquet for values that are no reports.")
     ] = None,
     strict: Strict = False,
     as_json: Json = False,
@@ -87,16 +81,14 @@ def aggregate(
 def query(
     keys: Annotated[str, typer.Argument(help="Parquet with a column of keys.")],
     output: Folder,
-    sketch: Annotated[Path | None, typer.Option(help="A sketch to ask.")] = None,
-    plan: Annotated[
-        Path | None, typer.Option(help="Or a plan, to ask its reports without a sketch.")
-    ] = None,
+    sketch: Annotated[Path | None, option("A sketch to ask.")] = None,
+    plan: Annotated[Path | None, option("Or a plan, to ask its reports without a sketch.")] = None,
     reports: Annotated[
-        list[str] | None, typer.Option(help="Parquet of reports, with --plan. Repeatable.")
+        list[str] | None, option("Parquet of reports, with --plan. Repeatable.")
     ] = None,
     lake: LakeTable = None,
     epoch: Epoch = None,
-    key_column: Annotated[str, typer.Option(help="Column of the keys.")] = "key",
+    key_column: Annotated[str, option("Column of the keys.")] = "key",
     level: Level = 0.95,
     strict: Strict = False,
     as_json: Json = False,
@@ -140,25 +132,23 @@ def encode(
     plan: PlanFile,
     key_file: Annotated[
         Path,
-        typer.Option(
-            help="File of the secret job key; made if it is not there. Destroy it after the job.",
+        option(
+            "File of the secret job key; made if it is not there. Destroy it after the job.",
             show_default=False,
         ),
     ],
     output: Folder,
-    client: Annotated[str, typer.Option(help="Column of the clients.")] = "client",
+    client: Annotated[str, option("Column of the clients.")] = "client",
     key: Annotated[
-        str, typer.Option(help="Column of the keys; missing in the row of a client without items.")
+        str, option("Column of the keys; missing in the row of a client without items.")
     ] = "key",
-    value: Annotated[
-        str | None, typer.Option(help="Column of the values; none: vectors are sets.")
-    ] = None,
+    value: Annotated[str | None, option("Column of the values; none: vectors are sets.")] = None,
     strict: Annotated[
         bool,
-        typer.Option(
-            "--strict/--no-strict",
-            help="Refuse keys and values that the plan does not take; or leave them out and clip "
+        option(
+            "Refuse keys and values that the plan does not take; or leave them out and clip "
             "them, as a device does.",
+            "--strict/--no-strict",
         ),
     ] = True,
     as_json: Json = False,

@@ -3,9 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from faintly.cli.numbers import whole
+from faintly.cli.options import option, whole
 from faintly.cli.output import Json, counted, emit, say
 from faintly.cli.remote import CaFile, CollectionOption, CredentialFile, Server, connect
 
@@ -18,10 +16,10 @@ MOST = 10_000  # what a collector issues at a time
 def token(
     server: Server,
     digest: CollectionOption,
-    count: Annotated[int, typer.Option(help="How many.", parser=whole(1))] = 1,
-    epoch: Annotated[int, typer.Option(help="The epoch that they are for.", parser=whole(0))] = 0,
+    count: Annotated[int, whole("How many.", least=1)] = 1,
+    epoch: Annotated[int, whole("The epoch that they are for.", least=0)] = 0,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write, readable by you alone.")
+        Path | None, option("File to write, readable by you alone.", "--output", "-o")
     ] = None,
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from faintly.cli import answer_sources as given
-from faintly.cli import choices
+from faintly.cli import options
 from faintly.cli.estimate_output import Above, finish, show_estimates
-from faintly.cli.numbers import real, whole
+from faintly.cli.options import option, real, whole, word
 from faintly.cli.output import Integers, Json, Level, as_keys, emit, read_keys, say
 from faintly.cli.remote import CaFile, CredentialFile
 
@@ -21,27 +21,21 @@ def top(
     sketch: Annotated[
         Path | None, typer.Argument(help="A sketch file; none with --server.", show_default=False)
     ] = None,
-    count: Annotated[int, typer.Option("-n", "--count", help="Rows to show.", parser=whole())] = 20,
+    count: Annotated[int, whole("Rows to show.", "-n", "--count")] = 20,
     keys_from: Annotated[
-        Path | None,
-        typer.Option(help="Choose among the keys in this file (needed for an open universe)."),
+        Path | None, option("Choose among the keys in this file (needed for an open universe).")
     ] = None,
     control: Annotated[
-        choices.Control,
-        typer.Option(
-            help="family: chance of any false row; fdr: share of false rows.",
-            **choices.words(choices.Control),
-        ),
+        options.Control,
+        word("family: chance of any false row; fdr: share of false rows.", options.Control),
     ] = "family",
-    false_rate: Annotated[
-        float, typer.Option(help="The bound that --control keeps.", parser=real())
-    ] = 0.05,
+    false_rate: Annotated[float, real("The bound that --control keeps.")] = 0.05,
     posterior: Annotated[
         bool | None,
-        typer.Option(
+        option(
+            "Show posterior means first: they use what all keys together show [default: where "
+            "there are enough keys].",
             "--posterior/--no-posterior",
-            help="Show posterior means first: they use what all keys together show "
-            "[default: where there are enough keys].",
             show_default=False,
         ),
     ] = None,

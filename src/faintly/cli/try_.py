@@ -4,10 +4,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from faintly.cli import data_options as given
-from faintly.cli.numbers import real, whole
+from faintly.cli.options import option, real, whole
 from faintly.cli.output import Json, bars, emit, progress, say, shown, table
 from faintly.cli.plan_options import Protect
 
@@ -20,25 +18,16 @@ def try_(
     client: given.ClientColumn = None,
     key: given.KeyColumn = None,
     value: given.ValueColumn = None,
-    epsilon: Annotated[
-        float, typer.Option(help="Privacy budget of one report.", parser=real())
-    ] = 1.0,
+    epsilon: Annotated[float, real("Privacy budget of one report.")] = 1.0,
     protect: Protect = "event",
     duplicates: given.Duplicates = None,
     sparsity: Annotated[
-        int | None,
-        typer.Option(
-            help="Items a report is made for [default: the best for these data].", parser=whole(1)
-        ),
+        int | None, whole("Items a report is made for [default: the best for these data].", least=1)
     ] = None,
-    count: Annotated[int, typer.Option("-n", "--count", help="Rows.", parser=whole(1))] = 20,
-    seed: Annotated[int, typer.Option(help="Seed of the noise.", parser=whole())] = 1,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw answers beside the truth (.png, .svg).")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the plan to this file.")
-    ] = None,
+    count: Annotated[int, whole("Rows.", "-n", "--count", least=1)] = 20,
+    seed: Annotated[int, whole("Seed of the noise.")] = 1,
+    plot: Annotated[Path | None, option("Draw answers beside the truth (.png, .svg).")] = None,
+    output: Annotated[Path | None, option("Write the plan to this file.", "--output", "-o")] = None,
     as_json: Json = False,
 ) -> None:
     """Show what a private collection would find among the people of a file.
