@@ -11,6 +11,7 @@ from faintly.cli import options
 from faintly.cli.options import word
 from faintly.cli.output import Json, emit, note, result, say, shown, table
 from faintly.cli.remote import Data
+from faintly.errors import InvalidInput
 
 if TYPE_CHECKING:
     from faintly.collector.storage.credentials import Credentials
@@ -79,7 +80,6 @@ def _credentials(data: Path, create: bool = False) -> Iterator["Credentials"]:
     from faintly.collector.storage.credentials import Credentials
     from faintly.collector.storage.database import NAME, Database
     from faintly.durable import make_folder
-    from faintly.errors import InvalidInput
 
     if create:
         make_folder(data)

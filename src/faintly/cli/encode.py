@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from faintly.cli import data_options as given
 from faintly.cli.options import option
 from faintly.cli.output import ADVICE, Json, Output, PlanFile, emit, note, progress, say
+from faintly.errors import TooManyItems
 
 if TYPE_CHECKING:
     from faintly.core import VectorBatch
@@ -101,8 +102,6 @@ def _vectors(records: "Records", mechanism: "Mechanism") -> "VectorBatch":
 
 def _check_lengths(records: "Records", vectors: "VectorBatch", mechanism: "Mechanism") -> None:
     import numpy as np
-
-    from faintly.errors import TooManyItems
 
     plan = mechanism.plan
     over = vectors.lengths > plan.sparsity

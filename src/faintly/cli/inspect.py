@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from faintly.cli.output import Json, emit, say
+from faintly.errors import InvalidInput
 
 
 def inspect(
@@ -14,7 +15,6 @@ def inspect(
 ) -> None:
     """Say what a file is and whether it is whole."""
     from faintly.engine.files import kind_of
-    from faintly.errors import InvalidInput
 
     read = {"reports": _reports, "sketch": _sketch, "plan": _plan}.get(kind_of(file))
     if read is None:

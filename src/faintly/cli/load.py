@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from faintly.cli.options import option, real, whole
 from faintly.cli.output import Json, emit, note, read_text, say, table
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect, read_secret, trust
+from faintly.errors import InvalidInput
 
 if TYPE_CHECKING:
     from faintly.client.transport import Connection
@@ -60,7 +61,6 @@ def load(
     exists: the reports are counted like real ones and cannot be told from them afterwards, so
     never name a collection that holds people's reports.
     """
-    from faintly.errors import InvalidInput
     from faintly.load import Load, empty_reports, run
 
     tokens = None if token_file is None else read_text(token_file).split()
@@ -98,7 +98,6 @@ def _collection(
     """Yield the plan of the collection to load: the one that is named, or one made for this."""
     from faintly.client.policy import Policy
     from faintly.client.transport import named_path
-    from faintly.errors import InvalidInput
     from faintly.mechanisms import mechanism_names
 
     if digest is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from faintly.cli import plan_options as given
 from faintly.cli.options import whole_number
 from faintly.cli.output import Json, note, say
+from faintly.errors import InvalidPlan
 
 if TYPE_CHECKING:
     from faintly.cli.plan_output import Shown
@@ -103,7 +104,6 @@ def plan(
 
 def _tried(sample: Path, wanted: dict[str, Any]) -> "Trials":
     """Return what several sparsities do to a sample, and want the best where none was given."""
-    from faintly.errors import InvalidPlan
     from faintly.planner import try_sparsities
 
     for name in ("epsilon", "clients"):
@@ -145,7 +145,6 @@ def _show(shown: "Shown", output: Path | None, plot: Path | None, as_json: bool)
 
 
 def _ranked(target_error: float | None, **wanted: Any) -> tuple["Ranking", "Solution | None"]:
-    from faintly.errors import InvalidPlan
     from faintly.planner import request_for, solve, survey
 
     if target_error is not None:
@@ -170,8 +169,6 @@ def _options(
     cap: str | None,
 ) -> tuple[str | None, dict[str, Any] | None]:
     """Return the mechanism that is named and its own options, None for all its variants."""
-    from faintly.errors import InvalidPlan
-
     options: dict[str, Any] = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")

@@ -7,6 +7,7 @@ import typer
 
 from faintly.cli import options
 from faintly.cli.options import option, real, whole, word
+from faintly.errors import InvalidPlan
 
 
 def mechanisms() -> list[str]:
@@ -21,7 +22,6 @@ def _unit(text: str) -> str:
     if text in ("event", "user"):  # at once: the parser needs numpy
         return text
     from faintly.core import parse_unit
-    from faintly.errors import InvalidPlan
 
     try:
         parse_unit(text)

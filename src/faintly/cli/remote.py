@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from faintly.cli.options import option
+from faintly.errors import InvalidInput, MissingDependency, SendFailed
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -44,8 +45,6 @@ CollectionOption = Annotated[
 @contextmanager
 def server_extra() -> Iterator[None]:
     """Raise with the missing package if the collector's are not installed."""
-    from faintly.errors import MissingDependency
-
     try:
         yield
     except ImportError as error:
@@ -55,7 +54,6 @@ def server_extra() -> Iterator[None]:
 def read_secret(path: Path | None) -> str | None:
     """Return the one line of a secret's file."""
     from faintly.engine.files import read_bytes
-    from faintly.errors import InvalidInput
 
     if path is None:
         return None
@@ -68,8 +66,6 @@ def read_secret(path: Path | None) -> str | None:
 def trust(ca_file: Path | None) -> "SSLContext | None":
     """Return how to check certificates by a file of them; None means by the system's."""
     import ssl
-
-    from faintly.errors import InvalidInput
 
     if ca_file is None:
         return None
@@ -87,7 +83,6 @@ def connect(
 ) -> Iterator["Connection"]:
     """Yield a connection; a refusal is printed with advice."""
     from faintly.client.transport import Connection
-    from faintly.errors import SendFailed
 
     secret, tls = read_secret(credential_file), trust(ca_file)
     try:

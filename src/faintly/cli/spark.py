@@ -9,6 +9,7 @@ import typer
 
 from faintly.cli.options import option, whole
 from faintly.cli.output import Json, Level, Output, PlanFile, note, result
+from faintly.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -99,7 +100,6 @@ def query(
     """
     from faintly.engine import load_sketch
     from faintly.engine.files import load_plan
-    from faintly.errors import InvalidInput
 
     if (sketch is None) == (plan is None):
         raise InvalidInput("give --sketch, or --plan with the reports to ask")
@@ -176,7 +176,6 @@ def encode(
 @contextmanager
 def _running() -> Iterator["SparkSession"]:
     """Yield a session, which ends with the command; Spark's refusals become one line."""
-    from faintly.errors import InvalidInput
     from faintly.spark.session import check, session
 
     check()
@@ -202,7 +201,6 @@ def _reports(
     lake: str | None,
     epoch: int | None,
 ) -> "DataFrame":
-    from faintly.errors import InvalidInput
 
     if bool(paths) == bool(lake):
         raise InvalidInput("give files of reports, or --lake TABLE")
@@ -221,7 +219,6 @@ def _reports(
 def _key(path: Path) -> bytes:
     """Return the job key of a file, or of a new one that nobody else may read."""
     from faintly.engine.files import atomic_write, read_bytes
-    from faintly.errors import InvalidInput
     from faintly.spark.keys import check_key, new_key
 
     if not path.exists():
