@@ -1,6 +1,6 @@
 """Datasets on disk: files of rows, or a folder with `data.parquet` in it; and standard input.
 
-A CSV file with MovieLens' columns is read as ratings, and .dat and .fimi files as sets.
+Files whose name ends in .dat or .fimi are read as sets.
 """
 
 import os
@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from faintly.data.fimi import read_fimi
-from faintly.data.movielens import is_ratings, read_ratings
 from faintly.data.naming import Columns
 from faintly.data.opening import READABLE, STDIN, OnRead, kind_of, opened
 from faintly.data.parquet import ParquetRows
@@ -29,8 +28,6 @@ def read_records(
     on_read: OnRead = lambda *_: None,
 ) -> Records:
     """Return the rows of Parquet, CSV, TSV, JSON-lines or FIMI files, or of a dataset folder.
-
-    MovieLens' ratings.csv is known by its own columns.
 
     Args:
         path: a file or folder, several of them, or - for standard input. Files may be gzipped.
@@ -54,9 +51,6 @@ def read_records(
     if len(files) == 1 and kind_of(files[0]) == "sets":
         on_read(files[0].name, 0, None)
         return read_fimi(files[0], columns, strict=strict)
-    if len(files) == 1 and not columns.named and is_ratings(files[0]):
-        on_read(files[0].name, 0, None)
-        return read_ratings(files[0], columns, strict=strict)
     return _read_rows(files, columns, strict, on_read)
 
 
