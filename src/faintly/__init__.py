@@ -28,7 +28,8 @@ if TYPE_CHECKING:
         entry_vector,
     )
     from faintly.data import Columns, entries_from, vectors_from
-    from faintly.engine import Aggregator, Reader, TopList, aggregate, conditional_means, decode
+    from faintly.engine import Reader, TopList, conditional_means
+    from faintly.engine.aggregate import Aggregator, aggregate, decode
     from faintly.planner import key_value_plan, make_plan
     from faintly.simulate import Preview, try_
 

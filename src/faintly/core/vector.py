@@ -167,8 +167,9 @@ class VectorBatch:
 
     def padded(self, count: int) -> "VectorBatch":
         """Return the batch with empty vectors appended up to `count` clients."""
-        missing = max(0, count - len(self))
-        offsets = np.concatenate([self.offsets, np.repeat(self.offsets[-1:], missing)])
+        if count <= len(self):
+            return self
+        offsets = np.pad(self.offsets, (0, count - len(self)), mode="edge")
         return VectorBatch(offsets, self.indices, self.values)
 
 
