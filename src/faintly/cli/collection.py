@@ -25,7 +25,7 @@ Retention = Annotated[
 ]
 Epochs = Annotated[
     list[int] | None,
-    option("Epoch to open; repeatable.", "--epoch", min=0, metavar="NUMBER", show_default="0"),
+    whole("Epoch to open; repeatable.", "--epoch", least=0, metavar="NUMBER", show_default="0"),
 ]
 Period = Annotated[
     float | None, real("Seconds of an epoch, where epochs follow the clock.", show_default=False)

@@ -23,6 +23,15 @@ def test_a_line_of_a_fimi_file_is_a_client(tmp_path):
     assert set(vectors.values.tolist()) == {1.0}
 
 
+def test_lines_of_several_files_are_different_clients(tmp_path):
+    files = [write(tmp_path / f"{name}.dat", "1 2\n2\n") for name in "ab"]
+    vectors = vectors_in(read_records(files), Universe.indexed(3))
+    assert vectors.lengths.tolist() == [2, 1, 2, 1]
+    rows = write(tmp_path / "rows.csv", "client,item\n1,2\n")
+    with pytest.raises(InvalidData, match=r"^rows\.csv is not of the kind of the files before it"):
+        read_records([*files, rows])
+
+
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
