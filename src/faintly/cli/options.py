@@ -8,9 +8,11 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from decimal import Decimal, InvalidOperation
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import typer
+
+from faintly.errors import InvalidPlan
 
 Control = Literal["family", "fdr"]
 Decode = Literal["table", "direct"]
@@ -114,3 +116,33 @@ def _within(found: float, least: float | None, most: float | None) -> float:
     if most is not None and found > most:
         raise typer.BadParameter(f"{found:,} is too large; the most is {most:,}")
     return found
+
+
+def mechanisms() -> list[str]:
+    """Return every mechanism, baselines included."""
+    from faintly.mechanisms import mechanism_names
+
+    return mechanism_names()
+
+
+def _unit(text: str) -> str:
+    """Return the text, if it names a unit."""
+    if text in ("event", "user"):  # at once: the parser needs numpy
+        return text
+    from faintly.core import parse_unit
+
+    try:
+        parse_unit(text)
+    except InvalidPlan as error:
+        raise typer.BadParameter(str(error)) from None
+    return text
+
+
+Protect = Annotated[
+    str,
+    option(
+        "What is hidden: event, user or l1:DISTANCE.",
+        autocompletion=lambda: ["event", "user", "l1:"],
+        callback=_unit,
+    ),
+]

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from faintly.cli import data_options as given
-from faintly.cli.options import option, whole
+from faintly.cli.options import mechanisms, option, whole
 from faintly.cli.output import ADVICE, Json, PlanFile, counted, emit, note, progress, say, table
-from faintly.cli.plan_options import mechanisms
 
 if TYPE_CHECKING:
     from faintly.core import IdArray, Plan, VectorBatch

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from faintly.cli import data_options as given
-from faintly.cli.options import option, real, whole
+from faintly.cli.options import Protect, option, real, whole
 from faintly.cli.output import Json, bars, emit, progress, say, shown, table
-from faintly.cli.plan_options import Protect
 
 if TYPE_CHECKING:
     from faintly.simulate import Preview
