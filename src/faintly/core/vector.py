@@ -112,11 +112,8 @@ class VectorBatch:
     ) -> Self:
         """Return the batch of (client, index, value) rows; zeros are dropped.
 
-        Args:
-            clients: client number of each row, in any order.
-            indices: id of each row.
-            values: value of each row, already known to lie in [-1, 1].
-            count: number of clients; those without a row are empty vectors.
+        Values are known to lie in [-1, 1]. Clients are numbered 0..count-1; one without a row is
+        an empty vector.
         """
         order = np.lexsort((indices, clients))
         clients, indices, values = clients[order], indices[order], values[order]
