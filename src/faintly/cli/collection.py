@@ -19,21 +19,6 @@ Digest = Annotated[
     str,
     typer.Argument(help="The collection: its name, or its plan's digest.", metavar="COLLECTION"),
 ]
-Retention = Annotated[
-    options.Retention,
-    word("Keep the raw reports, or drop them once they are counted.", options.Retention),
-]
-Epochs = Annotated[
-    list[int] | None,
-    whole("Epoch to open; repeatable.", "--epoch", least=0, metavar="NUMBER", show_default="0"),
-]
-Period = Annotated[
-    float | None, real("Seconds of an epoch, where epochs follow the clock.", show_default=False)
-]
-Grace = Annotated[
-    float | None,
-    real("Seconds that such an epoch takes reports after its end.", show_default="one period"),
-]
 
 
 @app.command()
@@ -41,11 +26,23 @@ def create(
     plan: Annotated[Path, typer.Argument(help="The plan, as faintly plan writes it.")],
     server: Server,
     name: Annotated[str, option("A name, for people and to ask by.")] = "",
-    retention: Retention = "keep",
+    retention: Annotated[
+        options.Retention,
+        word("Keep the raw reports, or drop them once they are counted.", options.Retention),
+    ] = "keep",
     tokens: Annotated[bool, option("Each report needs a token.", "--tokens")] = False,
-    epoch: Epochs = None,
-    period_s: Period = None,
-    grace_s: Grace = None,
+    epoch: Annotated[
+        list[int] | None,
+        whole("Epoch to open; repeatable.", "--epoch", least=0, metavar="NUMBER", show_default="0"),
+    ] = None,
+    period_s: Annotated[
+        float | None,
+        real("Seconds of an epoch, where epochs follow the clock.", show_default=False),
+    ] = None,
+    grace_s: Annotated[
+        float | None,
+        real("Seconds that such an epoch takes reports after its end.", show_default="one period"),
+    ] = None,
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,
     as_json: Json = False,

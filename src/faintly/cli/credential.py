@@ -22,13 +22,17 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 Label = Annotated[str, typer.Argument(help="A name to remove it by, such as dashboard.")]
-Role = Annotated[
-    options.Role, word("What it allows; admin may read.", options.Role, show_default=False)
-]
 
 
 @app.command()
-def add(label: Label, data: Data, role: Role, as_json: Json = False) -> None:
+def add(
+    label: Label,
+    data: Data,
+    role: Annotated[
+        options.Role, word("What it allows; admin may read.", options.Role, show_default=False)
+    ],
+    as_json: Json = False,
+) -> None:
     """Make a credential and print its secret, which is shown once.
 
     Only a hash is stored. A collector that runs on the folder takes it from the next second on.

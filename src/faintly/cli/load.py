@@ -18,24 +18,23 @@ if TYPE_CHECKING:
 BATCH_POOL = 4  # distinct large bodies; each request has an id of its own anyway
 SINGLE_POOL = 4096
 
-PlanOption = Annotated[
-    Path | None,
-    option("Make a collection like this plan's, with a salt of its own.", "--plan", metavar="FILE"),
-]
-Digest = Annotated[
-    str | None,
-    option(
-        "Load this collection, by name or digest; it then holds made-up reports.",
-        "--collection",
-        "--digest",
-    ),
-]
-
 
 def load(
     server: Server,
-    plan: PlanOption = None,
-    digest: Digest = None,
+    plan: Annotated[
+        Path | None,
+        option(
+            "Make a collection like this plan's, with a salt of its own.", "--plan", metavar="FILE"
+        ),
+    ] = None,
+    digest: Annotated[
+        str | None,
+        option(
+            "Load this collection, by name or digest; it then holds made-up reports.",
+            "--collection",
+            "--digest",
+        ),
+    ] = None,
     singles: Annotated[bool, option("One report in a request.", "--singles")] = False,
     batch: Annotated[int, whole("Reports in a request.", least=1)] = 10_000,
     rate: Annotated[

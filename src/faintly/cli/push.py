@@ -9,13 +9,11 @@ from faintly.cli.options import whole
 from faintly.cli.output import Json, emit, progress, say
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect
 
-Epoch = Annotated[int, whole("The epoch that the reports count for.", least=0)]
-
 
 def push(
     reports: Annotated[Path, typer.Argument(help="A file of reports, as encode writes it.")],
     server: Server,
-    epoch: Epoch = 0,
+    epoch: Annotated[int, whole("The epoch that the reports count for.", least=0)] = 0,
     batch: Annotated[
         int | None, whole("Reports in a request at most.", least=1, show_default="10000")
     ] = None,

@@ -22,16 +22,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 LAKE = "A Delta table of sealed segments to read instead of files; see faintly lake."
-Reports = Annotated[
-    list[str] | None,
-    typer.Argument(help="Parquet files or folders of reports.", show_default=False),
-]
 LakeTable = Annotated[str | None, option(LAKE, "--lake")]
 Epoch = Annotated[int | None, whole("One epoch of the lake.", least=0, show_default="all epochs")]
-Column = Annotated[str, option("Column of the reports.")]
-Tasks = Annotated[
-    int | None, whole("Partial tables to make.", least=1, show_default="one per core")
-]
 Strict = Annotated[
     bool, option("Fail at the first value that is no report of the plan.", "--strict")
 ]
@@ -42,11 +34,16 @@ Folder = Annotated[str, option("Folder of Parquet to write.", "--output", "-o", 
 def aggregate(
     plan: PlanFile,
     output: Output,
-    reports: Reports = None,
+    reports: Annotated[
+        list[str] | None,
+        typer.Argument(help="Parquet files or folders of reports.", show_default=False),
+    ] = None,
     lake: LakeTable = None,
     epoch: Epoch = None,
-    column: Column = "record",
-    tasks: Tasks = None,
+    column: Annotated[str, option("Column of the reports.")] = "record",
+    tasks: Annotated[
+        int | None, whole("Partial tables to make.", least=1, show_default="one per core")
+    ] = None,
     set_aside: Annotated[
         str | None, option("Folder of Parquet for values that are no reports.")
     ] = None,

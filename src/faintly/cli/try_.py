@@ -65,7 +65,7 @@ def try_(
             on_read=read_on,
         )
     if plot is not None:
-        from faintly.simulate.preview_plot import draw_preview
+        from faintly.simulate.plots import draw_preview
 
         draw_preview(seen, plot)
     if output is not None:
