@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from faintly.cli.options import option, whole
+from faintly.cli.options import argument, option, whole
 from faintly.cli.output import Json, Output, counted, emit, result, say
 from faintly.cli.remote import CollectionOption, Folder, server_extra
 
 Target = Annotated[
-    Path, typer.Argument(help="Folder for the copy: empty, or not there yet.", show_default=False)
+    Path, argument("Folder for the copy: empty, or not there yet.", show_default=False)
 ]
 
 
@@ -83,7 +83,7 @@ def backup(folder: Folder, target: Target, as_json: Json = False) -> None:
 
 
 def restore(
-    source: Annotated[Path, typer.Argument(help="A copy that backup made.", show_default=False)],
+    source: Annotated[Path, argument("A copy that backup made.", show_default=False)],
     folder: Target,
     as_json: Json = False,
 ) -> None:

@@ -9,10 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from faintly.cli import options
-from faintly.cli.options import option, real, whole, word
+from faintly.cli.options import argument, option, real, whole, word
 from faintly.cli.output import Json, Level, emit, note, progress, read_keys, say, shown, table
 from faintly.cli.remote import CaFile, CredentialFile, connect
 from faintly.errors import InvalidInput, UnknownKey
@@ -52,8 +50,8 @@ ONE_MAP = "the key stands out by one of its maps, where other keys may be in the
 def query(
     words: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="A sketch file, then keys to ask about; with --server keys alone.",
+        argument(
+            "A sketch file, then keys to ask about; with --server keys alone.",
             metavar="[SKETCH] [KEY]...",
             show_default=False,
         ),
@@ -104,7 +102,7 @@ def query(
 
 def top(
     sketch: Annotated[
-        Path | None, typer.Argument(help="A sketch file; none with --server.", show_default=False)
+        Path | None, argument("A sketch file; none with --server.", show_default=False)
     ] = None,
     count: Annotated[int, whole("Rows to show.", "-n", "--count")] = 20,
     keys_from: Annotated[

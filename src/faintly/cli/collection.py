@@ -6,24 +6,19 @@ from typing import Annotated, Any
 import typer
 
 from faintly.cli import options
-from faintly.cli.options import option, real, whole, word
+from faintly.cli.options import argument, group, option, real, whole, word
 from faintly.cli.output import Json, emit, result, say, shown, table
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect
 
-app = typer.Typer(
-    help="Create, look at, close and delete the collections of a collector.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = group("Create, look at, close and delete the collections of a collector.")
 Digest = Annotated[
-    str,
-    typer.Argument(help="The collection: its name, or its plan's digest.", metavar="COLLECTION"),
+    str, argument("The collection: its name, or its plan's digest.", metavar="COLLECTION")
 ]
 
 
 @app.command()
 def create(
-    plan: Annotated[Path, typer.Argument(help="The plan, as faintly plan writes it.")],
+    plan: Annotated[Path, argument("The plan, as faintly plan writes it.")],
     server: Server,
     name: Annotated[str, option("A name, for people and to ask by.")] = "",
     retention: Annotated[

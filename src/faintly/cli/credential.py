@@ -5,10 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from faintly.cli import options
-from faintly.cli.options import word
+from faintly.cli.options import argument, group, word
 from faintly.cli.output import Json, emit, note, result, say, shown, table
 from faintly.cli.remote import Data
 from faintly.errors import InvalidInput
@@ -16,12 +14,8 @@ from faintly.errors import InvalidInput
 if TYPE_CHECKING:
     from faintly.collector.storage.credentials import Credentials
 
-app = typer.Typer(
-    help="Who may send to, read from and administer a collector.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-Label = Annotated[str, typer.Argument(help="A name to remove it by, such as dashboard.")]
+app = group("Who may send to, read from and administer a collector.")
+Label = Annotated[str, argument("A name to remove it by, such as dashboard.")]
 
 
 @app.command()

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from faintly.cli import options
-from faintly.cli.options import option, word
+from faintly.cli.options import argument, option, word
 from faintly.cli.output import progress
 
 if TYPE_CHECKING:
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
 
 KINDS = "Parquet, CSV, TSV, JSONL or FIMI, gzipped or not; - is standard input."
 Files = Annotated[
-    list[Path], typer.Argument(help=f"Files of rows: {KINDS}", show_default=False, metavar="FILE")
+    list[Path], argument(f"Files of rows: {KINDS}", show_default=False, metavar="FILE")
 ]
 FileOptions = Annotated[
     list[Path], option(f"Rows: {KINDS} Repeatable.", "--data", show_default=False)

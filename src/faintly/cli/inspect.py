@@ -3,14 +3,13 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from faintly.cli.options import argument
 from faintly.cli.output import Json, emit, say
 from faintly.errors import InvalidInput
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(help="A plan, a file of reports or a sketch.")],
+    file: Annotated[Path, argument("A plan, a file of reports or a sketch.")],
     as_json: Json = False,
 ) -> None:
     """Say what a file is and whether it is whole."""

@@ -2,17 +2,11 @@
 
 from typing import Annotated
 
-import typer
-
-from faintly.cli.options import option, whole
+from faintly.cli.options import group, option, whole
 from faintly.cli.output import Json, PlanFile, result, say
 from faintly.cli.remote import Folder, server_extra
 
-app = typer.Typer(
-    help="Commit sealed reports to a Delta table, and list what it holds.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = group("Commit sealed reports to a Delta table, and list what it holds.")
 Table = Annotated[
     str,
     option(

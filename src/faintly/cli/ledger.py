@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from faintly.cli.options import argument
 from faintly.cli.output import Json, emit, say, table
 
 if TYPE_CHECKING:
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def ledger(
-    file: Annotated[Path, typer.Argument(help="The ledger of a client.")],
+    file: Annotated[Path, argument("The ledger of a client.")],
     as_json: Json = False,
 ) -> None:
     """Show what a client's ledger has spent in each account, and its latest epochs.

@@ -30,6 +30,16 @@ _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 MOST_DIGITS = 30  # a larger exponent would be a typing error, and take long
 
 
+def group(text: str) -> typer.Typer:
+    """Return a command that has commands of its own."""
+    return typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
+
+
+def argument(text: str, **more: Any) -> Any:
+    """Return an argument with this help."""
+    return typer.Argument(help=text, **more)
+
+
 def option(text: str, *names: str, **more: Any) -> Any:
     """Return an option with this help; its names follow from the parameter's unless given."""
     return typer.Option(*names, help=text, **more)

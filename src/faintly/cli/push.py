@@ -3,15 +3,13 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from faintly.cli.options import whole
+from faintly.cli.options import argument, whole
 from faintly.cli.output import Json, emit, progress, say
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect
 
 
 def push(
-    reports: Annotated[Path, typer.Argument(help="A file of reports, as encode writes it.")],
+    reports: Annotated[Path, argument("A file of reports, as encode writes it.")],
     server: Server,
     epoch: Annotated[int, whole("The epoch that the reports count for.", least=0)] = 0,
     batch: Annotated[

@@ -5,9 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from faintly.cli.options import option
+from faintly.cli.options import argument, option
 from faintly.errors import InvalidInput, MissingDependency, SendFailed
 
 if TYPE_CHECKING:
@@ -18,9 +16,7 @@ if TYPE_CHECKING:
 Server = Annotated[
     str, option("The collector's address, such as http://127.0.0.1:8790.", show_default=False)
 ]
-Folder = Annotated[
-    Path, typer.Argument(help="The collector's folder.", file_okay=False, show_default=False)
-]
+Folder = Annotated[Path, argument("The collector's folder.", file_okay=False, show_default=False)]
 Data = Annotated[Path, option("The collector's folder.", file_okay=False, show_default=False)]
 CredentialFile = Annotated[
     Path | None, option("File that holds a credential; a command line would show it to others.")

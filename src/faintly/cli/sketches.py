@@ -4,14 +4,12 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from faintly.cli.options import whole
+from faintly.cli.options import argument, whole
 from faintly.cli.output import Json, Output, PlanFile, counted, note, progress, result
 
 
 def aggregate(
-    reports: Annotated[list[Path], typer.Argument(help="Files of reports.")],
+    reports: Annotated[list[Path], argument("Files of reports.")],
     plan: PlanFile,
     output: Output,
     as_json: Json = False,
@@ -48,7 +46,7 @@ def aggregate(
 
 
 def merge(
-    sketches: Annotated[list[Path], typer.Argument(help="Sketches of the same plan.")],
+    sketches: Annotated[list[Path], argument("Sketches of the same plan.")],
     output: Output,
     threads: Annotated[
         int | None, whole("Threads to use; all processors unless given.", least=1)

@@ -5,9 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from faintly.cli.options import option, whole
+from faintly.cli.options import argument, group, option, whole
 from faintly.cli.output import Json, Level, Output, PlanFile, note, result
 from faintly.errors import InvalidInput
 
@@ -16,11 +14,7 @@ if TYPE_CHECKING:
 
     from faintly.core import Plan
 
-app = typer.Typer(
-    help="Aggregate, ask and encode on a Spark cluster: spark-submit PATH/TO/faintly spark …",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = group("Aggregate, ask and encode on a Spark cluster: spark-submit PATH/TO/faintly spark …")
 LAKE = "A Delta table of sealed segments to read instead of files; see faintly lake."
 LakeTable = Annotated[str | None, option(LAKE, "--lake")]
 Epoch = Annotated[int | None, whole("One epoch of the lake.", least=0, show_default="all epochs")]
@@ -35,8 +29,7 @@ def aggregate(
     plan: PlanFile,
     output: Output,
     reports: Annotated[
-        list[str] | None,
-        typer.Argument(help="Parquet files or folders of reports.", show_default=False),
+        list[str] | None, argument("Parquet files or folders of reports.", show_default=False)
     ] = None,
     lake: LakeTable = None,
     epoch: Epoch = None,
@@ -77,7 +70,7 @@ def aggregate(
 
 @app.command(short_help="Keys on a cluster to estimates.")
 def query(
-    keys: Annotated[str, typer.Argument(help="Parquet with a column of keys.")],
+    keys: Annotated[str, argument("Parquet with a column of keys.")],
     output: Folder,
     sketch: Annotated[Path | None, option("A sketch to ask.")] = None,
     plan: Annotated[Path | None, option("Or a plan, to ask its reports without a sketch.")] = None,
@@ -125,7 +118,7 @@ def query(
 
 @app.command(short_help="Raw data on a cluster to reports.")
 def encode(
-    rows: Annotated[list[str], typer.Argument(help="Parquet with a row for each client's item.")],
+    rows: Annotated[list[str], argument("Parquet with a row for each client's item.")],
     plan: PlanFile,
     key_file: Annotated[
         Path,
