@@ -19,17 +19,14 @@ from faintly.cli import (
     encode,
     inspect,
     lake,
-    ledger,
     load,
     plan,
-    push,
+    sending,
     serve,
     simulate,
     sketches,
     spark,
-    token,
     try_,
-    version,
 )
 from faintly.cli.options import option
 from faintly.cli.output import emit
@@ -47,7 +44,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        version.version()
+        inspect.version()
         raise typer.Exit
 
 
@@ -71,13 +68,13 @@ app.command(short_help="List the keys with the largest means.")(answers.top)
 app.command()(inspect.inspect)
 app.command(short_help="Encode data, decode it, and compare with the truth.")(simulate.simulate)
 app.command(short_help="Check a plan's promise, exactly and by samples.")(audit.audit)
-app.command(short_help="Show what a client's ledger has spent.")(ledger.ledger)
+app.command(short_help="Show what a client's ledger has spent.")(inspect.ledger)
 app.command(short_help="Run the whole flow on real data.")(demo.demo)
 app.command(short_help="Collect reports over HTTP, and answer.")(serve.serve)
 app.add_typer(collection.app, name="collection", short_help="Create, close and delete collections.")
-app.command()(push.push)
+app.command()(sending.push)
 app.add_typer(credential.app, name="credential")
-app.command(short_help="Issue single-use tokens for a collection.")(token.token)
+app.command(short_help="Issue single-use tokens for a collection.")(sending.token)
 app.command(short_help="Write the sealed reports of a collection.")(admin.export)
 app.command(short_help="Check every report, checksum and sketch of a folder.")(admin.fsck)
 app.command(short_help="Copy a collector's folder while it runs.")(admin.backup)
@@ -85,7 +82,7 @@ app.command()(admin.restore)
 app.add_typer(lake.app, name="lake", short_help="Commit sealed reports to a Delta table.")
 app.add_typer(spark.app, name="spark", short_help="Aggregate and ask on a Spark cluster.")
 app.command(short_help="Load a collector, to size a machine.")(load.load)
-app.command(short_help="Say which version and which kernels run.")(version.version)
+app.command(short_help="Say which version and which kernels run.")(inspect.version)
 
 
 def main(program: typer.Typer = app) -> None:
