@@ -83,9 +83,8 @@ def word(text: str, known: Any, *names: str, **more: Any) -> Any:
             raise typer.BadParameter(f"{given} is none of {', '.join(offered)}")
         return given
 
-    shown = f"<{'|'.join(offered)}>"
-    complete = lambda: list(offered)  # noqa: E731
-    return option(text, *names, parser=check, metavar=shown, autocompletion=complete, **more)
+    more |= {"metavar": f"<{'|'.join(offered)}>", "autocompletion": lambda: list(offered)}
+    return option(text, *names, parser=check, **more)
 
 
 def one_of(names: Callable[[], Iterable[str]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""faintly token and faintly push: the right to send a report, and a file of reports that is sent."""
+"""faintly token and faintly push: single-use rights to send a report, and a file that is sent."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
