@@ -75,9 +75,10 @@ _ROOMS = ("core", "data", "engine", "client", "planner", "simulate")
 
 def __getattr__(name: str) -> Any:
     """Return a public name, imported when first used: a command speaks before numpy is there."""
+    if name in _ROOMS:
+        return import_module(f"faintly.{name}")
     if name in __all__:
-        for room in _ROOMS:
-            home = import_module(f"faintly.{room}")
+        for home in map(__getattr__, _ROOMS):
             if name in home.__all__:
                 globals()[name] = getattr(home, name)
                 return globals()[name]
