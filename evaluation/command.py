@@ -17,7 +17,7 @@ from evaluation.reproduce import ALL, Reproduction
 from evaluation.reproduce import reproduce as run_experiments
 from evaluation.runner import Pace, Progress
 from faintly.cli import main as run_command
-from faintly.cli.choices import one_of
+from faintly.cli.options import one_of
 from faintly.cli.output import Json, emit, note, progress, say, table
 from faintly.errors import InvalidInput
 

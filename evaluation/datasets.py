@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from evaluation.movielens import read_ratings
 from evaluation.zipf import DistinctZipf
 from faintly.core import FloatArray, Universe, VectorBatch
 from faintly.data import cut, find_dataset, read_records, vectors_in
@@ -131,7 +132,8 @@ def generator_of(name: str) -> np.random.Generator:
 
 @lru_cache(maxsize=4)  # runs alternate between the datasets
 def _stored(data: Stored, folder: str | None) -> VectorBatch:
-    records = read_records(_path(data.name, folder))
+    path = _path(data.name, folder)
+    records = read_ratings(path) if path.name == "ratings.csv" else read_records(path)
     vectors = vectors_in(records, Universe.indexed(data.universe))
     if not (1 - MOST_MISSING) * data.clients <= len(vectors) <= data.clients:
         raise InvalidData(

@@ -22,9 +22,9 @@ from faintly.errors import Reject
 from faintly.mechanisms import Mechanism, mechanism_of
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng, uniform_seeds
-from faintly.testing.word_sources import GivenWords, HashedWords, RecordedWords
 from faintly.wire import report_v1, sketch_v1
 from spec.generator import cases, refusals
+from spec.generator.word_sources import GivenWords, HashedWords, RecordedWords
 
 Case = dict[str, Any]
 OUT = Path(__file__).resolve().parents[1] / "vectors"

@@ -3,29 +3,35 @@
 Each client speaks faintly, the crowd is heard clearly.
 """
 
-from faintly.client import Client, Ledger, Policy, randomize_all
-from faintly.core import (
-    Budget,
-    Estimate,
-    Estimates,
-    EventLevel,
-    Guarantee,
-    Plan,
-    Report,
-    ReportBatch,
-    Sketch,
-    SparseVector,
-    Universe,
-    UserLevel,
-    VectorBatch,
-    WithinL1,
-)
-from faintly.core.key_value import entry_vector
-from faintly.data import Columns, entries_from, vectors_from
-from faintly.engine import Aggregator, Reader, TopList, aggregate, conditional_means, decode
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from faintly.errors import FaintlyError
-from faintly.planner import key_value_plan, make_plan
-from faintly.simulate import Preview, try_
+
+if TYPE_CHECKING:
+    from faintly.client import Client, Ledger, Policy, randomize_all
+    from faintly.core import (
+        Budget,
+        Estimate,
+        Estimates,
+        EventLevel,
+        Guarantee,
+        Plan,
+        Report,
+        ReportBatch,
+        Sketch,
+        SparseVector,
+        Universe,
+        UserLevel,
+        VectorBatch,
+        WithinL1,
+        entry_vector,
+    )
+    from faintly.data import Columns, entries_from, vectors_from
+    from faintly.engine import Reader, TopList, conditional_means
+    from faintly.engine.aggregate import Aggregator, aggregate, decode
+    from faintly.planner import key_value_plan, make_plan
+    from faintly.simulate import Preview, try_
 
 __version__ = "0.2.0"
 
@@ -64,3 +70,20 @@ __all__ = [
     "try_",
     "vectors_from",
 ]
+_ROOMS = ("core", "data", "engine", "client", "planner", "simulate")
+
+
+def __getattr__(name: str) -> Any:
+    """Return a public name, imported when first used: a command speaks before numpy is there."""
+    if name in _ROOMS:
+        return import_module(f"faintly.{name}")
+    if name in __all__:
+        for home in map(__getattr__, _ROOMS):
+            if name in home.__all__:
+                globals()[name] = getattr(home, name)
+                return globals()[name]
+    raise AttributeError(f"module 'faintly' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -124,11 +124,8 @@ class Lake:
     def _attempt(self, table: "DeltaTable", sealed: Sequence[Sealed]) -> Committed:
         from deltalake.transaction import CommitProperties, Transaction
 
-        newer = [
-            each
-            for each in sealed
-            if each.sequence > _or(table.transaction_version(each.application), 0)
-        ]
+        known = {each.application: table.transaction_version(each.application) for each in sealed}
+        newer = [each for each in sealed if each.sequence > (known[each.application] or 0)]
         if not newer:
             return Committed(table.version(), 0, 0, 0)
         held = _held(table)
@@ -236,10 +233,6 @@ def _remove(name: str, row: dict[str, Any]) -> Any:
 
     now = int(time.time() * 1000)  # vacuuming counts from here
     return RemoveAction(name, True, now, size=row["size_bytes"])
-
-
-def _or(version: int | None, otherwise: int) -> int:
-    return otherwise if version is None else version
 
 
 @contextmanager

@@ -123,12 +123,8 @@ class _Generator:
         if load.credential is not None:
             lines.append(f"Authorization: Bearer {load.credential}")
         rest = "\r\n".join(lines)
-        close = "" if load.tokens is not None else "\r\n"
-        tails = [f"{rest}\r\nContent-Length: {len(body)}\r\n{close}" for body in load.bodies]
-        if load.tokens is not None:
-            return head.encode(), [tail.encode() for tail in tails]
-        joined = zip(tails, load.bodies, strict=True)
-        return head.encode(), [tail.encode() + body for tail, body in joined]
+        tails = [f"{rest}\r\nContent-Length: {len(body)}\r\n" for body in load.bodies]
+        return head.encode(), [tail.encode() for tail in tails]
 
     async def open(self) -> None:
         """Make every connection before the clock starts."""
@@ -194,14 +190,12 @@ class _Generator:
             drawn = os.urandom(16 * ID_POOL).hex().encode()
             self._ids = [drawn[start : start + 32] for start in range(0, len(drawn), 32)]
         number = self._asked % len(self._tails)
-        message = self._head + self._ids.pop() + self._tails[number]
-        if self._tokens is not None:
-            token = f"Faintly-Token: {self._tokens.popleft()}\r\n\r\n"
-            message += token.encode() + self.load.bodies[number]
+        token = f"Faintly-Token: {self._tokens.popleft()}\r\n" if self._tokens else ""
+        parts = [self._head, self._ids.pop(), self._tails[number], token.encode(), b"\r\n"]
         self._asked += 1
         self._flying += 1
         sender.due, sender.busy = due, True
-        sender.transport.write(message)
+        sender.transport.write(b"".join([*parts, self.load.bodies[number]]))
 
     def answered(self, sender: "_Sender", status: bytes, body: bytes) -> None:
         """Count an answer."""
@@ -271,9 +265,7 @@ class _Sender(asyncio.Protocol):
 
 
 def _content_length(data: bytes, end: int) -> int:
-    at = data.find(b"content-length:", 0, end)
-    if at < 0:
-        at = data[:end].lower().find(b"content-length:")
+    at = data[:end].lower().find(b"content-length:")
     return int(data[at + 15 : data.find(b"\r", at)]) if at >= 0 else 0
 
 

@@ -11,9 +11,9 @@ from faintly.core import Plan, SparseVector, VectorBatch
 from faintly.mechanisms import mechanism_of
 from faintly.primitives.entropy import uniform_seeds
 from faintly.primitives.rounding import round_unbiased
-from faintly.testing import GivenWords, HashedWords, RecordedWords, WordsExhausted
 from spec import independent
 from spec.generator import cases
+from spec.generator.word_sources import GivenWords, HashedWords, RecordedWords, WordsExhausted
 
 MECHANISMS = {
     name: mechanism_of(Plan.from_json(json.dumps(cases.document(name)))) for name in cases.PLANS

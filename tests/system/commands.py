@@ -22,6 +22,7 @@ import faintly.collector.storage.store
 import faintly.data
 import faintly.engine
 import faintly.planner
+import faintly.simulate
 from evaluation.command import main as evaluation
 from faintly.cli import main as faintly_main
 

@@ -1,10 +1,13 @@
 """From a file to an answer in one command, and on with the commands that it prints."""
 
 import gzip
+import os
+import pty
 import resource
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -102,3 +105,22 @@ def test_ten_million_rows_fit_two_gigabytes(tmp_path):
     subprocess.run(command, check=True, capture_output=True)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     assert peak < 2 * 2**20  # in KiB
+
+
+def test_it_says_what_it_reads_before_it_imports_numpy(visits):
+    """Python lists imports on the same terminal, so the order on it is the order of events."""
+    ours, its = pty.openpty()
+    command = [sys.executable, "-X", "importtime", "-m", "faintly", "try", str(visits), "--json"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=its, env=os.environ | {"TERM": "xterm"}
+    )
+    os.close(its)
+    shown = b""
+    with suppress(OSError):  # what reading gives once the other side is closed
+        while part := os.read(ours, 2**16):
+            shown += part
+    os.close(ours)
+    assert process.wait() == 0
+    first = shown.index(b"reading visits.csv")
+    for heavy in (b"| numpy", b"faintly.core", b"faintly.data", b"faintly.planner"):
+        assert first < shown.index(heavy)

@@ -51,6 +51,10 @@ UNREADABLE = [
     ("plan --protect event --universe open --epsilon nan", "nan is not a number"),
     ("simulate --plan plan.json --data rows.csv --runs 0", "0 is too small; the least is 1"),
     (
+        "collection create plan.json --server http://127.0.0.1:1 --epoch first",
+        "first is not a whole number; write it like",
+    ),
+    (
         "simulate --plan plan.json --data rows.csv --duplicates twice",
         "twice is none of refuse, once, sum",
     ),

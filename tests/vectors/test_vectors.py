@@ -14,10 +14,10 @@ from faintly.errors import InvalidInput, Reject, Rejected, ReportRejected, Sketc
 from faintly.mechanisms import mechanism_of
 from faintly.primitives import hashing
 from faintly.primitives.entropy import uniform_seeds
-from faintly.testing import GivenWords
 from faintly.wire import report_v1, sketch_v1
 from spec import independent
 from spec.generator import cases, vectors
+from spec.generator.word_sources import GivenWords
 from spec.independent import projection, retrieval
 
 FOLDER = Path(__file__).parents[2] / "spec" / "vectors"

@@ -1,43 +1,36 @@
-"""The command line: one file per command; parse, call, print.
+"""The command line: a file for a command, or for some that belong together; parse, call, print.
 
 Heavy imports stay inside the commands, so that help and completion answer at once.
 """
 
+import os
 import sys
 from typing import Annotated, NoReturn
 
 import typer
 
-from faintly import kernels
 from faintly.cli import (
-    aggregate,
+    admin,
+    answers,
     audit,
     collection,
     credential,
+    demo,
     encode,
-    fsck,
     inspect,
-    ledger,
+    lake,
+    load,
     plan,
-    query,
-    top,
+    sending,
+    serve,
+    simulate,
+    sketches,
+    spark,
+    try_,
 )
-from faintly.cli import backup as backup_command
-from faintly.cli import demo as demo_command
-from faintly.cli import export as export_command
-from faintly.cli import lake as lake_command
-from faintly.cli import load as load_command
-from faintly.cli import merge as merge_command
-from faintly.cli import push as push_command
-from faintly.cli import serve as serve_command
-from faintly.cli import simulate as simulate_command
-from faintly.cli import spark as spark_command
-from faintly.cli import token as token_command
-from faintly.cli import try_ as try_command
-from faintly.cli import version as version_command
+from faintly.cli.options import option
 from faintly.cli.output import emit
 from faintly.errors import FaintlyError, InvalidInput
-from faintly.kernels.threads import threads
 
 app = typer.Typer(
     name="faintly",
@@ -51,60 +44,51 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        version_command.version()
+        inspect.version()
         raise typer.Exit
 
 
 @app.callback()
 def _options(
     _asked: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Say which version this is.", callback=_version, is_eager=True
-        ),
+        bool, option("Say which version this is.", "--version", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Take the options that need no command."""
 
 
 # The list of commands has room for one short line each.
-app.command("try", short_help="Show what a collection would find in a file of yours.")(
-    try_command.try_
-)
+app.command("try", short_help="Show what a collection would find in a file of yours.")(try_.try_)
 app.command(short_help="Choose every public parameter of a collection.")(plan.plan)
 app.command(short_help="Turn each client of a file into one randomized report.")(encode.encode)
-app.command()(aggregate.aggregate)
-app.command(short_help="Merge sketches made on different machines.")(merge_command.merge)
-app.command(short_help="Estimate the mean of each key, with error bars.")(query.query)
-app.command(short_help="List the keys with the largest means.")(top.top)
+app.command()(sketches.aggregate)
+app.command(short_help="Merge sketches made on different machines.")(sketches.merge)
+app.command(short_help="Estimate the mean of each key, with error bars.")(answers.query)
+app.command(short_help="List the keys with the largest means.")(answers.top)
 app.command()(inspect.inspect)
-app.command(short_help="Encode data, decode it, and compare with the truth.")(
-    simulate_command.simulate
-)
+app.command(short_help="Encode data, decode it, and compare with the truth.")(simulate.simulate)
 app.command(short_help="Check a plan's promise, exactly and by samples.")(audit.audit)
-app.command(short_help="Show what a client's ledger has spent.")(ledger.ledger)
-app.command(short_help="Run the whole flow on real data.")(demo_command.demo)
-app.command(short_help="Collect reports over HTTP, and answer.")(serve_command.serve)
+app.command(short_help="Show what a client's ledger has spent.")(inspect.ledger)
+app.command(short_help="Run the whole flow on real data.")(demo.demo)
+app.command(short_help="Collect reports over HTTP, and answer.")(serve.serve)
 app.add_typer(collection.app, name="collection", short_help="Create, close and delete collections.")
-app.command()(push_command.push)
+app.command()(sending.push)
 app.add_typer(credential.app, name="credential")
-app.command(short_help="Issue single-use tokens for a collection.")(token_command.token)
-app.command(short_help="Write the sealed reports of a collection.")(export_command.export)
-app.command(short_help="Check every report, checksum and sketch of a folder.")(fsck.fsck)
-app.command(short_help="Copy a collector's folder while it runs.")(backup_command.backup)
-app.command()(backup_command.restore)
-app.add_typer(lake_command.app, name="lake", short_help="Commit sealed reports to a Delta table.")
-app.add_typer(spark_command.app, name="spark", short_help="Aggregate and ask on a Spark cluster.")
-app.command(short_help="Load a collector, to size a machine.")(load_command.load)
-app.command(short_help="Say which version and which kernels run.")(version_command.version)
+app.command(short_help="Issue single-use tokens for a collection.")(sending.token)
+app.command(short_help="Write the sealed reports of a collection.")(admin.export)
+app.command(short_help="Check every report, checksum and sketch of a folder.")(admin.fsck)
+app.command(short_help="Copy a collector's folder while it runs.")(admin.backup)
+app.command()(admin.restore)
+app.add_typer(lake.app, name="lake", short_help="Commit sealed reports to a Delta table.")
+app.add_typer(spark.app, name="spark", short_help="Aggregate and ask on a Spark cluster.")
+app.command(short_help="Load a collector, to size a machine.")(load.load)
+app.command(short_help="Say which version and which kernels run.")(inspect.version)
 
 
 def main(program: typer.Typer = app) -> None:
     """Run a command line; errors that a user can fix become one line and status 1."""
     try:
-        if kernels.configuration_error():
-            raise InvalidInput(kernels.configuration_error())
-        threads()  # otherwise a bad setting would show up in the middle of the work, or never
+        _check_settings()
         program()
     except FaintlyError as error:
         _fail(error, str(error))
@@ -112,6 +96,17 @@ def main(program: typer.Typer = app) -> None:
         if error.filename is None:
             raise  # not about a file that the user named
         _fail(error, f"{error.filename}: {error.strerror}")
+
+
+def _check_settings() -> None:
+    """Refuse a bad setting now; it would show up in the middle of the work, or never."""
+    if os.environ.keys() & {"FAINTLY_KERNEL", "FAINTLY_THREADS"}:
+        from faintly import kernels
+        from faintly.kernels.threads import threads
+
+        if kernels.configuration_error():
+            raise InvalidInput(kernels.configuration_error())
+        threads()
 
 
 def _fail(error: Exception, message: str) -> NoReturn:

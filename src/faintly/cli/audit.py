@@ -4,21 +4,20 @@ from typing import Annotated
 
 import typer
 
-from faintly.cli.numbers import whole
+from faintly.cli.options import option, whole
 from faintly.cli.output import Json, PlanFile, emit, note, say, table
 
 
 def audit(
     plan: PlanFile,
     samples: Annotated[
-        int,
-        typer.Option(help="Reports sampled for each input of the client check.", parser=whole(100)),
+        int, whole("Reports sampled for each input of the client check.", least=100)
     ] = 20_000,
     client: Annotated[
         str | None,
-        typer.Option(
-            help="Audit another client, by the command that makes its reports, such as "
-            "'node clients/js/bridge.mjs'.",
+        option(
+            "Audit another client, by the command that makes its reports, such as 'node "
+            "clients/js/bridge.mjs'.",
             metavar="COMMAND",
         ),
     ] = None,

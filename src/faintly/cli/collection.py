@@ -5,61 +5,39 @@ from typing import Annotated, Any
 
 import typer
 
-from faintly.cli import choices
-from faintly.cli.numbers import real, whole
+from faintly.cli import options
+from faintly.cli.options import argument, group, option, real, whole, word
 from faintly.cli.output import Json, emit, result, say, shown, table
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect
 
-app = typer.Typer(
-    help="Create, look at, close and delete the collections of a collector.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = group("Create, look at, close and delete the collections of a collector.")
 Digest = Annotated[
-    str,
-    typer.Argument(help="The collection: its name, or its plan's digest.", metavar="COLLECTION"),
-]
-Retention = Annotated[
-    choices.Retention,
-    typer.Option(
-        help="Keep the raw reports, or drop them once they are counted.",
-        **choices.words(choices.Retention),
-    ),
-]
-Epochs = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--epoch", min=0, help="Epoch to open; repeatable.", metavar="NUMBER", show_default="0"
-    ),
-]
-Period = Annotated[
-    float | None,
-    typer.Option(
-        help="Seconds of an epoch, where epochs follow the clock.",
-        show_default=False,
-        parser=real(),
-    ),
-]
-Grace = Annotated[
-    float | None,
-    typer.Option(
-        help="Seconds that such an epoch takes reports after its end.",
-        show_default="one period",
-        parser=real(),
-    ),
+    str, argument("The collection: its name, or its plan's digest.", metavar="COLLECTION")
 ]
 
 
 @app.command()
 def create(
-    plan: Annotated[Path, typer.Argument(help="The plan, as faintly plan writes it.")],
+    plan: Annotated[Path, argument("The plan, as faintly plan writes it.")],
     server: Server,
-    name: Annotated[str, typer.Option(help="A name, for people and to ask by.")] = "",
-    retention: Retention = "keep",
-    tokens: Annotated[bool, typer.Option("--tokens", help="Each report needs a token.")] = False,
-    epoch: Epochs = None,
-    period_s: Period = None,
-    grace_s: Grace = None,
+    name: Annotated[str, option("A name, for people and to ask by.")] = "",
+    retention: Annotated[
+        options.Retention,
+        word("Keep the raw reports, or drop them once they are counted.", options.Retention),
+    ] = "keep",
+    tokens: Annotated[bool, option("Each report needs a token.", "--tokens")] = False,
+    epoch: Annotated[
+        list[int] | None,
+        whole("Epoch to open; repeatable.", "--epoch", least=0, metavar="NUMBER", show_default="0"),
+    ] = None,
+    period_s: Annotated[
+        float | None,
+        real("Seconds of an epoch, where epochs follow the clock.", show_default=False),
+    ] = None,
+    grace_s: Annotated[
+        float | None,
+        real("Seconds that such an epoch takes reports after its end.", show_default="one period"),
+    ] = None,
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,
     as_json: Json = False,
@@ -134,7 +112,7 @@ def seal(
 def open_(
     digest: Digest,
     server: Server,
-    epoch: Annotated[int, typer.Option(help="The epoch.", show_default=False, parser=whole(0))],
+    epoch: Annotated[int, whole("The epoch.", least=0, show_default=False)],
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,
     as_json: Json = False,
@@ -150,8 +128,7 @@ def close(
     digest: Digest,
     server: Server,
     epoch: Annotated[
-        int | None,
-        typer.Option(help="This epoch alone.", show_default="all of it", parser=whole(0)),
+        int | None, whole("This epoch alone.", least=0, show_default="all of it")
     ] = None,
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,
@@ -170,7 +147,7 @@ def close(
 def delete(
     digest: Digest,
     server: Server,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: Annotated[bool, option("Do not ask for confirmation.", "--yes")] = False,
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,
     as_json: Json = False,

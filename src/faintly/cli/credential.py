@@ -5,31 +5,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from faintly.cli import choices
+from faintly.cli import options
+from faintly.cli.options import argument, group, word
 from faintly.cli.output import Json, emit, note, result, say, shown, table
 from faintly.cli.remote import Data
+from faintly.errors import InvalidInput
 
 if TYPE_CHECKING:
     from faintly.collector.storage.credentials import Credentials
 
-app = typer.Typer(
-    help="Who may send to, read from and administer a collector.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-Label = Annotated[str, typer.Argument(help="A name to remove it by, such as dashboard.")]
-Role = Annotated[
-    choices.Role,
-    typer.Option(
-        help="What it allows; admin may read.", show_default=False, **choices.words(choices.Role)
-    ),
-]
+app = group("Who may send to, read from and administer a collector.")
+Label = Annotated[str, argument("A name to remove it by, such as dashboard.")]
 
 
 @app.command()
-def add(label: Label, data: Data, role: Role, as_json: Json = False) -> None:
+def add(
+    label: Label,
+    data: Data,
+    role: Annotated[
+        options.Role, word("What it allows; admin may read.", options.Role, show_default=False)
+    ],
+    as_json: Json = False,
+) -> None:
     """Make a credential and print its secret, which is shown once.
 
     Only a hash is stored. A collector that runs on the folder takes it from the next second on.
@@ -81,7 +78,6 @@ def _credentials(data: Path, create: bool = False) -> Iterator["Credentials"]:
     from faintly.collector.storage.credentials import Credentials
     from faintly.collector.storage.database import NAME, Database
     from faintly.durable import make_folder
-    from faintly.errors import InvalidInput
 
     if create:
         make_folder(data)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faintly.cli.numbers import real
+from faintly.cli.options import option, real
 from faintly.cli.output import Json, bars, emit, say, shown, table
 
 if TYPE_CHECKING:
@@ -14,12 +14,9 @@ if TYPE_CHECKING:
 
 def demo(
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="Folder for plan, reports, sketch and chart."),
+        Path, option("Folder for plan, reports, sketch and chart.", "--output", "-o")
     ] = Path("faintly-demo"),
-    epsilon: Annotated[
-        float, typer.Option(help="Privacy budget of one report.", parser=real())
-    ] = 2.0,
+    epsilon: Annotated[float, real("Privacy budget of one report.")] = 2.0,
     as_json: Json = False,
 ) -> None:
     """Collect which packages 120,000 npm packages depend on, without seeing any of them.

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from faintly.cli import data_options as given
+from faintly.cli.options import option
 from faintly.cli.output import ADVICE, Json, Output, PlanFile, emit, note, progress, say
+from faintly.errors import TooManyItems
 
 if TYPE_CHECKING:
     from faintly.core import VectorBatch
@@ -23,18 +23,18 @@ def encode(
     duplicates: given.Duplicates = None,
     strict: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Refuse keys that the plan does not have, values that it does not take and repeated "
+            "items; or leave them out, clip them and add them up, as a device does.",
             "--strict/--no-strict",
-            help="Refuse keys that the plan does not have, values that it does not take and "
-            "repeated items; or leave them out, clip them and add them up, as a device does.",
         ),
     ] = True,
     pad: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Clients of the plan that no FILE mentions send an empty vector, as real ones would: "
+            "means are over all of them; or leave them out.",
             "--pad/--no-pad",
-            help="Clients of the plan that no FILE mentions send an empty vector, as real ones "
-            "would: means are over all of them; or leave them out.",
         ),
     ] = True,
     as_json: Json = False,
@@ -54,8 +54,8 @@ def encode(
 
     loaded = load_plan(plan)
     mechanism = mechanism_of(loaded)
-    columns = given.columns_of(client, key, value, duplicates)
-    vectors = _vectors(given.read(data, columns, strict=strict), mechanism)
+    records = given.read(data, client, key, value, duplicates, strict=strict)
+    vectors = _vectors(records, mechanism)
     held = len(vectors)
     if held > loaded.clients:
         note(f"{held:,} clients, where the plan expects {loaded.clients:,}; all are encoded")
@@ -102,8 +102,6 @@ def _vectors(records: "Records", mechanism: "Mechanism") -> "VectorBatch":
 
 def _check_lengths(records: "Records", vectors: "VectorBatch", mechanism: "Mechanism") -> None:
     import numpy as np
-
-    from faintly.errors import TooManyItems
 
     plan = mechanism.plan
     over = vectors.lengths > plan.sparsity

@@ -1,20 +1,24 @@
-"""faintly inspect: what a file is."""
+"""faintly inspect, ledger and version: what a file is, what a device spent, what is installed."""
 
+import platform
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from faintly.cli.options import argument
+from faintly.cli.output import Json, emit, say, table
+from faintly.errors import InvalidInput
 
-from faintly.cli.output import Json, emit, say
+if TYPE_CHECKING:
+    from faintly.client.ledger import Book
+    from faintly.core import Unit
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(help="A plan, a file of reports or a sketch.")],
+    file: Annotated[Path, argument("A plan, a file of reports or a sketch.")],
     as_json: Json = False,
 ) -> None:
     """Say what a file is and whether it is whole."""
     from faintly.engine.files import kind_of
-    from faintly.errors import InvalidInput
 
     read = {"reports": _reports, "sketch": _sketch, "plan": _plan}.get(kind_of(file))
     if read is None:
@@ -85,3 +89,83 @@ def _reports(file: Path) -> dict[str, Any]:
         "bytes": record_bytes,
         "file_bytes": file.stat().st_size,
     }
+
+
+def ledger(
+    file: Annotated[Path, argument("The ledger of a client.")],
+    as_json: Json = False,
+) -> None:
+    """Show what a client's ledger has spent in each account, and its latest epochs.
+
+    An event plan without an enforced number of items has no bound at user level; such an
+    account shows "unbounded". Limits are the application's, so they are not in the file.
+    """
+    from faintly.client.ledger import read_book
+
+    book = read_book(file)
+    accounts = [_account(book, unit) for unit in _units(book)]
+    plans: list[dict[str, Any]] = [
+        {"digest": digest.hex(), "last_epoch": epoch, "report_kept": (digest, epoch) in book.kept}
+        for digest, epoch in sorted(book.last.items())
+    ]
+    charges = sum(book.spending.counts.values())
+    if as_json:
+        emit({"charges": charges, "accounts": accounts, "plans": plans})
+        return
+    say(f"{charges:,} charges")
+    table(
+        ["account", "epsilon", "delta"],
+        [[row["account"], row["epsilon"], row["delta"]] for row in accounts],
+    )
+    if plans:
+        table(
+            ["plan", "last epoch", "report"],
+            [
+                [row["digest"], str(row["last_epoch"]), "kept" if row["report_kept"] else "none"]
+                for row in plans
+            ],
+        )
+
+
+def _units(book: "Book") -> "list[Unit]":
+    from faintly.core import EventLevel, UserLevel, WithinL1
+
+    seen = {charge.unit for charge in book.spending.counts}
+    distances = sorted(unit.distance for unit in seen if isinstance(unit, WithinL1))
+    return [EventLevel(), UserLevel(), *(WithinL1(distance) for distance in distances)]
+
+
+def _account(book: "Book", unit: "Unit") -> dict[str, Any]:
+    from faintly.core.spending import decimal_of
+
+    spent = book.spending.spent(unit)
+    if spent is None:
+        return {"account": str(unit), "epsilon": "unbounded", "delta": "unbounded"}
+    delta = "0" if spent.delta == 0 else f"{float(spent.delta):.6g}"
+    return {"account": str(unit), "epsilon": decimal_of(spent.epsilon), "delta": delta}
+
+
+def version(as_json: Json = False) -> None:
+    """Show the version, and whether the compiled kernels are active."""
+    import numpy
+
+    import faintly
+    from faintly import kernels
+
+    document = {
+        "faintly": faintly.__version__,
+        "kernel": kernels.active,
+        "instructions": kernels.instructions(),
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+    }
+    if as_json:
+        emit(document)
+        return
+    reason = (
+        f"compiled C, {kernels.instructions()}"
+        if kernels.active == "c"
+        else "numpy; no compiler at install, or by choice"
+    )
+    say(f"faintly {faintly.__version__}, kernel {kernels.active} ({reason})")
+    say(f"Python {document['python']}, numpy {document['numpy']}")

@@ -2,21 +2,15 @@
 
 from typing import Annotated
 
-import typer
-
-from faintly.cli.numbers import whole
+from faintly.cli.options import group, option, whole
 from faintly.cli.output import Json, PlanFile, result, say
 from faintly.cli.remote import Folder, server_extra
 
-app = typer.Typer(
-    help="Commit sealed reports to a Delta table, and list what it holds.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = group("Commit sealed reports to a Delta table, and list what it holds.")
 Table = Annotated[
     str,
-    typer.Option(
-        help="The Delta table: a folder, or an address such as s3://bucket/reports. Access to a "
+    option(
+        "The Delta table: a folder, or an address such as s3://bucket/reports. Access to a "
         "store comes from the environment, such as AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL.",
         show_default=False,
     ),
@@ -48,12 +42,9 @@ def commit(folder: Folder, table: Table, as_json: Json = False) -> None:
 def files(
     table: Table,
     plan: PlanFile,
-    epoch: Annotated[
-        int | None, typer.Option(help="One epoch.", show_default="all epochs", parser=whole(0))
-    ] = None,
+    epoch: Annotated[int | None, whole("One epoch.", least=0, show_default="all epochs")] = None,
     version: Annotated[
-        int | None,
-        typer.Option(help="A state of the table.", show_default="the newest", parser=whole(0)),
+        int | None, whole("A state of the table.", least=0, show_default="the newest")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from faintly.cli.numbers import real, whole
+from faintly.cli.options import option, real, whole
 from faintly.cli.output import Json, emit, note, read_text, say, table
 from faintly.cli.remote import CaFile, CredentialFile, Server, connect, read_secret, trust
+from faintly.errors import InvalidInput
 
 if TYPE_CHECKING:
     from faintly.client.transport import Connection
@@ -19,49 +18,40 @@ if TYPE_CHECKING:
 BATCH_POOL = 4  # distinct large bodies; each request has an id of its own anyway
 SINGLE_POOL = 4096
 
-PlanOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--plan", help="Make a collection like this plan's, with a salt of its own.", metavar="FILE"
-    ),
-]
-Digest = Annotated[
-    str | None,
-    typer.Option(
-        "--collection",
-        "--digest",
-        help="Load this collection, by name or digest; it then holds made-up reports.",
-    ),
-]
-
 
 def load(
     server: Server,
-    plan: PlanOption = None,
-    digest: Digest = None,
-    singles: Annotated[bool, typer.Option("--singles", help="One report in a request.")] = False,
-    batch: Annotated[int, typer.Option(help="Reports in a request.", parser=whole(1))] = 10_000,
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            help="Requests a second; otherwise as many as are answered.", parser=real(0.001)
+    plan: Annotated[
+        Path | None,
+        option(
+            "Make a collection like this plan's, with a salt of its own.", "--plan", metavar="FILE"
         ),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="How long to send.", parser=real(0.1))] = 10.0,
-    connections: Annotated[
-        int, typer.Option(help="Kept open together.", parser=whole(1, 4096))
-    ] = 64,
-    epoch: Annotated[int, typer.Option(help="The epoch that is loaded.", parser=whole(0))] = 0,
+    digest: Annotated[
+        str | None,
+        option(
+            "Load this collection, by name or digest; it then holds made-up reports.",
+            "--collection",
+            "--digest",
+        ),
+    ] = None,
+    singles: Annotated[bool, option("One report in a request.", "--singles")] = False,
+    batch: Annotated[int, whole("Reports in a request.", least=1)] = 10_000,
+    rate: Annotated[
+        float | None, real("Requests a second; otherwise as many as are answered.", least=0.001)
+    ] = None,
+    seconds: Annotated[float, real("How long to send.", least=0.1)] = 10.0,
+    connections: Annotated[int, whole("Kept open together.", least=1, most=4096)] = 64,
+    epoch: Annotated[int, whole("The epoch that is loaded.", least=0)] = 0,
     token_file: Annotated[
-        Path | None, typer.Option(help="Single-use tokens, one a line; needs --singles.")
+        Path | None, option("Single-use tokens, one a line; needs --singles.")
     ] = None,
     credential_file: CredentialFile = None,
     admin_credential_file: Annotated[
-        Path | None,
-        typer.Option(help="File with an admin credential, to make and delete a collection."),
+        Path | None, option("File with an admin credential, to make and delete a collection.")
     ] = None,
     ca_file: CaFile = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the collection it made.")] = False,
+    keep: Annotated[bool, option("Keep the collection it made.", "--keep")] = False,
     as_json: Json = False,
 ) -> None:
     """Load a collector with made-up, valid reports, and show what it takes.
@@ -70,7 +60,6 @@ def load(
     exists: the reports are counted like real ones and cannot be told from them afterwards, so
     never name a collection that holds people's reports.
     """
-    from faintly.errors import InvalidInput
     from faintly.load import Load, empty_reports, run
 
     tokens = None if token_file is None else read_text(token_file).split()
@@ -108,7 +97,6 @@ def _collection(
     """Yield the plan of the collection to load: the one that is named, or one made for this."""
     from faintly.client.policy import Policy
     from faintly.client.transport import named_path
-    from faintly.errors import InvalidInput
     from faintly.mechanisms import mechanism_names
 
     if digest is not None:

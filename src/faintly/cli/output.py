@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,29 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faintly.cli.numbers import real
+from faintly.cli.options import option, real
+from faintly.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from faintly.core import Universe
-    from faintly.engine import Reader
 
 # What to do about clients that hold more items than planned.
 ADVICE = "faintly plan --sample FILE compares sparsities on such data."
 
 BAR = 20  # characters of the longest bar
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Json = Annotated[bool, option("Print one JSON object instead of text.", "--json")]
 PlanFile = Annotated[
-    Path, typer.Option("--plan", help="The plan that client and server share.", show_default=False)
+    Path, option("The plan that client and server share.", "--plan", show_default=False)
 ]
-Output = Annotated[Path, typer.Option("--output", "-o", help="File to write.", show_default=False)]
-Integers = Annotated[
-    bool,
-    typer.Option("--integers", help="Open universe: keys are integers, as in a Parquet column."),
-]
-Level = Annotated[float, typer.Option(help="Confidence level of the intervals.", parser=real())]
+Output = Annotated[Path, option("File to write.", "--output", "-o", show_default=False)]
+Level = Annotated[float, real("Confidence level of the intervals.")]
 
 
 def emit(document: dict[str, Any]) -> None:
@@ -132,18 +126,6 @@ def progress() -> Iterator["Progress"]:
         yield shown
 
 
-@contextmanager
-def watched(reader: "Reader") -> Iterator["Reader"]:
-    """Yield the reader, with a progress display where it has to read report by report."""
-    with progress() as display:
-        task = display.add_task("reading reports", total=100, visible=False)
-
-        def done(share: float) -> None:
-            display.update(task, completed=round(100 * share), visible=share < 1)
-
-        yield reader.watched(lambda: None, done)
-
-
 def shown(key: object) -> str:
     """Return a key for the terminal, with control characters spelled out."""
     text = str(key)
@@ -153,7 +135,6 @@ def shown(key: object) -> str:
 def read_text(path: Path) -> str:
     """Return what a text file holds."""
     from faintly.engine.files import read_bytes
-    from faintly.errors import InvalidInput
 
     try:
         return read_bytes(path).decode("utf-8")
@@ -164,16 +145,3 @@ def read_text(path: Path) -> str:
 def read_keys(path: Path) -> list[str]:
     """Return the keys in a text file, one a line; empty lines are skipped."""
     return [line for line in read_text(path).splitlines() if line]
-
-
-def as_keys(texts: list[str], universe: "Universe", integers: bool) -> list[Any]:
-    """Return keys typed on a command line in the type that the universe has."""
-    from faintly.errors import UnknownKey
-
-    if universe.kind != "indexed" and not integers:
-        return list(texts)
-    for text in texts:
-        if not re.fullmatch("-?[0-9]{1,20}", text):
-            held = "any integer" if universe.size is None else f"the numbers 0..{universe.size - 1}"
-            raise UnknownKey(f"the keys of this plan are {held}, and {text!r} is none of them")
-    return [int(text) for text in texts]

@@ -2,11 +2,12 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from faintly.cli import plan_options as given
-from faintly.cli.numbers import whole_number
+from faintly.cli import options
+from faintly.cli.options import Protect, mechanisms, one_of, option, real, whole, whole_number, word
 from faintly.cli.output import Json, note, say
+from faintly.errors import InvalidPlan
 
 if TYPE_CHECKING:
     from faintly.cli.plan_output import Shown
@@ -17,40 +18,117 @@ BINNING = "signed-binning"  # the mechanism that --bins, --row, --steps and --ca
 
 
 def plan(
-    protect: given.Protect,
-    universe: given.UniverseText,
-    epsilon: given.Epsilon = None,
-    sparsity: given.Sparsity = None,
-    sample: given.Sample = None,
-    clients: given.Clients = None,
-    values: given.Values = "signed",
-    share: given.Share = None,
-    target_error: given.TargetError = None,
-    max_bytes: given.MaxBytes = None,
-    memory: given.Memory = 256,
-    hard_sparsity: given.HardSparsity = False,
-    output: given.PlanOutput = None,
-    delta: given.Delta = 0.0,
-    mechanism: given.Mechanism = None,
-    decode: given.Decode = None,
-    family: given.Family = None,
-    option: given.Options = None,
-    bins: given.Bins = None,
-    row: given.Row = None,
-    steps: given.Steps = None,
-    cap: given.Cap = None,
-    failure: given.Failure = 0.05,
-    maps: given.Maps = None,
-    bits: given.Bits = None,
-    rank: given.Rank = "worst",
-    mean_square: given.MeanSquare = None,
-    expected_mean: given.ExpectedMean = None,
-    candidates: given.Everything = False,
-    explain: given.Explain = False,
-    verbose: given.Verbose = False,
-    plot: given.Plot = None,
-    shuffle: given.Shuffle = False,
-    shuffle_delta: given.ShuffleDelta = 1e-6,
+    protect: Protect,
+    universe: Annotated[
+        str, option("SIZE for keys 0..SIZE-1, open for any text, or a file of names.")
+    ],
+    epsilon: Annotated[float | None, real("Privacy budget of one report [or solved for].")] = None,
+    sparsity: Annotated[
+        int | None, whole("Items a client usually holds at most [or solved for, or from --sample].")
+    ] = None,
+    sample: Annotated[
+        Path | None,
+        option("A pilot, as encode reads it: compare sparsities on it, and take the best."),
+    ] = None,
+    clients: Annotated[int | None, whole("Expected number of clients [or solved for].")] = None,
+    values: Annotated[
+        options.Values,
+        word("What people hold: values in [-1, 1], in [0, 1], or sets.", options.Values),
+    ] = "signed",
+    share: Annotated[
+        float | None,
+        real(
+            "Largest share of the clients that hold a key of interest [default: 0.05; 1, which "
+            "is the worst case, for signed values]."
+        ),
+    ] = None,
+    target_error: Annotated[
+        float | None,
+        real(
+            "Worst-case standard error wanted; then one of --epsilon, --clients and --sparsity "
+            "may be left out."
+        ),
+    ] = None,
+    max_bytes: Annotated[int | None, whole("Largest report, in bytes.")] = None,
+    memory: Annotated[
+        int, whole("MiB that the server's tables may take.", least=1, most=2**14)
+    ] = 256,
+    hard_sparsity: Annotated[
+        bool,
+        option(
+            "No vector holds more than --sparsity items; admits mechanisms that refuse one.",
+            "--hard-sparsity",
+        ),
+    ] = False,
+    output: Annotated[Path | None, option("Write the plan to this file.", "--output", "-o")] = None,
+    delta: Annotated[float, real("Above 0 only where a theorem needs it.")] = 0.0,
+    mechanism: Annotated[
+        str | None,
+        option("Only this one [default: the best of all].", metavar="NAME", **one_of(mechanisms)),
+    ] = None,
+    decode: Annotated[
+        options.Decode | None,
+        word(
+            "table: all keys at once; direct: any key, O(reports) each [default: the best].",
+            options.Decode,
+        ),
+    ] = None,
+    family: Annotated[
+        options.Family | None, word("Hash family [default: by decode].", options.Family)
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        option("Option of the named mechanism; repeatable.", "--option", metavar="NAME=VALUE"),
+    ] = None,
+    bins: Annotated[
+        str | None,
+        option(
+            "signed-binning: paper, best, or a number [default: paper].",
+            autocompletion=lambda: ["paper", "best"],
+        ),
+    ] = None,
+    row: Annotated[
+        options.Row | None,
+        word("signed-binning: the theorem to follow [default: the best].", options.Row),
+    ] = None,
+    steps: Annotated[
+        int | None, whole("signed-binning: grid steps per unit, a power of two.")
+    ] = None,
+    cap: Annotated[
+        str | None,
+        option(
+            "signed-binning, user: largest clip, or none [default: sparsity].",
+            autocompletion=lambda: ["none"],
+        ),
+    ] = None,
+    failure: Annotated[
+        float, real("Chance that clipping or truncation touches any report.")
+    ] = 0.05,
+    maps: Annotated[int | None, whole("Public maps of the linear family.")] = None,
+    bits: Annotated[int | None, whole("Code bits of the linear family.")] = None,
+    rank: Annotated[options.Rank, word("The error to rank by.", options.Rank)] = "worst",
+    mean_square: Annotated[
+        float | None, real("Sum of squares of a typical vector [default: sparsity / 4].")
+    ] = None,
+    expected_mean: Annotated[
+        float | None, real("How large the interesting means are, to be warned.")
+    ] = None,
+    candidates: Annotated[
+        bool, option("Show the whole ranking, and what was refused.", "--candidates")
+    ] = False,
+    explain: Annotated[
+        bool, option("Explain the plan in words, for people who decide.", "--explain")
+    ] = False,
+    verbose: Annotated[
+        bool, option("Show every number of the plan, and why this one.", "--verbose", "-v")
+    ] = False,
+    plot: Annotated[
+        Path | None, option("Draw error against bytes and epsilon (.png, .svg).")
+    ] = None,
+    shuffle: Annotated[
+        bool, option("Add what a trusted shuffler would give.", "--shuffle")
+    ] = False,
+    shuffle_delta: Annotated[float, real("Delta of that bound.")] = 1e-6,
     as_json: Json = False,
 ) -> None:
     """Choose every public parameter of a collection, and say what to expect of it.
@@ -62,7 +140,7 @@ def plan(
     """
     from faintly.cli.plan_output import Shown
 
-    named, options = _options(mechanism, option, bins, max_bytes, row, steps, cap)
+    named, own = _options(mechanism, option, bins, max_bytes, row, steps, cap)
     wanted: dict[str, Any] = {
         "protect": protect,
         "epsilon": epsilon,
@@ -74,7 +152,7 @@ def plan(
         "values": values,
         "share": share,
         "mechanism": named,
-        "options": options,
+        "options": own,
         "decode": decode,
         "family": family,
         "maps": maps,
@@ -103,7 +181,6 @@ def plan(
 
 def _tried(sample: Path, wanted: dict[str, Any]) -> "Trials":
     """Return what several sparsities do to a sample, and want the best where none was given."""
-    from faintly.errors import InvalidPlan
     from faintly.planner import try_sparsities
 
     for name in ("epsilon", "clients"):
@@ -145,7 +222,6 @@ def _show(shown: "Shown", output: Path | None, plot: Path | None, as_json: bool)
 
 
 def _ranked(target_error: float | None, **wanted: Any) -> tuple["Ranking", "Solution | None"]:
-    from faintly.errors import InvalidPlan
     from faintly.planner import request_for, solve, survey
 
     if target_error is not None:
@@ -170,8 +246,6 @@ def _options(
     cap: str | None,
 ) -> tuple[str | None, dict[str, Any] | None]:
     """Return the mechanism that is named and its own options, None for all its variants."""
-    from faintly.errors import InvalidPlan
-
     options: dict[str, Any] = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from faintly.cli.options import argument, option
+from faintly.errors import InvalidInput, MissingDependency, SendFailed
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -13,34 +14,25 @@ if TYPE_CHECKING:
     from faintly.client.transport import Connection
 
 Server = Annotated[
-    str,
-    typer.Option(
-        help="The collector's address, such as http://127.0.0.1:8790.", show_default=False
-    ),
+    str, option("The collector's address, such as http://127.0.0.1:8790.", show_default=False)
 ]
-Folder = Annotated[
-    Path, typer.Argument(help="The collector's folder.", file_okay=False, show_default=False)
-]
-Data = Annotated[
-    Path, typer.Option(help="The collector's folder.", file_okay=False, show_default=False)
-]
+Folder = Annotated[Path, argument("The collector's folder.", file_okay=False, show_default=False)]
+Data = Annotated[Path, option("The collector's folder.", file_okay=False, show_default=False)]
 CredentialFile = Annotated[
-    Path | None,
-    typer.Option(help="File that holds a credential; a command line would show it to others."),
+    Path | None, option("File that holds a credential; a command line would show it to others.")
 ]
 CaFile = Annotated[
-    Path | None,
-    typer.Option(help="Certificates to trust for https, instead of the system's (PEM)."),
+    Path | None, option("Certificates to trust for https, instead of the system's (PEM).")
 ]
 
 
 # A digest also names a collection; older scripts pass it by the second option.
 CollectionOption = Annotated[
     str,
-    typer.Option(
+    option(
+        "The collection: its name, or its plan's digest.",
         "--collection",
         "--digest",
-        help="The collection: its name, or its plan's digest.",
         show_default=False,
     ),
 ]
@@ -49,8 +41,6 @@ CollectionOption = Annotated[
 @contextmanager
 def server_extra() -> Iterator[None]:
     """Raise with the missing package if the collector's are not installed."""
-    from faintly.errors import MissingDependency
-
     try:
         yield
     except ImportError as error:
@@ -60,7 +50,6 @@ def server_extra() -> Iterator[None]:
 def read_secret(path: Path | None) -> str | None:
     """Return the one line of a secret's file."""
     from faintly.engine.files import read_bytes
-    from faintly.errors import InvalidInput
 
     if path is None:
         return None
@@ -73,8 +62,6 @@ def read_secret(path: Path | None) -> str | None:
 def trust(ca_file: Path | None) -> "SSLContext | None":
     """Return how to check certificates by a file of them; None means by the system's."""
     import ssl
-
-    from faintly.errors import InvalidInput
 
     if ca_file is None:
         return None
@@ -92,7 +79,6 @@ def connect(
 ) -> Iterator["Connection"]:
     """Yield a connection; a refusal is printed with advice."""
     from faintly.client.transport import Connection
-    from faintly.errors import SendFailed
 
     secret, tls = read_secret(credential_file), trust(ca_file)
     try:

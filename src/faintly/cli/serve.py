@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from faintly.cli import choices
-from faintly.cli.numbers import whole
+from faintly.cli import options
+from faintly.cli.options import option, whole, word
 from faintly.cli.output import Json, result
 from faintly.cli.remote import server_extra
 
@@ -14,49 +12,36 @@ from faintly.cli.remote import server_extra
 def serve(
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder to keep everything in; created if needed.",
-            file_okay=False,
-            show_default=False,
+        option(
+            "Folder to keep everything in; created if needed.", file_okay=False, show_default=False
         ),
     ] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port; 0 for any.  [default: 8790]", parser=whole())
-    ] = None,
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on.  [default: 127.0.0.1]")
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="Settings in a TOML file.")] = None,
+    port: Annotated[int | None, whole("Port; 0 for any.  [default: 8790]")] = None,
+    host: Annotated[str | None, option("Address to listen on.  [default: 127.0.0.1]")] = None,
+    config: Annotated[Path | None, option("Settings in a TOML file.")] = None,
     cors: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Origin whose pages may call, such as https://example.org; repeatable.",
+        option(
+            "Origin whose pages may call, such as https://example.org; repeatable.",
             metavar="ORIGIN",
         ),
     ] = None,
     demo: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder of a page to serve under /demo, such as examples/web.", file_okay=False
-        ),
+        option("Folder of a page to serve under /demo, such as examples/web.", file_okay=False),
     ] = None,
-    tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain, PEM.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
+    tls_cert: Annotated[Path | None, option("Certificate chain, PEM.")] = None,
+    tls_key: Annotated[Path | None, option("Its private key, PEM.")] = None,
     proxy: Annotated[
         bool | None,
-        typer.Option(
-            "--proxy", help="A proxy forwards others to this address: demand credentials."
-        ),
+        option("A proxy forwards others to this address: demand credentials.", "--proxy"),
     ] = None,
     allow_anyone: Annotated[
-        bool | None,
-        typer.Option("--allow-anyone", help="Let others reach it even without credentials."),
+        bool | None, option("Let others reach it even without credentials.", "--allow-anyone")
     ] = None,
     log_level: Annotated[
-        choices.LogLevel | None,
-        typer.Option(
-            help="Lowest level that is logged.  [default: info]", **choices.words(choices.LogLevel)
-        ),
+        options.LogLevel | None,
+        word("Lowest level that is logged.  [default: info]", options.LogLevel),
     ] = None,
     as_json: Json = False,
 ) -> None:

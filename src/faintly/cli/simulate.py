@@ -1,18 +1,20 @@
 """faintly simulate: how a plan would do on known data, and how other mechanisms would."""
 
+import math
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from faintly.cli import data_options as given
-from faintly.cli.numbers import whole
-from faintly.cli.output import Json, PlanFile, emit, note, progress, say
-from faintly.cli.plan_options import mechanisms
+from faintly.cli.options import mechanisms, option, whole
+from faintly.cli.output import ADVICE, Json, PlanFile, counted, emit, note, progress, say, table
 
 if TYPE_CHECKING:
     from faintly.core import IdArray, Plan, VectorBatch
     from faintly.data import Records
+    from faintly.simulate import Compared, Comparison, Simulation
 
 Known = tuple["VectorBatch", "IdArray", Any]
 
@@ -24,21 +26,19 @@ def simulate(
     key: given.KeyColumn = None,
     value: given.ValueColumn = None,
     duplicates: given.Duplicates = None,
-    runs: Annotated[int, typer.Option(help="Independent runs.", parser=whole(1))] = 10,
-    seed: Annotated[
-        int, typer.Option(help="Seed of hashing, noise and any cut.", parser=whole())
-    ] = 1,
+    runs: Annotated[int, whole("Independent runs.", least=1)] = 10,
+    seed: Annotated[int, whole("Seed of hashing, noise and any cut.")] = 1,
     compare: Annotated[
         str | None,
-        typer.Option(
-            help="Compare the plan with these mechanisms, each at its best; all: with every one "
-            "but the baselines.",
+        option(
+            "Compare the plan with these mechanisms, each at its best; all: with every one but "
+            "the baselines.",
             metavar="NAME[,NAME...]",
             autocompletion=lambda: ["all", *mechanisms()],
         ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="With --compare: draw the comparison (.png, .svg).")
+        Path | None, option("With --compare: draw the comparison (.png, .svg).")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -54,14 +54,13 @@ def simulate(
     from faintly.engine.files import load_plan
 
     loaded = load_plan(plan)
-    columns = given.columns_of(client, key, value, duplicates)
     if plot is not None and compare is None:
         raise typer.BadParameter("it draws a comparison: add --compare", param_hint="--plot")
     if plot is not None:
         from faintly.planner.plots import pyplot
 
         pyplot(plot)  # a picture that cannot be drawn is refused before the work
-    known = _known(loaded, given.read(data, columns))
+    known = _known(loaded, given.read(data, client, key, value, duplicates))
     if compare is not None:
         names = [name.strip() for name in compare.split(",")]
         _compare(loaded, known, names, plot, as_json, runs=runs, seed=seed)
@@ -70,7 +69,6 @@ def simulate(
 
 
 def _simulate(plan: "Plan", known: Known, as_json: bool, *, runs: int, seed: int) -> None:
-    from faintly.cli.simulate_output import describe
     from faintly.simulate import simulate as run_all
 
     with progress() as bar:
@@ -80,7 +78,7 @@ def _simulate(plan: "Plan", known: Known, as_json: bool, *, runs: int, seed: int
     if as_json:
         emit(result.document() | {"seed": seed})
     else:
-        describe(result)
+        _describe(result)
 
 
 def _compare(
@@ -93,7 +91,6 @@ def _compare(
     runs: int,
     seed: int,
 ) -> None:
-    from faintly.cli.simulate_output import describe_all
     from faintly.simulate import compare as run_all
     from faintly.simulate.plots import draw
 
@@ -110,7 +107,7 @@ def _compare(
     if as_json:
         emit(result.document() | {"runs": runs, "seed": seed})
         return
-    describe_all(result)
+    _describe_all(result)
     if plot is not None:
         say(f"drawn to {plot}")
 
@@ -134,3 +131,99 @@ def _asked(plan: "Plan", vectors: "VectorBatch") -> "IdArray":
     if plan.universe.size is not None:
         return np.arange(plan.universe.size, dtype=np.uint64)
     return np.unique(vectors.indices)
+
+
+def _describe(result: "Simulation") -> None:
+    """Print the means of all measures over the runs, and the true top keys."""
+    names = {
+        "linf": "largest error",
+        "mse": "mean squared error",
+        "n_mse": "n·MSE",
+        "predicted_n_var": "predicted n·Var",
+        "coverage95": "95 % cover, all keys",
+        "coverage95_top20": "95 % cover, top 20",
+        "bias_top20": "bias, true top 20",
+        "bias_listed20": "bias, 20 largest",
+        "top20_recall": "true top 20 found",
+        "significant": "keys that stand out",
+        "false_significant": "of these nobody's",
+    }
+    cut = result.excess.over > 0
+    shown = {"unbiased": "truth"}
+    shown |= {"posterior": "posterior"} if result.has_posterior else {}
+    shown |= {"after the cut": "after_cut"} if cut else {}
+    zero = {"linf": result.zero_linf, "mse": result.zero_mse}
+    zero["n_mse"] = result.zero_mse * result.reports
+    table(
+        [counted(len(result.runs), "run"), *shown, "all-zero"],
+        (
+            [
+                text,
+                *(_cell(result, name, against) for against in shown.values()),
+                f"{zero[name]:.3g}" if name in zero else "",
+            ]
+            for name, text in names.items()
+        ),
+    )
+    table(
+        ["true top keys", "truth", "after the cut", "answered", "bias", "its std. error"],
+        (
+            [str(place), *(f"{one:.5f}" for one in (*astuple(key)[:3], key.bias, key.stderr))]
+            for place, key in enumerate(result.top, 1)
+        ),
+    )
+    say(f"{result.reports:,} reports of {result.bytes} bytes, {result.keys:,} keys.")
+    say(f"{result.excess.describe()} {ADVICE if cut else ''}".rstrip())
+    if result.mean("significant") < 1:
+        say(
+            "Hardly any key stands out: collect from more clients, ask for less, or do not collect."
+        )
+
+
+def _cell(result: "Simulation", name: str, against: str) -> str:
+    from faintly.simulate import SCORES
+
+    if name not in SCORES and against != "truth":
+        return ""  # of the run as a whole
+    return _with_spread(result.mean(name, against), result.stderr(name, against), 3)
+
+
+def _describe_all(comparison: "Comparison") -> None:
+    """Print a row for each mechanism, and why others were left out."""
+    result = comparison.of_plan
+    title = f"{counted(len(result.runs), 'run')} each; top 20: the share of the true top 20 found"
+    headings = ["mechanism", "bytes", "n·MSE", "predicted", "posterior n·MSE", "95 % cover"]
+    headings += ["top 20", "stand out"]
+    table(headings, map(_row, comparison.compared), title)
+    for one in comparison.compared:
+        if one.entrant.drawbacks:
+            say(f"{one.entrant.plan.mechanism}: {'; '.join(one.entrant.drawbacks)}.")
+    for left in comparison.left_out:
+        say(f"{left.mechanism} is left out: {left.reason}.")
+    say(
+        f"{result.reports:,} reports, {result.keys:,} keys. "
+        f"An all-zero answer has n·MSE {result.zero_mse * result.reports:.4g}, and finds nothing."
+    )
+    if result.excess.over:
+        say(f"The plan: {result.excess.describe()} {ADVICE}")
+
+
+def _row(one: "Compared") -> list[str]:
+    result = one.result
+    return [
+        one.entrant.title,
+        f"{result.bytes:,}",
+        _with_spread(result.mean("n_mse"), result.stderr("n_mse")),
+        f"{result.mean('predicted_n_var'):.4g}",
+        f"{result.mean('n_mse', 'posterior'):.4g}" if result.has_posterior else "",
+        f"{result.mean('coverage95'):.1%}",
+        f"{result.mean('top20_recall'):.0%}",
+        f"{result.mean('significant'):.1f}",
+    ]
+
+
+def _with_spread(mean: float, stderr: float, digits: int = 4) -> str:
+    """Return a mean and its standard error, which a single run does not have."""
+    if math.isnan(stderr):
+        return f"{mean:.{digits}g}"
+    return f"{mean:.{digits}g} ± " + (f"{stderr:,.0f}" if stderr >= 100 else f"{stderr:.2g}")

@@ -5,55 +5,40 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from faintly.cli.numbers import whole
+from faintly.cli.options import argument, group, option, whole
 from faintly.cli.output import Json, Level, Output, PlanFile, note, result
+from faintly.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from faintly.core import Plan
 
-app = typer.Typer(
-    help="Aggregate, ask and encode on a Spark cluster: spark-submit PATH/TO/faintly spark …",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = group("Aggregate, ask and encode on a Spark cluster: spark-submit PATH/TO/faintly spark …")
 LAKE = "A Delta table of sealed segments to read instead of files; see faintly lake."
-Reports = Annotated[
-    list[str] | None,
-    typer.Argument(help="Parquet files or folders of reports.", show_default=False),
-]
-LakeTable = Annotated[str | None, typer.Option("--lake", help=LAKE)]
-Epoch = Annotated[
-    int | None,
-    typer.Option(help="One epoch of the lake.", show_default="all epochs", parser=whole(0)),
-]
-Column = Annotated[str, typer.Option(help="Column of the reports.")]
-Tasks = Annotated[
-    int | None,
-    typer.Option(help="Partial tables to make.", show_default="one per core", parser=whole(1)),
-]
+LakeTable = Annotated[str | None, option(LAKE, "--lake")]
+Epoch = Annotated[int | None, whole("One epoch of the lake.", least=0, show_default="all epochs")]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Fail at the first value that is no report of the plan.")
+    bool, option("Fail at the first value that is no report of the plan.", "--strict")
 ]
-Folder = Annotated[
-    str, typer.Option("--output", "-o", help="Folder of Parquet to write.", show_default=False)
-]
+Folder = Annotated[str, option("Folder of Parquet to write.", "--output", "-o", show_default=False)]
 
 
 @app.command(short_help="Reports on a cluster to one sketch.")
 def aggregate(
     plan: PlanFile,
     output: Output,
-    reports: Reports = None,
+    reports: Annotated[
+        list[str] | None, argument("Parquet files or folders of reports.", show_default=False)
+    ] = None,
     lake: LakeTable = None,
     epoch: Epoch = None,
-    column: Column = "record",
-    tasks: Tasks = None,
+    column: Annotated[str, option("Column of the reports.")] = "record",
+    tasks: Annotated[
+        int | None, whole("Partial tables to make.", least=1, show_default="one per core")
+    ] = None,
     set_aside: Annotated[
-        str | None, typer.Option(help="Folder of Parquet for values that are no reports.")
+        str | None, option("Folder of Parquet for values that are no reports.")
     ] = None,
     strict: Strict = False,
     as_json: Json = False,
@@ -85,18 +70,16 @@ def aggregate(
 
 @app.command(short_help="Keys on a cluster to estimates.")
 def query(
-    keys: Annotated[str, typer.Argument(help="Parquet with a column of keys.")],
+    keys: Annotated[str, argument("Parquet with a column of keys.")],
     output: Folder,
-    sketch: Annotated[Path | None, typer.Option(help="A sketch to ask.")] = None,
-    plan: Annotated[
-        Path | None, typer.Option(help="Or a plan, to ask its reports without a sketch.")
-    ] = None,
+    sketch: Annotated[Path | None, option("A sketch to ask.")] = None,
+    plan: Annotated[Path | None, option("Or a plan, to ask its reports without a sketch.")] = None,
     reports: Annotated[
-        list[str] | None, typer.Option(help="Parquet of reports, with --plan. Repeatable.")
+        list[str] | None, option("Parquet of reports, with --plan. Repeatable.")
     ] = None,
     lake: LakeTable = None,
     epoch: Epoch = None,
-    key_column: Annotated[str, typer.Option(help="Column of the keys.")] = "key",
+    key_column: Annotated[str, option("Column of the keys.")] = "key",
     level: Level = 0.95,
     strict: Strict = False,
     as_json: Json = False,
@@ -107,7 +90,6 @@ def query(
     """
     from faintly.engine import load_sketch
     from faintly.engine.files import load_plan
-    from faintly.errors import InvalidInput
 
     if (sketch is None) == (plan is None):
         raise InvalidInput("give --sketch, or --plan with the reports to ask")
@@ -136,29 +118,27 @@ def query(
 
 @app.command(short_help="Raw data on a cluster to reports.")
 def encode(
-    rows: Annotated[list[str], typer.Argument(help="Parquet with a row for each client's item.")],
+    rows: Annotated[list[str], argument("Parquet with a row for each client's item.")],
     plan: PlanFile,
     key_file: Annotated[
         Path,
-        typer.Option(
-            help="File of the secret job key; made if it is not there. Destroy it after the job.",
+        option(
+            "File of the secret job key; made if it is not there. Destroy it after the job.",
             show_default=False,
         ),
     ],
     output: Folder,
-    client: Annotated[str, typer.Option(help="Column of the clients.")] = "client",
+    client: Annotated[str, option("Column of the clients.")] = "client",
     key: Annotated[
-        str, typer.Option(help="Column of the keys; missing in the row of a client without items.")
+        str, option("Column of the keys; missing in the row of a client without items.")
     ] = "key",
-    value: Annotated[
-        str | None, typer.Option(help="Column of the values; none: vectors are sets.")
-    ] = None,
+    value: Annotated[str | None, option("Column of the values; none: vectors are sets.")] = None,
     strict: Annotated[
         bool,
-        typer.Option(
-            "--strict/--no-strict",
-            help="Refuse keys and values that the plan does not take; or leave them out and clip "
+        option(
+            "Refuse keys and values that the plan does not take; or leave them out and clip "
             "them, as a device does.",
+            "--strict/--no-strict",
         ),
     ] = True,
     as_json: Json = False,
@@ -186,7 +166,6 @@ def encode(
 @contextmanager
 def _running() -> Iterator["SparkSession"]:
     """Yield a session, which ends with the command; Spark's refusals become one line."""
-    from faintly.errors import InvalidInput
     from faintly.spark.session import check, session
 
     check()
@@ -212,7 +191,6 @@ def _reports(
     lake: str | None,
     epoch: int | None,
 ) -> "DataFrame":
-    from faintly.errors import InvalidInput
 
     if bool(paths) == bool(lake):
         raise InvalidInput("give files of reports, or --lake TABLE")
@@ -231,7 +209,6 @@ def _reports(
 def _key(path: Path) -> bytes:
     """Return the job key of a file, or of a new one that nobody else may read."""
     from faintly.engine.files import atomic_write, read_bytes
-    from faintly.errors import InvalidInput
     from faintly.spark.keys import check_key, new_key
 
     if not path.exists():

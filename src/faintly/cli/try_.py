@@ -4,12 +4,9 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from faintly.cli import data_options as given
-from faintly.cli.numbers import real, whole
+from faintly.cli.options import Protect, option, real, whole
 from faintly.cli.output import Json, bars, emit, progress, say, shown, table
-from faintly.cli.plan_options import Protect
 
 if TYPE_CHECKING:
     from faintly.simulate import Preview
@@ -20,25 +17,16 @@ def try_(
     client: given.ClientColumn = None,
     key: given.KeyColumn = None,
     value: given.ValueColumn = None,
-    epsilon: Annotated[
-        float, typer.Option(help="Privacy budget of one report.", parser=real())
-    ] = 1.0,
+    epsilon: Annotated[float, real("Privacy budget of one report.")] = 1.0,
     protect: Protect = "event",
     duplicates: given.Duplicates = None,
     sparsity: Annotated[
-        int | None,
-        typer.Option(
-            help="Items a report is made for [default: the best for these data].", parser=whole(1)
-        ),
+        int | None, whole("Items a report is made for [default: the best for these data].", least=1)
     ] = None,
-    count: Annotated[int, typer.Option("-n", "--count", help="Rows.", parser=whole(1))] = 20,
-    seed: Annotated[int, typer.Option(help="Seed of the noise.", parser=whole())] = 1,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw answers beside the truth (.png, .svg).")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the plan to this file.")
-    ] = None,
+    count: Annotated[int, whole("Rows.", "-n", "--count", least=1)] = 20,
+    seed: Annotated[int, whole("Seed of the noise.")] = 1,
+    plot: Annotated[Path | None, option("Draw answers beside the truth (.png, .svg).")] = None,
+    output: Annotated[Path | None, option("Write the plan to this file.", "--output", "-o")] = None,
     as_json: Json = False,
 ) -> None:
     """Show what a private collection would find among the people of a file.
@@ -49,13 +37,13 @@ def try_(
 
     Example: faintly try visits.parquet --client user --key site --epsilon 1
     """
-    from faintly.planner.plots import pyplot
-    from faintly.simulate import try_ as run
-    from faintly.simulate.preview_plot import draw_preview
-
     if plot is not None:
+        from faintly.planner.plots import pyplot
+
         pyplot(plot)  # a picture that cannot be drawn is refused before the work
-    read = [given.read(data, given.columns_of(client, key, value, duplicates))]
+    read = [given.read(data, client, key, value, duplicates)]
+    from faintly.simulate import try_ as run  # after the first sign of progress
+
     with progress() as bar:
         task = bar.add_task("trying", total=5)
         asking = bar.add_task("asking: reports read, in %", total=100, visible=False)
@@ -77,6 +65,8 @@ def try_(
             on_read=read_on,
         )
     if plot is not None:
+        from faintly.simulate.plots import draw_preview
+
         draw_preview(seen, plot)
     if output is not None:
         from faintly.engine.files import save_plan

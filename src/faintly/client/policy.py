@@ -70,13 +70,7 @@ class Policy:
     def pinned(
         cls, *digests: bytes | str, bounded_items: bool = False, baselines: Sequence[str] = ()
     ) -> "Policy":
-        """Return the policy of exactly the plans with these digests (bytes or hexadecimal).
-
-        Args:
-            *digests: the plans.
-            bounded_items: as for `within`.
-            baselines: as for `within`.
-        """
+        """Return the policy of exactly the plans with these digests (bytes or hexadecimal)."""
         return cls(
             digests=frozenset(_digest(digest) for digest in digests),
             bounded_items=bounded_items,

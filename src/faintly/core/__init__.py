@@ -11,6 +11,7 @@ from faintly.core.arrays import (
     WordArray,
 )
 from faintly.core.estimate import Estimate, Estimates, Posterior
+from faintly.core.key_value import entry_vector
 from faintly.core.plan import Hashing, Plan
 from faintly.core.privacy import (
     Budget,
@@ -60,5 +61,6 @@ __all__ = [
     "VectorBatch",
     "WithinL1",
     "WordArray",
+    "entry_vector",
     "parse_unit",
 ]

@@ -44,13 +44,7 @@ class Tally:
 
 
 def project(plan: Plan, items: Any, domain: str = "signed") -> tuple[SparseVector, Tally]:
-    """Return one client's vector and what it lost.
-
-    Args:
-        plan: the collection.
-        items: a mapping of key to value, keys, or a `SparseVector`; anything else is one key.
-        domain: the values that the plan's mechanism takes.
-    """
+    """Return one client's vector and what it lost."""
     keys, values = _listed(items)
     ids, known = plan.universe.known(keys, plan.salt)
     nobody = np.zeros(len(ids), dtype=np.int64)
@@ -72,14 +66,8 @@ def project_rows(
 ) -> tuple[VectorBatch, Tally]:
     """Return one vector per client from rows of client, id and value, and what they lost.
 
-    Args:
-        clients: client number of each row, in any order.
-        ids: id of each row.
-        known: which rows have a key of the plan.
-        values: value of each row, NaN where it has none.
-        count: number of clients; those without a row are empty vectors.
-        sparsity: how many items the plan expects of a client.
-        domain: the values that the plan's mechanism takes.
+    A row is known if the plan has its key, and its value is NaN where it has none. Clients
+    without a row are empty vectors.
     """
     absent = known & np.isnan(values)
     kept = known & ~absent

@@ -112,11 +112,8 @@ class VectorBatch:
     ) -> Self:
         """Return the batch of (client, index, value) rows; zeros are dropped.
 
-        Args:
-            clients: client number of each row, in any order.
-            indices: id of each row.
-            values: value of each row, already known to lie in [-1, 1].
-            count: number of clients; those without a row are empty vectors.
+        Values are known to lie in [-1, 1]. Clients are numbered 0..count-1; one without a row is
+        an empty vector.
         """
         order = np.lexsort((indices, clients))
         clients, indices, values = clients[order], indices[order], values[order]
@@ -167,8 +164,9 @@ class VectorBatch:
 
     def padded(self, count: int) -> "VectorBatch":
         """Return the batch with empty vectors appended up to `count` clients."""
-        missing = max(0, count - len(self))
-        offsets = np.concatenate([self.offsets, np.repeat(self.offsets[-1:], missing)])
+        if count <= len(self):
+            return self
+        offsets = np.pad(self.offsets, (0, count - len(self)), mode="edge")
         return VectorBatch(offsets, self.indices, self.values)
 
 

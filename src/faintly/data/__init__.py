@@ -4,8 +4,7 @@ Errors here name the row and the rule, and never a value, a key or a client.
 """
 
 from faintly.data.files import find_dataset, read_records
-from faintly.data.inputs import vectors_from
-from faintly.data.key_value import entries_from
+from faintly.data.inputs import entries_from, vectors_from
 from faintly.data.naming import DUPLICATES, Columns
 from faintly.data.opening import STDIN, OnRead
 from faintly.data.records import (

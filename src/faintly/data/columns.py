@@ -76,13 +76,7 @@ class Numbering(dict[Hashable, int]):
 def number_labels(
     column: AnyArray | Iterable[Key], name: str, source: Source
 ) -> tuple[IntArray, AnyArray | list[Key]]:
-    """Return the number of each label in order of first appearance, and the distinct labels.
-
-    Args:
-        column: integers, text or bytes, as a numpy array or any iterable.
-        name: what errors call the column.
-        source: where the rows came from.
-    """
+    """Return the number of each label in order of first appearance, and the distinct labels."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
         return _number_integers(column)
     if isinstance(column, np.ndarray) and column.dtype.kind not in "OUS":

@@ -1,18 +1,16 @@
 """Datasets on disk: files of rows, or a folder with `data.parquet` in it; and standard input.
 
-A CSV file with MovieLens' columns is read as ratings, and .dat and .fimi files as sets.
+Files whose name ends in .dat or .fimi are read as sets.
 """
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from faintly.data.fimi import read_fimi
-from faintly.data.movielens import is_ratings, read_ratings
 from faintly.data.naming import Columns
 from faintly.data.opening import READABLE, STDIN, OnRead, kind_of, opened
-from faintly.data.parquet import ParquetRows
 from faintly.data.records import Records
+from faintly.data.tables import ParquetRows
 from faintly.data.text import TextRows
 from faintly.errors import InvalidData, InvalidInput
 
@@ -29,8 +27,6 @@ def read_records(
     on_read: OnRead = lambda *_: None,
 ) -> Records:
     """Return the rows of Parquet, CSV, TSV, JSON-lines or FIMI files, or of a dataset folder.
-
-    MovieLens' ratings.csv is known by its own columns.
 
     Args:
         path: a file or folder, several of them, or - for standard input. Files may be gzipped.
@@ -51,30 +47,25 @@ def read_records(
         raise InvalidInput("give at least one file to read")
     if files.count(STDIN) > 1:
         raise InvalidInput("standard input can be read once only; give - once")
-    if len(files) == 1 and kind_of(files[0]) == "sets":
-        on_read(files[0].name, 0, None)
-        return read_fimi(files[0], columns, strict=strict)
-    if len(files) == 1 and not columns.named and is_ratings(files[0]):
-        on_read(files[0].name, 0, None)
-        return read_ratings(files[0], columns, strict=strict)
     return _read_rows(files, columns, strict, on_read)
 
 
 def _read_rows(files: list[Path], columns: Columns, strict: bool, on_read: OnRead) -> Records:
     rows: TextRows | ParquetRows | None = None
+    kinds = set()
     for path in files:
         if path != STDIN and kind_of(path) is None:
             raise InvalidData(f"{path.name} is not one of {READABLE}; convert it first")
         with opened(path) as source:
-            if source.kind == "sets":
-                raise InvalidData("a file of sets has a client on each line; read it alone")
-            kind = ParquetRows if source.kind == "parquet" else TextRows
-            rows = kind(columns, strict, on_read) if rows is None else rows
-            if not isinstance(rows, kind):
+            # Rows of CSV and JSON lines may follow each other.
+            kinds.add(source.kind if source.kind in ("parquet", "sets") else "text")
+            if len(kinds) > 1:
                 raise InvalidData(
-                    f"{source.name} is not of the kind of the files before it; convert it, as the "
-                    "clients of Parquet and of text files may be the same or not"
+                    f"{source.name} is not of the kind of the files before it; convert it, as "
+                    "their clients may be the same or not"
                 )
+            if rows is None:
+                rows = (ParquetRows if kinds == {"parquet"} else TextRows)(columns, strict, on_read)
             rows.read(source)
     assert rows is not None
     return rows.done()

@@ -16,10 +16,11 @@ import numpy as np
 
 from faintly.core import AnyArray, Key, Plan, VectorBatch
 from faintly.core.arguments import instance
+from faintly.core.key_value import coordinates
 from faintly.data.columns import Source, number_labels, number_values
 from faintly.data.files import read_records
 from faintly.data.naming import Columns
-from faintly.data.records import Records, check_taken, to_vectors
+from faintly.data.records import Records, as_indices, check_taken, to_vectors
 from faintly.data.tables import records_from_arrow, records_from_columns, records_from_frame
 from faintly.errors import InvalidData
 
@@ -60,7 +61,38 @@ def vectors_from(
     """
     instance(plan, Plan, "plan", "as make_plan returns it")
     made = _vectors(data, plan, strict, columns)
-    return made.padded(plan.clients) if pad and len(made) < plan.clients else made
+    return made.padded(plan.clients) if pad else made
+
+
+def entries_from(
+    data: Any,
+    plan: Plan,
+    *,
+    strict: bool = True,
+    pad: bool = True,
+    columns: Columns | None = None,
+) -> VectorBatch:
+    """Return one vector per client, in which each entry is two coordinates.
+
+    Arguments and errors are those of `vectors_from`, but for a `plan` that `key_value_plan` made.
+    The values of the data are those of entries.
+    """
+    instance(plan, Plan, "plan", "as key_value_plan returns it")
+    made = to_vectors(_paired(records_of(data, strict=strict, columns=columns), plan), plan)
+    return made.padded(plan.clients) if pad else made
+
+
+def _paired(records: Records, plan: Plan) -> Records:
+    """Return the records of coordinates: held and value of each row, in turn."""
+    held = np.where(np.isnan(records.values), np.nan, 1.0)  # without a value, no entry
+    return replace(
+        records,
+        clients=np.repeat(records.clients, 2),
+        codes=np.stack([2 * records.codes, 2 * records.codes + 1], axis=1).ravel(),
+        keys=coordinates(as_indices(records.keys, plan.universe)),
+        values=np.stack([held, records.values], axis=1).ravel(),
+        source=records.source.each_twice(len(records)),
+    )
 
 
 def _vectors(data: Any, plan: Plan, strict: bool, columns: Columns | None) -> VectorBatch:

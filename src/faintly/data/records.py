@@ -65,14 +65,7 @@ class Records:
     ) -> Self:
         """Return the records, or raise `InvalidData` that names the row and the rule.
 
-        Args:
-            clients: client number of each row.
-            codes: position in `keys` of each row's key.
-            keys: the distinct keys.
-            values: value of each row; None means 1.0 everywhere, which is a set.
-            source: where the rows came from.
-            count: number of clients, where some may have no row.
-            duplicates: refuse, once or sum.
+        See the class for the arguments. Without values every row counts as 1.0, which is a set.
         """
         if not len(clients) and not count:
             raise source.refuse_all("holds no rows; list every client, also those without items")

@@ -1,4 +1,4 @@
-"""Tables in memory, with columns client, item (or key) and optionally value.
+"""Tables in memory and Parquet files, with columns client, item (or key) and optionally value.
 
 pyarrow numbers labels itself, quickly; pandas and polars columns go through numpy.
 Neither pandas nor polars is imported: a caller with a table has done that.
@@ -12,10 +12,12 @@ import numpy as np
 from faintly.core import AnyArray, FloatArray, Key
 from faintly.data.columns import Source, number_labels, number_values
 from faintly.data.naming import DUPLICATES, Columns, Found
+from faintly.data.opening import OnRead, Opened
 from faintly.data.records import Records
 from faintly.data.text import NOT_A_NUMBER
-from faintly.errors import MissingDependency
+from faintly.errors import InvalidData, MissingDependency
 
+BATCH = 2**20  # rows of a Parquet file that are read together: 50 MB, with long keys
 MISSING = "{} is missing; fill the cell or drop the row"
 
 
@@ -145,6 +147,32 @@ class ArrowRows:
         self._check(_no_numbers(column), NOT_A_NUMBER)
         self._texts = True
         return np.zeros(len(column))
+
+
+class ParquetRows(ArrowRows):
+    """Collects rows of Parquet files."""
+
+    def __init__(self, columns: Columns, strict: bool, on_read: OnRead) -> None:
+        super().__init__(columns, Source("row", strict=strict))
+        self._on_read = on_read
+
+    def read(self, source: Opened) -> None:
+        """Add the rows of a file."""
+        parquet = load("pyarrow.parquet", "reading Parquet")
+        errors = load("pyarrow", "reading Parquet").ArrowException
+        try:
+            file = parquet.ParquetFile(source.whole())
+            found = self.begin(list(file.schema_arrow.names), source.name)
+            first, total = self.count, file.metadata.num_rows
+            self._on_read(source.name, 0, 0.0)
+            for batch in file.iter_batches(BATCH, columns=found.names):
+                self.add(batch)
+                done = self.count - first
+                self._on_read(source.name, done, done / total)
+        except (errors, OSError):
+            raise InvalidData(
+                f"{source.name} is not a readable Parquet file; write it again"
+            ) from None
 
 
 class _Labels:

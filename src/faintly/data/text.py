@@ -1,8 +1,9 @@
-"""CSV, TSV and JSON lines, read row by row with the line of each row kept for errors.
+"""CSV, TSV, JSON lines and sets, read row by row with the line of each row kept for errors.
 
 CSV    a header that names the columns; commas, tabs or semicolons between cells
 JSONL  {"client": 7, "item": "a", "value": 0.5}             one row a line, or
        {"client": 7, "items": {"a": 0.5}}, {"items": ["a"]}  one client a line
+sets   3 17 5                                               one client a line, as in FIMI files
 """
 
 import csv
@@ -27,6 +28,7 @@ from faintly.errors import InvalidData
 NOT_A_NUMBER = "value is not a number; write it as a decimal in [-1, 1]"
 DELIMITERS = ",\t;"
 OWN_FIELDS = {"client", "item", "key", "value", "items"}
+MAX_DIGITS = 18  # such integers fit 64 bits
 PROGRESS_LINES = 2**16  # lines between two reports of progress
 FORMS = (
     "needs client and item (or key), or items; write "
@@ -49,11 +51,13 @@ class TextRows:
         self._file: Opened | None = None
 
     def read(self, file: Opened) -> None:
-        """Add the rows of a file in CSV, TSV or JSON lines."""
+        """Add the rows of a file."""
         self.files.append((len(self.clients), file.name))
         self._file = file
         try:
-            (_fill_from_jsonl if file.kind == "jsonl" else _fill_from_csv)(file, self)
+            {"jsonl": _fill_from_jsonl, "sets": _fill_from_sets}.get(file.kind, _fill_from_csv)(
+                file, self
+            )
         except UnicodeDecodeError:
             raise _not_utf8(file.path, self) from None
         self.show_progress()
@@ -155,6 +159,23 @@ def _not_utf8(path: Path, rows: TextRows) -> InvalidData:
                 except UnicodeDecodeError:
                     return rows.refuse(line, "is not UTF-8 text; save the file as UTF-8")
     return InvalidData(f"{rows.files[-1][1]} is not UTF-8 text; save it as UTF-8")
+
+
+def _fill_from_sets(file: Opened, rows: TextRows) -> None:
+    rows.show_progress()
+    for line, text in enumerate(file.stream, 1):
+        parts = text.split()
+        if not all(part.isdigit() and len(part) <= MAX_DIGITS for part in parts):
+            raise rows.refuse(
+                line,
+                "holds something that is not an item number; write one set a line, non-negative "
+                "integers with blanks between them",
+            )
+        client = rows.client_numbers[rows.files[-1][1], line]  # also where it holds nothing
+        for part in parts:
+            rows.add(client, int(part), 1.0, line)
+        if line % PROGRESS_LINES == 0:
+            rows.show_progress()
 
 
 def _fill_from_jsonl(file: Opened, rows: TextRows) -> None:

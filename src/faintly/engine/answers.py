@@ -263,9 +263,7 @@ class Reader:
         universe or, where that is open, those asked, which must be many. It errs less over that
         population, and more at keys that are chosen for being truly large.
 
-        Args:
-            keys: to ask about.
-            above: also the chance that a mean is larger than this.
+        `above` adds the chance that a mean is larger than this.
         """
         keys = key_list(keys)
         above = None if above is None else real(above, "above", InvalidInput)

@@ -53,21 +53,30 @@ def atomic_write(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
         raise InvalidInput(f"cannot write {path}: {error.strerror}") from None
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the file's bytes, or raise with the reason why it cannot be read."""
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Name the file in whatever is wrong with it."""
     try:
-        return path.read_bytes()
+        yield
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+    except InvalidPlan as error:
+        raise InvalidPlan(f"{path}: {error}") from None
+    except Rejected as error:
+        error.add_place(path)
+        raise
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the file's bytes, or raise with the reason why it cannot be read."""
+    with _reading(path):
+        return path.read_bytes()
 
 
 def read_head(path: Path, size: int) -> bytes:
     """Return the first bytes of a file, without reading the rest."""
-    try:
-        with path.open("rb") as stream:
-            return stream.read(size)
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+    with _reading(path), path.open("rb") as stream:
+        return stream.read(size)
 
 
 def kind_of(path: Path) -> str:
@@ -92,21 +101,16 @@ def expect(path: Path, wanted: str) -> None:
 def load_plan(path: Path) -> Plan:
     """Return the plan in a file, having checked that its integers keep its promise."""
     plan = parse_plan(path)
-    try:
+    with _reading(path):
         mechanism_of(plan)
-    except InvalidPlan as error:
-        raise InvalidPlan(f"{path}: {error}") from None
     return plan
 
 
 def parse_plan(path: Path) -> Plan:
     """Return the plan in a file, whether or not its integers keep its promise."""
     expect(path, "plan")
-    data = read_bytes(path)
-    try:
-        return Plan.from_json(data)
-    except InvalidPlan as error:
-        raise InvalidPlan(f"{path}: {error}") from None
+    with _reading(path):
+        return Plan.from_json(path.read_bytes())
 
 
 def save_plan(plan: Plan, path: Path) -> None:
@@ -119,14 +123,8 @@ def read_reports(plan: Plan, path: Path) -> Iterator[ReportBatch]:
     """Yield the batches of a file of reports; errors name the file."""
     expect(path, "reports")
     layout = mechanism_of(plan).layout
-    try:
-        with path.open("rb") as stream:
-            yield from report_v1.read_batches(stream, plan.digest, layout)
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
-    except Rejected as error:
-        error.add_place(path)
-        raise
+    with _reading(path), path.open("rb") as stream:
+        yield from report_v1.read_batches(stream, plan.digest, layout)
 
 
 def save_sketch(sketch: Sketch, path: Path) -> None:
@@ -142,13 +140,10 @@ def load_sketch(path: Path) -> Sketch:
     by another in the meantime, as `save_sketch` does, but must not be changed in place.
     """
     expect(path, "sketch")
-    try:
+    with _reading(path):
         sketch = sketch_v1.decode_sketch(_mapped(path), sketch_shape)
         if sketch.tables is None:
             _check_counts(sketch)
-    except Rejected as error:
-        error.add_place(path)
-        raise
     return sketch
 
 
@@ -166,12 +161,9 @@ def _check_counts(sketch: Sketch) -> None:
 
 
 def _mapped(path: Path) -> bytes | AnyArray:
-    try:
-        if path.is_file() and path.stat().st_size:
-            return np.memmap(path, np.uint8, "r")
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
-    return read_bytes(path)  # pipes have no size, and an empty file cannot be mapped
+    if path.is_file() and path.stat().st_size:
+        return np.memmap(path, np.uint8, "r")
+    return path.read_bytes()  # pipes have no size, and an empty file cannot be mapped
 
 
 class _SketchFiles:

@@ -59,13 +59,7 @@ class Prior:
     notes: tuple[str, ...] = ()
 
     def posterior(self, noisy: Noisy, level: float, above: float | None = None) -> Posterior:
-        """Return what the prior makes of estimates; an answer does not depend on the others.
-
-        Args:
-            noisy: the estimates.
-            level: of the intervals.
-            above: also the chance that a mean is larger than this.
-        """
+        """Return what the prior makes of estimates; an answer does not depend on the others."""
         lattice = Lattice(noisy)
         at_nodes = _AtNodes(self, lattice.nodes)
         tail = (1 - level) / 2
@@ -87,13 +81,7 @@ class Prior:
 
 
 def fit(crowd: Crowd, population: str, *, nonnegative: bool = False) -> Prior:
-    """Return the prior of the true means of a population.
-
-    Args:
-        crowd: estimates of all its keys.
-        population: whose they are, in words for people.
-        nonnegative: no true mean is negative.
-    """
+    """Return the prior of the true means of a population."""
     keys = round(crowd.count.sum())
     if keys < FEWEST:
         raise InvalidInput(

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from faintly.core import Universe
-from faintly.data import Columns, read_records, to_vectors, vectors_from
-from faintly.data import parquet as parquet_module
+from faintly.data import Columns, read_records, tables, to_vectors, vectors_from
 from faintly.errors import InvalidData, InvalidInput
 
 USERS, SITES = ["ann", "bob", "ann", "eve"], ["x", "y", "z", "x"]
@@ -84,7 +83,7 @@ def test_several_files_share_clients_and_keys_and_errors_name_the_file(tmp_path,
 
 def test_batches_of_rows_share_clients_and_keys(tmp_path, monkeypatch):
     (tmp_path / "a.parquet").write_bytes(parquet())
-    monkeypatch.setattr(parquet_module, "BATCH", 1)
+    monkeypatch.setattr(tables, "BATCH", 1)
     told = []
     records = read_records(tmp_path / "a.parquet", on_read=lambda *said: told.append(said))
     assert as_rows(records) == ROWS

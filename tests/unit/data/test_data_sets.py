@@ -1,4 +1,4 @@
-"""Files of other people's formats: FIMI sets and MovieLens' ratings."""
+"""Files of sets, and datasets in a folder."""
 
 from pathlib import Path
 
@@ -7,12 +7,6 @@ import pytest
 from faintly.core import Universe
 from faintly.data import find_dataset, read_records, vectors_in
 from faintly.errors import InvalidData
-
-RATINGS = """userId,movieId,rating,timestamp
-7,50,5.0,1094785740
-7,2,0.5,1094786027
-9,50,2.5,1094785665
-"""
 
 
 def write(path: Path, text: str) -> Path:
@@ -27,6 +21,15 @@ def test_a_line_of_a_fimi_file_is_a_client(tmp_path):
     assert vectors.lengths.tolist() == [3, 0, 1]
     assert vectors.indices.tolist() == [1, 2, 3, 7]
     assert set(vectors.values.tolist()) == {1.0}
+
+
+def test_lines_of_several_files_are_different_clients(tmp_path):
+    files = [write(tmp_path / f"{name}.dat", "1 2\n2\n") for name in "ab"]
+    vectors = vectors_in(read_records(files), Universe.indexed(3))
+    assert vectors.lengths.tolist() == [2, 1, 2, 1]
+    rows = write(tmp_path / "rows.csv", "client,item\n1,2\n")
+    with pytest.raises(InvalidData, match=r"^rows\.csv is not of the kind of the files before it"):
+        read_records([*files, rows])
 
 
 @pytest.mark.parametrize(
@@ -47,41 +50,8 @@ def test_a_bad_line_of_a_fimi_file_is_named(tmp_path, text, rule):
         vectors_in(read_records(path), Universe.indexed(10))
 
 
-def test_ratings_become_values_and_movies_become_indices(tmp_path):
-    """Movies 2 and 50 are items 0 and 1; 5 stars are 1, half a star is -0.8."""
-    vectors = vectors_in(
-        read_records(write(tmp_path / "ratings.csv", RATINGS)), Universe.indexed(2)
-    )
-    assert len(vectors) == 2
-    assert vectors.lengths.tolist() == [2, 0]  # 2.5 stars are 0, which is no item
-    assert vectors.indices.tolist() == [0, 1]
-    assert vectors.values.tolist() == pytest.approx([-0.8, 1.0])
-
-
-@pytest.mark.parametrize(
-    ("line", "rule"),
-    [
-        ("9,50,five,1", "line 5 of ratings.csv: rating must be a number from 0.5 to 5"),
-        ("9,51,5.5,1", "line 5 of ratings.csv: rating must be a number from 0.5 to 5"),
-        ("9,51,nan,1", "line 5 of ratings.csv: rating must be a number from 0.5 to 5"),
-        ("9,51,,1", "line 5 of ratings.csv: rating must be a number from 0.5 to 5"),
-        ("nine,51,5,1", "line 5 of ratings.csv: userId must be a non-negative integer"),
-        ("9,-51,5,1", "line 5 of ratings.csv: movieId must be a non-negative integer"),
-        ("9,51,5", "line 5 of ratings.csv: has more or fewer cells"),
-        ("\n9,51,x,1", "line 5 of ratings.csv: has more or fewer cells"),
-        ("9,50,1,1", "line 5 of ratings.csv: this client already holds this item"),
-        ("9,51,1,1", "line 5 of ratings.csv: item is not an index in 0..1"),
-    ],
-)
-def test_a_bad_rating_is_named(tmp_path, line, rule):
-    path = write(tmp_path / "ratings.csv", f"{RATINGS}{line}\n")
-    with pytest.raises(InvalidData) as caught:
-        vectors_in(read_records(path), Universe.indexed(2))
-    assert str(caught.value).startswith(rule)
-
-
-def test_a_file_without_a_rating_column_is_read_as_sets(tmp_path):
-    records = read_records(write(tmp_path / "ratings.csv", "userId,movieId\n1,2\n"))
+def test_ratings_are_read_as_sets_unless_a_column_is_named(tmp_path):
+    records = read_records(write(tmp_path / "ratings.csv", "userId,movieId,rating\n1,2,5\n"))
     assert records.keys == ["2"]
     assert records.values.tolist() == [1.0]
 

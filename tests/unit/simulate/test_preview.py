@@ -8,7 +8,7 @@ import faintly
 from faintly.core import Universe
 from faintly.errors import FaintlyError, InvalidData
 from faintly.planner import request_for, survey
-from faintly.simulate.preview_plot import draw_preview
+from faintly.simulate.plots import draw_preview
 
 PEOPLE = 4_000
 

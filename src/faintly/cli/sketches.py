@@ -1,15 +1,15 @@
-"""faintly aggregate: reports to one sketch."""
+"""faintly aggregate and faintly merge: reports to a sketch, and several sketches to one."""
 
+import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from faintly.cli.options import argument, whole
 from faintly.cli.output import Json, Output, PlanFile, counted, note, progress, result
 
 
 def aggregate(
-    reports: Annotated[list[Path], typer.Argument(help="Files of reports.")],
+    reports: Annotated[list[Path], argument("Files of reports.")],
     plan: PlanFile,
     output: Output,
     as_json: Json = False,
@@ -18,8 +18,6 @@ def aggregate(
 
     A file that breaks a rule is refused with the reason, and then no sketch is written.
     """
-    import time
-
     from faintly.engine import Aggregator
     from faintly.engine.files import load_plan, read_reports, save_sketch
 
@@ -44,4 +42,30 @@ def aggregate(
         as_json,
         {"reports": sketch.count, "files": len(reports), "digest": loaded.digest.hex()},
         f"{sketch.count:,} reports of {counted(len(reports), 'file')} are in {output}",
+    )
+
+
+def merge(
+    sketches: Annotated[list[Path], argument("Sketches of the same plan.")],
+    output: Output,
+    threads: Annotated[
+        int | None, whole("Threads to use; all processors unless given.", least=1)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Merge sketches made on different machines, or from different files.
+
+    The result is the sketch that all reports together would give, integer for integer.
+    Make sure that no report is in two of the sketches.
+    """
+    from faintly.engine import merge_all
+    from faintly.engine.files import save_sketch
+
+    merged = merge_all(sketches, threads, spool=output.resolve().parent)
+    save_sketch(merged, output)
+    files = counted(len(sketches), "sketch", "sketches")
+    result(
+        as_json,
+        {"reports": merged.count, "files": len(sketches), "digest": merged.plan.digest.hex()},
+        f"{merged.count:,} reports of {files} are in {output}",
     )

@@ -8,14 +8,13 @@ MovieLens-20M so gives the paper's 138,493 clients and 26,744 items.
 import csv
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
 from faintly.core import AnyArray
 from faintly.data.columns import Source, number_labels
-from faintly.data.naming import Columns
-from faintly.data.opening import Opened, kind_of, opened
+from faintly.data.opening import opened
 from faintly.data.records import Records
 from faintly.data.tables import load
 from faintly.errors import InvalidData
@@ -26,36 +25,17 @@ IDS = "must be a non-negative integer; fix the cell or drop the row"
 RATING = "rating must be a number from 0.5 to 5; fix the cell or drop the row"
 
 
-def is_ratings(path: Path) -> bool:
-    """Return whether a CSV file starts as MovieLens' ratings do."""
-    if kind_of(path) != "csv" or not path.is_file():
-        return False
-    with opened(path) as file:
-        return set(COLUMNS) <= {name.strip() for name in _lenient(file).readline().split(",")}
-
-
-def _lenient(file: Opened) -> TextIO:
-    return TextIOWrapper(file.stream, encoding="utf-8-sig", errors="replace", newline="")
-
-
-def read_ratings(path: Path, columns: Columns, *, strict: bool = True) -> Records:
+def read_ratings(path: Path) -> Records:
     """Return the ratings as records, or say which line breaks which rule."""
     users, movies, stars = _columns(path)
-    source = Source("line", path.name, np.arange(2, len(users) + 2), strict)
+    source = Source("line", path.name, np.arange(2, len(users) + 2))
     source.check(users < 0, f"userId {IDS}")
     source.check(movies < 0, f"movieId {IDS}")
     source.check(~((stars >= LEAST) & (stars <= MOST)), RATING)
     clients, _ = number_labels(users, "userId", source)
     known, codes = np.unique(movies, return_inverse=True)
     values = 2 * stars / MOST - 1
-    return Records.checked(
-        clients,
-        codes,
-        np.arange(len(known)),
-        values,
-        source=source,
-        duplicates=columns.duplicates,
-    )
+    return Records.checked(clients, codes, np.arange(len(known)), values, source=source)
 
 
 def _columns(path: Path) -> list[AnyArray]:
@@ -78,7 +58,8 @@ def _columns(path: Path) -> list[AnyArray]:
 def _explained(path: Path) -> InvalidData:
     """Return the error of the first line that cannot be read: slow, and used for errors only."""
     with opened(path) as file:
-        reader = csv.reader(_lenient(file))
+        text = TextIOWrapper(file.stream, encoding="utf-8-sig", errors="replace", newline="")
+        reader = csv.reader(text)
         header = next(reader, [])
         if not set(COLUMNS) <= set(header):
             return InvalidData(f"line 1 of {path.name} must name the columns {', '.join(COLUMNS)}")

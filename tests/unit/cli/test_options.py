@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 from typer.testing import CliRunner
 
-from faintly.cli import app, choices
+from faintly.cli import app, options
 from faintly.collector.http import settings
 from faintly.collector.storage import credentials, registry
 from faintly.core.plan import DECODES, FAMILIES, VALUES
@@ -24,9 +24,9 @@ OFFERED = [
     (("plan", "--values"), VALUES),
     (("plan", "--mechanism"), mechanism_names()),
     (("top", "s.fns", "--control"), CONTROLS),
-    (("serve", "--log-level"), get_args(choices.LogLevel)),
-    (("collection", "create", "p.json", "--retention"), get_args(choices.Retention)),
-    (("credential", "add", "me", "--role"), get_args(choices.Role)),
+    (("serve", "--log-level"), get_args(options.LogLevel)),
+    (("collection", "create", "p.json", "--retention"), get_args(options.Retention)),
+    (("credential", "add", "me", "--role"), get_args(options.Role)),
 ]
 
 
@@ -57,10 +57,10 @@ def test_an_option_with_more_than_words_offers_the_words():
 
 def test_the_words_of_the_collector_are_the_collectors():
     """The words are written twice, since these rooms need an extra that help must not."""
-    assert get_args(choices.Role) == credentials.ROLES
-    assert get_args(choices.Retention) == registry.RETENTIONS
+    assert get_args(options.Role) == credentials.ROLES
+    assert get_args(options.Retention) == registry.RETENTIONS
     level = settings.Settings.model_fields["log_level"].annotation
-    assert get_args(choices.LogLevel) == get_args(level)
+    assert get_args(options.LogLevel) == get_args(level)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,106 @@
+"""faintly token and faintly push: single-use rights to send a report, and a file that is sent."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from faintly.cli.options import argument, option, whole
+from faintly.cli.output import Json, counted, emit, progress, say
+from faintly.cli.remote import CaFile, CollectionOption, CredentialFile, Server, connect
+
+if TYPE_CHECKING:
+    from faintly.client.transport import Connection
+
+MOST = 10_000  # what a collector issues at a time
+
+
+def token(
+    server: Server,
+    digest: CollectionOption,
+    count: Annotated[int, whole("How many.", least=1)] = 1,
+    epoch: Annotated[int, whole("The epoch that they are for.", least=0)] = 0,
+    output: Annotated[
+        Path | None, option("File to write, readable by you alone.", "--output", "-o")
+    ] = None,
+    credential_file: CredentialFile = None,
+    ca_file: CaFile = None,
+    as_json: Json = False,
+) -> None:
+    """Issue tokens for a collection that asks for them, one a line, shown once.
+
+    Each is good for one report of one epoch. Hand one to each person, and do not write down who
+    got which.
+    """
+    from faintly.engine.files import atomic_write
+
+    with connect(server, credential_file, ca_file, 0) as connection:
+        if output is None:
+            made = _issue(connection, digest, epoch, count)
+        else:
+            # The file comes first: nobody could use tokens that cannot be written down.
+            with atomic_write(output, private=True) as stream:
+                made = _issue(connection, digest, epoch, count)
+                stream.write("".join(f"{each}\n" for each in made).encode("ascii"))
+    if as_json:
+        emit({"epoch": epoch, "count": count} | ({} if output else {"tokens": made}))
+    elif output is not None:
+        say(f"{counted(count, 'token')} in {output}")
+    else:
+        say("\n".join(made))
+
+
+def _issue(connection: "Connection", digest: str, epoch: int, count: int) -> list[str]:
+    from faintly.client.transport import named_path
+
+    path = f"{named_path(digest)}/tokens"
+    made: list[str] = []
+    while len(made) < count:
+        body = {"epoch": epoch, "count": min(MOST, count - len(made))}
+        made += connection.ask("POST", path, body)["tokens"]
+    return made
+
+
+def push(
+    reports: Annotated[Path, argument("A file of reports, as encode writes it.")],
+    server: Server,
+    epoch: Annotated[int, whole("The epoch that the reports count for.", least=0)] = 0,
+    batch: Annotated[
+        int | None, whole("Reports in a request at most.", least=1, show_default="10000")
+    ] = None,
+    credential_file: CredentialFile = None,
+    ca_file: CaFile = None,
+    retries: Annotated[int, whole("Attempts after the first, per batch.", least=0)] = 8,
+    as_json: Json = False,
+) -> None:
+    """Send every report of a file to a collector, once.
+
+    What was chosen and what was acknowledged is kept beside the file, in REPORTS.push. After a
+    failure or a crash the same command goes on where it stopped, and nothing is counted twice.
+    """
+    from faintly.client.push import push as send_all
+
+    with connect(server, credential_file, ca_file, retries) as connection, progress() as bar:
+        task = bar.add_task("pushing", total=None)
+        done = send_all(
+            reports,
+            server,
+            connection,
+            epoch=epoch,
+            batch=batch,
+            progress=lambda now, all_: bar.update(task, completed=now, total=all_),
+        )
+    parcel = done.parcel
+    if as_json:
+        emit(
+            {
+                "digest": parcel.plan,
+                "epoch": parcel.epoch,
+                "reports": parcel.reports,
+                "sent": done.sent,
+                "replayed": done.replayed,
+                "skipped": done.skipped,
+            }
+        )
+    elif done.skipped == parcel.reports:
+        say(f"all {parcel.reports:,} reports had arrived before; nothing was sent")
+    else:
+        say(f"{parcel.reports:,} reports are with the collector ({done.sent:,} counted now)")
