@@ -11,7 +11,7 @@ from faintly.collector.problems import BAD_REQUEST, NOT_ALLOWED, NOT_AUTHORISED,
 from faintly.collector.storage.credentials import Credentials
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+LOCAL_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
 ALLOWED: Mapping[str, frozenset[str]] = {
     "submit": frozenset({"submit"}),
     "plan": frozenset({"submit", "read", "admin"}),
@@ -30,6 +30,21 @@ SEND_ONCE = "Send Authorization, Faintly-Token, Host and Origin once each."
 USE_LOCAL = "Call 127.0.0.1 or localhost, or add credentials with faintly credential add."
 USE_CORS = "Start the collector with --cors and the page's origin."
 Headers = list[tuple[bytes, bytes]]
+
+
+def same_origin(headers: Mapping[bytes, bytes]) -> bool:
+    """Return whether the page that asks, if any, is the collector's own.
+
+    Browsers say so in Sec-Fetch-Site, which no page can set. They compare with the address that
+    they called, so their word holds where a proxy has another name than Host. Other programs can
+    say anything, but they do not act for a visitor: a credential is all that they have. To an
+    address that is neither local nor TLS browsers send no such header; then the origin has to be
+    that of the host.
+    """
+    site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
+    if site is not None:
+        return site in {b"same-origin", b"none"}
+    return origin is None or origin.partition(b"://")[2] == headers.get(b"host", b"")
 
 
 class Gate:
@@ -59,7 +74,7 @@ class Gate:
         """
         self.keyring, self._local, self._guarded = keyring, local, guarded
         self.body_bytes = body_bytes
-        self._origins = frozenset(origin.encode("ascii") for origin in origins)
+        self.origins = frozenset(origin.encode("ascii") for origin in origins)
 
     def check_role(self, authorization: bytes | None, needed: str) -> None:
         """Raise `Problem` unless the credential in the header allows what is needed."""
@@ -94,16 +109,13 @@ class Gate:
                 raise Problem(BAD_REQUEST, "a header is repeated", SEND_ONCE)
         host, origin = headers.get(b"host", b""), headers.get(b"origin")
         if self._local and not self.keyring.roles:
-            name = host.decode("latin-1").lower()
-            if name.rpartition(":")[0] not in LOCAL_NAMES and name not in LOCAL_NAMES:
+            name = host.lower()
+            if name not in LOCAL_NAMES and name.rpartition(b":")[0] not in LOCAL_NAMES:
                 words = "without credentials only this machine's own names are served"
                 raise Problem(NOT_ALLOWED, words, USE_LOCAL)
-        # Browsers tell the origin. What a foreign page reads they keep from it; what it changes
-        # on behalf of its visitor would be done.
-        foreign = origin is not None and origin.partition(b"://")[2] != host
-        if headers.get(b"sec-fetch-site") == b"same-origin":
-            foreign = False  # a proxy has another name
-        if origin is not None and foreign and method not in SAFE:
+        # What a foreign page reads browsers keep from it; what it changes on behalf of its visitor
+        # would be done.
+        if origin is not None and method not in SAFE and not same_origin(headers):
             self.check_origin(origin)
         length = headers.get(b"content-length")
         # More digits take long to parse; with zeros before them, the body is counted as it comes.
@@ -112,7 +124,7 @@ class Gate:
 
     def check_origin(self, origin: bytes) -> None:
         """Raise `Problem` unless pages of an origin may call."""
-        if origin not in self._origins:
+        if origin not in self.origins:
             raise Problem(NOT_ALLOWED, "pages of this origin may not call", USE_CORS)
 
     def too_large(self) -> Problem:
@@ -121,10 +133,8 @@ class Gate:
 
     def page_headers(self, origin: bytes | None) -> Headers:
         """Return the headers that let a page read the answer."""
-        if not self._origins:
-            return []
         vary = (b"vary", b"origin")
-        if origin not in self._origins or origin is None:
+        if origin not in self.origins or origin is None:
             return [vary]
         exposed = (b"access-control-expose-headers", b"etag, retry-after")
         return [vary, (b"access-control-allow-origin", origin), exposed]

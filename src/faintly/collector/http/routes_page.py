@@ -12,10 +12,11 @@ from typing import Annotated
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
+from faintly.collector.http.access import same_origin
 from faintly.collector.http.models import Question
 from faintly.collector.http.routes import Service, asked, json_reply
 from faintly.collector.http.routes_pages import MEDIA
-from faintly.collector.http.sessions import COOKIE, LIFE_S, same_origin
+from faintly.collector.http.sessions import COOKIE, LIFE_S
 from faintly.collector.problems import NOT_ALLOWED, NOT_FOUND, Problem
 from faintly.errors import InvalidInput
 
@@ -103,7 +104,7 @@ def page_routes(service: Service) -> APIRouter:
 
 def _check_own(request: Request) -> None:
     """Refuse to sign anybody in or out for the page of another site."""
-    if not same_origin(request.headers):
+    if not same_origin(dict(request.headers.raw)):
         raise Problem(NOT_ALLOWED, "only the collector's own page signs in", "Open its page.")
 
 

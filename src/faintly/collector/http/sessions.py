@@ -8,11 +8,11 @@ its credential may do; so a request that another page forges could not change an
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import urlsplit
 
-from faintly.collector.http.access import ALLOWED, Gate
+from starlette.datastructures import Headers
+
+from faintly.collector.http.access import ALLOWED, Gate, same_origin
 from faintly.collector.problems import NOT_ALLOWED, NOT_AUTHORISED, Problem
 from faintly.collector.storage.credentials import hash_of
 
@@ -29,7 +29,7 @@ class Sessions:
         self._gate = gate
         self._open: OrderedDict[bytes, tuple[float, bytes]] = OrderedDict()
 
-    def check(self, headers: Mapping[str, str], needed: str) -> None:
+    def check(self, headers: Headers, needed: str) -> None:
         """Raise `Problem` unless a header or a session allows what is needed."""
         given = headers.get("authorization")
         if given is None and needed in READING and self.role(headers) is not None:
@@ -50,33 +50,20 @@ class Sessions:
         self._open[hash_of(name)] = time.monotonic() + LIFE_S, hashed
         return name
 
-    def close(self, headers: Mapping[str, str]) -> None:
+    def close(self, headers: Headers) -> None:
         """End the session of a request, if it has one."""
         self._open.pop(_name(headers), None)
 
-    def role(self, headers: Mapping[str, str]) -> str | None:
+    def role(self, headers: Headers) -> str | None:
         """Return the role of a request's session; None without one, or for another site's page."""
         ends, hashed = self._open.get(_name(headers), (0.0, b""))
-        if ends <= time.monotonic() or not same_origin(headers):
+        if ends <= time.monotonic() or not same_origin(dict(headers.raw)):
             return None
         role = self._gate.keyring.role_of_hash(hashed)
         return role if role in ALLOWED["read"] else None
 
 
-def same_origin(headers: Mapping[str, str]) -> bool:
-    """Return whether the page that asks, if any, is the collector's own.
-
-    Browsers say so in Sec-Fetch-Site, except where the address is neither local nor TLS; then the
-    origin has to be that of the host.
-    """
-    site = headers.get("sec-fetch-site")
-    if site is not None:
-        return site in {"same-origin", "none"}
-    origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == headers.get("host")
-
-
-def _name(headers: Mapping[str, str]) -> bytes:
+def _name(headers: Headers) -> bytes:
     try:
         found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
     except CookieError:

@@ -70,6 +70,13 @@ class Arrivals:
         with self._lock:
             self.refusals[code] += 1
 
+    def count(self, requests: int, reports: int, minute: int) -> None:
+        """Count what was stored; only the thread that commits calls."""
+        self.requests += requests
+        self.reports += reports
+        self.last_minute = minute
+        self.hours[minute // 60] += reports
+
     def last_hours(self, now: int) -> list[int]:
         """Return the reports of each of the last hours, the present one last; forget earlier."""
         for hour in list(self.hours):
