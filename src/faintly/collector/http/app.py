@@ -26,8 +26,7 @@ from faintly.collector.http.routes_activity import activity_routes
 from faintly.collector.http.routes_answers import answer_routes
 from faintly.collector.http.routes_collections import collection_routes, part_routes
 from faintly.collector.http.routes_operations import operation_routes
-from faintly.collector.http.routes_page import page_routes
-from faintly.collector.http.routes_pages import demo_routes, docs_routes
+from faintly.collector.http.routes_page import demo_routes, docs_routes, page_routes
 from faintly.collector.http.sessions import Sessions
 from faintly.collector.http.settings import Settings
 from faintly.collector.problems import Problem

@@ -115,6 +115,11 @@ class Asked(Question):
     posterior: Posterior = False
     above: Above = None
 
+    @property
+    def crowd(self) -> bool:
+        """Return whether a posterior is wanted, which a threshold implies."""
+        return self.posterior or self.above is not None
+
 
 class KeysAsked(Asked):
     """Keys to estimate."""
