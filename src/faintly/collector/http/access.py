@@ -1,14 +1,20 @@
-"""Access: credentials by role, which web pages may call, and how much they may send.
+"""Access: credentials by role, sessions of the page, which pages may call, how much they may send.
 
 While a folder has no credential, everything is allowed if only this machine can reach the
 collector; if others can, reading and administering are refused. Once it has one, reading and
 administering require theirs; submitting requires one only if a credential to submit exists.
 """
 
+import secrets
+import time
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from http.cookies import CookieError, SimpleCookie
+
+from starlette import datastructures
 
 from faintly.collector.problems import BAD_REQUEST, NOT_ALLOWED, NOT_AUTHORISED, TOO_LARGE, Problem
-from faintly.collector.storage.credentials import Credentials
+from faintly.collector.storage.credentials import Credentials, hash_of
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 LOCAL_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
@@ -29,6 +35,10 @@ NOBODY = "The operator can add one with faintly credential add."
 SEND_ONCE = "Send Authorization, Faintly-Token, Host and Origin once each."
 USE_LOCAL = "Call 127.0.0.1 or localhost, or add credentials with faintly credential add."
 USE_CORS = "Start the collector with --cors and the page's origin."
+COOKIE = "faintly-session"
+LIFE_S = 12 * 3600.0  # a day's work; then the credential is asked for again
+MOST_SESSIONS = 1000  # at a time; the oldest ends where there would be more
+READING = frozenset({"plan", "read"})
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -138,3 +148,58 @@ class Gate:
             return [vary]
         exposed = (b"access-control-expose-headers", b"etag, retry-after")
         return [vary, (b"access-control-allow-origin", origin), exposed]
+
+
+class Sessions:
+    """Who is signed in to the page: a credential is exchanged once for a cookie.
+
+    Scripts cannot read the cookie, an opaque random name. What it stands for is in memory only:
+    the hash of a credential, so that removing the credential ends its sessions. A session reads
+    and does nothing else, whatever its credential may do; so a request that another page forges
+    could not change anything.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._open: OrderedDict[bytes, tuple[float, bytes]] = OrderedDict()
+
+    def check(self, headers: datastructures.Headers, needed: str) -> None:
+        """Raise `Problem` unless a header or a session allows what is needed."""
+        given = headers.get("authorization")
+        if given is None and needed in READING and self.role(headers) is not None:
+            return
+        self._gate.check_role(None if given is None else given.encode("latin-1"), needed)
+
+    def open(self, secret: str) -> str:
+        """Return the cookie's value for a credential, or raise `Problem`."""
+        hashed = hash_of(secret)
+        role = self._gate.keyring.role_of_hash(hashed)
+        if role is None:
+            raise Problem(NOT_AUTHORISED, "there is no such credential", "Ask for one.")
+        if role not in ALLOWED["read"]:
+            raise Problem(NOT_ALLOWED, f"this credential is to {role}; the page needs one to read")
+        while len(self._open) >= MOST_SESSIONS:
+            self._open.popitem(last=False)
+        name = secrets.token_urlsafe(32)
+        self._open[hash_of(name)] = time.monotonic() + LIFE_S, hashed
+        return name
+
+    def close(self, headers: datastructures.Headers) -> None:
+        """End the session of a request, if it has one."""
+        self._open.pop(_name(headers), None)
+
+    def role(self, headers: datastructures.Headers) -> str | None:
+        """Return the role of a request's session; None without one, or for another site's page."""
+        ends, hashed = self._open.get(_name(headers), (0.0, b""))
+        if ends <= time.monotonic() or not same_origin(dict(headers.raw)):
+            return None
+        role = self._gate.keyring.role_of_hash(hashed)
+        return role if role in ALLOWED["read"] else None
+
+
+def _name(headers: datastructures.Headers) -> bytes:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        found = None
+    return hash_of(found.value if found is not None else "")

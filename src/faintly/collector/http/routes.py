@@ -10,11 +10,11 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from faintly.collector.http import answers
+from faintly.collector.http.access import Sessions
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
 from faintly.collector.http.models import JSON_HINT, MAX_NAME, Refusal, parse
 from faintly.collector.http.readers import Readers
-from faintly.collector.http.sessions import Sessions
 from faintly.collector.problems import INVALID, TOO_LARGE, Problem
 from faintly.collector.storage.store import Store
 from faintly.core.epochs import MAX_EPOCH

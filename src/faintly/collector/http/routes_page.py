@@ -16,10 +16,9 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import Field
 
-from faintly.collector.http.access import same_origin
+from faintly.collector.http.access import COOKIE, LIFE_S, same_origin
 from faintly.collector.http.models import Question
 from faintly.collector.http.routes import Service, asked, json_reply
-from faintly.collector.http.sessions import COOKIE, LIFE_S
 from faintly.collector.problems import NOT_ALLOWED, NOT_FOUND, Problem
 from faintly.errors import InvalidInput
 
