@@ -69,18 +69,11 @@ class Gate:
         local: bool,
         guarded: bool = False,
     ) -> None:
-        """Set the rules.
+        """Set the rules: whose pages may call beside the collector's own, and the largest body.
 
-        Args:
-            keyring: the credentials.
-            origins: of the pages that may call beside those of the same address, written as
-                browsers send them: https://example.org.
-            body_bytes: of the largest body.
-            local: True where only this machine is served. While there are no credentials, the
-                Host header must then name this machine: a page could have pointed its own name
-                here.
-            guarded: True where other machines can reach the collector: while there are no
-                credentials, reading and administering are then refused, not open to all.
+        While there are no credentials: where only this machine is served (`local`), the Host header
+        must name it, since a page could have pointed its own name here; where other machines can
+        reach the collector (`guarded`), reading and administering are refused.
         """
         self.keyring, self._local, self._guarded = keyring, local, guarded
         self.body_bytes = body_bytes
@@ -108,10 +101,7 @@ class Gate:
     def check(self, method: str, raw: Headers, headers: Mapping[bytes, bytes]) -> None:
         """Raise `Problem` unless a request may go on, whatever it asks for.
 
-        Args:
-            method: of the request.
-            raw: its headers as they came.
-            headers: the same by name.
+        Headers come as they were sent, and by name.
         """
         if len(headers) < len(raw):
             once = [name for name, _ in raw if name in ONCE]

@@ -173,15 +173,8 @@ class Readers:
     ) -> Any:
         """Return the answer to a question, once a reader is free and has computed it.
 
-        Args:
-            request: the request that asks.
-            kind: of the question, see `answers.answer`.
-            digest: names the collection.
-            fields: of a question without a body.
-            body: of the request, which is not looked at here.
-
-        Raises:
-            Problem: no reader was free in time, the client disconnected, or the reader says so.
+        The kinds are those of `answers.answer`; a body is not looked at here. Raises `Problem` if
+        no reader was free in time, the client disconnected, or the reader says so.
         """
         head = request.headers
         asked = Question(

@@ -52,15 +52,10 @@ class Server(uvicorn.Server):
 
 
 def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
-    """Serve a folder until a signal comes.
+    """Serve a folder until a signal comes; `on_ready` gets the address once it listens.
 
-    Args:
-        settings: all settings.
-        on_ready: called with the address once the collector listens.
-
-    Raises:
-        FolderInUse: another collector has the folder.
-        InvalidInput: the address is not available, or would be open to anyone.
+    Raises `FolderInUse` if another collector has the folder, `InvalidInput` if the address is not
+    available or would be open to anyone.
     """
     _check_tls(settings)
     with Store.open(settings.data, settings.limits) as store:
