@@ -43,7 +43,8 @@ WARM, LONG = 10_000_000, 50_000_000  # reports before and while memory is watche
 GROWTH_MIB = 64  # growth of a process of some hundred MiB that still counts as flat
 ASKED_KEYS, REFUSED_BYTES = 100_000, 5 << 20  # of queries during sending
 LEAST, MOST = 1 / 3, 10.0  # targets during queries: share of the rate kept, multiple of the latency
-SINGLE_CONNECTIONS, BATCH_CONNECTIONS = 128, 16
+# A connection has one request at a time, and requests share a commit: the disk bounds few of them.
+SINGLE_CONNECTIONS, BATCH_CONNECTIONS = 512, 16
 
 
 def bodies(plan: Plan, reports: int) -> list[str]:
@@ -357,7 +358,7 @@ def measure(rounds: int, seconds: float) -> Iterator[Row]:
         collector(plan) as (port, number),
     ):
         singles, batches = (Turns((port, int(line)), plan, each) for each in (1, BATCH))
-        what = "single reports over HTTP, durable"
+        what = f"single reports over HTTP, durable, {SINGLE_CONNECTIONS} connections"
         started(what)
         yield singles.rate_row("collector-single", what, rounds, seconds, share=SHARE)
         settle(port, plan)  # empty the inbox of what the full load left
@@ -365,7 +366,7 @@ def measure(rounds: int, seconds: float) -> Iterator[Row]:
         settle(port, plan)
         started("a sender while others ask")
         yield from asked_rows(port, plan, rounds, seconds)
-        what = f"reports in batches of {BATCH:,}"
+        what = f"reports in batches of {BATCH:,}, {BATCH_CONNECTIONS} connections"
         started(what)
         yield batches.rate_row("collector-batch", what, rounds, seconds, rate=BATCHED)
         settle(port, plan)

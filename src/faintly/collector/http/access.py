@@ -1,17 +1,23 @@
-"""Access: credentials by role, which web pages may call, and how much they may send.
+"""Access: credentials by role, sessions of the page, which pages may call, how much they may send.
 
 While a folder has no credential, everything is allowed if only this machine can reach the
 collector; if others can, reading and administering are refused. Once it has one, reading and
 administering require theirs; submitting requires one only if a credential to submit exists.
 """
 
+import secrets
+import time
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from http.cookies import CookieError, SimpleCookie
+
+from starlette import datastructures
 
 from faintly.collector.problems import BAD_REQUEST, NOT_ALLOWED, NOT_AUTHORISED, TOO_LARGE, Problem
-from faintly.collector.storage.credentials import Credentials
+from faintly.collector.storage.credentials import Credentials, hash_of
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+LOCAL_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
 ALLOWED: Mapping[str, frozenset[str]] = {
     "submit": frozenset({"submit"}),
     "plan": frozenset({"submit", "read", "admin"}),
@@ -29,7 +35,26 @@ NOBODY = "The operator can add one with faintly credential add."
 SEND_ONCE = "Send Authorization, Faintly-Token, Host and Origin once each."
 USE_LOCAL = "Call 127.0.0.1 or localhost, or add credentials with faintly credential add."
 USE_CORS = "Start the collector with --cors and the page's origin."
+COOKIE = "faintly-session"
+LIFE_S = 12 * 3600.0  # a day's work; then the credential is asked for again
+MOST_SESSIONS = 1000  # at a time; the oldest ends where there would be more
+READING = frozenset({"plan", "read"})
 Headers = list[tuple[bytes, bytes]]
+
+
+def same_origin(headers: Mapping[bytes, bytes]) -> bool:
+    """Return whether the page that asks, if any, is the collector's own.
+
+    Browsers say so in Sec-Fetch-Site, which no page can set. They compare with the address that
+    they called, so their word holds where a proxy has another name than Host. Other programs can
+    say anything, but they do not act for a visitor: a credential is all that they have. To an
+    address that is neither local nor TLS browsers send no such header; then the origin has to be
+    that of the host.
+    """
+    site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
+    if site is not None:
+        return site in {b"same-origin", b"none"}
+    return origin is None or origin.partition(b"://")[2] == headers.get(b"host", b"")
 
 
 class Gate:
@@ -44,22 +69,15 @@ class Gate:
         local: bool,
         guarded: bool = False,
     ) -> None:
-        """Set the rules.
+        """Set the rules: whose pages may call beside the collector's own, and the largest body.
 
-        Args:
-            keyring: the credentials.
-            origins: of the pages that may call beside those of the same address, written as
-                browsers send them: https://example.org.
-            body_bytes: of the largest body.
-            local: True where only this machine is served. While there are no credentials, the
-                Host header must then name this machine: a page could have pointed its own name
-                here.
-            guarded: True where other machines can reach the collector: while there are no
-                credentials, reading and administering are then refused, not open to all.
+        While there are no credentials: where only this machine is served (`local`), the Host header
+        must name it, since a page could have pointed its own name here; where other machines can
+        reach the collector (`guarded`), reading and administering are refused.
         """
         self.keyring, self._local, self._guarded = keyring, local, guarded
         self.body_bytes = body_bytes
-        self._origins = frozenset(origin.encode("ascii") for origin in origins)
+        self.origins = frozenset(origin.encode("ascii") for origin in origins)
 
     def check_role(self, authorization: bytes | None, needed: str) -> None:
         """Raise `Problem` unless the credential in the header allows what is needed."""
@@ -83,10 +101,7 @@ class Gate:
     def check(self, method: str, raw: Headers, headers: Mapping[bytes, bytes]) -> None:
         """Raise `Problem` unless a request may go on, whatever it asks for.
 
-        Args:
-            method: of the request.
-            raw: its headers as they came.
-            headers: the same by name.
+        Headers come as they were sent, and by name.
         """
         if len(headers) < len(raw):
             once = [name for name, _ in raw if name in ONCE]
@@ -94,16 +109,13 @@ class Gate:
                 raise Problem(BAD_REQUEST, "a header is repeated", SEND_ONCE)
         host, origin = headers.get(b"host", b""), headers.get(b"origin")
         if self._local and not self.keyring.roles:
-            name = host.decode("latin-1").lower()
-            if name.rpartition(":")[0] not in LOCAL_NAMES and name not in LOCAL_NAMES:
+            name = host.lower()
+            if name not in LOCAL_NAMES and name.rpartition(b":")[0] not in LOCAL_NAMES:
                 words = "without credentials only this machine's own names are served"
                 raise Problem(NOT_ALLOWED, words, USE_LOCAL)
-        # Browsers tell the origin. What a foreign page reads they keep from it; what it changes
-        # on behalf of its visitor would be done.
-        foreign = origin is not None and origin.partition(b"://")[2] != host
-        if headers.get(b"sec-fetch-site") == b"same-origin":
-            foreign = False  # a proxy has another name
-        if origin is not None and foreign and method not in SAFE:
+        # What a foreign page reads browsers keep from it; what it changes on behalf of its visitor
+        # would be done.
+        if origin is not None and method not in SAFE and not same_origin(headers):
             self.check_origin(origin)
         length = headers.get(b"content-length")
         # More digits take long to parse; with zeros before them, the body is counted as it comes.
@@ -112,7 +124,7 @@ class Gate:
 
     def check_origin(self, origin: bytes) -> None:
         """Raise `Problem` unless pages of an origin may call."""
-        if origin not in self._origins:
+        if origin not in self.origins:
             raise Problem(NOT_ALLOWED, "pages of this origin may not call", USE_CORS)
 
     def too_large(self) -> Problem:
@@ -121,10 +133,63 @@ class Gate:
 
     def page_headers(self, origin: bytes | None) -> Headers:
         """Return the headers that let a page read the answer."""
-        if not self._origins:
-            return []
         vary = (b"vary", b"origin")
-        if origin not in self._origins or origin is None:
+        if origin not in self.origins or origin is None:
             return [vary]
         exposed = (b"access-control-expose-headers", b"etag, retry-after")
         return [vary, (b"access-control-allow-origin", origin), exposed]
+
+
+class Sessions:
+    """Who is signed in to the page: a credential is exchanged once for a cookie.
+
+    Scripts cannot read the cookie, an opaque random name. What it stands for is in memory only:
+    the hash of a credential, so that removing the credential ends its sessions. A session reads
+    and does nothing else, whatever its credential may do; so a request that another page forges
+    could not change anything.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._open: OrderedDict[bytes, tuple[float, bytes]] = OrderedDict()
+
+    def check(self, headers: datastructures.Headers, needed: str) -> None:
+        """Raise `Problem` unless a header or a session allows what is needed."""
+        given = headers.get("authorization")
+        if given is None and needed in READING and self.role(headers) is not None:
+            return
+        self._gate.check_role(None if given is None else given.encode("latin-1"), needed)
+
+    def open(self, secret: str) -> str:
+        """Return the cookie's value for a credential, or raise `Problem`."""
+        hashed = hash_of(secret)
+        role = self._gate.keyring.role_of_hash(hashed)
+        if role is None:
+            raise Problem(NOT_AUTHORISED, "there is no such credential", "Ask for one.")
+        if role not in ALLOWED["read"]:
+            raise Problem(NOT_ALLOWED, f"this credential is to {role}; the page needs one to read")
+        while len(self._open) >= MOST_SESSIONS:
+            self._open.popitem(last=False)
+        name = secrets.token_urlsafe(32)
+        self._open[hash_of(name)] = time.monotonic() + LIFE_S, hashed
+        return name
+
+    def close(self, headers: datastructures.Headers) -> None:
+        """End the session of a request, if it has one."""
+        self._open.pop(_name(headers), None)
+
+    def role(self, headers: datastructures.Headers) -> str | None:
+        """Return the role of a request's session; None without one, or for another site's page."""
+        ends, hashed = self._open.get(_name(headers), (0.0, b""))
+        if ends <= time.monotonic() or not same_origin(dict(headers.raw)):
+            return None
+        role = self._gate.keyring.role_of_hash(hashed)
+        return role if role in ALLOWED["read"] else None
+
+
+def _name(headers: datastructures.Headers) -> bytes:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        found = None
+    return hash_of(found.value if found is not None else "")

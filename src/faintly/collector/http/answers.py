@@ -27,17 +27,11 @@ import numpy as np
 
 from faintly.collector import problems
 from faintly.collector.http import logs, models
+from faintly.collector.http.models import Model
 from faintly.collector.problems import Problem
 from faintly.core import Estimates, Key, Sketch
 from faintly.core.estimate import normal_quantile
-from faintly.engine import Reader, TopList
-from faintly.engine.documents import (
-    encode_arrow,
-    encode_json,
-    encode_parquet,
-    estimate_document,
-    top_document,
-)
+from faintly.engine import Reader, TopList, documents
 from faintly.engine.files import load_sketch
 from faintly.engine.merge import merge_all
 from faintly.errors import FaintlyError, InvalidInput, UnknownKey
@@ -55,12 +49,11 @@ POST_THEM = 'Use POST /v1/collections/{digest}/top with the keys to compare as "
 MOST_CELLS = 100_000  # keys times epochs of a history: the most rows of any answer
 MOST_HISTORY_BYTES = 32 << 20  # so many rows take about 20 MiB, unless keys are long
 ENCODERS: dict[str, Callable[..., bytes]] = {
-    JSON: lambda document, _: encode_json(document),
-    ARROW: encode_arrow,
-    PARQUET: encode_parquet,
+    JSON: lambda document, _: documents.encode_json(document),
+    ARROW: documents.encode_arrow,
+    PARQUET: documents.encode_parquet,
 }
 WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")  # of a media type in an Accept header
-EpochChoice = int | Literal["all"] | None
 
 
 class Question(NamedTuple):
@@ -91,7 +84,7 @@ class Call(NamedTuple):
     """What a reader asks of the main process: a method of `readers.Shelf`."""
 
     method: str
-    arguments: tuple[object, ...] = ()
+    arguments: tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,21 +218,21 @@ def answer(source: Source, asked: Question) -> Any:
         return models.new_collection(asked.body)
     if asked.kind == "sketch":
         return source.sketch_file(source.call("counted", asked.fields["epoch"]))
-    if asked.kind == "estimates":
-        known = asked.fields and models.KeysAsked(**asked.fields)
-        keys = known or models.parse(models.KeysAsked, asked.body)
-        return Answers(source, asked, keys.level).estimates(keys, typed=bool(known))
+    if asked.kind == "noise-floor":
+        return Answers(source, asked, asked.fields["level"]).noise_floor(**asked.fields)
     if asked.kind == "history":
         followed = models.parse(models.HistoryAsked, asked.body)
         return Answers(source, asked, followed.level).history(followed.keys)
-    if asked.kind == "noise-floor":
-        return Answers(source, asked, asked.fields["level"]).noise_floor(**asked.fields)
-    top = (
-        models.TopFields(**asked.fields)
-        if asked.fields
-        else models.parse(models.TopAsked, asked.body)
-    )
+    if asked.kind == "estimates":
+        keys = _fields(asked, models.KeysAsked, models.KeysAsked)
+        return Answers(source, asked, keys.level).estimates(keys, typed=bool(asked.fields))
+    top = _fields(asked, models.TopFields, models.TopAsked)
     return Answers(source, asked, top.level).top(top)
+
+
+def _fields(asked: Question, known: type[Model], posted: type[Model]) -> Model:
+    """Return what is asked, from the address or from the body."""
+    return known(**asked.fields) if asked.fields else models.parse(posted, asked.body)
 
 
 class Answers:
@@ -248,23 +241,16 @@ class Answers:
     def __init__(self, source: Source, asked: Question, level: float) -> None:
         self._source, self._asked, self._level = source, asked, level
 
-    def estimates(self, asked: models.KeysAsked, *, typed: bool = False) -> Response:
-        """Return the estimates of keys, with their posterior if that is asked for.
-
-        Args:
-            asked: the keys, and how to answer.
-            typed: True where they are part of an address, which has text alone: where the
-                universe has numbers, they are read as such.
-        """
-        crowd = asked.posterior or asked.above is not None
+    def estimates(self, asked: models.KeysAsked, *, typed: bool) -> Response:
+        """Return the estimates of keys; those `typed` into an address are text, even if numbers."""
 
         def compute(reader: Reader) -> tuple[dict[str, Any], Estimates]:
             indexed = typed and reader.sketch.plan.universe.kind == "indexed"
             keys = [_number(key) for key in asked.keys] if indexed else asked.keys
-            found = reader.posterior(keys, asked.above) if crowd else reader.estimate(keys)
-            return estimate_document(found), found
+            found = reader.posterior(keys, asked.above) if asked.crowd else reader.estimate(keys)
+            return documents.estimate_document(found), found
 
-        parameters = ["estimates", crowd, asked.above, *asked.keys]
+        parameters = ["estimates", asked.crowd, asked.above, *asked.keys]
         return self._tabular(asked.epoch, parameters, compute)
 
     def top(self, asked: models.TopFields) -> Response:
@@ -280,20 +266,20 @@ class Answers:
                 candidates,
                 asked.control,
                 asked.false_rate,
-                posterior=asked.posterior or asked.above is not None,
+                posterior=asked.crowd,
                 above=asked.above,
             )
-            return top_document(found), found
+            return documents.top_document(found), found
 
         about = [asked.count, asked.control, asked.false_rate, asked.posterior, asked.above]
         return self._tabular(asked.epoch, ["top", *about, *(candidates or ())], compute)
 
-    def noise_floor(self, epoch: EpochChoice, level: float, keys: int) -> Response:
+    def noise_floor(self, epoch: models.EpochChoice, level: float, keys: int) -> Response:
         """Return what a key that nobody holds may show, alone and as the largest of `keys`."""
 
         def compute(reader: Reader) -> tuple[dict[str, Any], Estimates]:
             found = reader.estimate_ids(np.zeros(0, dtype=np.uint64), [])
-            document = estimate_document(found) | {"keys": keys}
+            document = documents.estimate_document(found) | {"keys": keys}
             del document["estimates"]
             document["noise_floor_all"] = found.mean_at(normal_quantile(level, keys))
             return document, found
@@ -317,9 +303,9 @@ class Answers:
         rows, size = [], 0
         for each in epochs:
             document, _, _ = self._computed(
-                each, lambda reader: (estimate_document(reader.estimate(keys)), None)
+                each, lambda reader: (documents.estimate_document(reader.estimate(keys)), None)
             )
-            rows.append(encode_json(document))
+            rows.append(documents.encode_json(document))
             size += len(rows[-1])
             if size > MOST_HISTORY_BYTES:
                 words = "the answer would be too long, since every epoch repeats the keys"
@@ -329,7 +315,7 @@ class Answers:
 
     def _tabular(
         self,
-        epoch: EpochChoice,
+        epoch: models.EpochChoice,
         parameters: Sequence[Any],
         compute: Callable[[Reader], Any],
         offered: Sequence[str] = (JSON, ARROW, PARQUET),
@@ -391,20 +377,17 @@ def answer_all(pipe: Connection, stops: Connection) -> None:
     source = Source(pipe, stops)
     with suppress(EOFError, OSError):
         while True:
-            pipe.send(_answer(pipe.recv(), source))
-
-
-def _answer(asked: Question, source: Source) -> Any:
-    """Return the answer, what is wrong with the question, or a fault of ours."""
-    try:
-        source.begin(asked)
-        return answer(source, asked)
-    except Problem as problem:
-        return problem
-    except (EOFError, ConnectionError):
-        raise
-    except Exception as error:
-        return Fault(logs.place_of(error))
+            asked = pipe.recv()
+            try:
+                source.begin(asked)
+                told = answer(source, asked)
+            except (EOFError, ConnectionError):
+                raise
+            except Problem as problem:
+                told = problem
+            except Exception as error:
+                told = Fault(logs.place_of(error))
+            pipe.send(told)
 
 
 def main() -> None:

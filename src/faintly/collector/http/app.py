@@ -15,20 +15,17 @@ from starlette.routing import Match
 
 from faintly.collector import problems
 from faintly.collector.http import logs
-from faintly.collector.http.access import Gate
+from faintly.collector.http.access import Gate, Sessions
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
 from faintly.collector.http.middleware import Middleware, refusal, unexpected
 from faintly.collector.http.models import invalid
 from faintly.collector.http.readers import Readers
 from faintly.collector.http.routes import Service
-from faintly.collector.http.routes_activity import activity_routes
 from faintly.collector.http.routes_answers import answer_routes
 from faintly.collector.http.routes_collections import collection_routes, part_routes
-from faintly.collector.http.routes_operations import operation_routes
-from faintly.collector.http.routes_page import page_routes
-from faintly.collector.http.routes_pages import demo_routes, docs_routes
-from faintly.collector.http.sessions import Sessions
+from faintly.collector.http.routes_operations import activity_routes, operation_routes
+from faintly.collector.http.routes_page import demo_routes, docs_routes, page_routes
 from faintly.collector.http.settings import Settings
 from faintly.collector.problems import Problem
 from faintly.collector.storage.store import Store

@@ -5,8 +5,10 @@ The thread that commits wakes the event loop once for all requests of a commit.
 """
 
 import asyncio
+import re
 import time
-from functools import partial
+from binascii import unhexlify
+from functools import lru_cache
 
 from faintly.collector import problems
 from faintly.collector.http import middleware
@@ -21,6 +23,8 @@ from faintly.collector.storage.store import Store
 from faintly.core.epochs import MAX_EPOCH
 
 THREAD_BYTES = 1 << 20  # larger bodies are checked in a thread, to keep the loop free
+QUERY = re.compile(rb"request=([0-9a-fA-F]{32})(?:&epoch=([0-9]{1,15}))?")  # what clients send
+NAMED = slice(len(PREFIX), len(PREFIX) + 32)  # the digest in a path
 HELD_BYTES = 256 << 20  # of bodies that are being received, checked or committed
 
 
@@ -37,39 +41,42 @@ class Ingest:
         """Return the answer to a request, or raise `Problem`."""
         if self.stopping:
             raise stopping()
-        self._gate.check_role(exchange.headers.get(b"authorization"), "submit")
-        request, epoch = _parse_query(exchange.scope["query_string"])
+        headers, scope = exchange.headers, exchange.scope
+        self._gate.check_role(headers.get(b"authorization"), "submit")
+        request, epoch = _parse_query(scope["query_string"])
+        digest = _parse_hex(scope["path"][NAMED], 16)
+        if digest is None:
+            raise Problem(problems.BAD_REQUEST, "a collection is named by 32 hexadecimal digits")
+        token = headers.get(b"faintly-token")
+        if token is not None:  # anything else is passed on and will not be found
+            token = _parse_hex(token, TOKEN_BYTES) or token
         pieces: list[bytes] = []
-        held = 0
         try:
             while not exchange.ended:
                 message = await exchange.receive()
                 if message["type"] != "http.request":
                     raise middleware.ClientDisconnected
                 pieces.append(message.get("body", b""))
-                held += len(pieces[-1])
                 self._held += len(pieces[-1])
                 if self._held > self._most_held:
                     raise Problem(problems.BUSY, "too many bodies arrive or wait for the disk")
-            return await self._submit(exchange, epoch, request, b"".join(pieces))
+            return await self._submit(digest, epoch, request, b"".join(pieces), token)
         except Problem as problem:
             if problem.kind is problems.CANNOT_STORE:
                 self.failed_at = time.monotonic()
             raise
         finally:
-            self._held -= held
+            self._held -= sum(map(len, pieces))
 
-    async def _submit(self, exchange: Exchange, epoch: int, request: bytes, body: bytes) -> Reply:
-        digest = _parse_hex(exchange.scope["path"][len(PREFIX) : len(PREFIX) + 32], 16)
-        if digest is None:
-            raise Problem(problems.BAD_REQUEST, "a collection is named by 32 hexadecimal digits")
-        token = exchange.headers.get(b"faintly-token")
-        if token is not None:  # anything else is passed on and will not be found
-            token = _parse_hex(token.decode("latin-1"), TOKEN_BYTES) or token
+    async def _submit(
+        self, digest: bytes, epoch: int, request: bytes, body: bytes, token: bytes | None
+    ) -> Reply:
         waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        take = partial(self._store.take, digest, epoch, request, body, waiter=waiter, token=token)
-        slow = len(body) >= THREAD_BYTES or self._store.opens(digest, epoch)
-        reports = await asyncio.to_thread(take) if slow else take()
+        take, given = self._store.take, (digest, epoch, request, body)
+        if len(body) >= THREAD_BYTES or self._store.opens(digest, epoch):
+            reports = await asyncio.to_thread(take, *given, waiter=waiter, token=token)
+        else:
+            reports = take(*given, waiter=waiter, token=token)
         offered = time.perf_counter()
         outcome = await waiter
         self._commit_wait.add(time.perf_counter() - offered)
@@ -77,35 +84,41 @@ class Ingest:
             raise outcome
         if outcome is COUNTED:  # a replay succeeds even on a full disk
             self.failed_at = None
-        return middleware.json_answer(
-            200, b'{"status":"%s","reports":%d}' % (outcome.encode(), reports)
-        )
+        return _stored(outcome, reports)
+
+
+@lru_cache(maxsize=64)
+def _stored(outcome: str, reports: int) -> Reply:
+    """Return the answer to reports that are stored; most requests get the same."""
+    return middleware.json_answer(
+        200, b'{"status":"%s","reports":%d}' % (outcome.encode(), reports)
+    )
 
 
 def _parse_query(query: bytes) -> tuple[bytes, int]:
     """Return request id and epoch."""
-    given = [part.partition("=") for part in query.decode("latin-1").split("&") if part]
+    usual = QUERY.fullmatch(query)
+    if usual is not None:
+        return unhexlify(usual[1]), int(usual[2] or 0)
+    given = [part.partition(b"=") for part in query.split(b"&") if part]
     fields = {name: value for name, _, value in given}
-    if len(fields) < len(given) or not fields.keys() <= {"request", "epoch"}:
+    if len(fields) < len(given) or not fields.keys() <= {b"request", b"epoch"}:
         raise Problem(
             problems.BAD_REQUEST, "the query has request and epoch, once each, and nothing else"
         )
-    epoch = fields.get("epoch", "0")
+    epoch = fields.get(b"epoch", b"0")
     # 16 digits suffice for every epoch, and longer numbers take long to parse.
-    if not (epoch.isascii() and epoch.isdigit()) or len(epoch) > 16 or int(epoch) > MAX_EPOCH:
+    if not epoch.isdigit() or len(epoch) > 16 or int(epoch) > MAX_EPOCH:
         raise Problem(problems.BAD_REQUEST, "an epoch is an integer from 0 to 2^53 - 1")
-    request = _parse_hex(fields.get("request", ""), NAME_BYTES)
+    request = _parse_hex(fields.get(b"request", b""), NAME_BYTES)
     if request is None:
         raise Problem(problems.NO_REQUEST_ID, "a request has an id of 32 hexadecimal digits")
     return request, int(epoch)
 
 
-def _parse_hex(text: str, size: int) -> bytes | None:
+def _parse_hex(text: bytes | str, size: int) -> bytes | None:
     """Return the bytes of hexadecimal digits, or None for any other text."""
-    if len(text) != 2 * size:
-        return None
     try:
-        made = bytes.fromhex(text)
+        return unhexlify(text) if len(text) == 2 * size else None
     except ValueError:
         return None
-    return made if len(made) == size else None  # fromhex skips spaces

@@ -25,6 +25,7 @@ Reply = tuple[int, Headers, bytes]  # status, headers and body
 
 REPORTS = "/v1/collections/{digest}/reports"
 PREFIX, SUFFIX = REPORTS.split("{digest}")
+HOT_LENGTH = len(PREFIX) + 32 + len(SUFFIX)
 PIECE_BYTES = 256 << 10
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 ASKED_METHOD = b"access-control-request-method"  # a header of preflights
@@ -37,8 +38,7 @@ class ClientDisconnected(Exception):
 
 def is_hot(path: str) -> bool:
     """Return whether a path is that of reports."""
-    known = len(PREFIX) + 32 + len(SUFFIX)
-    return len(path) == known and path.startswith(PREFIX) and path.endswith(SUFFIX)
+    return len(path) == HOT_LENGTH and path.startswith(PREFIX) and path.endswith(SUFFIX)
 
 
 def json_answer(status: int, body: bytes) -> Reply:
@@ -69,6 +69,8 @@ class Exchange:
     closed instead, the answer might be lost.
     """
 
+    __slots__ = ("_gate", "_receive", "_send", "ended", "headers", "read", "scope", "status")
+
     def __init__(self, scope: Scope, receive: Receive, send: Send, gate: Gate) -> None:
         self.scope, self._receive, self._send, self._gate = scope, receive, send, gate
         # Spaces may stand around a value.
@@ -89,8 +91,9 @@ class Exchange:
     async def send(self, message: Message) -> None:
         """Send a part of the answer."""
         if message["type"] == "http.response.start":
-            self.status = message["status"]
-            await self._send({**message, "headers": self._complete(message["headers"])})
+            present = {name for name, _ in message["headers"]}
+            common = [each for each in COMMON if each[0] not in present]
+            await self._start(message["status"], [*message["headers"], *common])
             return
         body = b"" if self.scope["method"] == "HEAD" else message.get("body", b"")
         # In pieces: TLS would buffer all of a long answer at once, and a client that reads
@@ -109,20 +112,24 @@ class Exchange:
     async def reply(self, answer: Reply) -> None:
         """Send a whole answer."""
         status, headers, body = answer
-        await self.send({"type": "http.response.start", "status": status, "headers": headers})
-        await self.send({"type": "http.response.body", "body": body})
+        await self._start(status, headers)
+        if self.ended and self.scope["method"] != "HEAD":
+            await self._send({"type": "http.response.body", "body": body})
+        else:
+            await self.send({"type": "http.response.body", "body": body})
+
+    def _start(self, status: int, headers: Headers) -> Awaitable[None]:
+        """Send the head of an answer."""
+        self.status = status
+        if b"expect" in self.headers and not self.ended:
+            # Who waits for 100 may never send the body, and another request would be read as one.
+            headers = [*headers, (b"connection", b"close")]
+        if self._gate.origins:
+            headers = [*headers, *self._gate.page_headers(self.headers.get(b"origin"))]
+        return self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def _part(self, body: "bytes | memoryview[Any]") -> None:
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
-
-    def _complete(self, headers: Headers) -> Headers:
-        """Add what every answer has, unless it says otherwise."""
-        present = {name for name, _ in headers}
-        added = [each for each in COMMON if each[0] not in present]
-        if b"expect" in self.headers and not self.ended:
-            # Who waits for 100 may never send the body, and another request would be read as one.
-            added.append((b"connection", b"close"))
-        return [*headers, *added, *self._gate.page_headers(self.headers.get(b"origin"))]
 
 
 class Middleware:
@@ -142,48 +149,51 @@ class Middleware:
         """Serve one request."""
         started = time.perf_counter()
         exchange = Exchange(scope, receive, send, self._gate)
+        method = scope["method"]
+        hot = method == "POST" and is_hot(scope["path"])
+        routed = {**scope, "method": "GET"} if method == "HEAD" else scope
         try:
-            route = await self._serve(exchange)
-        except ClientDisconnected:
-            return
-        seconds = time.perf_counter() - started
-        method = scope["method"] if scope["method"] in METHODS else "other"
-        self._metrics.add(route, method, exchange.status, seconds, exchange.read)
-        if route != REPORTS:
-            logs.info(
-                "request",
-                method=method,
-                route=route,
-                status=exchange.status,
-                ms=round(seconds * 1e3, 2),
-                bytes=exchange.read,
-            )
-
-    async def _serve(self, exchange: Exchange) -> str:
-        """Answer, and return the route."""
-        scope, headers = exchange.scope, exchange.headers
-        hot = scope["method"] == "POST" and is_hot(scope["path"])
-        routed = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
-        try:
-            self._gate.check(scope["method"], scope["headers"], headers)
+            self._gate.check(method, scope["headers"], exchange.headers)
             if hot:
                 await exchange.reply(await self._ingest(exchange))
-            elif scope["method"] == "OPTIONS" and {b"origin", ASKED_METHOD} <= headers.keys():
-                self._gate.check_origin(headers[b"origin"])
-                await exchange.reply((204, [*PREFLIGHT], b""))
+            elif method == "OPTIONS" and {b"origin", ASKED_METHOD} <= exchange.headers.keys():
+                self._gate.check_origin(exchange.headers[b"origin"])
+                await exchange.reply((204, [*PREFLIGHT, *COMMON], b""))
             else:
                 await self._control(routed, exchange.receive, exchange.send)
-        except Problem as problem:
-            # Its traceback would keep the request alive in a cycle.
-            await exchange.reply(refusal(problem.with_traceback(None)))
-        except asyncio.CancelledError:
-            exchange.ended = True  # the process has stopped waiting for open requests
-            if not exchange.status:
-                await exchange.reply(refusal(stopping()))
         except ClientDisconnected:
-            raise
-        except Exception as error:
+            return
+        except (Exception, asyncio.CancelledError) as error:
+            await self._fail(exchange, error)
+        seconds = time.perf_counter() - started
+        if hot:
+            self._metrics.add(REPORTS, method, exchange.status, seconds, exchange.read)
+        else:
+            route = getattr(routed.get("route"), "path", "unmatched")
+            self._log(exchange, route, seconds)
+
+    async def _fail(self, exchange: Exchange, error: BaseException) -> None:
+        """Answer with a refusal, unless an answer was begun."""
+        if isinstance(error, Problem):
+            # Its traceback would keep the request alive in a cycle.
+            problem = error.with_traceback(None)
+        elif isinstance(error, asyncio.CancelledError):
+            exchange.ended = True  # the process has stopped waiting for open requests
+            problem = stopping()
+        else:
             logs.error("unexpected", **logs.place_of(error))
-            if not exchange.status:
-                await exchange.reply(refusal(unexpected()))
-        return REPORTS if hot else getattr(routed.get("route"), "path", "unmatched")
+            problem = unexpected()
+        if not exchange.status:
+            await exchange.reply(refusal(problem))
+
+    def _log(self, exchange: Exchange, route: str, seconds: float) -> None:
+        method = exchange.scope["method"] if exchange.scope["method"] in METHODS else "other"
+        self._metrics.add(route, method, exchange.status, seconds, exchange.read)
+        logs.info(
+            "request",
+            method=method,
+            route=route,
+            status=exchange.status,
+            ms=round(seconds * 1e3, 2),
+            bytes=exchange.read,
+        )

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 
 from faintly.collector.problems import BAD_PLAN, BAD_REQUEST, INVALID, Problem
 from faintly.collector.storage.collection import Retention, State
@@ -115,6 +115,11 @@ class Asked(Question):
     posterior: Posterior = False
     above: Above = None
 
+    @property
+    def crowd(self) -> bool:
+        """Return whether a posterior is wanted, which a threshold implies."""
+        return self.posterior or self.above is not None
+
 
 class KeysAsked(Asked):
     """Keys to estimate."""
@@ -143,63 +148,33 @@ class HistoryAsked(Question):
     level: Level = 0.95
 
 
-class Refusal(BaseModel):
-    """Every error: a code for programs, words for people."""
-
-    code: str
-    message: str
-    hint: str
+def _answer(name: str, words: str, **fields: Any) -> type[BaseModel]:
+    """Return the model of an answer with fields of these types; only the documentation uses it."""
+    given: dict[str, Any] = {field: (kind, ...) for field, kind in fields.items()}
+    return create_model(name, __doc__=words, **given)
 
 
-class Alive(BaseModel):
-    """The process lives."""
-
-    status: Literal["alive"]
-
-
-class Ready(BaseModel):
-    """Reports can be stored."""
-
-    status: Literal["ready"]
-    warnings: list[str] = Field(description="What an operator should put right.")
-
-
-class Collections(BaseModel):
-    """Every collection of the folder."""
-
-    collections: list[CollectionStatus]
-
-
-class Sealed(BaseModel):
-    """How many reports were sealed just now."""
-
-    sealed: int
-
-
-class Deleted(BaseModel):
-    """What was deleted."""
-
-    deleted: str
-
-
-class Tokens(BaseModel):
-    """Single-use tokens, shown this once."""
-
-    epoch: int
-    tokens: list[str]
-
-
-class Counted(BaseModel):
-    """A batch that is stored for good, or was already."""
-
-    status: Literal["counted", "replayed"]
-    reports: int
-
-
-class Segments(BaseModel):
-    """The sealed files of a collection."""
-
-    segments: list[SegmentRow]
+Refusal = _answer(
+    "Refusal",
+    "Every error: a code for programs, words for people.",
+    code=str,
+    message=str,
+    hint=str,
+)
+Alive = _answer("Alive", "The process lives.", status=Literal["alive"])
+Warnings = Annotated[list[str], Field(description="What an operator should put right.")]
+Ready = _answer("Ready", "Reports can be stored.", status=Literal["ready"], warnings=Warnings)
+Collections = _answer(
+    "Collections", "Every collection of the folder.", collections=list[CollectionStatus]
+)
+Sealed = _answer("Sealed", "How many reports were sealed just now.", sealed=int)
+Deleted = _answer("Deleted", "What was deleted.", deleted=str)
+Tokens = _answer("Tokens", "Single-use tokens, shown this once.", epoch=int, tokens=list[str])
+Stored = Literal["counted", "replayed"]
+Counted = _answer(
+    "Counted", "A batch that is stored for good, or was already.", status=Stored, reports=int
+)
+Segments = _answer("Segments", "The sealed files of a collection.", segments=list[SegmentRow])
 
 
 class Row(BaseModel):

@@ -92,17 +92,23 @@ class Protocol(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, unless headers never end or the rest of a request does not come."""
-        if self._deaf:
-            return
+        while data and not self._deaf:
+            # In pieces: a head that is too large may come with its end, in one read.
+            most = HEAD_BYTES - self._unended
+            if not most:
+                words = "the headers are too large"
+                self._refuse(Problem(BAD_REQUEST, words, "Send fewer of them."))
+                return
+            self._take(data[:most])
+            data = data[most:]
+
+    def _take(self, data: bytes) -> None:
         self._completed = False
         self._unended += len(data)
         try:
             self._follow(data)
         except httptools.HttpParserError:
             self._refuse(Problem(BAD_REQUEST, "this is not HTTP", "Send HTTP/1.1."))
-            return
-        if self._unended > HEAD_BYTES:
-            self._refuse(Problem(BAD_REQUEST, "the headers are too large", "Send fewer of them."))
             return
         if self._body > BODY_BYTES:
             self._deaf = True
@@ -232,6 +238,7 @@ class Together:
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop, self._first = transport, loop, b""
+        self.is_closing = transport.is_closing  # asked with every answer, so found at once
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)

@@ -22,8 +22,8 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
-from faintly.collector.http import logs
-from faintly.collector.http.answers import START, Call, Counted, EpochChoice, Fault, Question
+from faintly.collector.http import logs, models
+from faintly.collector.http.answers import START, Call, Counted, Fault, Question
 from faintly.collector.http.middleware import unexpected
 from faintly.collector.problems import BUSY, READER_LOST, Problem, abandoned, stopping
 from faintly.collector.storage.sketches import SketchFile
@@ -44,7 +44,7 @@ class Shelf:
     def __init__(self, store: Store, digest: bytes) -> None:
         self._registry, self._sketches, self._digest = store.registry, store.sketches, digest
 
-    def counted(self, epoch: EpochChoice) -> Counted:
+    def counted(self, epoch: models.EpochChoice) -> Counted:
         """Return what an answer about an epoch would count: the latest if none is chosen."""
         chosen = self._registry.sealed(self._digest)[-1].number if epoch is None else epoch
         found = self._registry.sealed(self._digest, None if chosen == "all" else chosen)
@@ -173,15 +173,8 @@ class Readers:
     ) -> Any:
         """Return the answer to a question, once a reader is free and has computed it.
 
-        Args:
-            request: the request that asks.
-            kind: of the question, see `answers.answer`.
-            digest: names the collection.
-            fields: of a question without a body.
-            body: of the request, which is not looked at here.
-
-        Raises:
-            Problem: no reader was free in time, the client disconnected, or the reader says so.
+        The kinds are those of `answers.answer`; a body is not looked at here. Raises `Problem` if
+        no reader was free in time, the client disconnected, or the reader says so.
         """
         head = request.headers
         asked = Question(

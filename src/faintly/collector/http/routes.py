@@ -10,11 +10,11 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from faintly.collector.http import answers
+from faintly.collector.http.access import Sessions
 from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
 from faintly.collector.http.models import JSON_HINT, MAX_NAME, Refusal, parse
 from faintly.collector.http.readers import Readers
-from faintly.collector.http.sessions import Sessions
 from faintly.collector.problems import INVALID, TOO_LARGE, Problem
 from faintly.collector.storage.store import Store
 from faintly.core.epochs import MAX_EPOCH
@@ -131,17 +131,10 @@ class Routes:
         strict: bool = True,
         **options: Any,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Return a decorator that adds a route.
+        """Return a decorator that adds a route: its method and path, and what it does.
 
-        Args:
-            address: method and path.
-            summary: what it does.
-            model: of the answer, None where that is not JSON.
-            body: the model of a JSON body, which FastAPI must not parse: it would before it
-                checks the credential.
-            responses: other answers, for the documentation.
-            strict: False where the route accepts any query, or checks it itself.
-            **options: as FastAPI takes them.
+        The models document a JSON answer and a JSON body. FastAPI must not parse the body: it would
+        before it checks the credential. Unless `strict`, the route accepts any query.
         """
         method, path = address.split()
         if self._role is not None:

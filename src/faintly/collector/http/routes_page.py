@@ -1,38 +1,33 @@
-"""The page at `/`: its files, which the package has, and signing in to it.
+"""Pages for people, apart from the documented interface; nothing in them comes from elsewhere.
 
-Scripts, styles and data come from this collector alone. Every address in it is relative, so a
-proxy may serve the page under any path.
+At `/` is the page of the collector, with signing in. Every address in it is relative, so a proxy
+may serve it under any path. /docs renders /openapi.json. /demo, off unless asked for, has the
+files of one folder, read when serving starts.
 """
 
+import base64
 import gzip
 import hashlib
+import re
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import RedirectResponse
 from pydantic import Field
 
+from faintly.collector.http.access import COOKIE, LIFE_S, same_origin
 from faintly.collector.http.models import Question
 from faintly.collector.http.routes import Service, asked, json_reply
-from faintly.collector.http.routes_pages import MEDIA
-from faintly.collector.http.sessions import COOKIE, LIFE_S, same_origin
 from faintly.collector.problems import NOT_ALLOWED, NOT_FOUND, Problem
 from faintly.errors import InvalidInput
 
 FOLDER = Path(__file__).parents[1] / "page"
+DOCS = Path(__file__).with_name("docs.html")
 INDEX = "index.html"
+MEDIA = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 FOREVER = "public, max-age=31536000, immutable"  # the name of a file has a hash of its content
-# Charts are saved as pictures by drawing them, as data, on a canvas.
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "content-security-policy": POLICY,
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
-}
 
 
 class SignIn(Question):
@@ -41,21 +36,85 @@ class SignIn(Question):
     credential: str = Field(min_length=1, max_length=1000)
 
 
-def page_routes(service: Service) -> APIRouter:
-    """Return the routes, which are no part of the documented interface."""
+def _headers(
+    calls: str = "'self'", script: str = "'self'", style: str = "'self'"
+) -> dict[str, str]:
+    """Return headers under which browsers run only these, and call only such addresses."""
+    # Charts are saved as pictures by drawing them, as data, on a canvas.
+    policy = (
+        f"default-src 'none'; script-src {script}; style-src {style}; img-src 'self' data:; "
+        f"connect-src {calls}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return {"content-security-policy": policy, "referrer-policy": "no-referrer"}
+
+
+def docs_routes(app: FastAPI) -> APIRouter:
+    """Return the routes of the documentation."""
     router = APIRouter(include_in_schema=False)
-    sessions = service.sessions
+    page = DOCS.read_bytes()
+    headers = _headers(script=_hash(page, b"script"), style=_hash(page, b"style"))
+
+    @router.get("/docs")
+    def show_page() -> Response:
+        return Response(page, media_type=MEDIA[".html"], headers=headers)
+
+    @router.get("/openapi.json")
+    def show_document() -> Response:
+        return json_reply(app.openapi())
+
+    return router
+
+
+def _hash(page: bytes, tag: bytes) -> str:
+    found = re.search(b"<%s>(.*?)</%s>" % (tag, tag), page, re.DOTALL)
+    assert found is not None, "the page has one of each"
+    return f"'sha256-{base64.b64encode(hashlib.sha256(found[1]).digest()).decode('ascii')}'"
+
+
+def demo_routes(folder: Path) -> APIRouter:
+    """Return the routes of a folder's page, which may call any collector."""
+    if not (folder / INDEX).is_file():
+        raise InvalidInput(f"demo: there is no page {folder / INDEX}")
+    # Only these are ever served, so that no request can name another file.
+    files = {
+        path.name: path.read_bytes()
+        for path in folder.iterdir()
+        if path.suffix in MEDIA and NAME.fullmatch(path.name)
+    }
+    router = APIRouter(prefix="/demo", include_in_schema=False)
+
+    @router.get("")
+    def show_folder() -> Response:
+        return RedirectResponse("/demo/")
+
+    @router.get("/")
+    def show_page() -> Response:
+        return show_file(INDEX)
+
+    @router.get("/{name}")
+    def show_file(name: str) -> Response:
+        if name not in files:
+            raise Problem(NOT_FOUND, "the page has no such file")
+        return Response(files[name], media_type=MEDIA[Path(name).suffix], headers=_headers("*"))
+
+    return router
+
+
+def page_routes(service: Service) -> APIRouter:
+    """Return the routes of the collector's own page."""
+    router, sessions = APIRouter(include_in_schema=False), service.sessions
     if not (FOLDER / INDEX).is_file():
         raise InvalidInput("the page is not installed; run make js, or install a wheel")
-    # Only these are ever served, so that no request can name another file.
     files = {path.name: path.read_bytes() for path in (FOLDER / "assets").iterdir()}
     short = {name: gzip.compress(content, mtime=0) for name, content in files.items()}
     index = (FOLDER / INDEX).read_bytes()
     etag = f'"{hashlib.blake2s(index, digest_size=16).hexdigest()}"'
+    alone = ("cross-origin-opener-policy", "cross-origin-resource-policy")
+    common = _headers() | dict.fromkeys(alone, "same-origin")
 
     @router.get("/")
     async def show_page(request: Request) -> Response:
-        headers = {**HEADERS, "cache-control": "no-cache", "etag": etag}
+        headers = {**common, "cache-control": "no-cache", "etag": etag}
         if request.headers.get("if-none-match") == etag:
             return Response(status_code=304, headers=headers)
         return Response(index, media_type=MEDIA[".html"], headers=headers)
@@ -64,8 +123,7 @@ def page_routes(service: Service) -> APIRouter:
     async def show_file(name: str, request: Request) -> Response:
         if name not in files:
             raise Problem(NOT_FOUND, "the page has no such file", "Reload the page.")
-        headers = {**HEADERS, "cache-control": FOREVER, "vary": "accept-encoding"}
-        kept = files
+        headers, kept = {**common, "cache-control": FOREVER, "vary": "accept-encoding"}, files
         if "gzip" in request.headers.get("accept-encoding", ""):
             kept, headers["content-encoding"] = short, "gzip"
         return Response(kept[name], media_type=MEDIA[Path(name).suffix], headers=headers)
@@ -77,36 +135,35 @@ def page_routes(service: Service) -> APIRouter:
     @router.post("/session")
     async def sign_in(request: Request, given: Annotated[SignIn, asked(SignIn)]) -> Response:
         _check_own(request)
-        made = json_reply({"role": "read"})
-        # Without a path, the cookie is sent to the folder of this address: that of a proxy, too.
-        made.set_cookie(
-            COOKIE,
-            sessions.open(given.credential.strip()),
-            max_age=int(LIFE_S),
-            path=None,
-            secure=_is_secure(request),
-            httponly=True,
-            samesite="strict",
-        )
-        return made
+        return _cookie(request, "read", sessions.open(given.credential.strip()), int(LIFE_S))
 
     @router.delete("/session")
     async def sign_out(request: Request) -> Response:
         _check_own(request)
         sessions.close(request.headers)
-        made = json_reply({"role": None})
-        made.set_cookie(COOKIE, "", max_age=0, path=None, httponly=True, samesite="strict")
-        return made
+        return _cookie(request, None, "", 0)
 
     return router
 
 
 def _check_own(request: Request) -> None:
     """Refuse to sign anybody in or out for the page of another site."""
-    if not same_origin(request.headers):
+    if not same_origin(dict(request.headers.raw)):
         raise Problem(NOT_ALLOWED, "only the collector's own page signs in", "Open its page.")
 
 
-def _is_secure(request: Request) -> bool:
-    """Return whether the browser speaks TLS, to us or to a proxy; its origin says so."""
-    return request.headers.get("origin", "").startswith("https:") or request.url.scheme == "https"
+def _cookie(request: Request, role: str | None, value: str, life_s: int) -> Response:
+    made = json_reply({"role": role})
+    # The origin tells whether the browser speaks TLS, to us or to a proxy.
+    origin, scheme = request.headers.get("origin", ""), request.url.scheme
+    # Without a path, the cookie is sent to the folder of this address: that of a proxy, too.
+    made.set_cookie(
+        COOKIE,
+        value,
+        max_age=life_s,
+        path=None,
+        secure=origin.startswith("https:") or scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+    return made

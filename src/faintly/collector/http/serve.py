@@ -7,6 +7,7 @@ import resource
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
@@ -25,6 +26,8 @@ DRAIN_S = 30  # how long open requests may take once the collector is stopping
 KEEP_ALIVE_S = 20
 BACKLOG = 2048
 OWN_FILES = 256  # open files that are not connections: databases, segments, sketches, downloads
+GARBAGE = 50_000  # objects between two searches: requests that wait are no garbage, and found often
+SWITCH_S = 0.0005  # a commit takes the interpreter back about eight times, and must not wait long
 NEEDED = ("pyarrow.parquet",)  # imported late elsewhere, and not at all once files are scarce
 
 
@@ -49,15 +52,10 @@ class Server(uvicorn.Server):
 
 
 def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
-    """Serve a folder until a signal comes.
+    """Serve a folder until a signal comes; `on_ready` gets the address once it listens.
 
-    Args:
-        settings: all settings.
-        on_ready: called with the address once the collector listens.
-
-    Raises:
-        FolderInUse: another collector has the folder.
-        InvalidInput: the address is not available, or would be open to anyone.
+    Raises `FolderInUse` if another collector has the folder, `InvalidInput` if the address is not
+    available or would be open to anyone.
     """
     _check_tls(settings)
     with Store.open(settings.data, settings.limits) as store:
@@ -106,6 +104,9 @@ def _run(
     # Objects created so far live on; scanning them again and again would delay requests.
     gc.collect()
     gc.freeze()
+    threshold, interval = gc.get_threshold(), sys.getswitchinterval()
+    gc.set_threshold(GARBAGE)
+    sys.setswitchinterval(SWITCH_S)
     # uvicorn raises the signal again at the end, which must not kill us before sealing.
     both = (signal.SIGINT, signal.SIGTERM)
     before = {each: signal.signal(each, lambda *_: None) for each in both}
@@ -117,6 +118,8 @@ def _run(
         for each, handler in before.items():
             signal.signal(each, handler)
         gc.unfreeze()
+        gc.set_threshold(*threshold)
+        sys.setswitchinterval(interval)
 
 
 def allow_files(wanted: int) -> int:

@@ -111,12 +111,7 @@ class Settings(BaseSettings):
 
 
 def read_settings(file: Path | None, **flags: Any) -> Settings:
-    """Return the settings, or raise `InvalidInput` with one line about what is wrong.
-
-    Args:
-        file: a TOML file, or None.
-        **flags: options of the command line; None if not given.
-    """
+    """Return the settings of a TOML file and of flags, unless None, or raise `InvalidInput`."""
     given = {name: value for name, value in flags.items() if value is not None}
     known = {VARIABLES + name.upper() for name in Settings.model_fields}
     for name in sorted(os.environ):

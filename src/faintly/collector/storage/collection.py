@@ -1,7 +1,8 @@
-"""Collections, their epochs and totals, as a running collector holds them in memory."""
+"""Collections, their epochs, clock and totals, as a running collector holds them in memory."""
 
 import logging
 import threading
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
@@ -18,6 +19,8 @@ State = Literal["open", "closed"]  # what others are told
 Retention = Literal["keep", "drop"]
 RETENTIONS = get_args(Retention)
 HOURS = 48  # for which arrivals are kept, in memory only
+TOLERATED_S = 10.0  # what corrections of the clock add up to without being called a jump
+EARLY = 1  # epochs ahead of the current one that take reports: senders' clocks differ
 log = logging.getLogger("faintly.collector")
 
 
@@ -70,6 +73,13 @@ class Arrivals:
         with self._lock:
             self.refusals[code] += 1
 
+    def count(self, requests: int, reports: int, minute: int) -> None:
+        """Count what was stored; only the thread that commits calls."""
+        self.requests += requests
+        self.reports += reports
+        self.last_minute = minute
+        self.hours[minute // 60] += reports
+
     def last_hours(self, now: int) -> list[int]:
         """Return the reports of each of the last hours, the present one last; forget earlier."""
         for hour in list(self.hours):
@@ -114,6 +124,44 @@ class Collection:
     def settings(self) -> tuple[str, str, bool, float | None, float | None]:
         """Return the settings it was created with, besides the plan."""
         return self.name, self.retention, self.tokens, self.period_s, self.grace_s
+
+
+class Clock:
+    """The time of day, which epochs follow, beside one that does not jump.
+
+    A collector cannot know which of the two is right after a jump. So the epochs of both times
+    take reports, and only what both have left behind is past. Restarting settles for the time of
+    day.
+    """
+
+    def __init__(self) -> None:
+        self._offset = time.time() - time.monotonic()
+
+    def times(self) -> tuple[float, float]:
+        """Return the time of day, and what it would be without a jump."""
+        return time.time(), self._offset + time.monotonic()
+
+    @property
+    def jump_s(self) -> float:
+        """Return by how much the clock jumped since the start, or 0."""
+        now, steady = self.times()
+        return now - steady if abs(now - steady) > TOLERATED_S else 0.0
+
+    def opens(self, collection: Collection, number: int) -> bool:
+        """Return whether a report may open an epoch: it is current, next, or in its grace."""
+        if collection.period_s is None or collection.grace_s is None or number < 0:
+            return False
+        period_s = collection.period_s
+        earliest, latest = sorted(self.times())
+        ends = (number + 1) * period_s
+        return earliest < ends + collection.grace_s and number <= latest // period_s + EARLY
+
+    def is_past(self, epoch: Epoch) -> bool:
+        """Return whether the clock opened an epoch and has since ended it."""
+        period_s = epoch.collection.period_s
+        if epoch.state != TIMED or period_s is None:
+            return False
+        return (epoch.number + 1) * period_s <= min(self.times())
 
 
 def _total(words: str) -> Any:

@@ -7,7 +7,6 @@ no work per report.
 """
 
 import asyncio
-import hashlib
 import queue
 import sqlite3
 import threading
@@ -55,13 +54,11 @@ class Submission:
     epoch: Epoch
     request: bytes
     body: bytes
+    hash: bytes  # of the body
     reports: int
     token: bytes | None  # its hash
     waiter: Waiter  # gets the outcome
-    hash: bytes = b""
-
-    def __post_init__(self) -> None:
-        self.hash = hashlib.blake2b(self.body, digest_size=HASH_BYTES).digest()
+    outcome: Outcome = COUNTED
 
 
 class Inbox:
@@ -101,9 +98,7 @@ class Inbox:
         with suppress(queue.Empty):
             while True:
                 late.append(self._waiting.get_nowait())
-        taken = [each for each in late if each is not None]
-        problem = problems.stopping()
-        self._answer(taken, [problem] * len(taken))
+        _answer([each for each in late if each is not None], problems.stopping())
 
     def _run(self) -> None:
         while (group := self._take())[-1] is not None:
@@ -126,107 +121,109 @@ class Inbox:
         taken = [each for each in group if each is not None]
         if not taken:
             return
-        outcomes: Sequence[Outcome]
         try:
-            outcomes = self._commit(taken)
+            self._commit(taken)
         except Exception as error:  # the thread must survive, and every sender be answered
             self._counters.failed_commits += 1
             self._counters.failed("a commit failed", error)
             why = "the disk is full or failed"
-            problem = Problem(problems.CANNOT_STORE, f"the reports could not be stored: {why}")
-            outcomes = [problem] * len(taken)
-        self._answer(taken, outcomes)
+            _answer(
+                taken, Problem(problems.CANNOT_STORE, f"the reports could not be stored: {why}")
+            )
+        else:
+            _answer(taken)
 
-    def _answer(self, taken: Sequence[Submission], outcomes: Sequence[Outcome]) -> None:
-        """Pass outcomes on; an event loop is woken once for all of its requests."""
-        loops = defaultdict(list)
-        for each, outcome in zip(taken, outcomes, strict=True):
-            if isinstance(each.waiter, asyncio.Future):
-                loops[each.waiter.get_loop()].append((each.waiter, outcome))
-            elif each.waiter.set_running_or_notify_cancel():
-                each.waiter.set_result(outcome)
-        for loop, pairs in loops.items():
-            with suppress(RuntimeError):  # the loop has ended, and every sender is gone
-                loop.call_soon_threadsafe(_resolve, pairs)
-
-    def _commit(self, group: Sequence[Submission]) -> Sequence[Outcome]:
-        made: dict[Submission, Outcome] = {}
-        by_epoch: dict[int, list[Submission]] = defaultdict(list)
+    def _commit(self, group: Sequence[Submission]) -> None:
+        """Store a group, and set the outcome of each."""
+        by_epoch: dict[Epoch, list[Submission]] = defaultdict(list)
         for each in group:
-            by_epoch[each.epoch.id].append(each)
+            by_epoch[each.epoch].append(each)
+        stored: dict[Epoch, tuple[int, int]] = {}
         with self._database.write_lock:
             with self._database.transaction() as connection:
                 for epoch, mine in by_epoch.items():
-                    made |= _store_some(connection, epoch, mine)
-                counted = [each for each in group if made[each] is COUNTED]
-                total = self._acknowledged.requests + len(counted)
-                if counted:
+                    counted = _store_some(connection, epoch, mine)
+                    if counted:
+                        stored[epoch] = len(counted), sum([each.reports for each in counted])
+                total = self._acknowledged.requests + sum(count for count, _ in stored.values())
+                if stored:
                     connection.execute("UPDATE acknowledged SET requests = ?", (total,))
-            self._registry.add_pending((each.epoch, each.reports) for each in counted)
+            self._registry.add_pending((each, reports) for each, (_, reports) in stored.items())
         self._acknowledged.write(total)
-        self._count(made)
-        self._committed({each.epoch for each in counted})
-        return [made[each] for each in group]
+        self._count(group, stored)
+        self._committed(stored.keys())
 
-    def _count(self, made: dict[Submission, Outcome]) -> None:
+    def _count(self, group: Sequence[Submission], stored: dict[Epoch, tuple[int, int]]) -> None:
         minute = int(time.time() // 60)  # a closer time would be about a person
         counters = self._counters
         counters.commits += 1
-        for each, outcome in made.items():
-            arrivals = each.epoch.collection.arrivals
-            if isinstance(outcome, Problem):
-                counters.refused += 1
-                arrivals.refuse(outcome.kind.code)
-            elif outcome is REPLAYED:
+        for epoch, (requests, reports) in stored.items():
+            counters.submissions += requests
+            counters.reports += reports
+            epoch.collection.arrivals.count(requests, reports, minute)
+        for each in group:
+            if each.outcome is REPLAYED:
                 counters.replays += 1
-            else:
-                counters.submissions += 1
-                counters.reports += each.reports
-                arrivals.requests += 1
-                arrivals.reports += each.reports
-                arrivals.last_minute = minute
-                arrivals.hours[minute // 60] += each.reports
+            elif isinstance(each.outcome, Problem):
+                counters.refused += 1
+                each.epoch.collection.arrivals.refuse(each.outcome.kind.code)
 
 
-def _resolve(pairs: Sequence[tuple[asyncio.Future[Outcome], Outcome]]) -> None:
-    for waiter, outcome in pairs:
-        if not waiter.done():  # its sender disconnected
-            waiter.set_result(outcome)
+def _answer(taken: Sequence[Submission], instead: Problem | None = None) -> None:
+    """Pass outcomes on, or one problem to all; an event loop is woken once for its requests."""
+    loops: dict[asyncio.AbstractEventLoop, list[Submission]] = defaultdict(list)
+    for each in taken:
+        if instead is not None:
+            each.outcome = instead
+        if isinstance(each.waiter, asyncio.Future):
+            loops[each.waiter.get_loop()].append(each)
+        elif each.waiter.set_running_or_notify_cancel():
+            each.waiter.set_result(each.outcome)
+    for loop, mine in loops.items():
+        with suppress(RuntimeError):  # the loop has ended, and every sender is gone
+            loop.call_soon_threadsafe(_resolve, mine)
+
+
+def _resolve(taken: Sequence[Submission]) -> None:
+    for each in taken:
+        if not each.waiter.done():  # its sender disconnected
+            each.waiter.set_result(each.outcome)
 
 
 def _store_some(
-    connection: sqlite3.Connection, epoch: int, group: Sequence[Submission]
-) -> dict[Submission, Outcome]:
-    """Store what counts of an epoch; return the outcome of each, as if they came one by one."""
+    connection: sqlite3.Connection, epoch: Epoch, group: Sequence[Submission]
+) -> list[Submission]:
+    """Store and return what counts; sets the outcome of each, as if they came one by one."""
     names = b"".join([each.request for each in group])
-    stored: dict[bytes, bytes] = dict(connection.execute(FIND_REQUESTS, (epoch, names)))
+    stored: dict[bytes, bytes] = dict(connection.execute(FIND_REQUESTS, (epoch.id, names)))
     names = b"".join([each.token for each in group if each.token is not None])
     used: dict[bytes | None, int] = {None: 0}
-    used |= connection.execute(FIND_TOKENS, (epoch, names)) if names else ()
-    made: dict[Submission, Outcome] = {}
+    used |= connection.execute(FIND_TOKENS, (epoch.id, names)) if names else ()
+    counted: list[Submission] = []
+    takes = epoch.takes
     for each in group:
         before = stored.get(each.request)
         if before is not None:
             same = before == each.hash
-            made[each] = REPLAYED if same else Problem(problems.REQUEST_REUSED, REUSED)
-        elif not each.epoch.takes:
-            made[each] = Problem(problems.CLOSED, f"epoch {each.epoch.number} is closed")
+            each.outcome = REPLAYED if same else Problem(problems.REQUEST_REUSED, REUSED)
+        elif not takes:
+            each.outcome = Problem(problems.CLOSED, f"epoch {epoch.number} is closed")
         elif each.token not in used:
-            made[each] = Problem(problems.TOKEN_UNKNOWN, "the token is not one of this epoch")
+            each.outcome = Problem(problems.TOKEN_UNKNOWN, "the token is not one of this epoch")
         elif used[each.token]:
-            made[each] = Problem(problems.TOKEN_USED, "the token was used before")
+            each.outcome = Problem(problems.TOKEN_USED, "the token was used before")
         else:
-            made[each], stored[each.request] = COUNTED, each.hash
+            counted.append(each)
+            stored[each.request] = each.hash
             used[each.token] = each.token is not None
-    counted = [each for each in group if made[each] is COUNTED]
     if counted:
         # Sorted: each page is visited once, and the order of arrival is lost.
         rows = b"".join(sorted([each.request + each.hash for each in counted]))
-        connection.execute(ADD_REQUESTS, (epoch, rows))
+        connection.execute(ADD_REQUESTS, (epoch.id, rows))
         records = b"".join([report_v1.records_of(each.body) for each in counted])
-        reports = sum(each.reports for each in counted)
-        connection.execute(ADD_RECORDS, (epoch, reports, zlib.crc32(records), records))
+        reports = sum([each.reports for each in counted])
+        connection.execute(ADD_RECORDS, (epoch.id, reports, zlib.crc32(records), records))
         spent = b"".join([each.token for each in counted if each.token is not None])
         if spent:
-            connection.execute(SPEND_TOKENS, (epoch, spent))
-    return made
+            connection.execute(SPEND_TOKENS, (epoch.id, spent))
+    return counted

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Sequence
 
 from faintly.collector import problems
 from faintly.collector.problems import Problem
-from faintly.collector.storage.clock import Clock
 from faintly.collector.storage.collection import (
     CLOSED,
     CLOSING,
     OPEN,
     RETENTIONS,
     TIMED,
+    Clock,
     Collection,
     Epoch,
     Retention,

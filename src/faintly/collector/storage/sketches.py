@@ -106,12 +106,8 @@ class Sketches:
     def file(self, digest: bytes, number: int, *, rebuild: bool = False) -> SketchFile:
         """Return the file of all sealed reports of an epoch, which is written if need be.
 
-        A newer file may replace it at any time; who has it open can read on.
-
-        Args:
-            digest: names the collection.
-            number: names the epoch.
-            rebuild: True where the file turned out to be damaged: it is made from the segments.
+        A newer file may replace it at any time; who has it open can read on. To `rebuild` one that
+        turned out to be damaged, it is made from the segments.
         """
         epoch = self._registry.epoch(digest, number)
         with epoch.lock:

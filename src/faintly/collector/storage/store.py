@@ -4,6 +4,7 @@ Safe to use from several threads. Acknowledged reports are on the disk and count
 the process dies. What one part does alone is called on that part, such as `store.registry`.
 """
 
+import hashlib
 import os
 import sqlite3
 from concurrent.futures import Future
@@ -20,7 +21,7 @@ from faintly.collector.storage.collection import CLOSED, Collection, Counters, E
 from faintly.collector.storage.credentials import Credentials
 from faintly.collector.storage.database import NAME_BYTES, Database, damaged
 from faintly.collector.storage.disk import lock_folder
-from faintly.collector.storage.inbox import Inbox, Outcome, Submission, Waiter
+from faintly.collector.storage.inbox import HASH_BYTES, Inbox, Outcome, Submission, Waiter
 from faintly.collector.storage.maintenance import Maintenance
 from faintly.collector.storage.registry import Registry
 from faintly.collector.storage.seal import Sealer
@@ -169,7 +170,8 @@ class Store:
         except Problem as problem:
             collection.arrivals.refuse(problem.kind.code)
             raise
-        self.inbox.submit(Submission(found, request, body, reports, hashed, waiter))
+        body_hash = hashlib.blake2b(body, digest_size=HASH_BYTES).digest()
+        self.inbox.submit(Submission(found, request, body, body_hash, reports, hashed, waiter))
         return reports
 
     def opens(self, digest: bytes, epoch: int) -> bool:

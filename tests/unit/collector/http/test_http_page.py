@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import sessions
+from faintly.collector.http import access
 from faintly.collector.http.routes_page import FOLDER
 from faintly.collector.storage.collection import HOURS
 
@@ -30,7 +30,7 @@ def sign_in(web, secret, **headers):
 
 def cookie_of(answer) -> dict[str, str]:
     name, _, rest = answer.headers["set-cookie"].partition("=")
-    assert name == sessions.COOKIE
+    assert name == access.COOKIE
     return {"cookie": f"{name}={rest.partition(';')[0]}"}
 
 
@@ -178,7 +178,7 @@ def test_sessions_end(guarded, monkeypatch):
     web("DELETE", "/session", headers=first)
     assert [status(each) for each in (first, second)] == [401, 200]
     now = time.monotonic()
-    monkeypatch.setattr(sessions.time, "monotonic", lambda: now + sessions.LIFE_S + 1)
+    monkeypatch.setattr(access.time, "monotonic", lambda: now + access.LIFE_S + 1)
     assert status(second) == 401
     monkeypatch.undo()
     assert status(third) == 200
@@ -188,7 +188,7 @@ def test_sessions_end(guarded, monkeypatch):
 
 def test_the_oldest_session_ends_where_there_are_too_many(guarded, monkeypatch):
     web, secrets = guarded
-    monkeypatch.setattr(sessions, "MOST", 2)
+    monkeypatch.setattr(access, "MOST_SESSIONS", 2)
     cookies = [cookie_of(sign_in(web, secrets["read"])) for _ in range(3)]
     answers = [web("GET", "/v1/collections", headers=each).status_code for each in cookies]
     assert answers == [401, 200, 200]
