@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -235,38 +235,45 @@ class SignedBinning(Mechanism):
         """Return the probability of every report: bins are independent given the hash."""
         joint = np.ones(1)
         for wanted in range(self.bins):
-            held = [
+            held = sorted(
                 sign * value
                 for value, (where, sign) in zip(values, outcome, strict=True)
                 if where == wanted
-            ]
-            joint = np.outer(joint, self._bin_law(held)).ravel()
+            )
+            law = _bin_law(self.noise, self.steps, self.clip, self.range, tuple(held))
+            joint = np.outer(joint, law).ravel()
         return joint
 
-    def _raw_law(self, held: Sequence[float]) -> FloatArray:
-        """Return the law of the sum of a bin, rounded but neither clipped nor noisy."""
-        raw = np.ones(1)
-        for value in held:
-            low = math.floor(value * self.steps)
-            up = float(Fraction(value) * self.steps - low)
-            one = np.zeros(2 * self.steps + 1)
-            one[low + self.steps] += 1 - up
-            if up:
-                one[low + 1 + self.steps] += up
-            raw = np.convolve(raw, one)
-        return raw
 
-    def _bin_law(self, held: Sequence[float]) -> FloatArray:
-        raw, reach = self._raw_law(held), len(held) * self.steps
-        span = self.range + reach
-        shape = noise.laplace_law(list(self.noise), 2 * span + rows.tail_steps(list(self.noise)))
-        middle = len(shape) // 2
-        law = np.zeros(2 * self.range + 1)
-        for shift, share in zip(range(-reach, reach + 1), raw, strict=True):
-            if share:
-                moved = shift if self.clip is None else max(-self.clip, min(self.clip, shift))
-                law += share * _kept_law(shape, middle - moved, self.range)
-        return law
+def raw_law(held: Sequence[float], steps: int) -> FloatArray:
+    """Return the law of the sum of a bin, rounded but neither clipped nor noisy."""
+    raw = np.ones(1)
+    for value in held:
+        low = math.floor(value * steps)
+        up = float(Fraction(value) * steps - low)
+        one = np.zeros(2 * steps + 1)
+        one[low + steps] += 1 - up
+        if up:
+            one[low + 1 + steps] += up
+        raw = np.convolve(raw, one)
+    return raw
+
+
+@lru_cache(maxsize=4096)  # enumeration asks for the same bins under outcome after outcome
+def _bin_law(
+    thresholds: tuple[int, ...], steps: int, clip: int | None, limit: int, held: tuple[float, ...]
+) -> FloatArray:
+    """Return the law of what a report says of a bin that holds these signed values."""
+    raw, reach = raw_law(held, steps), len(held) * steps
+    tail = 2 * (limit + reach) + rows.tail_steps(list(thresholds))
+    shape = noise.laplace_law(list(thresholds), tail)
+    middle = len(shape) // 2
+    law = np.zeros(2 * limit + 1)
+    for shift, share in zip(range(-reach, reach + 1), raw, strict=True):
+        if share:
+            moved = shift if clip is None else max(-clip, min(clip, shift))
+            law += share * _kept_law(shape, middle - moved, limit)
+    return law
 
 
 def _kept_law(shape: FloatArray, center: int, reach: int) -> FloatArray:
