@@ -51,7 +51,7 @@ class Verdict:
 
 
 class Laws:
-    """The laws of one mechanism's reports, each computed once and checked to sum to 1.
+    """The laws of one mechanism's reports, each computed once, and checked to sum to 1.
 
     An item of value 0 is absent (vectors drop it before anything else happens), so where an
     outcome has one entry per item, the entries of absent items are dropped too.
@@ -63,16 +63,26 @@ class Laws:
 
     def of(self, values: Values, outcome: Any) -> FloatArray:
         """Return the probability of every report for these values under this outcome."""
+        law: FloatArray = self.table([values], outcome)[0]
+        return law
+
+    def table(self, vectors: Sequence[Values], outcome: Any) -> FloatArray:
+        """Return the law of each vector, by row."""
+        found = np.stack([self._law(values, outcome) for values in vectors])
+        sums = found.sum(axis=1)
+        off = np.abs(sums - 1)
+        if found.min() < 0 or off.max() > SLACK:
+            total = float(sums[off.argmax()])
+            raise AssertionError(f"the law of a report sums to {total!r}, not to 1")
+        return found
+
+    def _law(self, values: Values, outcome: Any) -> FloatArray:
         if isinstance(outcome, tuple) and len(outcome) == len(values):
-            held = [position for position, value in enumerate(values) if value != 0]
-            values = tuple(values[position] for position in held)
-            outcome = tuple(outcome[position] for position in held)
+            outcome = tuple(itertools.compress(outcome, values))
+            values = tuple(filter(None, values))
         key = (values, outcome)
         if key not in self._known:
-            law = self.mechanism.law(values, outcome)
-            if (law < 0).any() or abs(math.fsum(law) - 1) > SLACK:
-                raise AssertionError(f"the law of a report sums to {math.fsum(law)!r}, not to 1")
-            self._known[key] = law
+            self._known[key] = self.mechanism.law(values, outcome)
         return self._known[key]
 
 
@@ -125,7 +135,7 @@ def worst_pair(
     laws, worst, where = Laws(mechanism), 0.0, listed[0][:2]
     for outcome in mechanism.outcomes(len(vectors[0])):
         with np.errstate(divide="ignore"):  # ln 0 is intended: a report that cannot occur
-            logs = np.log(np.stack([laws.of(values, outcome) for values in vectors]))
+            logs = np.log(laws.table(vectors, outcome))
         for block in _blocks(places, logs.shape[1]):
             among = logs[block]
             gaps = _gaps(among)
@@ -195,7 +205,7 @@ def exact_deltas(
         weighted = [(1 / len(outcomes), outcome) for outcome in outcomes]
     deltas = np.zeros((2, len(places)))  # either way round
     for weight, outcome in weighted:
-        known = np.stack([laws.of(values, outcome) for values in vectors])
+        known = laws.table(vectors, outcome)
         excess = [_excess(known[block], growth) for block in _blocks(places, known.shape[1])]
         deltas += weight * np.concatenate(excess, axis=1)
     worst: FloatArray = deltas.max(axis=0)

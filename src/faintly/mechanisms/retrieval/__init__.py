@@ -267,25 +267,28 @@ class Retrieval(BitCells):
         """
         placed = sorted(zip(outcome, values, strict=True), key=lambda pair: pair[0][3:])
         held = [
-            [(place[2] * value, place[1]) for place, value in placed if place[0] == block]
+            tuple((place[2] * value, place[1]) for place, value in placed if place[0] == block)
             for block in range(self.blocks)
         ]
-        return joint(map(self._cell_law, held))
-
-    def _cell_law(self, held: list[tuple[float, int]]) -> FloatArray:
-        law = np.full(2**self.bits, 2.0**-self.bits)
-        basis: list[int] = []
-        for value, row in held:
-            rest = row
-            for known in basis:
-                rest = min(rest, rest ^ known)
-            if rest:
-                basis.append(rest)
-                law *= _density(self.shrink * value, row, self.bits)
-        return law
+        return joint(_cell_law(self.shrink, self.bits, cell) for cell in held)
 
 
 @lru_cache(maxsize=2**14)  # enumeration repeats few arguments
+def _cell_law(shrink: float, bits: int, held: tuple[tuple[float, int], ...]) -> FloatArray:
+    """Return the probability of every cell of a block that holds these values in these rows."""
+    law = np.full(2**bits, 2.0**-bits)
+    basis: list[int] = []
+    for value, row in held:
+        rest = row
+        for known in basis:
+            rest = min(rest, rest ^ known)
+        if rest:
+            basis.append(rest)
+            law *= _density(shrink * value, row, bits)
+    return law
+
+
+@lru_cache(maxsize=2**14)
 def _density(mean: float, row: int, bits: int) -> FloatArray:
     """Return 1 + mean·(-1)^<i,row> for every i of `bits` bits: the factor of one item."""
     reports = np.arange(2**bits, dtype=np.uint32)
