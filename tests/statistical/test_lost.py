@@ -5,6 +5,7 @@ n·m·v·(1 - lost), with the variance n·128·Var. A limit of 6 standard errors
 """
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ SETS = {"collision"}
 VALUES = {"orthogonal": "nonnegative"}  # it takes no others
 
 
+@cache  # the same for every plan
 def holding(items, value, seed):
     scores = np.random.default_rng(seed).random((CLIENTS, KEYS))
     ids = np.sort(np.argpartition(scores, items, axis=1)[:, :items], axis=1)
