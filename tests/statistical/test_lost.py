@@ -18,8 +18,8 @@ from faintly.primitives.entropy import seeded
 CLIENTS, KEYS, SPARSITY = 40_000, 128, 6
 PLANS = [
     ("projection-choice", "user", "table"),
-    ("projection-choice", "user", "direct"),
-    # Its clients do for these units what they do for user.
+    # Its clients do here what they do for user and tables.
+    pytest.param("projection-choice", "user", "direct", marks=pytest.mark.long),
     pytest.param("projection-choice", "event", "table", marks=pytest.mark.long),
     pytest.param("projection-choice", "l1:4", "table", marks=pytest.mark.long),
     ("retrieval", "event", "table"),

@@ -272,15 +272,27 @@ def test_a_million_keys_take_a_part_of_a_second(seed):
     assert min(answers) < 1.0, answers
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("protect", ["event", "user"])
+PEOPLE = {
+    "clothing": (1_378, 6),
+    "renting": (5_850, 11),
+    "kosarak100k": (23_496, 32),
+    "npm_deps": (80_339, 16),
+}
+# In CI every data set and every unit twice; the others with --whole.
+CHOSEN = {"clothing": "event", "renting": "user", "kosarak100k": "user", "npm_deps": "event"}
+
+
 @pytest.mark.parametrize(
-    ("name", "size", "sparsity"),
+    ("name", "size", "sparsity", "protect"),
     [
-        ("clothing", 1_378, 6),
-        ("renting", 5_850, 11),
-        ("kosarak100k", 23_496, 32),
-        ("npm_deps", 80_339, 16),
+        pytest.param(
+            name,
+            *sizes,
+            protect,
+            marks=pytest.mark.long if CHOSEN[name] == protect else pytest.mark.whole,
+        )
+        for name, sizes in PEOPLE.items()
+        for protect in ("event", "user")
     ],
 )
 def test_real_people(name, size, sparsity, protect, seed, records, chance):

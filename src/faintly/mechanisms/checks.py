@@ -106,7 +106,8 @@ def neighbourhoods(unit: Unit, grid: Sequence[float], items: int) -> Iterator[tu
     if isinstance(unit, UserLevel):
         yield vectors
     elif isinstance(unit, EventLevel):
-        for position, *rest in itertools.product(range(items), *[values] * (items - 1)):
+        others = list(itertools.product(values, repeat=items - 1))
+        for position, rest in itertools.product(range(items), others):
             yield tuple((*rest[:position], value, *rest[position:]) for value in values)
     else:
         for pair in itertools.combinations(vectors, 2):
