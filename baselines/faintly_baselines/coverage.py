@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -221,16 +221,26 @@ class Coverage(Mechanism):
         )
 
     def _arcs_law(self, starts: Sequence[int]) -> FloatArray:
-        kept = list(itertools.combinations(starts, min(len(starts), self.plan.sparsity)))
-        law = np.zeros(self.slots)
-        for chosen in kept:
-            covered = np.zeros(self.slots, dtype=bool)
-            for start in chosen:
-                covered[(start + np.arange(self.arc)) % self.slots] = True
-            reach = int(covered.sum())
-            left = (noise.FULL - reach * self.weight) / (self.slots - reach)
-            law += np.where(covered, self.weight, left) / noise.FULL / len(kept)
-        return law
+        return _law_of_arcs(
+            tuple(sorted(starts)), self.plan.sparsity, self.slots, self.arc, self.weight
+        )
+
+
+@lru_cache(maxsize=4096)  # enumeration asks for the same arcs under outcome after outcome
+def _law_of_arcs(
+    starts: tuple[int, ...], sparsity: int, slots: int, arc: int, weight: int
+) -> FloatArray:
+    """Return the probability of every slot where `sparsity` of these arcs are kept."""
+    kept = list(itertools.combinations(starts, min(len(starts), sparsity)))
+    law = np.zeros(slots)
+    for chosen in kept:
+        covered = np.zeros(slots, dtype=bool)
+        for start in chosen:
+            covered[(start + np.arange(arc)) % slots] = True
+        reach = int(covered.sum())
+        left = (noise.FULL - reach * weight) / (slots - reach)
+        law += np.where(covered, weight, left) / noise.FULL / len(kept)
+    return law
 
 
 def best_ring(sparsity: int, epsilon: float) -> float:

@@ -44,7 +44,7 @@ from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
-from faintly.mechanisms.signed_binning import SignedBinning, rows
+from faintly.mechanisms.signed_binning import SignedBinning, raw_law, rows
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -206,7 +206,7 @@ class SignedBinningPublished(SignedBinning):
         held = [sign * value for value, (_, sign) in zip(values, outcome, strict=True)]
         span = len(held) * self.steps
         sums = np.arange(-span, span + 1).clip(-self.clip, self.clip)
-        mean = float(self._raw_law(held) @ sums) / self.clip
+        mean = float(raw_law(held, self.steps) @ sums) / self.clip
         plus = (1 + mean * (2 * self.response / noise.FULL - 1)) / 2
         return np.array([1 - plus, plus])
 

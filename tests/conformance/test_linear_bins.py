@@ -54,25 +54,23 @@ def cell_law(mechanism, values, codes):
     place = place.reshape(len(codes), ROWS).astype(np.int64)
     cells = np.zeros((ROWS, bins))
     chosen = np.stack(np.meshgrid(*[np.arange(ROWS)] * groups), axis=-1).reshape(-1, groups)
-    patterns = sum(place[:, chosen[:, g]] * bins**g for g in range(groups))
-    alike, which = np.unique(patterns, axis=1, return_inverse=True) if codes else (None, None)
-    count = 1 if alike is None else alike.shape[1]
-    for pattern in range(count):
-        mine = chosen if alike is None else chosen[which.ravel() == pattern]
-        outcome = () if alike is None else tuple(alike[:, pattern].tolist())
+    patterns, base = sum(place[:, chosen[:, g]] * bins**g for g in range(groups)), bins**groups
+    digits = base ** np.arange(len(codes))
+    for number in np.unique(joined := digits @ patterns).tolist():
+        mine = chosen[joined == number]
+        outcome = tuple((number // digits % base).tolist())
         law = mechanism.law(values, outcome)
         for slot, chance in enumerate(law.tolist()):
             group, where = divmod(slot, bins)
-            np.add.at(cells[:, where], mine[:, group], chance / len(chosen))
+            cells[:, where] += np.bincount(mine[:, group], minlength=ROWS) * chance / len(chosen)
     return cells
 
 
 def means(mechanism, cells):
     """What the server reads on average at every code."""
     hits = np.zeros(2**mechanism.plan.hashing.bits)
-    for row, where in itertools.product(range(ROWS), range(mechanism.bins)):
-        at = mechanism.linear_bins.places(np.uint32(row), CODES[: len(hits)])
-        hits[at == where] += cells[row, where]
+    for row in range(ROWS):
+        hits += cells[row, mechanism.linear_bins.places(np.uint32(row), CODES[: len(hits)])]
     return (hits - 1 / mechanism.bins) / mechanism.attenuation
 
 

@@ -41,8 +41,8 @@ def double_epsilon(mechanism):
 
 
 def worst(mechanism, grid, items):
-    pairs = list(checks.neighbours(mechanism.plan.unit, grid, items))
-    return checks.worst_pair(mechanism, pairs)[0]
+    groups = checks.neighbourhoods(mechanism.plan.unit, grid, items)
+    return checks.worst_pair(mechanism, groups)[0]
 
 
 CASES = [
@@ -64,8 +64,8 @@ CASES = [
 def test_epsilon_is_kept_and_used_up(name, sparsity, items, bins, epsilon):
     scheme = "optimal" if bins > 1 else "hashing"
     mechanism = small(name, epsilon=epsilon, sparsity=sparsity, scheme=scheme, bins=bins)
-    assert worst(mechanism, SIGNS, items) == pytest.approx(epsilon, abs=1e-8)
-    assert worst(mechanism, SIGNS, items) <= epsilon + checks.SLACK
+    loss = worst(mechanism, SIGNS, items)
+    assert epsilon - 1e-8 < loss <= epsilon + checks.SLACK
     if epsilon == 1.0:
         assert worst(double_epsilon(mechanism), SIGNS, items) > 1.9 * epsilon
 
@@ -99,9 +99,10 @@ def test_three_slots_and_up_to_five_items(items):
                     loss = max(loss, float(np.abs(np.log(before / after)).max()))
         return loss
 
-    assert 0.5 < worst_of(mechanism) <= 1.0 + checks.SLACK
+    loss = worst_of(mechanism)
+    assert 0.5 < loss <= 1.0 + checks.SLACK
     if items <= 3:  # above k an item is dealt less often, and less is lost
-        assert worst_of(mechanism) == pytest.approx(1.0, abs=1e-8)
+        assert loss == pytest.approx(1.0, abs=1e-8)
         assert worst_of(double_epsilon(mechanism)) > 1.9
 
 

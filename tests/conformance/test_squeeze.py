@@ -53,8 +53,7 @@ def coarse(plan, steps, share=1.0):
 
 
 def worst_delta(mechanism, pairs):
-    epsilon = mechanism.plan.budget.epsilon
-    return max(checks.exact_delta(mechanism, *pair, epsilon) for pair in pairs)
+    return checks.exact_deltas(mechanism, pairs, mechanism.plan.budget.epsilon).max()
 
 
 def patterns(sparsity, distance, bins):

@@ -243,7 +243,11 @@ def test_the_right_arguments_are_taken(name, tmp_path, monkeypatch):
     assert refusal(call, right) is None or name == "Reader.posterior"  # three keys are no crowd
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(
+    "name",
+    # A rehearsal that takes what it was given is a whole collection.
+    [pytest.param(name, marks=[pytest.mark.long] * (name == "try_")) for name in CALLS],
+)
 def test_junk_is_taken_or_refused_in_a_sentence(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     call, right = CALLS[name]

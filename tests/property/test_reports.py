@@ -4,6 +4,7 @@ The plans are those that the planner makes by itself, for every unit and kind of
 some of every domain of values that a mechanism can have.
 """
 
+import itertools
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -26,11 +27,15 @@ UNIVERSES = {
     "named": ["ash", "birch", "ash#held", "ash#value"],
     "open": Universe.open(),
 }
+BUDGETS = [(0.5, 0.0), (4.0, 0.0), (1.0, 1e-6)]
+# Every unit with every universe, and every budget with each of them in turn.
 BY_DEFAULT = [
     make_plan(protect=unit, epsilon=epsilon, delta=delta, universe=universe, **SIZES)
-    for unit in ("event", "user", "l1:1", "l1:8")
-    for epsilon, delta in ((0.5, 0.0), (4.0, 0.0), (1.0, 1e-6))
-    for universe in UNIVERSES.values()
+    for (unit, universe), (epsilon, delta) in zip(
+        itertools.product(("event", "user", "l1:1", "l1:8"), UNIVERSES.values()),
+        itertools.cycle(BUDGETS),
+        strict=False,
+    )
 ]
 OTHERS = [
     make_plan(protect="user", epsilon=1.0, universe=50, mechanism=name, **SIZES, **more)

@@ -4,12 +4,16 @@ No limit is tuned: each follows from a false-alarm rate and the law of its stati
 """
 
 import math
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from faintly.core import ReadingLaw
+from faintly.data import Records, read_records
 
 
 class Odds:
@@ -71,6 +75,12 @@ def odds() -> Odds:
 def odds_at() -> type[Odds]:
     """Limits at another rate."""
     return Odds
+
+
+@pytest.fixture(scope="session")
+def records(dataset: Callable[[str], Path]) -> Callable[[str], Records]:
+    """Return a reader of datasets, each read once; one that is missing skips the test."""
+    return cache(lambda name: read_records(dataset(name)))
 
 
 @pytest.fixture

@@ -9,11 +9,12 @@ FALSE_ALARM: 1e-3 for each count of runs, against the 5 % that is promised, unde
 seed; the share of intervals is over millions of keys, and is given a hundredth. So few runs of
 one design cannot tell whether 93 or 95 % of them hold; those of all designs together can.
 
-`--whole` makes ten times as many runs, of all designs. They take hours on two cores, and
+`--whole` makes twenty times as many runs, of all designs. They take hours on two cores, and
 docs/explanation/how-it-works.md has the result:
     pytest tests/statistical/test_alike.py --whole -n 2 -rP
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,12 +24,12 @@ from scipy import stats
 from faintly import Reader, aggregate, make_plan
 from faintly.client import randomize_all
 from faintly.core import VectorBatch
-from faintly.data import cut, read_records, to_vectors, true_means
+from faintly.data import cut, to_vectors, true_means
 from faintly.primitives.entropy import seeded
 
-RUNS = 20
-FEWER_RUNS = 6  # where the same tables are read by another form
-WHOLE_TIMES = 10  # as many of all with --whole
+RUNS = 10
+FEWER_RUNS = 4  # where the same tables are read by another form, or each takes seconds
+WHOLE_TIMES = 20  # as many of all with --whole
 PROMISED = 0.05
 FALSE_ALARM = 1e-3
 CLOSE = 0.01  # of the share of intervals that hold
@@ -114,36 +115,40 @@ def likely(clients, items, size, chance):
     return VectorBatch(offsets, ids, np.ones(len(ids))), truth
 
 
+LONG, WHOLE = pytest.mark.long, pytest.mark.whole
+
 EVENT = {"protect": "event", "epsilon": 1.0}
 TABLE = {"decode": "table"}
 USER = {"protect": "user", "mechanism": "projection-choice"}
 
 
 def test_one_map_shows_ghosts_and_many_do_not(seed):
-    """In little, for every push: 20 runs of the first row below, and its mutant."""
+    """For every push: the first row below, and the mutant where it shows in every run."""
     people, truth = same(20_000, 14, 8_192)
-    judge(observe(people, truth, seed, runs=20, sparsity=14, **EVENT, **TABLE))
+    judge(observe(people, truth, seed, RUNS, sparsity=14, **EVENT, **TABLE))
+    people, truth = same(20_000, 14, 65_536)
     one = {"mechanism": "retrieval", "maps": 1, "bits": 22}
-    seen = observe(people, truth, seed, runs=20, sparsity=14, **EVENT, **one)
-    limit = binomial_limit(20, PROMISED, FALSE_ALARM)
-    assert seen.false >= limit
-    assert seen.covered <= 20 - limit
+    seen = observe(people, truth, seed, FEWER_RUNS, sparsity=14, **EVENT, **one)
+    limit = binomial_limit(FEWER_RUNS, PROMISED, FALSE_ALARM)
+    assert seen.false >= limit, seen
+    assert seen.covered <= FEWER_RUNS - limit, seen
 
 
 def test_people_who_hold_more_than_planned_are_alike(seed):
     """Retrieval takes any number of items, so that a plan for two must reckon with ghosts too."""
     people, truth = same(20_000, 5, 1_000)
-    seen = observe(people, truth, seed, runs=40, sparsity=2, **EVENT, **TABLE)
-    assert seen.false < binomial_limit(40, PROMISED, FALSE_ALARM), seen
+    seen = observe(people, truth, seed, RUNS, sparsity=2, **EVENT, **TABLE)
+    assert seen.false < binomial_limit(RUNS, PROMISED, FALSE_ALARM), seen
     assert abs(seen.pointwise - 0.95) < CLOSE, seen
 
 
-LONG, WHOLE = pytest.mark.long, pytest.mark.whole
-
-
-@pytest.mark.long
 @pytest.mark.parametrize(
-    ("items", "size"), [(14, 8_192), (14, 65_536), (32, 65_536)], ids=["small", "large", "blocks"]
+    ("items", "size"),
+    [
+        pytest.param(14, 8_192, marks=WHOLE, id="small"),  # as many runs as above, for every push
+        pytest.param(14, 65_536, marks=LONG, id="large"),
+        pytest.param(32, 65_536, marks=LONG, id="blocks"),
+    ],
 )
 def test_all_hold_the_same(items, size, seed, times):
     people, truth = same(20_000, items, size)
@@ -199,13 +204,18 @@ def test_sets_of_one_map_show_ghosts(seed):
     """The mutant of the test below: codes that share a row with a held key never have its bin."""
     people, truth = same(20_000, 6, 4_096)
     wanted = {"epsilon": 4.0, "sparsity": 6, "maps": 1, "bits": 12, "bins": 4, **SETS}
-    seen = observe(people, truth, seed, runs=20, **wanted)
-    assert seen.covered <= 20 - binomial_limit(20, PROMISED, FALSE_ALARM), seen
+    seen = observe(people, truth, seed, RUNS, **wanted)
+    assert seen.covered <= RUNS - binomial_limit(RUNS, PROMISED, FALSE_ALARM), seen
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
-@pytest.mark.parametrize("items", [6, 14, 32])
+def corners(*chosen):
+    """Parametrize by sparsity and epsilon: the chosen ones in CI, all with --whole."""
+    every = itertools.product((6, 14, 32), (1.0, 2.0, 4.0))
+    cases = [pytest.param(*one, marks=LONG if one in chosen else WHOLE) for one in every]
+    return pytest.mark.parametrize(("items", "epsilon"), cases)
+
+
+@corners((6, 4.0), (14, 2.0), (32, 1.0))
 def test_all_hold_the_same_set(items, epsilon, seed, times):
     """Readings are coins of few hits, so that intervals hold a little more often than promised."""
     people, truth = same(20_000, items, 8_192)
@@ -218,7 +228,6 @@ def test_all_hold_the_same_set(items, epsilon, seed, times):
     assert 0.95 - CLOSE < seen.pointwise < FEW_HITS, seen
 
 
-EVENT_RUNS = 6  # each takes seconds where reports are long or tables large
 EVENT_SETS = {"protect": "event", "values": "set", "mechanism": "orthogonal"}
 
 
@@ -226,19 +235,17 @@ def test_all_hold_the_same_set_of_events(seed):
     """Long rows read true, and one map of a table shows ghosts of two keys."""
     people, truth = same(10_000, 6, 4_096)
     own = {"epsilon": 2.0, "sparsity": 6, **EVENT_SETS}
-    judge(observe(people, truth, seed, runs=20, decode="direct", **own))
+    judge(observe(people, truth, seed, RUNS, decode="direct", **own))
     one = {"decode": "table", "maps": 1, "rows": 2, "bits": 16, "blocks": 1}
-    seen = observe(people, truth, seed, runs=20, **one, **own)
-    assert seen.covered <= 20 - binomial_limit(20, PROMISED, FALSE_ALARM), seen
+    seen = observe(people, truth, seed, RUNS, **one, **own)
+    assert seen.covered <= RUNS - binomial_limit(RUNS, PROMISED, FALSE_ALARM), seen
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
-@pytest.mark.parametrize("items", [6, 14, 32])
+@corners((6, 4.0), (14, 2.0), (32, 1.0))
 def test_all_hold_the_same_set_of_events_read_directly(items, epsilon, seed, times):
     people, truth = same(20_000, items, 8_192)
     wanted = {"epsilon": epsilon, "sparsity": items, "decode": "direct", **EVENT_SETS}
-    judge(observe(people, truth, seed, runs=EVENT_RUNS * times, **wanted))
+    judge(observe(people, truth, seed, runs=FEWER_RUNS * times, **wanted))
 
 
 @pytest.mark.long
@@ -247,7 +254,7 @@ def test_all_hold_the_same_set_of_events_in_tables(items, epsilon, seed, times):
     """Where tables can keep the rules: no ghost above 0.3 standard errors."""
     people, truth = same(20_000, items, 8_192)
     wanted = {"epsilon": epsilon, "sparsity": items, **TABLE, **EVENT_SETS}
-    judge(observe(people, truth, seed, runs=EVENT_RUNS * times, **wanted))
+    judge(observe(people, truth, seed, runs=FEWER_RUNS * times, **wanted))
 
 
 @pytest.mark.long
@@ -273,8 +280,8 @@ def test_one_map_shows_ghosts_at_user_level(items, epsilon, seed):
     """The mutant of the test above, where ghosts are large: at epsilon 1 noise hides them."""
     people, truth = same(20_000, items, 8_192)
     wanted = {"epsilon": epsilon, "sparsity": items, "maps": 1, "bits": 16, **USER}
-    seen = observe(people, truth, seed, runs=20, **wanted)
-    assert seen.covered <= 20 - binomial_limit(20, PROMISED, FALSE_ALARM)
+    seen = observe(people, truth, seed, RUNS, **wanted)
+    assert seen.covered <= RUNS - binomial_limit(RUNS, PROMISED, FALSE_ALARM), seen
 
 
 @pytest.mark.parametrize(
@@ -285,11 +292,10 @@ def test_one_map_shows_ghosts_at_user_level(items, epsilon, seed):
         pytest.param(USER, 4.0, marks=WHOLE, id="user, epsilon 4"),
     ],
 )
-def test_a_click_stream(unit, epsilon, seed, dataset, times):
+def test_a_click_stream(unit, epsilon, seed, records, times):
     """Real clients, cut to the sparsity: what they hold beyond it is another matter."""
     wanted = {"epsilon": epsilon, "sparsity": 32, **unit, **TABLE}
-    records = read_records(dataset("kosarak100k"))
     plan = make_plan(clients=100_000, universe=23_496, **wanted)
-    people, _ = cut(to_vectors(records, plan), 32, np.random.default_rng(1))
+    people, _ = cut(to_vectors(records("kosarak100k"), plan), 32, np.random.default_rng(1))
     truth = true_means(people, np.arange(23_496, dtype=np.uint64))
     judge(observe(people, truth, seed, RUNS * times, **wanted))

@@ -42,7 +42,7 @@ def false_share(keys):
 
 
 def marked(best):
-    return [row.key for row, sure in zip(best.estimates, best.significant, strict=True) if sure]
+    return np.array(best.estimates.keys)[best.significant]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ n·m·v·(1 - lost), with the variance n·128·Var. A limit of 6 standard errors
 """
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -17,8 +18,8 @@ from faintly.primitives.entropy import seeded
 CLIENTS, KEYS, SPARSITY = 40_000, 128, 6
 PLANS = [
     ("projection-choice", "user", "table"),
-    ("projection-choice", "user", "direct"),
-    # Its clients do for these units what they do for user.
+    # Its clients do here what they do for user and tables.
+    pytest.param("projection-choice", "user", "direct", marks=pytest.mark.long),
     pytest.param("projection-choice", "event", "table", marks=pytest.mark.long),
     pytest.param("projection-choice", "l1:4", "table", marks=pytest.mark.long),
     ("retrieval", "event", "table"),
@@ -35,6 +36,7 @@ SETS = {"collision"}
 VALUES = {"orthogonal": "nonnegative"}  # it takes no others
 
 
+@cache  # the same for every plan
 def holding(items, value, seed):
     scores = np.random.default_rng(seed).random((CLIENTS, KEYS))
     ids = np.sort(np.argpartition(scores, items, axis=1)[:, :items], axis=1)

@@ -17,7 +17,7 @@ from scipy import stats
 
 from faintly.client import randomize_all
 from faintly.core import ReportBatch, SparseVector, VectorBatch
-from faintly.data import cut, read_records, to_vectors, true_means
+from faintly.data import cut, to_vectors, true_means
 from faintly.engine import Reader, aggregate
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.projection_choice import client
@@ -156,25 +156,24 @@ def test_estimates_center_on_the_truth(name, rng_of):
     assert np.abs(read * more.scale - truth).max() > limit
 
 
-def collected(dataset, name, seed, **changes):
+def collected(records, name, seed, **changes):
     """A plan for real data, and the clients' vectors, cut to k items."""
     clients, size = {"clothing": (47_958, 1_378), "kosarak100k": (100_000, 23_496)}[name]
     plan = build(**{"clients": clients, "universe": size, "decode": "table", **changes}).plan
-    records = read_records(dataset(name))
-    vectors, _ = cut(to_vectors(records, plan), plan.sparsity, np.random.default_rng(seed))
+    vectors, _ = cut(to_vectors(records(name), plan), plan.sparsity, np.random.default_rng(seed))
     return plan, vectors.padded(clients)
 
 
-def run(dataset, name, runs, seed, truth_of=true_means, **changes):
-    plan, vectors = collected(dataset, name, seed, **changes)
+def run(records, name, runs, seed, truth_of=true_means, **changes):
+    plan, vectors = collected(records, name, seed, **changes)
     ids = np.arange(plan.universe.size, dtype=np.uint64)
     result = simulate(plan, vectors, ids, truth_of(vectors, ids), runs=runs, seed=seed)
     return result, Z * math.sqrt(2 / (len(ids) * runs))
 
 
-def test_clothing_shows_the_predicted_error_and_honest_intervals(dataset, seed, default_seed):
+def test_clothing_shows_the_predicted_error_and_honest_intervals(records, seed, default_seed):
     """User level, epsilon 1, k = 6, 256 groups: n·MSE 35.98, in 3 bytes."""
-    result, allowed = run(dataset, "clothing", 10, seed, sparsity=6)
+    result, allowed = run(records, "clothing", 4, seed, sparsity=6)
     found = result.mean("n_mse")
     assert result.bytes == 3
     assert found == pytest.approx(35.98, rel=allowed), f"n·MSE {found:.2f}, ±{allowed:.1%} allowed"
@@ -194,19 +193,19 @@ def covers(result):
 
 
 @pytest.mark.usefixtures("half_the_variance")
-def test_intervals_of_half_the_variance_are_noticed(dataset, seed):
-    assert not covers(run(dataset, "clothing", 2, seed, sparsity=6)[0])
+def test_intervals_of_half_the_variance_are_noticed(records, seed):
+    assert not covers(run(records, "clothing", 2, seed, sparsity=6)[0])
 
 
 @pytest.mark.parametrize("form", ["bins", "unsigned"])
-def test_bins_on_kosarak_in_direct_mode(dataset, seed, form, odds):
+def test_bins_on_kosarak_in_direct_mode(records, seed, form, odds):
     """Epsilon 4, 400 keys: V0 where nobody holds a key, read-off variances elsewhere.
 
     Every key has its own variance, so errors are taken in standard errors, each nearly normal:
     the sum of their squares has the law of chi-square.
     """
     keys, changes = 400, {"sparsity": 8, "epsilon": 4.0, "form": form, "decode": "direct"}
-    plan, vectors = collected(dataset, "kosarak100k", seed, **changes)
+    plan, vectors = collected(records, "kosarak100k", seed, **changes)
     ids = np.arange(keys, dtype=np.uint64)
     sources = (seeded(seed, part) for part in ("public", "secret"))
     found = Reader(aggregate(plan, randomize_all(plan, vectors, *sources))).estimate_ids(ids, ids)
@@ -229,10 +228,11 @@ KOSARAK = {"sparsity": 32, "epsilon": 4.0, "bits": 20, "maps": 16}
 SURE = 4 / 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("groups", "predicted"), [(64, 14.56), (256, 14.27)])
-def test_kosarak_shows_the_predicted_error(dataset, seed, groups, predicted):
+def test_kosarak_shows_the_predicted_error(records, seed, groups, predicted):
     """User level, epsilon 4, k = 32, dense: strong signal, one item held by most."""
-    result, allowed = run(dataset, "kosarak100k", 2, seed, groups=groups, **KOSARAK)
+    result, allowed = run(records, "kosarak100k", 2, seed, groups=groups, **KOSARAK)
     found = result.mean("n_mse")
     assert found == pytest.approx(predicted, rel=allowed), f"n·MSE {found:.3f}, ±{allowed:.1%}"
     assert result.mean("top20_recall") >= SURE
@@ -240,10 +240,11 @@ def test_kosarak_shows_the_predicted_error(dataset, seed, groups, predicted):
     assert found != pytest.approx(wrong, rel=allowed)
 
 
-def test_keys_that_are_mixed_up_are_noticed(dataset, seed):
+@pytest.mark.long
+def test_keys_that_are_mixed_up_are_noticed(records, seed):
     """Mutant: every key is read in the place of another, from the last one to the first."""
     result, allowed = run(
-        dataset,
+        records,
         "kosarak100k",
         1,
         seed,

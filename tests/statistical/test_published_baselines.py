@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from faintly.core import ReportBatch, SparseVector, VectorBatch
-from faintly.data import read_records, to_vectors, true_means
+from faintly.data import to_vectors, true_means
 from faintly.mechanisms import Mechanism, mechanism_of
 from faintly.planner import make_plan
 from faintly_baselines.alp import Alp
@@ -316,12 +316,12 @@ CLOTHING = (*UNBIASED[:4], "signed-binning-published", "signed-binning-published
 
 
 @pytest.mark.parametrize("name", CLOTHING)
-def test_clothing_shows_the_predicted_error(name, dataset, rng_of, odds, default_seed):
+def test_clothing_shows_the_predicted_error(name, records, rng_of, odds, default_seed):
     """Ten runs of the real data; values are not 0 or 1, so sets are left out.
 
     Mutant: the prediction for twice the epsilon.
     """
-    records = read_records(dataset("clothing"))
+    records = records("clothing")
     ids = np.arange(1378, dtype=np.uint64)
     protect = {"protect": "event"} if name.endswith("event") else {}
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from faintly.client import randomize_all
 from faintly.core import ReportBatch, SparseVector, Universe, VectorBatch
-from faintly.data import cut, read_records, to_vectors, true_means
+from faintly.data import cut, to_vectors, true_means
 from faintly.engine import Reader, aggregate
 from faintly.kernels import compiled, reference
 from faintly.mechanisms import mechanism_of
@@ -156,9 +156,9 @@ def test_mutant_samplers_do_not_follow_the_law(made, drawn, rng_of):
 # d keys and R runs has the standard error n·Var·√(2/(dR)).
 
 
-def simulated(dataset, name, runs, seed, **changes):
+def simulated(records, name, runs, seed, **changes):
     plan = plan_of(**changes)
-    vectors = to_vectors(read_records(dataset(name)), plan)
+    vectors = to_vectors(records(name), plan)
     vectors, _ = cut(vectors, plan.sparsity, np.random.default_rng(1))
     vectors = vectors.padded(plan.clients)
     ids = np.arange(plan.universe.size, dtype=np.uint64)
@@ -167,16 +167,22 @@ def simulated(dataset, name, runs, seed, **changes):
 
 CLOTHING = {"sparsity": 6, "clients": 47_958, "universe": 1378}
 DATA = {
-    "clothing": ("clothing", 10, 3, CLOTHING),
+    "clothing": ("clothing", 4, 3, CLOTHING),
     "clothing, direct": ("clothing", 2, 8, {**CLOTHING, "decode": "direct"}),
     "renting": ("renting", 4, 4, {"sparsity": 11, "clients": 105_571, "universe": 5850}),
     "kosarak": ("kosarak100k", 4, 10, {"sparsity": 32, "clients": 100_000, "universe": 23_496}),
 }
 
 
-@pytest.mark.parametrize(("name", "runs", "size", "changes"), DATA.values(), ids=DATA)
-def test_real_data_err_as_predicted(name, runs, size, changes, dataset, seed):
-    result = simulated(dataset, name, runs, seed, **changes)
+@pytest.mark.parametrize(
+    ("name", "runs", "size", "changes"),
+    [
+        pytest.param(*case, id=label, marks=[] if "clothing" in label else [pytest.mark.long])
+        for label, case in DATA.items()
+    ],
+)
+def test_real_data_err_as_predicted(name, runs, size, changes, records, seed):
+    result = simulated(records, name, runs, seed, **changes)
     assert result.bytes == size
     spread = 4.683 * math.sqrt(2 / (result.keys * runs))
     z = (result.mean("n_mse") - result.mean("predicted_n_var")) / spread
@@ -190,19 +196,20 @@ def test_real_data_err_as_predicted(name, runs, size, changes, dataset, seed):
 
 
 @pytest.mark.usefixtures("half_the_variance")
-def test_intervals_of_half_the_variance_are_noticed(dataset, seed):
-    result = simulated(dataset, "clothing", 2, seed, **CLOTHING)
+def test_intervals_of_half_the_variance_are_noticed(records, seed):
+    result = simulated(records, "clothing", 2, seed, **CLOTHING)
     assert result.mean("coverage95") < 0.95 - LIMIT * math.sqrt(0.05 * 0.95 / (2 * result.keys))
 
 
-def test_the_prediction_notices_less_noise(dataset, seed, monkeypatch):
+@pytest.mark.long
+def test_the_prediction_notices_less_noise(records, seed, monkeypatch):
     """Mutant: answers are flipped as rarely as epsilon 2 allows, and read as if they were not."""
     plain = Retrieval._answers
     monkeypatch.setattr(
         Retrieval, "_answers", lambda self, *case: plain(replace(self, keep=HALF_NOISE), *case)
     )
     plan = {"sparsity": 32, "clients": 100_000, "universe": 23_496}
-    result = simulated(dataset, "kosarak100k", 1, seed, **plan)
+    result = simulated(records, "kosarak100k", 1, seed, **plan)
     assert result.mean("coverage95_top20") < 0.95 - LIMIT * math.sqrt(0.05 * 0.95 / 20)
 
 

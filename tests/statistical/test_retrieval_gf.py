@@ -12,7 +12,7 @@ from scipy import stats
 
 from faintly.client import randomize_all
 from faintly.core import VectorBatch
-from faintly.data import cut, read_records, to_vectors, true_means
+from faintly.data import cut, to_vectors, true_means
 from faintly.engine import Reader, aggregate
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.retrieval_gf import RetrievalGf, forms
@@ -153,11 +153,9 @@ def test_estimates_center_on_the_truth(options, rng_of, monkeypatch):
     assert score > limit, f"the mutant is only {score:.1f} standard errors off"
 
 
-def simulated(dataset, runs, seed, **options):
+def simulated(records, runs, seed, **options):
     plan = plan_of("polynomial", sparsity=6, clients=47_958, universe=1378, **options)
-    vectors, _ = cut(
-        to_vectors(read_records(dataset("clothing")), plan), 6, np.random.default_rng(1)
-    )
+    vectors, _ = cut(to_vectors(records("clothing"), plan), 6, np.random.default_rng(1))
     vectors = vectors.padded(plan.clients)
     ids = np.arange(1378, dtype=np.uint64)
     return simulate(plan, vectors, ids, true_means(vectors, ids), runs=runs, seed=seed)
@@ -173,27 +171,27 @@ def score_of(result):
     return (result.mean("n_mse") - predicted) / spread
 
 
-def test_eight_bytes_on_clothing_err_as_the_bound_says(dataset, seed, default_seed):
-    result = simulated(dataset, 10, seed, max_bytes=8)
+def test_eight_bytes_on_clothing_err_as_the_bound_says(records, seed, default_seed):
+    result = simulated(records, 3, seed, max_bytes=8)
     z, limit = score_of(result), 3 if default_seed else LIMIT
     assert result.bytes == 8
     assert 3.196 <= result.mean("predicted_n_var") < 3.24
     assert abs(z) < limit, f"n·MSE {result.mean('n_mse'):.4f} is {z:.1f} standard errors off"
-    allowed = LIMIT * math.sqrt(0.05 * 0.95 / (result.keys * 10))
+    allowed = LIMIT * math.sqrt(0.05 * 0.95 / (result.keys * len(result.runs)))
     assert abs(result.mean("coverage95") - 0.95) < allowed
 
 
-def test_the_prediction_notices_a_payload_that_is_not_uniform(dataset, seed, monkeypatch):
+def test_the_prediction_notices_a_payload_that_is_not_uniform(records, seed, monkeypatch):
     """Mutant: free coefficients are 0, so the polynomial of one item is constant and loud."""
     plain = forms.payload
     monkeypatch.setattr(forms, "payload", lambda *case: np.zeros_like(plain(*case)))
-    result = simulated(dataset, 1, seed, max_bytes=8)
+    result = simulated(records, 1, seed, max_bytes=8)
     assert result.mean("n_mse") > 3.22 * (1 + LIMIT * math.sqrt(2 / result.keys))
 
 
 @pytest.mark.usefixtures("half_the_variance")
-def test_intervals_of_half_the_variance_are_noticed(dataset, seed):
-    result = simulated(dataset, 1, seed, max_bytes=8)
+def test_intervals_of_half_the_variance_are_noticed(records, seed):
+    result = simulated(records, 1, seed, max_bytes=8)
     assert result.mean("coverage95") < 0.95 - LIMIT * math.sqrt(0.05 * 0.95 / result.keys)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from faintly.core import SparseVector, VectorBatch
-from faintly.data import cut, read_records, to_vectors, true_means
+from faintly.data import cut, to_vectors, true_means
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
@@ -169,10 +169,10 @@ PAPER = {"k-fold": 0.00059, "sampling": 0.0034}
 
 
 @pytest.mark.parametrize("name", PROTECT)
-def test_clothing_shows_the_paper_s_error(name, dataset, seed, default_seed, odds):
+def test_clothing_shows_the_paper_s_error(name, records, seed, default_seed, odds):
     """Epsilon 1, k = 6: n·MSE 28.1 and 168.6, and the paper's own figures within 3 %."""
     mechanism = build(name, decode="table", clients=47_958, universe=1_378, sparsity=6)
-    records = to_vectors(read_records(dataset("clothing")), mechanism.plan)
+    records = to_vectors(records("clothing"), mechanism.plan)
     vectors = cut(records, 6, np.random.default_rng(seed))[0].padded(47_958)
     runs = 10
     found = n_mse(mechanism, mechanism, vectors, runs, seed)

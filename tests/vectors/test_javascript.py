@@ -25,12 +25,20 @@ SAMPLES = 1000  # each audit is wrong about a sound client with a chance of abou
 NOBODY = SparseVector(np.zeros(0, dtype=np.uint64))
 
 
-def test_its_own_tests_pass():
-    tests = sorted(str(each) for each in (CLIENT / "test").glob("*.test.mjs"))
+SLOW = ("page", "speed")
+OWN = [
+    pytest.param(each, id=name, marks=[pytest.mark.long] * (name in SLOW))
+    for each in sorted((CLIENT / "test").glob("*.test.mjs"))
+    for name in [each.name.removesuffix(".test.mjs")]
+]
+
+
+@pytest.mark.parametrize("tests", OWN)
+def test_its_own_tests_pass(tests):
     # One of them calls npm, which is beside Node and maybe nowhere else.
     path = os.pathsep.join([str(Path(node()).parent), os.environ["PATH"]])
     done = subprocess.run(
-        [node(), "--test", *tests],
+        [node(), "--test", tests],
         capture_output=True,
         text=True,
         check=False,

@@ -5,6 +5,7 @@ hits would still have probability `tail`, and at most the one for x or fewer.
 """
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from faintly.core import FloatArray
 _STEPS = 60  # halvings of [0, 1]: beyond the precision of a float
 
 
+@lru_cache(maxsize=4)  # one count of trials, asked about at every halving
 def _log_choose(trials: int) -> FloatArray:
     logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, trials + 1)))])
     return logs[trials] - logs - logs[::-1]

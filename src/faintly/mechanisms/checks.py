@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from faintly.core import EventLevel, FloatArray, Unit, UserLevel
+from faintly.core.arrays import AnyArray
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
 
@@ -40,7 +41,7 @@ class Finding:
 
 
 class Laws:
-    """The laws of one mechanism's reports, each computed once and checked to sum to 1.
+    """The laws of one mechanism's reports, each computed once, and checked to sum to 1.
 
     An item of value 0 is absent (vectors drop it before anything else happens), so where an
     outcome has one entry per item, the entries of absent items are dropped too.
@@ -52,16 +53,26 @@ class Laws:
 
     def of(self, values: Values, outcome: Any) -> FloatArray:
         """Return the probability of every report for these values under this outcome."""
+        law: FloatArray = self.table([values], outcome)[0]
+        return law
+
+    def table(self, vectors: Sequence[Values], outcome: Any) -> FloatArray:
+        """Return the law of each vector, by row."""
+        found = np.stack([self._law(values, outcome) for values in vectors])
+        sums = found.sum(axis=1)
+        off = np.abs(sums - 1)
+        if found.min() < 0 or off.max() > SLACK:
+            total = float(sums[off.argmax()])
+            raise AssertionError(f"the law of a report sums to {total!r}, not to 1")
+        return found
+
+    def _law(self, values: Values, outcome: Any) -> FloatArray:
         if isinstance(outcome, tuple) and len(outcome) == len(values):
-            held = [position for position, value in enumerate(values) if value != 0]
-            values = tuple(values[position] for position in held)
-            outcome = tuple(outcome[position] for position in held)
+            outcome = tuple(itertools.compress(outcome, values))
+            values = tuple(filter(None, values))
         key = (values, outcome)
         if key not in self._known:
-            law = self.mechanism.law(values, outcome)
-            if (law < 0).any() or abs(math.fsum(law) - 1) > SLACK:
-                raise AssertionError(f"the law of a report sums to {math.fsum(law)!r}, not to 1")
-            self._known[key] = law
+            self._known[key] = self.mechanism.law(values, outcome)
         return self._known[key]
 
 
@@ -74,55 +85,80 @@ def neighbours(unit: Unit, grid: Sequence[float], items: int) -> Iterator[Pair]:
         items: coordinates, of which any number may be held; k + 2 tries vectors with more
             items than the plan expects.
     """
-    vectors = list(itertools.product(sorted(set(grid)), repeat=items))
-    if isinstance(unit, EventLevel):
-        for left in vectors:
-            for position, value in itertools.product(range(items), sorted(set(grid))):
-                if value > left[position]:
-                    yield left, (*left[:position], value, *left[position + 1 :])
-        return
-    for left, right in itertools.combinations(vectors, 2):
-        if isinstance(unit, UserLevel) or _distance(left, right) <= unit.distance:
-            yield left, right
+    for group in neighbourhoods(unit, grid, items):
+        yield from itertools.combinations(group, 2)
+
+
+def neighbourhoods(unit: Unit, grid: Sequence[float], items: int) -> Iterator[tuple[Values, ...]]:
+    """Yield groups of vectors, all neighbours of one another; every pair is in one of them."""
+    values = sorted(set(grid))
+    vectors = tuple(itertools.product(values, repeat=items))
+    if isinstance(unit, UserLevel):
+        yield vectors
+    elif isinstance(unit, EventLevel):
+        others = list(itertools.product(values, repeat=items - 1))
+        for position, rest in itertools.product(range(items), others):
+            yield tuple((*rest[:position], value, *rest[position:]) for value in values)
+    else:
+        for pair in itertools.combinations(vectors, 2):
+            if _distance(*pair) <= unit.distance:
+                yield pair
 
 
 def _distance(left: Values, right: Values) -> float:
     return math.fsum(abs(one - other) for one, other in zip(left, right, strict=True))
 
 
-def worst_pair(mechanism: Mechanism, pairs: Iterable[Pair]) -> tuple[float, Pair | None]:
+def worst_pair(
+    mechanism: Mechanism, groups: Iterable[tuple[Values, ...]]
+) -> tuple[float, Pair | None]:
     """Return the largest |log ratio| over pairs, hash outcomes and reports, and its pair.
 
-    All pairs must have the same number of items.
+    Args:
+        mechanism: small enough to enumerate.
+        groups: pairs, or larger groups of which any two are a pair; all of one size, and all
+            vectors with the same number of items.
     """
-    listed = list(pairs)
+    listed = list(groups)
     if not listed:
         return 0.0, None
-    vectors = {
-        values: place for place, values in enumerate(dict.fromkeys(itertools.chain(*listed)))
-    }
-    left = np.array([vectors[one] for one, _ in listed])
-    right = np.array([vectors[other] for _, other in listed])
-    laws, worst, where = Laws(mechanism), 0.0, 0
-    for outcome in mechanism.outcomes(len(listed[0][0])):
+    vectors, places = _numbered(listed)
+    laws, worst, where = Laws(mechanism), 0.0, listed[0][:2]
+    for outcome in mechanism.outcomes(len(vectors[0])):
         with np.errstate(divide="ignore"):  # ln 0 is intended: a report that cannot occur
-            logs = np.log(np.stack([laws.of(values, outcome) for values in vectors]))
-        size = max(1, BLOCK // logs.shape[1])
-        for start in range(0, len(listed), size):
-            block = slice(start, start + size)
-            ratios = _gaps(logs[left[block]], logs[right[block]])
-            if ratios.max() > worst:
-                worst, where = float(ratios.max()), start + int(ratios.argmax())
-    return worst, listed[where]
+            logs = np.log(laws.table(vectors, outcome))
+        for block in _blocks(places, logs.shape[1]):
+            among = logs[block]
+            gaps = _gaps(among)
+            if gaps.max() > worst:
+                worst = float(gaps.max())
+                group, report = np.unravel_index(int(gaps.argmax()), gaps.shape)
+                chances = among[group, :, report]
+                ends = sorted((int(chances.argmax()), int(chances.argmin())))
+                where = tuple(vectors[place] for place in block[group, ends])
+    return worst, (where[0], where[1])
 
 
-def _gaps(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Return the largest |left - right| of each row; two impossible reports differ by 0."""
+def _numbered(groups: Sequence[tuple[Values, ...]]) -> tuple[list[Values], AnyArray]:
+    """Return the vectors of all groups, each once, and where those of every group (row) are."""
+    vectors = list(dict.fromkeys(itertools.chain.from_iterable(groups)))
+    places = {values: place for place, values in enumerate(vectors)}
+    return vectors, np.array([[places[values] for values in group] for group in groups])
+
+
+def _blocks(places: AnyArray, reports: int) -> Iterator[AnyArray]:
+    """Yield the groups in blocks of about BLOCK probabilities."""
+    size = max(1, BLOCK // (places.shape[1] * reports))
+    for start in range(0, len(places), size):
+        yield places[start : start + size]
+
+
+def _gaps(logs: FloatArray) -> FloatArray:
+    """Return the range over each group, by report; what nobody in it can send differs by 0."""
     with np.errstate(invalid="ignore"):
-        gaps = np.abs(left - right)
+        gaps: FloatArray = logs.max(axis=1) - logs.min(axis=1)
     gaps[np.isnan(gaps)] = 0.0
-    worst: FloatArray = gaps.max(axis=1)
-    return worst
+    return gaps
 
 
 def exact_delta(
@@ -142,16 +178,36 @@ def exact_delta(
         weighted: classes of equivalent outcomes of the hash with their probabilities; by
             default every outcome, all equally likely.
     """
+    pair = tuple(left), tuple(right)
+    return float(exact_deltas(mechanism, [pair], epsilon, weighted)[0])
+
+
+def exact_deltas(
+    mechanism: Mechanism,
+    pairs: Iterable[Pair],
+    epsilon: float,
+    weighted: Iterable[tuple[float, Any]] | None = None,
+) -> FloatArray:
+    """Return `exact_delta` of each of many pairs, all with the same number of items."""
+    vectors, places = _numbered(list(pairs))
     laws, growth = Laws(mechanism), math.exp(epsilon)
     if weighted is None:
-        outcomes = list(mechanism.outcomes(len(left)))
+        outcomes = list(mechanism.outcomes(len(vectors[0])))
         weighted = [(1 / len(outcomes), outcome) for outcome in outcomes]
-    forward, backward = [], []
+    deltas = np.zeros((2, len(places)))  # either way round
     for weight, outcome in weighted:
-        one, other = laws.of(tuple(left), outcome), laws.of(tuple(right), outcome)
-        forward.append(weight * float(np.maximum(one - growth * other, 0).sum()))
-        backward.append(weight * float(np.maximum(other - growth * one, 0).sum()))
-    return max(math.fsum(forward), math.fsum(backward))
+        known = laws.table(vectors, outcome)
+        excess = [_excess(known[block], growth) for block in _blocks(places, known.shape[1])]
+        deltas += weight * np.concatenate(excess, axis=1)
+    worst: FloatArray = deltas.max(axis=0)
+    return worst
+
+
+def _excess(known: FloatArray, growth: float) -> FloatArray:
+    """Return what of each pair's laws exceeds `growth` times the other, either way round."""
+    one, other = known[:, 0], known[:, 1]
+    both = (np.maximum(a - growth * b, 0).sum(axis=1) for a, b in ((one, other), (other, one)))
+    return np.stack(list(both))
 
 
 def check_privacy(
@@ -168,13 +224,12 @@ def check_privacy(
     proven = mechanism.guarantee().budget
     if items is None:
         items = mechanism.plan.sparsity + (2 if proven.delta == 0 else 0)
-    pairs = list(neighbours(unit, grid, items))
     if proven.delta == 0:
-        worst, pair = worst_pair(mechanism, pairs)
+        worst, pair = worst_pair(mechanism, neighbourhoods(unit, grid, items))
         return Finding("privacy", worst <= budget.epsilon + SLACK, worst, budget.epsilon, f"{pair}")
-    deltas = [exact_delta(mechanism, *pair, budget.epsilon) for pair in pairs]
-    worst = max(deltas)
-    pair = pairs[deltas.index(worst)]
+    pairs = list(neighbours(unit, grid, items))
+    deltas = exact_deltas(mechanism, pairs, budget.epsilon)
+    worst, pair = float(deltas.max()), pairs[int(deltas.argmax())]
     return Finding("privacy", worst <= budget.delta + SLACK, worst, budget.delta, f"{pair}")
 
 

@@ -141,7 +141,8 @@ class Tables(MechanismApi):
         """Return what `gather` over all maps would give, from the cells of the reports."""
         bits = np.uint32(self.table_shape[1].bit_length() - 1)
         low, totals = np.uint32(self.table_shape[1] - 1), np.zeros(len(ids), dtype=np.int64)
-        asked = list(self._asked(ids, bits))
+        used = np.unique(self.map_of(batch)).tolist()  # few, where an audit reads one report
+        asked = list(self._asked(ids, bits, used))
         for start in range(0, len(batch), READ_AT_ONCE):
             cells = self.cells(batch.take(slice(start, start + READ_AT_ONCE)))
             rows = _by_row(cells, bits, self.table_shape[0])
@@ -151,10 +152,10 @@ class Tables(MechanismApi):
         return totals
 
     def _asked(
-        self, ids: IdArray, bits: np.uint32
+        self, ids: IdArray, bits: np.uint32, maps: list[int]
     ) -> Iterator[tuple[int, AnyArray, WordArray, IntArray]]:
-        """Yield for each table which of the ids it holds, their codes there and their signs."""
-        for j in range(self.maps.maps):
+        """Yield for each table of these maps which ids it holds, their codes and their signs."""
+        for j in maps:
             entries, signs = self.entries(ids, j), hashing.to_signs(self.flips(ids, j))
             rows = entries >> bits
             for row in np.unique(rows).tolist():

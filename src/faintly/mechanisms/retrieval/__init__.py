@@ -241,19 +241,26 @@ class Retrieval(BitCells):
 
     def _cell_law(self, held: list[tuple[float, int, int]]) -> FloatArray:
         """Return P(i) = 2^-t · ∏ (1 + θ·v(x)·s(x)·(-1)^<i,a(x)>) over the greedy basis."""
-        law = np.full(2**self.bits, 2.0**-self.bits)
-        basis: list[int] = []
-        for value, row, sign in held:
-            rest = row
-            for known in basis:
-                rest = min(rest, rest ^ known)
-            if rest:
-                basis.append(rest)
-                law *= _density(self.shrink * sign * value, row, self.bits)
-        return law
+        signed = tuple((sign * value, row) for value, row, sign in held)
+        return _law_of_cell(self.shrink, self.bits, signed)
 
 
 @lru_cache(maxsize=2**14)  # enumeration repeats few arguments
+def _law_of_cell(shrink: float, bits: int, held: tuple[tuple[float, int], ...]) -> FloatArray:
+    """Return the probability of every cell of a block that holds these values in these rows."""
+    law = np.full(2**bits, 2.0**-bits)
+    basis: list[int] = []
+    for value, row in held:
+        rest = row
+        for known in basis:
+            rest = min(rest, rest ^ known)
+        if rest:
+            basis.append(rest)
+            law *= _density(shrink * value, row, bits)
+    return law
+
+
+@lru_cache(maxsize=2**14)
 def _density(mean: float, row: int, bits: int) -> FloatArray:
     """Return 1 + mean·(-1)^<i,row> for every i of `bits` bits: the factor of one item."""
     reports = np.arange(2**bits, dtype=np.uint32)

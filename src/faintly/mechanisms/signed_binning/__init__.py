@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -208,26 +208,33 @@ class SignedBinning(Planned):
         held: list[list[float]] = [[] for _ in range(self.bins)]
         for value, (where, sign) in zip(values, outcome, strict=True):
             held[where].append(sign * value)
-        return joint(map(self._bin_law, held))
+        fixed = tuple(self.noise), self.steps, self.clip, self.range
+        return joint(_bin_law(*fixed, tuple(sorted(each))) for each in held)
 
-    def _raw_law(self, held: Sequence[float]) -> FloatArray:
-        """Return the law of the sum of a bin, rounded but neither clipped nor noisy."""
-        raw = np.ones(1)
-        for value in held:
-            one = np.zeros(2 * self.steps + 1)
-            for step, share in rounding_law(value, self.steps):
-                one[step + self.steps] = share
-            raw = np.convolve(raw, one)
-        return raw
 
-    def _bin_law(self, held: Sequence[float]) -> FloatArray:
-        raw, reach = self._raw_law(held), len(held) * self.steps
-        span = self.range + reach
-        shape = noise.laplace_law(self.noise, 2 * span + rows.tail_steps(self.noise))
-        middle = len(shape) // 2
-        law = np.zeros(2 * self.range + 1)
-        for shift, share in zip(range(-reach, reach + 1), raw, strict=True):
-            if share:
-                moved = shift if self.clip is None else max(-self.clip, min(self.clip, shift))
-                law += share * kept_law(shape, middle - moved, self.range)
-        return law
+def raw_law(held: Sequence[float], steps: int) -> FloatArray:
+    """Return the law of the sum of a bin, rounded but neither clipped nor noisy."""
+    raw = np.ones(1)
+    for value in held:
+        one = np.zeros(2 * steps + 1)
+        for step, share in rounding_law(value, steps):
+            one[step + steps] = share
+        raw = np.convolve(raw, one)
+    return raw
+
+
+@lru_cache(maxsize=4096)  # enumeration asks for the same bins under outcome after outcome
+def _bin_law(
+    thresholds: tuple[int, ...], steps: int, clip: int | None, limit: int, held: tuple[float, ...]
+) -> FloatArray:
+    """Return the law of what a report says of a bin that holds these signed values."""
+    raw, reach = raw_law(held, steps), len(held) * steps
+    tail = 2 * (limit + reach) + rows.tail_steps(thresholds)
+    shape = noise.laplace_law(thresholds, tail)
+    middle = len(shape) // 2
+    law = np.zeros(2 * limit + 1)
+    for shift, share in zip(range(-reach, reach + 1), raw, strict=True):
+        if share:
+            moved = shift if clip is None else max(-clip, min(clip, shift))
+            law += share * kept_law(shape, middle - moved, limit)
+    return law
