@@ -6,6 +6,7 @@ import pytest
 
 from faintly.core import EventLevel, UserLevel, WithinL1
 from faintly.planner import bounds, rank
+from tests.every import every
 
 # epsilon, sparsity, LB1 and "LB worst": computed once by an independent program (the second
 # by maximising over p instead of by the closed form); 0 where the bound is empty.
@@ -41,7 +42,7 @@ USER = [
 ]
 
 
-@pytest.mark.parametrize(("epsilon", "sparsity", "average", "signs"), USER)
+@every(("epsilon", "sparsity", "average", "signs"), USER)
 def test_user_bounds_equal_the_table(epsilon, sparsity, average, signs):
     assert bounds.user_average_bound(epsilon, sparsity) == pytest.approx(average, rel=1e-9)
     assert bounds.user_signs_bound(epsilon, sparsity) == pytest.approx(signs, rel=1e-7)
