@@ -187,7 +187,6 @@ def test_the_unit_has_one_spelling_in_a_plan(spelling):
         {"cap": -1, "protect": "user"},
         {"colour": "red"},
     ],
-    ids=str,
 )
 def test_impossible_parameters_are_invalid_plans(changes):
     with pytest.raises(InvalidPlan):
