@@ -37,9 +37,9 @@ test: $(VENV)/dev.stamp ## the tests that fit into minutes: every module, one st
 
 test-all: test-long test-numpy sanitize fuzz ## what `make test` leaves out: long tests, numpy, sanitizers, fuzzing
 
-test-long: $(VENV)/spark.stamp ## the long tests: enumeration, large samples, crashes, speed
+test-long: $(VENV)/spark.stamp ## the long tests: enumeration, large samples, crashes, speed, properties at length
 	@scripts/install_js.sh || echo "no Node or Chromium: the tests that need them are left out, and listed"
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m long
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "long or hypothesis" --hypothesis-profile=full
 
 # The kernels give the same integers, which these tests show; samples of the same law,
 # enumerations and processes around the same numbers would show nothing more.

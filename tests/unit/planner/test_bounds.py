@@ -146,7 +146,6 @@ def test_sets_within_an_l1_distance_have_whole_items():
 @pytest.mark.parametrize("universe", [10, 1_000])
 def test_no_candidate_for_sets_is_below_the_bound(protect, values, universe):
     wanted = {"protect": protect, "clients": 10_000, "universe": universe, "values": values}
-    for epsilon in (0.25, 1.0, 3.0):
-        for share in (0.01, 0.05, 1.0):
-            for one in rank(epsilon=epsilon, sparsity=3, share=share, **wanted):
-                assert one.ratio >= 1 - 1e-6, (one.title, epsilon, share)
+    for epsilon, share in ((0.25, 1.0), (1.0, 0.05), (3.0, 0.01)):
+        for one in rank(epsilon=epsilon, sparsity=3, share=share, **wanted):
+            assert one.ratio >= 1 - 1e-6, (one.title, epsilon, share)
