@@ -122,7 +122,9 @@ def refuses(faintly) -> Callable[..., str]:
     return run
 
 
-@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "sign", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+)
 def test_a_signal_seals_everything_and_ends_with_zero(start, plan, bodies, sign):
     server = start()
     assert server.ask("GET", "/healthz") == (200, {"status": "alive"})
@@ -251,23 +253,20 @@ def test_it_does_not_listen_to_the_world_without_credentials(start, refuses, tmp
     assert secret not in (tmp_path / "log").read_text()
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
+def test_what_is_not_http_is_refused_in_the_same_shape(start):
+    server = start()
+    for request in (
         b"nonsense\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: many\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-    ],
-)
-def test_what_is_not_http_is_refused_in_the_same_shape(start, request_):
-    server = start()
-    with socket.create_connection(("127.0.0.1", server.ready["port"]), timeout=20) as sender:
-        sender.sendall(request_)
-        answer = b"".join(iter(lambda: sender.recv(65536), b""))
-    head, _, body = answer.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 400 ")
-    assert set(json.loads(body)) == {"code", "message", "hint"}
-    assert server.ask("GET", "/healthz")[0] == 200
+    ):
+        with socket.create_connection(("127.0.0.1", server.ready["port"]), timeout=20) as sender:
+            sender.sendall(request)
+            answer = b"".join(iter(lambda: sender.recv(65536), b""))
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 "), request
+        assert set(json.loads(body)) == {"code", "message", "hint"}
+        assert server.ask("GET", "/healthz")[0] == 200
 
 
 def test_headers_without_end_are_cut_off(start):
