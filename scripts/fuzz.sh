@@ -66,4 +66,6 @@ for ((first = 0; first < cores; first++)); do
     lane "$first" &
     lanes+=($!)
 done
-for each in "${lanes[@]}"; do wait "$each"; done
+status=0
+for each in "${lanes[@]}"; do wait "$each" || status=1; done
+exit "$status"
