@@ -14,6 +14,14 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml baselines/pyproject.toml setup.py constraints.txt $(wildcard src/faintly/kernels/*.[ch])
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
+# Tests start many processes: each loads compiled modules, even where the environment would keep none.
+unexport PYTHONDONTWRITEBYTECODE
+
+# Where the integers of kernels show; unit/kernels itself tests both languages in `make test`.
+NUMPY_TESTS := tests/conformance/test_registered.py tests/vectors tests/unit/kernels/test_native.py \
+	$(addprefix tests/property/test_,hashing.py merges.py randomize.py reports.py) \
+	$(addprefix tests/unit/,baselines engine mechanisms primitives spark)
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-long test-numpy sanitize fuzz check js image stat vectors docs cli-reference reproduce bench peers clean
 
@@ -29,14 +37,14 @@ test: $(VENV)/dev.stamp ## the tests that fit into minutes: every module, one st
 
 test-all: test-long test-numpy sanitize fuzz ## what `make test` leaves out: long tests, numpy, sanitizers, fuzzing
 
-test-long: $(VENV)/spark.stamp ## the long tests: enumeration, large samples, crashes, speed
+test-long: $(VENV)/spark.stamp ## the long tests: enumeration, large samples, crashes, speed, properties at length
 	@scripts/install_js.sh || echo "no Node or Chromium: the tests that need them are left out, and listed"
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m long
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "long or hypothesis" --hypothesis-profile=full
 
-# The kernels give the same integers, which these tests show; samples of the same law, longer
+# The kernels give the same integers, which these tests show; samples of the same law,
 # enumerations and processes around the same numbers would show nothing more.
-test-numpy: $(VENV)/dev.stamp ## the quick tests without the C kernels, but for samples and processes
-	FAINTLY_KERNEL=numpy $(BIN)/python -m pytest -n auto -m "not long and not statistical and not system"
+test-numpy: $(VENV)/dev.stamp ## without the C kernels: the quick tests of what is computed with them
+	FAINTLY_KERNEL=numpy $(BIN)/python -m pytest -n auto -m "not long" $(NUMPY_TESTS)
 
 sanitize: $(VENV)/dev.stamp ## the kernels under sanitizers and for each instruction set; needs gcc
 	PYTHON=$(CURDIR)/$(BIN)/python scripts/sanitize.sh --self-test
@@ -114,8 +122,7 @@ $(BIN)/python:
 	@echo "making $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 
-# Byte-compiling every package takes longer than the demo, which imports few of them. The tests
-# start many processes, so there it pays; templates that are not Python fail, and may.
+# Python compiles what is imported when it is imported; compiling every package would take longer.
 $(VENV)/demo.stamp: $(SOURCES) | $(BIN)/python
 	@echo "installing faintly with the extra eval into $(VENV)"
 	@$(PIP) --no-compile -e '.[eval]' -e ./baselines
@@ -124,7 +131,6 @@ $(VENV)/demo.stamp: $(SOURCES) | $(BIN)/python
 $(VENV)/dev.stamp: $(SOURCES) | $(BIN)/python
 	@echo "installing faintly with the extras eval, server and dev into $(VENV)"
 	@$(PIP) --no-compile -e '.[eval,server,dev]' -e ./baselines
-	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@ $(VENV)/demo.stamp
 
 # PySpark is larger than everything else together, and only the long tests need it.

@@ -41,13 +41,31 @@ if [ $# -eq 0 ]; then
 else
     names=("$@")
 fi
-for name in "${names[@]}"; do
+
+# report TARGET: fuzz it, and print one line, or the end of its output where it fails.
+report() {
+    local name=$1
     if ! fuzz "$name" "$seconds"; then
         tail -n 60 "$scratch/$name.log"
         cp "$scratch"/crash-* "$scratch"/timeout-* "$scratch"/oom-* "$root" 2>/dev/null || true
         echo "fuzz: $name failed; the input was copied here"
-        exit 1
+        return 1
     fi
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$scratch/$name.log")
     echo "$name: $runs inputs, nothing found"
+}
+
+# A target keeps one core busy, so there is a lane for each core.
+lane() {
+    local place
+    for ((place = $1; place < ${#names[@]}; place += cores)); do report "${names[place]}"; done
+}
+cores=$(nproc)
+lanes=()
+for ((first = 0; first < cores; first++)); do
+    lane "$first" &
+    lanes+=($!)
 done
+status=0
+for each in "${lanes[@]}"; do wait "$each" || status=1; done
+exit "$status"

@@ -40,7 +40,7 @@ build() {
 
 # run ARGS...: Python with the copy in place of the installed package.
 run() {
-    env PYTHONPATH="$scratch/src" PYTHONDONTWRITEBYTECODE=1 FAINTLY_KERNEL=c "$PYTHON" "$@"
+    env PYTHONPATH="$scratch/src" FAINTLY_KERNEL=c "$PYTHON" "$@"
 }
 # run_sanitized ARGS...: the same with the sanitizers, which end the process at what they find.
 run_sanitized() {
@@ -51,12 +51,12 @@ run_sanitized() {
 }
 
 # report NAME RUNNER: run the tests, and print one line, or everything where they fail. A library
-# that does not load fails too: its tests would be skipped.
+# that does not load fails too: its tests would be skipped. Those of numpy alone show nothing here.
 report() {
     local name=$1 runner=$2 log=$scratch/log instructions
     if instructions=$("$runner" -c "$ACTIVE" 2>"$log") &&
         "$runner" -m pytest -q -n auto -p no:cacheprovider --hypothesis-profile=brief \
-            "${TESTS[@]}" >"$log" 2>&1; then
+            -k "not numpy" "${TESTS[@]}" >"$log" 2>&1; then
         printf '%-30s %-9s %s\n' "$name" "$instructions" "$(tail -1 "$log")"
     else
         cat "$log" "$scratch"/found* 2>/dev/null || true

@@ -21,18 +21,18 @@ from faintly.primitives.entropy import SeededRng, seeded
 DEFAULT_SEED = 1
 LEFT_OUT = "left out, no dataset {}: set FAINTLY_DATA"
 
-# Hypothesis explores the same examples on every machine, and keeps no files.
+# Hypothesis explores the same examples on every machine, and keeps no files. `make test-long` and
+# scripts/sanitize.sh name the profile that they use.
 settings.register_profile(
-    "faintly",
-    max_examples=60,
+    "brief",
+    max_examples=20,
     deadline=None,  # a slow machine is no failure
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-# For scripts/sanitize.sh, which runs the same tests on many builds, some of them slow.
-settings.register_profile("brief", settings.get_profile("faintly"), max_examples=20)
-settings.load_profile("faintly")
+settings.register_profile("full", settings.get_profile("brief"), max_examples=100)
+settings.load_profile("brief")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -26,6 +26,7 @@ from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 
 FAINTLY = [sys.executable, "-c", "from faintly.cli import main; main()"]
+PATIENCE_S = 600  # a busy machine is no failure
 
 
 class Server:
@@ -60,7 +61,7 @@ class Server:
         return {line["route"] for line in self.log if line["event"] == "request"}
 
     def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.ready["port"], timeout=30)
+        return http.client.HTTPConnection("127.0.0.1", self.ready["port"], timeout=PATIENCE_S)
 
     def ask(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
@@ -78,7 +79,7 @@ class Server:
 
     def stop(self, sign: int = signal.SIGTERM) -> int:
         self.process.send_signal(sign)
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE_S)
 
 
 Start = Callable[..., Server]
@@ -122,7 +123,9 @@ def refuses(faintly) -> Callable[..., str]:
     return run
 
 
-@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "sign", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+)
 def test_a_signal_seals_everything_and_ends_with_zero(start, plan, bodies, sign):
     server = start()
     assert server.ask("GET", "/healthz") == (200, {"status": "alive"})
@@ -251,28 +254,29 @@ def test_it_does_not_listen_to_the_world_without_credentials(start, refuses, tmp
     assert secret not in (tmp_path / "log").read_text()
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
+def test_what_is_not_http_is_refused_in_the_same_shape(start):
+    server = start()
+    for request in (
         b"nonsense\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: many\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-    ],
-)
-def test_what_is_not_http_is_refused_in_the_same_shape(start, request_):
-    server = start()
-    with socket.create_connection(("127.0.0.1", server.ready["port"]), timeout=20) as sender:
-        sender.sendall(request_)
-        answer = b"".join(iter(lambda: sender.recv(65536), b""))
-    head, _, body = answer.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 400 ")
-    assert set(json.loads(body)) == {"code", "message", "hint"}
-    assert server.ask("GET", "/healthz")[0] == 200
+    ):
+        with socket.create_connection(
+            ("127.0.0.1", server.ready["port"]), timeout=PATIENCE_S
+        ) as sender:
+            sender.sendall(request)
+            answer = b"".join(iter(lambda: sender.recv(65536), b""))
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 "), request
+        assert set(json.loads(body)) == {"code", "message", "hint"}
+        assert server.ask("GET", "/healthz")[0] == 200
 
 
 def test_headers_without_end_are_cut_off(start):
     server = start()
-    with socket.create_connection(("127.0.0.1", server.ready["port"]), timeout=20) as sender:
+    with socket.create_connection(
+        ("127.0.0.1", server.ready["port"]), timeout=PATIENCE_S
+    ) as sender:
         sender.sendall(b"GET / HTTP/1.1\r\nX: ")
         more = iter(lambda: sender.sendall(b"a" * 2**20), "never")
         with pytest.raises(ConnectionError):
@@ -310,7 +314,7 @@ def test_tls(start, refuses, faintly, certificate, tmp_path):
     assert server.ready["url"].startswith("https://")
     context = ssl.create_default_context(cafile=str(cert))
     port = server.ready["port"]
-    connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=30)
+    connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=PATIENCE_S)
     connection.request("GET", "/healthz")
     assert connection.getresponse().status == 200
     connection.close()

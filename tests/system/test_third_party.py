@@ -67,26 +67,32 @@ def answer(environment, *arguments):
     return json.loads(done.stdout)
 
 
-def test_plan_ranks_it_and_simulate_runs_it(with_example, tmp_path):
-    plan, data = tmp_path / "plan.json", tmp_path / "data.csv"
+def test_plan_ranks_it_and_takes_its_name(with_example, tmp_path):
+    plan = tmp_path / "plan.json"
     ranked = answer(with_example, "plan", *REQUEST, "--candidates")["candidates"]
     assert "one-key" in {one["mechanism"] for one in ranked}
     answer(with_example, "plan", *REQUEST, "--mechanism", "one-key", "-o", plan)
-    rows = [f"{client},{client % 8},1" for client in range(1000)]
-    data.write_text("\n".join(["client,item,value", *rows]), encoding="utf-8")
-    found = answer(with_example, "simulate", "--plan", plan, "--data", data, "--runs", 2)
-    assert 37 < found["predicted_n_var"] < 38  # 8 keys, each 4.68 at epsilon 1
-    other = tmp_path / "other.json"
-    answer(with_example, "plan", *REQUEST, "--mechanism", "projection-choice", "-o", other)
-    compared = ["simulate", "--plan", other, "--data", data, "--runs", 2, "--compare", "one-key"]
-    names = {one["mechanism"] for one in answer(with_example, *compared)["compared"]}
-    assert names == {"projection-choice", "one-key"}
     # Without the package, the plan is refused with the names that there are.
     missing = run(os.environ, "faintly", "inspect", plan)
     assert missing.returncode == 1
     assert "mechanism must be one of" in missing.stderr
 
 
+@pytest.mark.long
+def test_simulate_runs_it_and_compares_it(with_example, tmp_path):
+    plan, other, data = (tmp_path / name for name in ("plan.json", "other.json", "data.csv"))
+    answer(with_example, "plan", *REQUEST, "--mechanism", "one-key", "-o", plan)
+    rows = [f"{client},{client % 8},1" for client in range(1000)]
+    data.write_text("\n".join(["client,item,value", *rows]), encoding="utf-8")
+    found = answer(with_example, "simulate", "--plan", plan, "--data", data, "--runs", 2)
+    assert 37 < found["predicted_n_var"] < 38  # 8 keys, each 4.68 at epsilon 1
+    answer(with_example, "plan", *REQUEST, "--mechanism", "projection-choice", "-o", other)
+    compared = ["simulate", "--plan", other, "--data", data, "--runs", 2, "--compare", "one-key"]
+    names = {one["mechanism"] for one in answer(with_example, *compared)["compared"]}
+    assert names == {"projection-choice", "one-key"}
+
+
+@pytest.mark.long
 def test_reproduce_runs_it_at_every_point(with_example, tmp_path):
     chosen = ["user-k", "--quick", "--runs", 1, "--jobs", 1, "--method", "one-key"]
     done = run(with_example, "evaluation", *chosen, "--out", tmp_path, "--json")
@@ -96,6 +102,7 @@ def test_reproduce_runs_it_at_every_point(with_example, tmp_path):
     assert "one-key" not in METHODS  # without the package there is no such method
 
 
+@pytest.mark.long
 def test_the_conformance_suite_finds_it(with_example):
     suite = ["tests/conformance/test_registered.py", "-k", "one-key", "-p", "no:cacheprovider"]
     done = run(with_example, "pytest", "-q", *suite)

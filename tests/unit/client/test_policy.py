@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from faintly import Client, Plan
@@ -119,7 +119,6 @@ def test_the_plan_that_is_made_hostile_is_sound():
     assert Client.fetched(HOSTILE, MODEST)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_hostile_plan_is_used_or_refused_and_nothing_else(data):
     document = json.loads(HOSTILE)

@@ -6,7 +6,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from faintly.core import EventLevel, UserLevel, WithinL1
@@ -119,7 +119,6 @@ def test_delta_over_an_absurd_walk_is_one_and_not_an_overflow():
     assert Loss.of((16, 0)).over(2 * 10**12).delta == 0
 
 
-@settings(max_examples=50)
 @given(st.lists(st.tuples(CHARGES, st.integers(1, 1000)), max_size=6), UNITS)
 def test_accounts_add_up_exactly_in_any_order(charges, account):
     forward, backward = Spending(), Spending()

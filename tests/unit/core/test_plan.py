@@ -29,6 +29,7 @@ from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives import noise
 from spec.generator import cases
+from tests.every import every
 
 SALT = bytes.fromhex(cases.SALT)
 
@@ -140,7 +141,7 @@ def test_the_unit_has_one_spelling_in_a_plan(spelling):
         Plan.from_json(text_with(protect=spelling))
 
 
-@pytest.mark.parametrize(
+@every(
     "changes",
     [
         {"sparsity": 0},
@@ -186,7 +187,6 @@ def test_the_unit_has_one_spelling_in_a_plan(spelling):
         {"cap": -1, "protect": "user"},
         {"colour": "red"},
     ],
-    ids=str,
 )
 def test_impossible_parameters_are_invalid_plans(changes):
     with pytest.raises(InvalidPlan):

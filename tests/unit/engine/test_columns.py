@@ -8,6 +8,7 @@ import pytest
 from faintly.core.sketch import in_order, sorted_columns
 from faintly.engine import columns
 from faintly.errors import InvalidInput
+from tests.every import every
 
 
 def some_runs(generator, lengths, seeds, width=2, limit=4):
@@ -24,11 +25,9 @@ def as_lists(found):
     return [part.tolist() for part in found]
 
 
-@pytest.mark.parametrize("seeds", [1, 3, 2**40], ids=["no seeds", "few seeds", "many seeds"])
-@pytest.mark.parametrize(
-    "lengths", [[], [0], [1], [0, 5, 0], [40, 1, 17], [100, 100], [7] * 9], ids=str
-)
-@pytest.mark.parametrize("merged", [1, 4, 16, 1000])
+@every("seeds", [1, 3, 2**40])
+@every("lengths", [[], [0], [1], [0, 5, 0], [40, 1, 17], [100, 100], [7] * 9])
+@every("merged", [1, 4, 16, 1000])
 def test_runs_merge_to_all_at_once(generator, monkeypatch, tmp_path, seeds, lengths, merged):
     monkeypatch.setattr(columns, "MERGED", merged * columns.record_bytes(2))
     runs = some_runs(generator, lengths, seeds)

@@ -17,6 +17,7 @@ from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
 from spec import independent
 from spec.generator import cases, vectors
+from tests.every import every
 
 EVERY = pytest.mark.parametrize("name", sorted(cases.PLANS))
 
@@ -34,7 +35,7 @@ def some_ids(plan):
 
 
 @EVERY
-@pytest.mark.parametrize("cuts", [[], [1], [0, 5], [3, 3, 7], list(range(1, 12))], ids=str)
+@every("cuts", [[], [1], [0, 5], [3, 3, 7], list(range(1, 12))])
 def test_any_split_equals_all_at_once(name, cuts):
     plan, batch = plan_named(name), reports_of(name, 12)
     whole = aggregate(plan, [batch])
@@ -55,7 +56,7 @@ def test_any_split_equals_all_at_once(name, cuts):
 
 
 @EVERY
-@pytest.mark.parametrize("readings", [1, 30])
+@every("readings", [1, 30])
 def test_keys_that_are_read_some_at_a_time_give_the_same_integers(name, readings, monkeypatch):
     plan, batch = plan_named(name), reports_of(name, 12)
     sketch, ids, calls = aggregate(plan, [batch]), some_ids(plan), []
@@ -85,7 +86,7 @@ def test_variances_are_watched_as_well(name, monkeypatch):
 
 
 @EVERY
-@pytest.mark.parametrize("size", [2**22, 24])
+@every("size", [2**22, 24])
 def test_simulated_totals_are_those_of_the_reports_that_are_made(name, size, monkeypatch):
     """One block of reports, or several: `size` fields are held at once."""
     monkeypatch.setattr("faintly.mechanisms.simulation.SIMULATED_FIELDS", size)
@@ -231,7 +232,7 @@ def by_definition(reader, false_rate):
     return max(passing, default=0)
 
 
-@pytest.mark.parametrize("run", range(30))
+@every("run", range(30))
 def test_the_key_at_the_fdr_threshold_is_significant(run):
     """The threshold is a key's own mean, so rounding must not push that key below it."""
     plan = plan_named("event-one-bin")
@@ -240,14 +241,14 @@ def test_the_key_at_the_fdr_threshold_is_significant(run):
     assert top.significant.sum() == by_definition(reader, 0.05)
 
 
-@pytest.mark.parametrize("arguments", [{"control": "luck"}, {"count": 0}, {"count": -1}], ids=str)
+@every("arguments", [{"control": "luck"}, {"count": 0}, {"count": -1}])
 def test_impossible_lists(popular, arguments):
     with pytest.raises(InvalidInput):
         popular.top(**{"count": 3, **arguments})
 
 
-@pytest.mark.parametrize("false_rate", [0.0, 1.0, -0.5, 2.0, float("nan")])
-@pytest.mark.parametrize("control", ["family", "fdr"])
+@every("false_rate", [0.0, 1.0, -0.5, 2.0, float("nan")])
+@every("control", ["family", "fdr"])
 def test_impossible_false_rates(popular, false_rate, control):
     with pytest.raises(InvalidInput):
         popular.top(3, control=control, false_rate=false_rate)

@@ -28,21 +28,20 @@ LARGE = {
 
 
 @pytest.mark.parametrize("name", sorted(cases.PLANS.keys() - LARGE))
-@pytest.mark.parametrize("fan_in", [1, 3, 64])
-@pytest.mark.parametrize("threads", [1, 3])
-def test_all_at_once_and_in_knots(name, fan_in, threads, monkeypatch, tmp_path):
-    monkeypatch.setattr(merge, "MERGE_FAN_IN", fan_in)
+def test_all_at_once_and_in_knots(name, monkeypatch, tmp_path):
     monkeypatch.setattr(merge, "RANGE", 5)
     whole, parts = parts_of(name, 20, 7)
     kept = [encode_sketch(part) for part in parts]
     wanted = encode_sketch(whole)
-    assert encode_sketch(merge_all(parts, threads)) == wanted
-    assert encode_sketch(merge_all(parts[::-1], threads, tmp_path)) == wanted
     paths = [tmp_path / str(number) for number in range(len(parts))]
     for part, path in zip(parts, paths, strict=True):
         save_sketch(part, path)
     mixed = [*paths[:3], *parts[3:]]
-    assert encode_sketch(merge_all(mixed, threads, tmp_path)) == wanted
+    for fan_in, threads in ((1, 3), (3, 1), (3, 3), (64, 1), (64, 3)):
+        monkeypatch.setattr(merge, "MERGE_FAN_IN", fan_in)
+        assert encode_sketch(merge_all(parts, threads)) == wanted, (fan_in, threads)
+        assert encode_sketch(merge_all(parts[::-1], threads, tmp_path)) == wanted, (fan_in, threads)
+        assert encode_sketch(merge_all(mixed, threads, tmp_path)) == wanted, (fan_in, threads)
     assert [encode_sketch(part) for part in parts] == kept, "what is merged must not change"
     assert sorted(tmp_path.iterdir()) == sorted(paths)
     assert merge_all(parts[:1]) == parts[0]

@@ -19,6 +19,7 @@ from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.wire import sketch_v1
 from spec.generator import cases, vectors
+from tests.every import every
 
 aggregate_module = sys.modules["faintly.engine.aggregate"]
 TABLES = [name for name in sorted(cases.PLANS) if cases.document(name)["decode"] == "table"]
@@ -35,7 +36,7 @@ def reports_of(name, count):
 
 
 @EVERY
-@pytest.mark.parametrize("size", [1, 3, 12])
+@every("size", [1, 3, 12])
 def test_slices_change_nothing(name, size, monkeypatch):
     plan, batch = plan_named(name), reports_of(name, 12)
     whole = aggregate(plan, [batch])
@@ -66,7 +67,7 @@ def test_an_aggregator_resumes_a_sketch(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("room", [0, 1, 10**9])
+@every("room", [0, 1, 10**9])
 def test_tables_widen_when_their_mass_demands_it(name, room):
     """The planted mass leaves exactly `room` for what comes; the integers must not care."""
     plan, batch = plan_named(name), reports_of(name, 11)
@@ -292,7 +293,7 @@ def test_a_batch_that_no_client_can_send_leaves_no_trace(name):
 
 
 @EVERY
-@pytest.mark.parametrize("few", [0, 100])  # columns that are looked through one after another
+@every("few", [0, 100])  # columns that are looked through one after another
 def test_every_field_has_its_own_limit(name, few, monkeypatch):
     monkeypatch.setattr(aggregate_module, "FEW", few)
     batch, aggregator = reports_of(name, 9), Aggregator(plan_named(name))

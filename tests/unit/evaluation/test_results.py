@@ -16,6 +16,7 @@ from evaluation.label_layout import beside, spread
 from evaluation.methods import METHODS, ZERO
 from evaluation.verdict import Growth, Near, Ratio, Unbent
 from faintly.errors import MissingDependency
+from tests.every import every
 
 EVIL = "<script>alert(1)</script>&\"'"
 
@@ -169,7 +170,7 @@ def test_a_figure_is_made_twice_the_same(made_up, tmp_path, name):
     assert svg.read_bytes() == first
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+@every("method", METHODS.values())
 def test_names_of_curves_are_dark_enough_to_read(method):
     """Contrast of at least 4.5 to 1 against white, by the formula of the web's guidelines."""
     curve = figures.Curve(method, [1.0], [1.0], [0.0], [False])

@@ -8,6 +8,7 @@ from faintly.core import Hashing
 from faintly.kernels import _native, compiled, reference
 from faintly.primitives.entropy import seeded
 from faintly.primitives.hashing import LinearMaps
+from tests.every import every
 
 needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
 COMPILED = pytest.param(compiled, id="c", marks=needs_c)
@@ -54,7 +55,7 @@ GOOD = {
 
 
 @BOTH
-@pytest.mark.parametrize("name", GOOD)
+@every("name", GOOD)
 def test_arrays_of_other_types_and_shapes_are_refused(kernels, name):
     kernel, good = getattr(kernels, name), GOOD[name]
     kernel(*good)
@@ -123,7 +124,7 @@ BAD = [
 
 
 @BOTH
-@pytest.mark.parametrize(("name", "place", "bad"), BAD)
+@every(("name", "place", "bad"), BAD)
 def test_sizes_and_numbers_that_do_not_fit_are_refused(kernels, name, place, bad):
     good = GOOD[name]
     with pytest.raises(TypeError):

@@ -13,6 +13,7 @@ from faintly.primitives import hashing
 from faintly.primitives.entropy import seeded
 from faintly.primitives.hashing import LinearMaps
 from spec import independent
+from tests.every import every
 
 needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
 COMPILED = pytest.param(compiled, id="c", marks=needs_c)
@@ -45,9 +46,9 @@ def equal(left, right):
 
 
 @needs_c
-@pytest.mark.parametrize("family", ["prf", "blake2s"])
-@pytest.mark.parametrize("bins", [1, 2, 3, 16, 100])
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@every("family", ["prf", "blake2s"])
+@every("bins", [1, 2, 3, 16, 100])
+@every("sizes", SIZES)
 def test_bin_hashed(sizes, bins, family):
     case, how = clients(sizes), {"bins": bins, "family": family}
     left = compiled.bin_hashed(*case, **how)
@@ -63,9 +64,9 @@ MAPS = {
 
 
 @needs_c
-@pytest.mark.parametrize("maps", MAPS)
-@pytest.mark.parametrize("bins", [1, 2, 16, 64])
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@every("maps", MAPS)
+@every("bins", [1, 2, 16, 64])
+@every("sizes", SIZES)
 def test_bin_linear(sizes, bins, maps):
     case, how = clients(sizes), {"bins": bins, "maps": MAPS[maps]}
     left = compiled.bin_linear(*case, **how)
@@ -85,9 +86,9 @@ def test_bins_hold_the_signed_amounts(kernels):
 
 
 @needs_c
-@pytest.mark.parametrize("maps", MAPS)
-@pytest.mark.parametrize("bins", [1, 2, 4, 8, 16, 32, 256])
-@pytest.mark.parametrize("reports", [0, 1, 3, 63, 65, 130])
+@every("maps", MAPS)
+@every("bins", [1, 2, 4, 8, 16, 32, 256])
+@every("reports", [0, 1, 3, 63, 65, 130])
 def test_linear_cells(reports, bins, maps):
     center = 2**31 // bins - 1
     fields = (words("fields", reports, bins) % (2 * center + 1)).astype(np.uint32)
@@ -147,7 +148,7 @@ def test_ties_are_rounded_toward_zero_and_reported(kernels):
 
 
 @BOTH
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1 + 2.0**-52, -1e300])
+@every("bad", [np.nan, np.inf, -np.inf, 1 + 2.0**-52, -1e300])
 def test_values_outside_are_refused(kernels, bad):
     values = np.array([0.5] * 20 + [bad])
     with pytest.raises(ValueError, match=r"\[-1, 1\]"):
@@ -169,10 +170,10 @@ def signed(label, *shape):
 
 
 @BOTH
-@pytest.mark.parametrize("family", ["prf", "blake2s"])
-@pytest.mark.parametrize("reports", [0, 1, 17])
-@pytest.mark.parametrize("bins", [1, 2, 3, 7])
-@pytest.mark.parametrize("keys", [0, 1, 5])
+@every("family", ["prf", "blake2s"])
+@every("reports", [0, 1, 17])
+@every("bins", [1, 2, 3, 7])
+@every("keys", [0, 1, 5])
 def test_read_hashed(kernels, family, reports, bins, keys):
     seeds, values, ids = wide("seeds", reports), signed("v", reports, bins), wide("ids", keys)
     wanted = plain_hashed(family, seeds, values, ids)
@@ -181,7 +182,7 @@ def test_read_hashed(kernels, family, reports, bins, keys):
     assert found.tolist() == wanted
 
 
-@pytest.mark.parametrize("bins", [1, 5, 16])
+@every("bins", [1, 5, 16])
 def test_the_loop_of_the_paper_gives_the_same_integers(bins):
     seeds, values, ids = wide("seeds", 40), signed("v", 40, bins), wide("ids", 6)
     found = comparison.paper_loop(seeds, values, ids)
@@ -199,7 +200,7 @@ OFFSETS = {
 
 
 @BOTH
-@pytest.mark.parametrize("why", OFFSETS)
+@every("why", OFFSETS)
 def test_offsets_that_do_not_fit_are_refused(kernels, why):
     offsets = np.array(OFFSETS[why], dtype=np.int64)
     seeds, _, ids, amounts = clients([1, 1, 2])

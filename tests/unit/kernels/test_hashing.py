@@ -14,6 +14,7 @@ from faintly.primitives import hashing
 from faintly.primitives.entropy import seeded
 from faintly.primitives.hashing import LinearMaps
 from spec import independent
+from tests.every import every
 
 needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
 COMPILED = pytest.param(compiled, id="c", marks=needs_c)
@@ -29,8 +30,8 @@ def wide(label, *shape):
 
 
 @BOTH
-@pytest.mark.parametrize("bits", [1, 2, 7, 16, 31, 32])
-@pytest.mark.parametrize("count", [0, 1, 3, 600])
+@every("bits", [1, 2, 7, 16, 31, 32])
+@every("count", [0, 1, 3, 600])
 def test_map_codes(kernels, bits, count):
     ids, factor, offset = wide("ids", count), words("factor", 4) | np.uint32(1), words("offset", 4)
     wanted = []
@@ -45,8 +46,8 @@ def test_map_codes(kernels, bits, count):
 
 
 @BOTH
-@pytest.mark.parametrize("count", [0, 1, 5, 37])
-@pytest.mark.parametrize("key", [0, 2**64 - 1, 0x0123456789ABCDEF])
+@every("count", [0, 1, 5, 37])
+@every("key", [0, 2**64 - 1, 0x0123456789ABCDEF])
 def test_hash_ids(kernels, count, key):
     ids = wide("ids", count)
     wanted = [independent.half_sip(key, item.to_bytes(8, "little") + b"m") for item in ids.tolist()]
@@ -54,7 +55,7 @@ def test_hash_ids(kernels, count, key):
 
 
 @needs_c
-@pytest.mark.parametrize("count", [0, 1, 8, 9, 40])
+@every("count", [0, 1, 8, 9, 40])
 def test_both_hash_alike(count, generator):
     seeds, ids = generator.integers(0, 2**64, (2, 20), dtype=np.uint64)
     seeds[5:9] = seeds[5]
@@ -89,8 +90,8 @@ def equal(left, right):
 
 
 @needs_c
-@pytest.mark.parametrize("maps", MAPS)
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@every("maps", MAPS)
+@every("sizes", SIZES)
 def test_code_items_and_pick_maps(sizes, maps):
     seeds, offsets, ids, _ = clients(sizes)
     case = (seeds, offsets, ids, MAPS[maps])
@@ -101,7 +102,7 @@ def test_code_items_and_pick_maps(sizes, maps):
 
 
 @needs_c
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 256])
+@every("count", [0, 1, 7, 8, 9, 256])
 def test_hash_words_blake2s(count):
     case = (np.repeat(wide("seeds", 3), 2), wide("ids", 6), ord("y"), count)
     left = compiled.hash_words(*case, "blake2s")

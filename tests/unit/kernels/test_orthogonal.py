@@ -6,6 +6,7 @@ import pytest
 from benchmarks import comparison
 from faintly import kernels as active
 from faintly.kernels import compiled, reference
+from tests.every import every
 
 LANGUAGES = [
     reference,
@@ -25,7 +26,7 @@ def orthogonal(cell, row):
 
 
 @pytest.mark.parametrize("kernels", LANGUAGES)
-@pytest.mark.parametrize(("count", "first"), [(1, 1), (2, 2), (3, 2), (3, 1)])
+@every(("count", "first"), [(1, 1), (2, 2), (3, 2), (3, 1)])
 def test_hits_are_those_of_one_cell_at_a_time(kernels, count, first):
     cells, rows = drawn(700, 2, high=8), drawn(5, count, 2, high=8, seed=2)
     cells[::7] = 0  # a cell that says nothing, and would be orthogonal to everything
@@ -40,9 +41,9 @@ def test_hits_are_those_of_one_cell_at_a_time(kernels, count, first):
 
 
 @needs_c
-@pytest.mark.parametrize("reports", [0, 1, 31, 32, 511, 512, 513, 3000])
-@pytest.mark.parametrize("words", [1, 2, 5])
-@pytest.mark.parametrize(("count", "first"), [(1, 1), (4, 3), (8, 8)])
+@every("reports", [0, 1, 31, 32, 511, 512, 513, 3000])
+@every("words", [1, 2, 5])
+@every(("count", "first"), [(1, 1), (4, 3), (8, 8)])
 def test_compiled_hits_equal_the_reference(reports, words, count, first):
     cells, rows = drawn(reports, words), drawn(9, count, words, seed=2)
     cells[:, -1] &= np.uint32(0x1FF)  # the last word of a cell may be narrower
@@ -103,7 +104,7 @@ def test_folded_tables_hold_the_sum_of_every_character(kernels, dtype):
 
 
 @needs_c
-@pytest.mark.parametrize(("sums", "bits"), [(2, 1), (2, 9), (8, 6), (64, 5), (4, 14)])
+@every(("sums", "bits"), [(2, 1), (2, 9), (8, 6), (64, 5), (4, 14)])
 def test_compiled_folding_equals_the_reference(sums, bits):
     images, weights = images_of(sums, bits), np.random.default_rng(5).integers(0, 4, sums)
     tables = np.random.default_rng(6).integers(-99, 100, (17, sums << bits)).astype(np.int32)

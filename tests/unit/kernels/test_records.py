@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from faintly.kernels import compiled, reference
 from faintly.primitives.entropy import seeded
+from tests.every import every
 
 needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
 COMPILED = pytest.param(compiled, id="c", marks=needs_c)
@@ -135,8 +136,8 @@ def words(label, count):
 
 
 @BOTH
-@pytest.mark.parametrize("kind", KEYS)
-@pytest.mark.parametrize("count", [0, 1, 2, 25, 1001, 32768, 32769])  # more are taken apart
+@every("kind", KEYS)
+@every("count", [0, 1, 2, 25, 1001, 32768, 32769])  # more are taken apart
 def test_shuffle_rows(kernels, kind, count):
     keys = KEYS[kind](words("keys", count))
     records = words("records", count).view(np.uint8).reshape(count, 4)
@@ -148,8 +149,8 @@ def test_shuffle_rows(kernels, kind, count):
 
 
 @BOTH
-@pytest.mark.parametrize("width", [*range(1, 19), 32, 33, 65535])
-@pytest.mark.parametrize("count", [50, 33000])
+@every("width", [*range(1, 19), 32, 33, 65535])
+@every("count", [50, 33000])
 def test_shuffle_rows_of_any_width(kernels, width, count):
     count = min(count, 2**22 // width)  # 4 MiB
     keys = words("keys", count) >> np.uint32(20) << np.uint32(17)  # many are equal

@@ -12,6 +12,7 @@ from faintly.primitives import hashing
 from faintly.primitives.entropy import seeded
 from faintly.primitives.hashing import LinearMaps
 from spec import independent
+from tests.every import every
 
 needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
 COMPILED = pytest.param(compiled, id="c", marks=needs_c)
@@ -31,9 +32,9 @@ def small(label, *shape):
 
 
 @BOTH
-@WIDTHS
-@pytest.mark.parametrize("count", [0, 1, 2, 7, 1001])
-@pytest.mark.parametrize("shape", [(1, 2), (3, 8), (1, 1), (2, 2**17)])
+@every("dtype", [np.int32, np.int64])
+@every("count", [0, 1, 2, 7, 1001])
+@every("shape", [(1, 2), (3, 8), (1, 1), (2, 2**17)])
 def test_scatter_add(kernels, dtype, count, shape):
     index = words("index", count) % np.uint32(shape[0] * shape[1])
     weight = small("weight", count)
@@ -69,9 +70,9 @@ def sylvester(bits):
 
 
 @BOTH
-@WIDTHS
-@pytest.mark.parametrize("count", [0, 1, 3, 11])
-@pytest.mark.parametrize("bits", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11])
+@every("dtype", [np.int32, np.int64])
+@every("count", [0, 1, 3, 11])
+@every("bits", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11])
 def test_walsh_hadamard(kernels, dtype, count, bits):
     rows = (words("rows", count, 2**bits).astype(np.int64) % 4001 - 2000).astype(dtype)
     wanted = rows.astype(np.int64) @ sylvester(bits)
@@ -95,9 +96,9 @@ def test_a_long_transform(kernels, monkeypatch):
 
 
 @BOTH
-@WIDTHS
-@pytest.mark.parametrize("count", [1, 2, 16])
-@pytest.mark.parametrize("excess", [-1, 0, 1])
+@every("dtype", [np.int32, np.int64])
+@every("count", [1, 2, 16])
+@every("excess", [-1, 0, 1])
 def test_blocks_on_either_side_of_light(kernels, dtype, count, excess):
     # A light block is transformed on half the bits: its first entry becomes the whole sum.
     limit = 2 ** (np.dtype(dtype).itemsize * 4 - 1)
@@ -146,7 +147,7 @@ def signed(label, *shape):
 
 
 @BOTH
-@pytest.mark.parametrize("columns", [0, 1, 17, 5000])
+@every("columns", [0, 1, 17, 5000])
 def test_total_mass(kernels, columns):
     for dtype in (np.int32, np.int64):
         tables = signed("tables", 3, columns).astype(dtype)
@@ -164,12 +165,11 @@ def wide(label, *shape):
 
 
 @BOTH
-@WIDTHS
-@pytest.mark.parametrize("count", [0, 1, 19, 1000])
-@pytest.mark.parametrize(
+@every("dtype", [np.int32, np.int64])
+@every("count", [0, 1, 19, 1000])
+@every(
     ("maps", "blocks"),
     [(maps_of(1, 5, 32), 1), (maps_of(4, 5, None), 1), (maps_of(2, 6, 64), 3)],
-    ids=["bijective", "folded", "blocks"],
 )
 def test_gather(kernels, dtype, count, maps, blocks):
     tables = small("tables", maps.maps * blocks, 32).astype(dtype)
@@ -198,9 +198,9 @@ def plain_cells(index, weight, codes):
 
 
 @BOTH
-@pytest.mark.parametrize("cells", [0, 1, 31, 33, 1024, 1300])
-@pytest.mark.parametrize("bits", [1, 9, 20, 21, 32])
-@pytest.mark.parametrize("kind", ["signs", "small", "any", "extremes"])
+@every("cells", [0, 1, 31, 33, 1024, 1300])
+@every("bits", [1, 9, 20, 21, 32])
+@every("kind", ["signs", "small", "any", "extremes"])
 def test_read_cells(kernels, cells, bits, kind):
     index, codes = words("index", cells) >> np.uint32(32 - bits), words("codes", 7)
     weight = {
@@ -224,7 +224,7 @@ def test_the_bare_loop_adds_the_same(dtype):
 
 
 @BOTH
-@pytest.mark.parametrize("index", [[0, 8], [2**32 - 1, 0]])
+@every("index", [[0, 8], [2**32 - 1, 0]])
 def test_a_cell_outside_is_refused_before_anything_is_added(kernels, index):
     tables = np.zeros((2, 4), dtype=np.int32)
     cells = np.array(index, dtype=np.uint32)
@@ -265,7 +265,7 @@ BAD_TABLES = {
 
 
 @BOTH
-@pytest.mark.parametrize("name", BAD_TABLES)
+@every("name", BAD_TABLES)
 def test_memory_that_is_not_as_expected_is_refused(kernels, name):
     rows, one = BAD_TABLES[name], np.zeros(1, dtype=np.uint32)
     with pytest.raises(TypeError, match="C-contiguous"):
@@ -288,7 +288,7 @@ def test_tables_that_cannot_be_written_are_refused(kernels):
 
 
 @BOTH
-@pytest.mark.parametrize("size", [0, 3, 6, 12])
+@every("size", [0, 3, 6, 12])
 def test_a_transform_needs_a_power_of_two(kernels, size):
     rows = np.arange(size, dtype=np.int64).reshape(1, size)
     with pytest.raises(TypeError, match="power of two"):

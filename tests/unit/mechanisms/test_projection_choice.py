@@ -51,7 +51,7 @@ def reports_of(plan, vectors, seed=1):
     return randomize(plan, mechanism_of(plan), vectors, public, secret)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.7, 1.0, 3.3, 8.0, 16.0])
+@pytest.mark.parametrize("epsilon", [0.01, 0.7, 3.3, 16.0])
 @pytest.mark.parametrize("form", ["dense", "bins", "unsigned"])
 def test_the_stated_loss_is_within_epsilon_and_close_to_it(epsilon, form):
     for k in (1, 5, 30):

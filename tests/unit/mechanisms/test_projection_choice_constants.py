@@ -10,6 +10,7 @@ from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.projection_choice import constants
 from faintly.mechanisms.projection_choice.constants import Odds, Shape
 from faintly.planner import bounds, make_plan
+from tests.every import every
 
 TABLE = json.loads(Path(__file__).with_name("projection_choice_tables.json").read_text())
 SIX_DIGITS = 1e-6
@@ -24,7 +25,7 @@ def case(row):
     return f"eps{row['epsilon']:g}-k{row['k']}"
 
 
-@pytest.mark.parametrize("row", TABLE, ids=case)
+@every("row", TABLE)
 def test_constants_match_the_tables_to_six_digits(row):
     """The tables were computed with unrounded thresholds, by other code."""
     epsilon, k = row["epsilon"], row["k"]
@@ -46,7 +47,7 @@ def test_constants_match_the_tables_to_six_digits(row):
     assert constants.unheld_variance(shape, odds) == pytest.approx(row["bins"], **near)
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE if row["k"] == 1], ids=case)
+@every("row", [row for row in TABLE if row["k"] == 1])
 def test_one_token_has_the_tabled_slots(row):
     bins = constants.slot_bins(row["epsilon"], 4096)
     shape = Shape(1, 1, bins)
@@ -73,8 +74,8 @@ def test_searched_bins_are_at_least_as_good_as_the_tables(row):
     assert constants.unheld_variance(shape, odds) <= row["bins"] * 1.001
 
 
-@pytest.mark.parametrize("groups", [64, 256])
-@pytest.mark.parametrize("row", TABLE, ids=case)
+@every("groups", [64, 256])
+@every("row", TABLE)
 def test_rounding_the_threshold_changes_nothing_that_shows(row, groups):
     chosen = mechanism(epsilon=row["epsilon"], sparsity=row["k"], groups=groups, decode="direct",
                        form="dense")  # fmt: skip

@@ -13,6 +13,7 @@ from faintly.mechanisms.signed_binning import rows
 from faintly.planner import make_plan
 from faintly.primitives import noise
 from faintly.primitives.entropy import seeded
+from tests.every import every
 
 DIRECT = {"decode": "direct", "family": "prf"}
 
@@ -34,8 +35,8 @@ def parameters_of(*args, **options):
     return plan_of(*args, **options).parameters
 
 
-@pytest.mark.parametrize("epsilon", [0.25, 0.5, 1.0, 2.0, 3.0])
-@pytest.mark.parametrize("sparsity", [1, 6, 11, 64, 100])
+@every("epsilon", [0.25, 0.5, 1.0, 2.0, 3.0])
+@every("sparsity", [1, 6, 11, 64, 100])
 def test_event_row_has_the_papers_bins(epsilon, sparsity):
     paper = max(1, math.floor(epsilon**2 * sparsity / 4))
     direct = parameters_of("event", epsilon, sparsity, **DIRECT)

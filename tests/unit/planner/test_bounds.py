@@ -6,6 +6,7 @@ import pytest
 
 from faintly.core import EventLevel, UserLevel, WithinL1
 from faintly.planner import bounds, rank
+from tests.every import every
 
 # epsilon, sparsity, LB1 and "LB worst": computed once by an independent program (the second
 # by maximising over p instead of by the closed form); 0 where the bound is empty.
@@ -41,7 +42,7 @@ USER = [
 ]
 
 
-@pytest.mark.parametrize(("epsilon", "sparsity", "average", "signs"), USER)
+@every(("epsilon", "sparsity", "average", "signs"), USER)
 def test_user_bounds_equal_the_table(epsilon, sparsity, average, signs):
     assert bounds.user_average_bound(epsilon, sparsity) == pytest.approx(average, rel=1e-9)
     assert bounds.user_signs_bound(epsilon, sparsity) == pytest.approx(signs, rel=1e-7)
@@ -145,7 +146,6 @@ def test_sets_within_an_l1_distance_have_whole_items():
 @pytest.mark.parametrize("universe", [10, 1_000])
 def test_no_candidate_for_sets_is_below_the_bound(protect, values, universe):
     wanted = {"protect": protect, "clients": 10_000, "universe": universe, "values": values}
-    for epsilon in (0.25, 1.0, 3.0):
-        for share in (0.01, 0.05, 1.0):
-            for one in rank(epsilon=epsilon, sparsity=3, share=share, **wanted):
-                assert one.ratio >= 1 - 1e-6, (one.title, epsilon, share)
+    for epsilon, share in ((0.25, 1.0), (1.0, 0.05), (3.0, 0.01)):
+        for one in rank(epsilon=epsilon, sparsity=3, share=share, **wanted):
+            assert one.ratio >= 1 - 1e-6, (one.title, epsilon, share)

@@ -206,6 +206,7 @@ def test_a_baseline_is_ranked_only_where_it_is_named(monkeypatch):
     assert named == {"copy"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protect", ["event", "user", "l1:4"])
 @pytest.mark.parametrize("universe", [100_000, Universe.open()])
 def test_the_whole_ranking_takes_under_two_seconds(protect, universe):

@@ -7,6 +7,7 @@ import pytest
 
 from faintly.core import Hashing
 from faintly.primitives import hashing
+from tests.every import every
 
 ZERO = np.uint64(0)
 
@@ -66,8 +67,8 @@ def test_tags_separate_bins_signs_and_the_rest():
     assert len(seen) == 7
 
 
-@pytest.mark.parametrize("bits", range(1, 15))
-@pytest.mark.parametrize("salt", [bytes(16), bytes(range(16))])
+@every("bits", range(1, 15))
+@every("salt", [bytes(16), bytes(range(16))])
 def test_codes_of_an_indexed_universe_are_a_bijection(bits, salt):
     ids = np.arange(2**bits, dtype=np.uint64)
     maps = maps_of(bits, 2, 2**bits, salt)
@@ -92,8 +93,8 @@ def test_salts_and_maps_give_different_codes():
     assert len({table.tobytes() for table in tables}) == 3
 
 
-@pytest.mark.parametrize("family", ["prf", "blake2s"])
-@pytest.mark.parametrize("bins", [1, 2, 3, 100])
+@every("family", ["prf", "blake2s"])
+@every("bins", [1, 2, 3, 100])
 def test_places_are_bins_below_the_count_and_signs(family, bins):
     seeds, ids = np.arange(500, dtype=np.uint64), np.arange(500, dtype=np.uint64) * np.uint64(7)
     place = hashing.places(seeds, ids, bins, family)

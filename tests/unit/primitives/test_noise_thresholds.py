@@ -9,13 +9,14 @@ import pytest
 
 from faintly.errors import BoundDoesNotApply
 from faintly.primitives import noise
+from tests.every import every
 
 EPSILONS = [0.01, 0.1, 0.25, 0.5, 1.0, 1 / 3, 2.0, 3.0, 5.0, 8.0, 16.0]
 CHANGES = [1, 2, 3, 7, 16, 32, 100, 512, 4096]
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("change", CHANGES)
+@every("epsilon", EPSILONS)
+@every("change", CHANGES)
 def test_thresholds_never_exceed_the_bound(epsilon, change):
     bound = noise.exp_at_least(-noise.exact(epsilon) / change)
     thresholds = noise.laplace_thresholds(bound)
@@ -28,8 +29,8 @@ def test_thresholds_never_exceed_the_bound(epsilon, change):
     assert float(loss) > 0.999 * epsilon
 
 
-@pytest.mark.parametrize("distance", [0.5, 1.0, 2.0, 8.0])
-@pytest.mark.parametrize("steps", [1, 4, 256])
+@every("distance", [0.5, 1.0, 2.0, 8.0])
+@every("steps", [1, 4, 256])
 def test_l1_ratio_is_linear_in_epsilon(distance, steps):
     bound = 1 / (1 + Fraction(1) / (noise.exact(distance) * steps))
     ratio = noise.step_ratio(noise.laplace_thresholds(bound))
@@ -71,10 +72,8 @@ def test_decimal_numbers_mean_what_they_spell():
     assert noise.exact(1e-05) == Fraction(1, 100_000)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "change"), [(1.0, 1), (1.0, 2), (0.5, 16), (3.0, 8), (16.0, 2)]
-)
-@pytest.mark.parametrize("reach", [1, 10, 80])
+@every(("epsilon", "change"), [(1.0, 1), (1.0, 2), (0.5, 16), (3.0, 8), (16.0, 2)])
+@every("reach", [1, 10, 80])
 def test_law_is_symmetric_complete_and_changes_by_at_most_the_ratio(epsilon, change, reach):
     thresholds = noise.laplace_thresholds(noise.exp_at_least(-noise.exact(epsilon) / change))
     law = noise.laplace_law(tuple(thresholds), reach)

@@ -4,9 +4,9 @@ import itertools
 from fractions import Fraction
 
 import numpy as np
-import pytest
 
 from faintly.primitives import rounding
+from tests.every import every
 
 
 class Words:
@@ -71,8 +71,8 @@ class Threshold:
 VALUES = [0.3, -0.3, 0.1, -0.1, 1 / 3, -1 / 3, 1e-20, -1e-20, -(2.0**-60), -1 + 2.0**-53, -0.999]
 
 
-@pytest.mark.parametrize("value", VALUES)
-@pytest.mark.parametrize("steps", [1, 16, 256])
+@every("value", VALUES)
+@every("steps", [1, 16, 256])
 def test_the_chance_of_rounding_away_from_zero_is_the_fraction_itself(value, steps):
     """With u uniform, the set of u that rounds away has exactly the size of |value|'s fraction.
 

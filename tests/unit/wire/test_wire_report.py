@@ -12,6 +12,7 @@ from faintly.errors import Reject, ReportRejected
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 from spec.generator import cases, refusals, vectors
+from tests.every import every
 
 PLAN = Plan.from_json(json.dumps(cases.document("event-one-bin")))
 MECHANISM = mechanism_of(PLAN)
@@ -85,7 +86,7 @@ def test_every_flipped_bit_is_noticed():
             code_of(read, flipped)
 
 
-@pytest.mark.parametrize(
+@every(
     ("why", "data", "code"),
     list(refusals.batches(GOOD, Plan.from_json(json.dumps(cases.document("l1"))).digest)),
 )

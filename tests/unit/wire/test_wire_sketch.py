@@ -12,6 +12,7 @@ from faintly.errors import FaintlyError, Reject, SketchRejected
 from faintly.mechanisms import mechanism_of
 from faintly.wire import sketch_v1
 from spec.generator import cases, refusals, vectors
+from tests.every import every
 
 SKETCH = vectors.some_sketch("event-coarse")
 GOOD = sketch_v1.encode_sketch(SKETCH)
@@ -28,7 +29,7 @@ def code_of(data):
 
 
 @pytest.mark.parametrize("name", sorted(cases.PLANS))
-@pytest.mark.parametrize("count", [0, 1, 7])
+@every("count", [0, 1, 7])
 def test_round_trip(name, count):
     sketch = vectors.some_sketch(name, count)
     data = sketch_v1.encode_sketch(sketch)
@@ -51,7 +52,7 @@ def test_a_flip_in_every_byte_is_noticed():
         assert code_of(flipped) == wanted
 
 
-@pytest.mark.parametrize(("why", "data", "code"), list(refusals.sketches(GOOD)))
+@every(("why", "data", "code"), list(refusals.sketches(GOOD)))
 def test_refusals(why, data, code):
     assert code_of(data) == code, why
 

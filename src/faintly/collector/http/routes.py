@@ -35,9 +35,13 @@ WORDS = {
     500: "A fault of the collector.",
     503: "The disk failed or holds what is damaged, a reader died, or the collector stops.",
 }
+# FastAPI makes a field of each model, for each route: one brings the schema in, the others name it.
+_SCHEMA = {"schema": {"$ref": f"#/components/schemas/{Refusal.__name__}"}}
 REFUSALS: Answers = {
-    status: {"model": Refusal, "description": words} for status, words in WORDS.items()
+    status: {"description": words, "content": {answers.JSON: _SCHEMA}}
+    for status, words in WORDS.items()
 }
+REFUSALS[400] = {"description": WORDS[400], "model": Refusal}
 SHORT_BYTES = 8 << 10  # of JSON that this process parses itself; readers parse the rest
 OCTETS = "application/octet-stream"
 EVERY = "/v1/collections"
