@@ -123,12 +123,13 @@ def cost(job: Job, constants: Constants | None = None) -> Cost:
 
 def most_useful(reports: float, entries: int, constants: Constants | None = None) -> int:
     """Return the number of executors that is fastest; more would slow the job down."""
-    sizes = sorted({round(2 ** (step / 4)) for step in range(57)})  # up to 16,384
-    return min(sizes, key=lambda n: cost(_job(reports, entries, n), constants).seconds)
 
+    def seconds(executors: int) -> float:
+        job = Job(reports=reports, entries=entries, executors=executors)
+        return cost(job, constants).seconds
 
-def _job(reports: float, entries: int, executors: int) -> Job:
-    return Job(reports=reports, entries=entries, executors=executors)
+    # Up to 16,384.
+    return min(sorted({round(2 ** (step / 4)) for step in range(57)}), key=seconds)
 
 
 def simulate(job: Job, draws: Sequence[float], constants: Constants | None = None) -> float:
