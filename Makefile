@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 10
 REPRODUCE_ARGS ?= all
 BENCH_ARGS ?=
 SUITES := tables decode planes clients server
-BENCHMARKS := stream peers collector
+BENCHMARKS := stream peers collector spark
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -92,7 +92,7 @@ reproduce: $(VENV)/demo.stamp ## every experiment of the evaluation: make reprod
 
 # With arguments it prints the ratios that they ask for, and changes no file.
 ifeq ($(BENCH_ARGS),)
-bench: $(VENV)/dev.stamp peers
+bench: $(VENV)/spark.stamp peers
 	@for name in $(SUITES); do \
 		$(BIN)/python -m benchmarks --suite $$name --json benchmarks/results/$$name.json || exit 1; \
 	done
@@ -101,6 +101,7 @@ bench: $(VENV)/dev.stamp peers
 	done
 	@$(BIN)/python -m benchmarks.scaling --json benchmarks/results/scaling.json \
 		--plot docs/explanation/cost.svg
+	@$(BIN)/python -m benchmarks.spark --plot docs/explanation/scale.svg
 	@$(BIN)/python scripts/bench_readme.py
 else
 bench: $(VENV)/dev.stamp ## every benchmark and peer, for the tables of the pages; or make bench BENCH_ARGS=--quick

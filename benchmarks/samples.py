@@ -51,9 +51,10 @@ def orthogonal_plan(reports: int, keys: int) -> Plan:
     return _plan("orthogonal", reports, keys, sparsity=16, decode="direct", values="set")
 
 
-def open_plan(reports: int) -> Plan:
+def open_plan(reports: int, maps: int = 4, **options: Any) -> Plan:
     """Return a plan for text keys: four tables, one cell a report."""
-    return _plan("retrieval", reports, Universe.open(), sparsity=8, decode="table", maps=4)
+    options |= {"sparsity": 8, "decode": "table", "maps": maps}
+    return _plan("retrieval", reports, Universe.open(), **options)
 
 
 def _plan(

@@ -1,4 +1,4 @@
-"""Write the measured ratios into README.md and docs/explanation/performance.md.
+"""Write what was measured into README.md and two pages of docs/explanation.
 
 python scripts/bench_readme.py           write the tables between the markers
 python scripts/bench_readme.py --check   fail if they are not what benchmarks/results say
@@ -10,7 +10,8 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ sys.path.insert(0, str(ROOT))  # what is measured is no part of the installed pa
 
 from benchmarks.machine import one_line
 from benchmarks.result import HEADINGS, Row
+from benchmarks.spark import page as spark_page
 
 RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "README.md"
 PAGE = ROOT / "docs" / "explanation" / "performance.md"
+SCALE = ROOT / "docs" / "explanation" / "scale.md"
 FILES = ("tables", "decode", "planes", "peers", "clients", "server", "stream", "collector")
 HEADLINES = (
     "decode_vs_loop",
@@ -35,10 +38,10 @@ HEADLINES = (
 MARKED = re.compile(r"(<!-- bench -->\n).*?(<!-- /bench -->)", re.DOTALL)
 
 
-def results() -> dict[str, dict[str, Any]]:
+def results(*names: str) -> dict[str, dict[str, Any]]:
     """Return the saved results by file."""
     return {
-        name: json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")) for name in FILES
+        name: json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")) for name in names
     }
 
 
@@ -86,7 +89,7 @@ def machines(saved: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield from (f"- {', '.join(some)}: {machine}." for machine, some in titles.items())
 
 
-def filled(page: Path, lines: Iterator[str]) -> str:
+def filled(page: Path, lines: Iterable[str]) -> str:
     """Return a page with the lines between its markers."""
     text = page.read_text(encoding="utf-8")
     body = "\n".join(lines)
@@ -102,10 +105,11 @@ def main() -> int:
     """Write the pages, or compare them; return the exit status."""
     parser = argparse.ArgumentParser(description="Write measured ratios into the documents.")
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    saved = results()
+    saved, spark = results(*FILES), results("spark")
     wanted = {
         README: filled(README, headline_table(saved)),
         PAGE: filled(PAGE, full_tables(saved)),
+        SCALE: filled(SCALE, chain(spark_page(spark["spark"]), [""], machines(spark))),
     }
     if not parser.parse_args().check:
         for path, text in wanted.items():

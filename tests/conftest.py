@@ -59,6 +59,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(marker)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Run the tests on Spark by one worker: a second cluster would take cores from the first.
+
+    The mark xdist_group cannot: pytest 9.2 ignores the names that pytest-xdist 3.8 gives tests.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduler(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return file if file.endswith("test_spark.py") else nodeid
+
+    return Scheduler(config, log) if config.option.dist == "loadgroup" else None
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reasons = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", [])]
     left_out = sorted({reason.removeprefix("Skipped: ") for reason in reasons})

@@ -33,6 +33,15 @@ class Result:
 
 
 Run = Callable[..., Result]
+SERVER = """
+import logging, sys
+from moto.server import ThreadedMotoServer
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
+server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.fixture(scope="session")
@@ -217,3 +226,32 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
         )
     )
     return paths
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[dict[str, str]]:
+    """Return the options of an S3 server on the loopback address, with an empty bucket."""
+    boto3 = pytest.importorskip("boto3")
+    # A process of its own: deltalake keeps Python's lock while it waits for an answer.
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    address = f"http://127.0.0.1:{int(server.stdout.readline())}"
+    options = {
+        "AWS_ENDPOINT_URL": address,
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+    }
+    client = boto3.client(
+        "s3",
+        endpoint_url=address,
+        region_name="us-east-1",
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+    )
+    client.create_bucket(Bucket="lake")
+    yield options
+    server.kill()
+    server.wait()

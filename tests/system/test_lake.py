@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 
 from benchmarks import samples
@@ -19,44 +20,6 @@ from faintly.wire import report_v1
 
 QUIET = Limits(seal_s=1e9)  # nothing is sealed unless a test says so
 PLAN = samples.one_cell_plan(1000, 64)
-SERVER = """
-import logging, sys
-from moto.server import ThreadedMotoServer
-logging.getLogger("werkzeug").setLevel(logging.ERROR)
-server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-server.start()
-print(server.get_host_and_port()[1], flush=True)
-sys.stdin.read()
-"""
-
-
-@pytest.fixture(scope="module")
-def s3():
-    """Return the options of an S3 server on the loopback address, with an empty bucket."""
-    boto3 = pytest.importorskip("boto3")
-    # A process of its own: deltalake keeps Python's lock while it waits for an answer.
-    server = subprocess.Popen(
-        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    address = f"http://127.0.0.1:{int(server.stdout.readline())}"
-    options = {
-        "AWS_ENDPOINT_URL": address,
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_REGION": "us-east-1",
-        "AWS_ALLOW_HTTP": "true",
-    }
-    client = boto3.client(
-        "s3",
-        endpoint_url=address,
-        region_name="us-east-1",
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-    )
-    client.create_bucket(Bucket="lake")
-    yield options
-    server.kill()
-    server.wait()
 
 
 def fill(folder, seed, seals=3, reports=40):
@@ -79,8 +42,6 @@ def read(lake):
     for name in lake.snapshot(PLAN.digest.hex()).files:
         with lake.opened(name) as file:
             rows = file.read().column("record").to_pylist()
-        import numpy as np
-
         joined = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
         found.append(report_v1.unpack(joined, PLAN.digest, mechanism_of(PLAN).layout))
     return aggregate(PLAN, found)

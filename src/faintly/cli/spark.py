@@ -60,7 +60,8 @@ def aggregate(
             with job(spark, "set values aside"):
                 cluster.rejects(frame, loaded, column=column).write.parquet(set_aside)
     save_sketch(made.sketch, output)
-    _note(made.rejected, set_aside)
+    kept = f"they are in {set_aside}" if set_aside else "--set-aside FOLDER would keep them"
+    _note(made.rejected, kept)
     result(
         as_json,
         {"reports": made.sketch.count, "rejected": made.rejected, "digest": loaded.digest.hex()},
@@ -98,7 +99,7 @@ def query(
         from faintly import spark as cluster
         from faintly.spark.session import job
 
-        asked = _parquet(spark, [keys])
+        asked = spark.read.parquet(keys)
         options: Any = {"level": level}
         if plan is not None:
             loaded = load_plan(plan)
@@ -112,7 +113,7 @@ def query(
         with job(spark, "write estimates"):
             found.write.mode("errorifexists").parquet(output)
             count = spark.read.parquet(output).count()
-    _note(rejected, None)
+    _note(rejected, "faintly spark aggregate --set-aside FOLDER would keep them")
     result(as_json, {"keys": count, "rejected": rejected}, f"{count:,} estimates are in {output}")
 
 
@@ -156,7 +157,7 @@ def encode(
         from faintly.spark.session import job
 
         options: Any = {"client": client, "item": key, "value": value, "strict": strict}
-        frame = cluster.encode(_parquet(spark, rows), loaded, _key(key_file), **options)
+        frame = cluster.encode(spark.read.parquet(*rows), loaded, _key(key_file), **options)
         with job(spark, "encode"):
             frame.write.mode("errorifexists").parquet(output)
             count = spark.read.parquet(output).count()
@@ -165,23 +166,22 @@ def encode(
 
 @contextmanager
 def _running() -> Iterator["SparkSession"]:
-    """Yield a session, which ends with the command; Spark's refusals become one line."""
+    """Yield a session, which ends here if it began here; Spark's refusals become one line."""
     from faintly.spark.session import check, session
 
     check()
     from pyspark.errors import AnalysisException
+    from pyspark.sql import SparkSession
 
-    spark = session()
+    before = SparkSession.getActiveSession()
+    spark = before or session()
     try:
         yield spark
     except AnalysisException as error:
         raise InvalidInput(str(error).splitlines()[0]) from None
     finally:
-        spark.stop()
-
-
-def _parquet(spark: "SparkSession", paths: list[str]) -> "DataFrame":
-    return spark.read.parquet(*paths)
+        if before is None:
+            spark.stop()
 
 
 def _reports(
@@ -195,7 +195,7 @@ def _reports(
     if bool(paths) == bool(lake):
         raise InvalidInput("give files of reports, or --lake TABLE")
     if lake is None:
-        return _parquet(spark, paths or [])
+        return spark.read.parquet(*paths or [])
     from faintly.lake import Lake
     from faintly.spark import read_segments
 
@@ -221,8 +221,7 @@ def _key(path: Path) -> bytes:
         raise InvalidInput(f"{path} must hold a job key: 64 hexadecimal digits") from None
 
 
-def _note(rejected: dict[str, int], set_aside: str | None) -> None:
+def _note(rejected: dict[str, int], kept: str) -> None:
     if rejected:
         listed = ", ".join(f"{count:,} {code}" for code, count in sorted(rejected.items()))
-        where = f"they are in {set_aside}" if set_aside else "--set-aside FOLDER would keep them"
-        note(f"{sum(rejected.values()):,} values are no reports of the plan ({listed}); {where}")
+        note(f"{sum(rejected.values()):,} values are no reports of the plan ({listed}); {kept}")

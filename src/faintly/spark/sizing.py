@@ -1,19 +1,20 @@
 """What an aggregation costs on a cluster: a model of a few constants, and a simulation to check it.
 
     reading    n·report / cores                      every report is read and counted once
-    tables     tasks·T·add / cores                   partial tables are written, shuffled, added up
-    network    tasks·T / (executors·bandwidth)
+    tables     tasks·T·byte / cores of the level     partial tables are written, shuffled, added up
+    network    the same bytes / bandwidth
     driver     started tasks·start + T·collect       what no executor can share
 
-T is the size of the tables and n the number of reports. Reading shrinks with the cores and nothing
-else grows with n. The tables grow with the tasks, so beyond some size more executors cost more
-time than they save: `most_useful` says where.
+T is the size of the tables and n the number of reports. A stage ends with its slowest task. Reading
+shrinks with the cores and nothing else grows with n. The tables grow with the tasks, so beyond some
+size more executors cost more time than they save: `most_useful` says where.
 """
 
 import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from faintly.spark.pieces import FAN_IN, SPAN, TOGETHER
 
@@ -24,13 +25,13 @@ ENTRY_BYTES = 4
 class Constants:
     """Seconds of one core, as `python -m benchmarks.spark` fits them, and what a cluster has."""
 
-    report_s: float = 1.6e-7  # read from Parquet, hand to Python, count
-    byte_s: float = 3.0e-9  # of a partial table: written, shuffled, added up
-    start_s: float = 5e-3  # the driver starts a task
-    collect_s: float = 2e-9  # the driver takes a byte of the result
+    report_s: float = 8.6e-07  # read from Parquet, hand to Python, count
+    byte_s: float = 3.6e-08  # of a partial table: written, shuffled, added up
+    start_s: float = 0.091  # the driver starts a task
+    collect_s: float = 2e-08  # the driver takes a byte of the result
     session_s: float = 15.0  # until executors run
     bandwidth: float = 1.25e9  # bytes a second into one executor: 10 Gbit/s
-    spread: float = 1.5  # the slowest task against the mean
+    spread: float = 0.25  # of the tasks' times: the standard deviation of their logarithms
     core_hour: float = 0.05  # money: a core of a cloud's general machines, with its memory
 
 
@@ -67,11 +68,16 @@ class Job:
         return sum(self.levels) * self.table_bytes
 
     @property
+    def adding(self) -> list[tuple[int, int]]:
+        """Return the tasks of each level, and the bytes that they add up."""
+        pieces = -(-self.entries // SPAN) + 1
+        groups = ((-(-parts // FAN_IN), parts * self.table_bytes) for parts in self.levels)
+        return [(-(-many * pieces // TOGETHER), size) for many, size in groups]
+
+    @property
     def started(self) -> int:
         """Return how many tasks the driver starts."""
-        pieces = -(-self.entries // SPAN) + 1
-        groups = (-(-parts // FAN_IN) for parts in self.levels)
-        return self.tasks + sum(-(-many * pieces // TOGETHER) for many in groups)
+        return self.tasks + sum(tasks for tasks, _ in self.adding)
 
     @property
     def executor_bytes(self) -> int:
@@ -106,15 +112,23 @@ class Cost:
 def cost(job: Job, constants: Constants | None = None) -> Cost:
     """Return what a job costs.
 
-    >>> cost(Job(reports=1e9, entries=2**22, executors=10)).bottleneck
+    >>> cost(Job(reports=1e8, entries=2**22, executors=10)).bottleneck
     'session'
     >>> cost(Job(reports=1e12, entries=2**22, executors=10)).bottleneck
     'reading'
     """
     c = constants or Constants()
-    reading = job.reports * c.report_s / job.tasks * c.spread
-    tables = job.shuffle_bytes * c.byte_s / job.tasks
-    network = job.shuffle_bytes / (job.executors * c.bandwidth)
+
+    def slowest(tasks: int) -> float:
+        likely = NormalDist().inv_cdf(1 - 1 / (tasks + 1))
+        return math.exp(c.spread * likely - c.spread**2 / 2)
+
+    reading = job.reports * c.report_s / job.tasks * slowest(job.tasks)
+    each = sum(
+        size / tasks * (max(0, tasks / job.tasks - 1) + slowest(min(tasks, job.tasks)))
+        for tasks, size in job.adding
+    )
+    tables, network = each * c.byte_s, each * job.cores / c.bandwidth  # which cores share
     driver = job.started * c.start_s + job.table_bytes * c.collect_s
     seconds = reading + tables + network + driver + c.session_s
     money = seconds / 3600 * job.tasks * c.core_hour
@@ -123,12 +137,13 @@ def cost(job: Job, constants: Constants | None = None) -> Cost:
 
 def most_useful(reports: float, entries: int, constants: Constants | None = None) -> int:
     """Return the number of executors that is fastest; more would slow the job down."""
-    sizes = sorted({round(2 ** (step / 4)) for step in range(57)})  # up to 16,384
-    return min(sizes, key=lambda n: cost(_job(reports, entries, n), constants).seconds)
 
+    def seconds(executors: int) -> float:
+        job = Job(reports=reports, entries=entries, executors=executors)
+        return cost(job, constants).seconds
 
-def _job(reports: float, entries: int, executors: int) -> Job:
-    return Job(reports=reports, entries=entries, executors=executors)
+    # Up to 16,384.
+    return min(sorted({round(2 ** (step / 4)) for step in range(57)}), key=seconds)
 
 
 def simulate(job: Job, draws: Sequence[float], constants: Constants | None = None) -> float:
@@ -140,20 +155,15 @@ def simulate(job: Job, draws: Sequence[float], constants: Constants | None = Non
     """
     c = constants or Constants()
     number, clock = 0, c.session_s
-    pieces = -(-job.entries // SPAN) + 1
-    network = 1 / (c.bandwidth / job.cores)  # cores share an executor's network
-    stages = [(job.tasks, job.reports / job.tasks * c.report_s)]
-    for parts in job.levels:
-        groups = -(-parts // FAN_IN)
-        tasks = -(-groups * pieces // TOGETHER)
-        stages.append((tasks, parts * job.table_bytes / tasks * (c.byte_s + network)))
+    byte = c.byte_s + job.cores / c.bandwidth
+    stages = [(job.tasks, job.reports * c.report_s), *((k, size * byte) for k, size in job.adding)]
     for tasks, work in stages:
         free = [clock] * job.tasks
         heapq.heapify(free)
         started = ended = clock
         for _ in range(tasks):
             started += c.start_s
-            done = max(started, heapq.heappop(free)) + work * draws[number % len(draws)]
+            done = max(started, heapq.heappop(free)) + work / tasks * draws[number % len(draws)]
             number += 1
             heapq.heappush(free, done)
             ended = max(ended, done)
@@ -161,10 +171,8 @@ def simulate(job: Job, draws: Sequence[float], constants: Constants | None = Non
     return clock + job.table_bytes * c.collect_s
 
 
-def factors(count: int, seed: int = 1, sigma: float = 0.25) -> list[float]:
+def factors(count: int, seed: int = 1, sigma: float = Constants().spread) -> list[float]:
     """Return lognormal factors of mean 1, by a fixed sequence: tasks differ on real machines."""
-    from statistics import NormalDist
-
     points = ((seed + number * (math.sqrt(5) - 1) / 2) % 1 for number in range(1, count + 1))
     normal = NormalDist()
     return [math.exp(sigma * normal.inv_cdf(0.001 + 0.998 * p) - sigma**2 / 2) for p in points]
