@@ -59,11 +59,7 @@ def readings(plan, values, seed, reports=1_000):
     return np.array(rows) * mechanism.scale
 
 
-SLOW = ("retrieval",)  # it reads every map for every report
-EACH = [pytest.param(name, marks=[pytest.mark.long] * (name in SLOW)) for name in CASES]
-
-
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", CASES)
 def test_covariance_within_an_entry_is_as_stated(name, seed, odds):
     plan = plan_of(name, 1, 8)
     stated = mechanism_of(plan).pair_covariance()
