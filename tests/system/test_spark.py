@@ -195,7 +195,7 @@ def test_a_killed_executor_changes_no_integer(spark, some, tmp_path):
         go.touch()
 
     killed, application = [], spark.sparkContext.applicationId
-    killer = threading.Thread(target=kill)
+    killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     frame = reports.mapInArrow(waiting, "record binary")
     assert cluster.aggregate(frame, PLAN, tasks=4).sketch == alone
