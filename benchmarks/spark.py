@@ -114,9 +114,6 @@ def _aggregations(small: Plan, large: Plan, paths: dict[str, str], reports: int)
     started("where it goes")
     few = timed(lambda: aggregate(frames["few"], small), 2)
     yield _row("spark_few", f"Spark with {FEW:,} reports: tasks, tables, driver", few)
-    read, none = _consumed(frames["all"]), _consumed(frames["few"])
-    what = "reports from Parquet through the JVM to Python"
-    yield _row("spark_handed", what, read - none)
     started("constants")
     wide = timed(lambda: aggregate(frames["large"], large), 2)
     shuffled = 2 * 4 * (entries_of(large) - entries_of(small))
@@ -146,16 +143,6 @@ def _alone(plan: Plan, path: str) -> None:
                 for batch in sifter.batches(part.column(0)):
                     aggregator.add(batch)
     aggregator.sketch()
-
-
-def _consumed(frame: Any) -> float:
-    return timed(lambda: frame.mapInArrow(_drop, "record binary").count(), 2)
-
-
-def _drop(batches: Any) -> Any:
-    for _ in batches:
-        pass
-    return iter(())
 
 
 def _mebibytes(batches: Any) -> Any:
@@ -212,12 +199,14 @@ def page(made: dict[str, Any]) -> Iterator[str]:
         what, ours, _, ratio, *_ = found[f"spark_{name}"].cells()
         yield f"| {what} | {ours} | {ratio} |"
     yield ""
-    warm, few, handed = (found[f"spark_{name}"].ours for name in ("warm", "few", "handed"))
+    warm, few, alone = (found[f"spark_{name}"].ours for name in ("warm", "few", "alone"))
     yield "| where it goes, when warm | share |"
     yield "|---|---:|"
-    counted = warm - few - handed
-    parts = {"tasks, tables, driver, whatever the number of reports": few}
-    parts |= {found["spark_handed"].what: handed, "decoding and counting in Python": counted}
+    parts = {
+        "tasks, tables, driver, whatever the number of reports": few,
+        "what one process needs: read, decode, count": alone,
+        "the way of each report through the JVM to Python": warm - few - alone,
+    }
     yield from (f"| {what} | {share / warm:.0%} |" for what, share in parts.items())
     yield ""
     yield f"Bulk encoding: {found['spark_encode'].cells()[1]} for each client, without Spark."

@@ -195,7 +195,7 @@ def test_a_killed_executor_changes_no_integer(spark, some, tmp_path):
         go.touch()
 
     killed, application = [], spark.sparkContext.applicationId
-    killer = threading.Thread(target=kill)
+    killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     frame = reports.mapInArrow(waiting, "record binary")
     assert cluster.aggregate(frame, PLAN, tasks=4).sketch == alone
@@ -339,32 +339,36 @@ def test_spark_stays_out_of_the_way():
     assert done.stdout.strip() == "[]"
 
 
-def test_the_commands_from_raw_rows_to_estimates(spark, tmp_path, monkeypatch):
+def test_the_commands_from_raw_rows_to_estimates(spark, tmp_path):
     """In a session that is there, which goes on; and in a process with one of its own."""
-    monkeypatch.chdir(tmp_path)
+
+    def at(name):  # a session keeps the folder that it began in
+        return str(tmp_path / name)
+
     plan = plan_of(mechanism="signed-binning", epsilon=4.0, clients=300)
     save_plan(plan, tmp_path / "plan.json")
     rows = {"who": [f"client-{n}" for n in range(300)], "site": [n % 3 for n in range(300)]}
-    parquet.write_table(pa.table(rows), "rows.parquet")
-    parquet.write_table(pa.table({"key": [0, 1, 2, 999]}), "keys.parquet")
+    parquet.write_table(pa.table(rows), at("rows.parquet"))
+    parquet.write_table(pa.table({"key": [0, 1, 2, 999]}), at("keys.parquet"))
 
     def run(*words):
         return CliRunner().invoke(app, ["spark", *words])
 
-    encode = "encode", "rows.parquet", "--plan", "plan.json", "--key-file", "job.key"
-    made = run(*encode, "--client", "who", "--key", "site", "-o", "reports", "--json")
-    assert json.loads(made.stdout) == {"reports": 300}, made.exception
+    encode = "encode", at("rows.parquet"), "--plan", at("plan.json"), "--key-file", at("job.key")
+    made = run(*encode, "--client", "who", "--key", "site", "-o", at("reports"), "--json")
+    assert made.exit_code == 0, made.exception
+    assert json.loads(made.stdout) == {"reports": 300}
     assert (tmp_path / "job.key").stat().st_mode & 0o777 == 0o600
     command = [sys.executable, "-m", "faintly", "spark", "aggregate", "--plan", "plan.json"]
     command += ["reports", "-o", "sketch.fns"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     assert "300 reports are in sketch.fns" in done.stdout
-    made = run("query", "keys.parquet", "--sketch", "sketch.fns", "-o", "answers")
+    made = run("query", at("keys.parquet"), "--sketch", at("sketch.fns"), "-o", at("answers"))
     assert made.exit_code == 0, made.exception
     found = parquet.read_table(tmp_path / "answers").to_pandas().sort_values("key")
     wanted = Reader(Sketch.load(tmp_path / "sketch.fns")).estimate([0, 1, 2, 999])
     np.testing.assert_array_equal(found["mean"], wanted.mean)
-    missing = run("aggregate", "--plan", "plan.json", "nowhere", "-o", "none.fns")
+    missing = run("aggregate", "--plan", at("plan.json"), at("nowhere"), "-o", at("none.fns"))
     assert isinstance(missing.exception, InvalidInput)
     assert "nowhere" in str(missing.exception)

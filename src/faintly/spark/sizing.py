@@ -25,10 +25,10 @@ ENTRY_BYTES = 4
 class Constants:
     """Seconds of one core, as `python -m benchmarks.spark` fits them, and what a cluster has."""
 
-    report_s: float = 8.6e-07  # read from Parquet, hand to Python, count
-    byte_s: float = 3.6e-08  # of a partial table: written, shuffled, added up
-    start_s: float = 0.091  # the driver starts a task
-    collect_s: float = 2e-08  # the driver takes a byte of the result
+    report_s: float = 9.4e-07  # read from Parquet, hand to Python, count
+    byte_s: float = 3.8e-08  # of a partial table: written, shuffled, added up
+    start_s: float = 0.016  # the driver starts a task
+    collect_s: float = 1.1e-08  # the driver takes a byte of the result
     session_s: float = 15.0  # until executors run
     bandwidth: float = 1.25e9  # bytes a second into one executor: 10 Gbit/s
     spread: float = 0.25  # of the tasks' times: the standard deviation of their logarithms
