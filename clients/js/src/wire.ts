@@ -15,8 +15,12 @@ export function encodeRecord(mechanism: Mechanism, seed: Wide, fields: readonly 
   out.set(bytesOf(seed).subarray(0, sent));
   let at = 8 * sent;
   fields.forEach((field, i) => {
-    for (let bit = 0; bit < widths[i]; bit++, at++) {
-      out[at >> 3] |= ((field >>> bit) & 1) << (at & 7);
+    for (let left = widths[i]; left > 0; ) {
+      const room = 8 - (at & 7); // bits of this byte that are free
+      out[at >> 3] |= field << (at & 7);
+      field >>>= room;
+      at += Math.min(left, room);
+      left -= room;
     }
   });
   return out;
