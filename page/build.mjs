@@ -20,7 +20,7 @@ const withoutUnused = {
   resolveId: (name) => (UNUSED.includes(name) ? `\0${name}` : null),
   load: async (id) => {
     if (!UNUSED.includes(id.slice(1))) return null;
-    return Object.keys(await import(id.slice(1))).map((name) => `export const ${name} = undefined;`).join("\n");
+    return Object.keys(await import(id.slice(1))).map((name) => `export const ${name} = () => null;`).join("\n");
   },
 };
 

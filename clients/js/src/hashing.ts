@@ -20,7 +20,7 @@ export const prf: Hash = (key, id, tag, w) => {
   const end = tag + (w === undefined ? 0x09000000 : 0x0a000000 + 256 * w);
   // A round for each of three words, and three more: a plain loop is quick before it is compiled.
   for (let i = 0; i < 6; i++) {
-    const word = i < 2 ? id[i] : i < 3 ? end : 0;
+    const word = i < 2 ? id[i] : i > 2 ? 0 : end;
     v3 ^= word;
     v0 += v1;
     v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
