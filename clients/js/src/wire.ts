@@ -15,13 +15,14 @@ export function encodeRecord(mechanism: Mechanism, seed: Wide, fields: readonly 
   out.set(bytesOf(seed).subarray(0, sent));
   let at = 8 * sent;
   fields.forEach((field, i) => {
-    for (let left = widths[i]; left > 0; ) {
-      const room = 8 - (at & 7); // bits of this byte that are free
-      out[at >> 3] |= field << (at & 7);
-      field >>>= room;
-      at += Math.min(left, room);
-      left -= room;
+    const end = at + widths[i];
+    while (at < end) {
+      const used = at & 7; // bits of this byte
+      out[at >> 3] |= field << used;
+      field >>>= 8 - used;
+      at += 8 - used;
     }
+    at = end;
   });
   return out;
 }

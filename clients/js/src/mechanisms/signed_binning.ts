@@ -70,8 +70,7 @@ function geometric(noise: readonly number[], count: number, words: Words): numbe
   const drawn = Array.from({ length: count }, () => 0);
   const digits = noise.length - 1;
   for (let digit = 0; digit < digits; digit++) {
-    const step = 2 ** digit;
-    for (let i = 0; i < count; i++) if (words() < noise[digit]) drawn[i] += step;
+    for (let i = 0; i < count; i++) if (words() < noise[digit]) drawn[i] += 2 ** digit;
   }
   let going = drawn.map((_, i) => i);
   while (going.length) {
