@@ -39,17 +39,21 @@ export async function drawn(draw: Draw, width: number, label: string): Promise<S
   return svg;
 }
 
-/** The last hours in little: heights alone, without a scale. */
+/** The last hours in little: heights alone, without a scale. Two paths, as there may be hundreds of these. */
 export function Spark({ hours }: { hours: number[] }) {
   const most = Math.max(1, ...hours);
   const total = hours.reduce((sum, each) => sum + each, 0);
+  const bars = (some: boolean) =>
+    hours.map((each, i) => {
+      if (each > 0 !== some) return "";
+      const height = 1 + (some ? Math.max(1.5, (22 * each) / most) : 0);
+      return `M${3 * i} 24v${-height}h2v${height}z`;
+    }).join("");
   return (
     <svg class="spark" viewBox={`0 0 ${hours.length * 3} 24`} preserveAspectRatio="none" role="img"
       aria-label={`${brief(total)} reports in ${hours.length} hours`}>
-      {hours.map((each, i) => {
-        const height = each && Math.max(1.5, (22 * each) / most);
-        return <rect key={i} x={3 * i} y={23 - height} width={2} height={height + 1} class={each ? "" : "none"} />;
-      })}
+      <path d={bars(false)} class="none" />
+      <path d={bars(true)} />
     </svg>
   );
 }

@@ -18,6 +18,7 @@ export const hoursChart = (hours: number[], now: number, width: number): Svg => 
   });
   return plot({
     ...common(width, 150),
+    marginRight: 24, // room for half of the last label
     y: { domain: [0, Math.max(1, ...hours)] },
     marks: [
       gridY({ ticks: 3, stroke: "var(--line)", strokeOpacity: 1 }),

@@ -6,6 +6,7 @@ export interface Asked<Answer> {
   data?: Answer;
   error?: Refused;
   loading: boolean;
+  name?: string | null; // of what was answered last
 }
 
 /** Tell the whole page that nobody is signed in any more. */
@@ -17,7 +18,7 @@ export function useAsk<Answer>(
   asking: (signal: AbortSignal) => Promise<Answer>,
   every = 0,
 ): Asked<Answer> {
-  const [state, set] = useState<Asked<Answer> & { name?: string | null }>({ loading: true });
+  const [state, set] = useState<Asked<Answer>>({ loading: true });
   const latest = useRef(asking);
   latest.current = asking;
   useEffect(() => {

@@ -24,7 +24,7 @@ await tested(async (browser) => {
     await list.context.close();
     const top = await timed(browser, `#/c/${digest}?count=10000`, "#top .bars tbody tr");
     told.tops.push(top.seconds);
-    const all = await top.page.textContent(".pages span");
+    const all = await top.page.textContent(".pages span"); // once the others are there, too
     told.rows = { first: top.rows, all: Number(all.split(" of ")[1].replace(",", "")) };
     await top.context.close();
   }

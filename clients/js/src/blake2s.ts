@@ -58,34 +58,27 @@ export function bytesOf(words: ArrayLike<number>): Uint8Array {
   return new Uint8Array(view.buffer);
 }
 
+const turn = (word: number, by: number) => (word >>> by) | (word << (32 - by));
+
 function compress(state: Uint32Array, block: Uint32Array, count: number, last: boolean): void {
   const v = new Uint32Array(16);
   v.set(state);
   v.set(IV, 8);
   v[12] ^= count; // of bytes; what lies above 32 bits of it is 0 here
   if (last) v[14] = ~v[14];
-  const turn = (word: number, by: number) => (word >>> by) | (word << (32 - by));
-  const mix = (a: number, b: number, c: number, d: number, x: number, y: number) => {
-    v[a] += v[b] + x;
-    v[d] = turn(v[d] ^ v[a], 16);
+  // Half of a mix at a time: in each round columns first, then diagonals.
+  for (let i = 0; i < 160; i++) {
+    const at = i >> 1;
+    const by = (i >> 3) & 1;
+    const odd = i & 1;
+    const a = at & 3;
+    const b = 4 + ((at + by) & 3);
+    const c = 8 + ((at + 2 * by) & 3);
+    const d = 12 + ((at + 3 * by) & 3);
+    v[a] += v[b] + block[SIGMA[i]];
+    v[d] = turn(v[d] ^ v[a], odd ? 8 : 16);
     v[c] += v[d];
-    v[b] = turn(v[b] ^ v[c], 12);
-    v[a] += v[b] + y;
-    v[d] = turn(v[d] ^ v[a], 8);
-    v[c] += v[d];
-    v[b] = turn(v[b] ^ v[c], 7);
-  };
-  for (let i = 0; i < 80; i++) {
-    // In each round columns first, then diagonals.
-    const by = (i >> 2) & 1;
-    mix(
-      i & 3,
-      4 + ((i + by) & 3),
-      8 + ((i + 2 * by) & 3),
-      12 + ((i + 3 * by) & 3),
-      block[SIGMA[2 * i]],
-      block[SIGMA[2 * i + 1]],
-    );
+    v[b] = turn(v[b] ^ v[c], odd ? 7 : 12);
   }
   for (let i = 0; i < 8; i++) state[i] ^= v[i] ^ v[i + 8];
 }

@@ -15,9 +15,14 @@ export function encodeRecord(mechanism: Mechanism, seed: Wide, fields: readonly 
   out.set(bytesOf(seed).subarray(0, sent));
   let at = 8 * sent;
   fields.forEach((field, i) => {
-    for (let bit = 0; bit < widths[i]; bit++, at++) {
-      out[at >> 3] |= ((field >>> bit) & 1) << (at & 7);
+    const end = at + widths[i];
+    while (at < end) {
+      const used = at & 7; // bits of this byte
+      out[at >> 3] |= field << used;
+      field >>>= 8 - used;
+      at += 8 - used;
     }
+    at = end;
   });
   return out;
 }

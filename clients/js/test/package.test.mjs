@@ -28,6 +28,7 @@ test("32-bit words and floats are all: no BigInt, no WASM, no other source of ra
 test("the package has no dependencies, and what its exports name is packed", () => {
   const about = JSON.parse(text("package.json"));
   assert.equal(about.dependencies, undefined);
+  assert.deepEqual(about.publishConfig, { access: "public", provenance: true });
   const npm = process.platform === "win32" ? "npm.cmd" : "npm";
   const [packed] = JSON.parse(execFileSync(npm, ["pack", "--dry-run", "--json", "--silent"], { cwd: root, stdio: ["ignore", "pipe", "ignore"] }));
   const names = new Set(packed.files.map(({ path }) => path));

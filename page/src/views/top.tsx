@@ -23,12 +23,17 @@ export function TopList({ shown, query }: { shown: Shown; query: URLSearchParams
   const listed = about.universe !== "open" || candidates.list !== null;
   // A seal changes `reports`, and with them the answer.
   const name = listed && !candidates.loading ? [status.digest, epoch, size, query.get("candidates"), status.reports].join() : null;
-  const question = (posterior: boolean): [string, Call] => topQuestion(shown, size, candidates.list, posterior);
+  const question = (posterior: boolean, rows = size): [string, Call] => topQuestion(shown, rows, candidates.list, posterior);
   const population = about.keys === null ? (candidates.list?.length ?? 0) >= CHOSEN : about.keys >= FEWEST;
-  const asked = useAsk<Top>(name, (signal) => {
-    const [path, how] = question(population);
+  const asking = (rows: number) => (signal: AbortSignal) => {
+    const [path, how] = question(population, rows);
     return ask<Top>(path, { ...how, signal });
-  });
+  };
+  // A long list takes a while to make and to send, so its first rows are asked for before all of them.
+  const early = name && size > PAGE && !query.get("page") ? `${name},first` : null;
+  const first = useAsk<Top>(early, asking(PAGE));
+  const whole = useAsk<Top>(early && first.name !== early ? null : name, asking(size));
+  const asked = early && first.name === early && whole.name !== name ? first : whole;
   const tools = (
     <>
       <EpochChoice shown={shown} />
@@ -46,7 +51,7 @@ export function TopList({ shown, query }: { shown: Shown; query: URLSearchParams
       {candidates.broken && <Empty title="The candidates of this address cannot be read.">Ask for it again.</Empty>}
       {name === null ? !candidates.loading && !candidates.broken && <NoCandidates /> : (
         <Answer asked={asked} lines={8}>
-          {(found) => <Ranked found={found} shown={shown} query={query} question={question} />}
+          {(found) => <Ranked found={found} partial={asked === first} shown={shown} query={query} question={question} />}
         </Answer>
       )}
     </Card>
@@ -89,8 +94,9 @@ function topQuestion(shown: Shown, size: number, list: string[] | null, posterio
   return [`${path}?${asked}`, {}];
 }
 
-function Ranked({ found, shown, query, question }: {
+function Ranked({ found, partial, shown, query, question }: {
   found: Top;
+  partial: boolean; // whether more rows are on their way
   shown: Shown;
   query: URLSearchParams;
   question: (posterior: boolean) => [string, Call];
@@ -135,6 +141,7 @@ function Ranked({ found, shown, query, question }: {
       )}
       <Bars rows={seen} all={found.estimates} floor={found.noise_floor_all} shown={shown} />
       {!seen.length && <Empty title="No key of this list matches." />}
+      {partial && <p class="soft small" role="status">The first {count(PAGE)} rows; the others follow…</p>}
       {pages > 1 && (
         <nav class="pages" aria-label="Pages of the list">
           <button type="button" disabled={page === 1} onClick={() => change({ page: String(page - 1) })}>Back</button>

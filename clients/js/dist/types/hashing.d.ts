@@ -10,8 +10,10 @@ export declare const prf: Hash;
 export declare const keyed: Hash;
 /** Return a word scaled to 0 … count - 1; exact for counts up to 2^20. */
 export declare const below: (word: number, count: number) => number;
+/** Return the number of ones of a word. */
+export declare function count(word: number): number;
 /** Return 1 where the number of ones is odd. */
-export declare function parity(word: number): number;
+export declare const parity: (word: number) => number;
 /** Return a number of D bits with all of them set. */
 export declare const ones: (bits: number) => number;
 /** The public map that a seed picks: the code of an id, and whether its mask is negative. */

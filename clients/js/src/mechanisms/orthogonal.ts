@@ -17,16 +17,16 @@ export function orthogonal(plan: Plan): Mechanism {
   if (plan.maps > 1) widths.unshift(Math.log2(plan.maps));
 
   /** Return the block of an id, and its first rows. */
-  function rowsOf({ id }: Item, count: number, map: PublicMap): { block: number; rows: number[][] } {
+  function rowsOf({ id }: Item, count: number, map: PublicMap): { block: number; rows: Int32Array[] } {
     const row = Array.from({ length: count });
     if (!constants.length) {
       const word = (n: number) => prf(map.fold, id, EQUATION, n);
-      const rows = row.map((_, l) => cell.map((width, w) => (word(l * cell.length + w) & ones(width)) >>> 0));
+      const rows = row.map((_, l) => Int32Array.from(cell, (width, w) => word(l * cell.length + w) & ones(width)));
       return { block: 0, rows };
     }
     const code = map.code(id);
     const element = Math.floor(code / blocks) & ones(degree);
-    const rows = row.map((_, l) => [2 ** (degree + l) + product(constants[l], element, degree)]);
+    const rows = row.map((_, l) => Int32Array.of(2 ** (degree + l) + product(constants[l], element, degree)));
     return { block: code % blocks, rows };
   }
 
@@ -45,7 +45,7 @@ export function orthogonal(plan: Plan): Mechanism {
         return !certain[i] || word >= first + second ? 0 : word < first ? few : most;
       });
       const map = mapOf(plan, seed);
-      const cells: { row: number[]; odd: number }[][] = Array.from({ length: blocks }, () => []);
+      const cells: { row: Int32Array; odd: number }[][] = Array.from({ length: blocks }, () => []);
       items.forEach((item, i) => {
         const { block, rows } = rowsOf(item, asked[i], map);
         for (const row of rows) cells[block].push({ row, odd: 0 });

@@ -1,6 +1,6 @@
 /** Projection choice in its three forms: spec/projection-choice-v1.md. */
 import { met, rounded, uniform, uniforms, type Words } from "../coins.ts";
-import { below, GROUP, mapOf, ones, parity, prf, PROJECTION, type PublicMap, type Wide } from "../hashing.ts";
+import { below, count, GROUP, mapOf, ones, parity, prf, PROJECTION, type PublicMap, type Wide } from "../hashing.ts";
 import { exactly, integer, isPower, rule, type Plan } from "../plan.ts";
 import { lnRatio } from "../precise.ts";
 import type { Item } from "../vector.ts";
@@ -10,24 +10,11 @@ import type { Mechanism } from "./api.ts";
 export const POLYNOMIALS = Array.from("K3959KQ3[99W953QK", (letter) => letter.charCodeAt(0) - 48);
 export const LEAST_DEGREE = 8;
 
-interface Shape {
-  readonly dense: boolean;
-  readonly signed: boolean;
-  readonly groups: number;
-  readonly bins: number;
-  readonly places: number; // slots of a group: its bins, with signs each of them twice
-  readonly top: number;
-  readonly threshold: number;
-  readonly systematic: boolean;
-  readonly degree: number; // bits of a row
-}
-
 export function projectionChoice(plan: Plan): Mechanism {
-  const { dense, signed, groups, bins, places, top, threshold, systematic, degree } = check(plan);
+  const [dense, signed, groups, bins, places, top, threshold, systematic, degree] = check(plan);
   const slots = groups * places;
   const table = plan.decode === "table";
   const rowOf = (seed: Wide, group: number) => prf(seed, [group, 0], GROUP) & ones(degree);
-  const scores = new Int32Array(slots); // made once: there may be a million
   const widths = table ? [plan.bits] : [(slots - 1).toString(2).length];
   if (table && signed) widths.unshift(1);
   if (table && plan.maps > 1) widths.push(Math.log2(plan.maps));
@@ -70,26 +57,25 @@ export function projectionChoice(plan: Plan): Mechanism {
       const tokens = draw(items, plan.sparsity, systematic, words);
       const map = plan.maps ? mapOf(plan, seed) : null;
       const rows = Array.from({ length: map ? groups : 0 }, (_, group) => rowOf(seed, group));
-      scores.fill(0);
+      const dummies = plan.sparsity - tokens.length;
+      const scores = new Map<number, number>(); // of slots that were hit: of a million, few are
+      const add = (slot: number, times: number) => scores.set(slot, (scores.get(slot) ?? 0) + times);
       const hit = (slot: number, times = 1) => {
-        scores[slot] += times;
-        if (signed) scores[slot ^ 1] -= times;
+        add(slot, times);
+        if (signed) add(slot ^ 1, -times);
       };
+      const sums = signs(dense ? groups : 0, dummies, plan.sparsity, words);
       for (const { id, value } of tokens) {
         const place = map ? byMap(map, rows, id) : byHash(seed, id);
         for (let group = 0; group < groups; group++) {
-          hit((group * places + place(group)) ^ +(value < 0));
+          const at = place(group) ^ +(value < 0);
+          if (dense) sums[group] += 1 - 2 * at;
+          else hit(group * places + at);
         }
       }
-      const dummies = plan.sparsity - tokens.length;
-      if (dense) signs(dummies, plan.sparsity, groups, words).forEach((sum, group) => hit(2 * group, sum));
-      else {
-        uniforms(dummies * groups, places, words).forEach((place, i) => {
-          hit((i % groups) * places + place);
-        });
-      }
-      const slot = choose(scores, plan.sparsity, top, threshold, words);
-      scores.fill(0); // what somebody holds is not kept
+      if (dense) sums.forEach((sum, group) => hit(2 * group, sum));
+      else uniforms(dummies * groups, places, words).forEach((at, i) => hit((i % groups) * places + at));
+      const slot = choose(scores, slots, plan.sparsity, top, threshold, words);
       if (!table) return [slot];
       const row = rowOf(seed, Math.floor(slot / places));
       // The server needs nothing but the cell: what else the seed tells stays at home.
@@ -126,7 +112,7 @@ function bySteps(sizes: readonly number[], words: Words): boolean[] {
 }
 
 /** Return sums of fair signs for each group; all words are taken, however many are needed. */
-function signs(dummies: number, k: number, groups: number, words: Words): Int32Array {
+function signs(groups: number, dummies: number, k: number, words: Words): Int32Array {
   const sums = new Int32Array(groups);
   for (let start = 0; start < k; start += 32) {
     const used = Math.min(Math.max(dummies - start, 0), 32);
@@ -135,32 +121,41 @@ function signs(dummies: number, k: number, groups: number, words: Words): Int32A
   return sums;
 }
 
-/** Return the number of ones of a word. */
-function count(word: number): number {
-  word -= (word >>> 1) & 0x55555555;
-  word = (word & 0x33333333) + ((word >>> 2) & 0x33333333);
-  return Math.imul((word + (word >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
-}
-
 /** Return one slot: of the N best with the chance T/2^32, else one of the others. */
-function choose(scores: Int32Array, k: number, top: number, threshold: number, words: Words): number {
+function choose(
+  scores: ReadonlyMap<number, number>,
+  slots: number,
+  k: number,
+  top: number,
+  threshold: number,
+  words: Words,
+): number {
   const counts = new Int32Array(2 * k + 1); // of slots by score, from -k
-  for (let slot = 0; slot < scores.length; slot++) counts[k + scores[slot]]++;
+  counts[k] = slots - scores.size;
+  for (const score of scores.values()) counts[k + score]++;
   let border = k;
   let above = 0;
   while (above + counts[k + border] < top) above += counts[k + border--];
   const tied = counts[k + border];
-  const others = scores.length - top;
   let kind; // 1 above the border, 0 at it, -1 below
   if (words() < threshold) kind = +(uniform(top, words) < above);
-  else kind = uniform(others, words) < above + tied - top ? 0 : -1;
-  let member = uniform([scores.length - above - tied, tied, above][kind + 1], words);
-  let slot = 0;
-  while (Math.sign(scores[slot] - border) !== kind || member--) slot++;
-  return slot;
+  else kind = uniform(slots - top, words) < above + tied - top ? 0 : -1;
+  let member = uniform([slots - above - tied, tied, above][kind + 1], words);
+  // Slots in rising order: those that were hit, and in the gaps between them those that were not.
+  const matches = (score: number) => Math.sign(score - border) === kind;
+  let next = 0;
+  for (const slot of Uint32Array.from(scores.keys()).sort()) {
+    if (matches(0)) {
+      if (member < slot - next) break;
+      member -= slot - next;
+    }
+    if (matches(scores.get(slot)!) && !member--) return slot;
+    next = slot + 1;
+  }
+  return next + member;
 }
 
-function check(plan: Plan): Shape {
+function check(plan: Plan) {
   const given = plan.parameters;
   exactly(given, "parameters", "bins,form,groups,rounding,threshold,tokens,top");
   const dense = given.form === "dense";
@@ -172,7 +167,7 @@ function check(plan: Plan): Shape {
   const groups = integer(given, "groups", 1, dense ? 8192 : 256);
   rule(isPower(groups), "groups");
   const bins = integer(given, "bins", signed ? 1 : 2, dense ? 1 : 2 ** 20);
-  const places = signed ? 2 * bins : bins;
+  const places = signed ? 2 * bins : bins; // slots of a group
   const slots = groups * places;
   rule(dense || slots <= 2 ** 20, "bins");
   rule(dense || plan.sparsity <= 4096, "sparsity");
@@ -184,11 +179,11 @@ function check(plan: Plan): Shape {
   const linear = plan.family === "linear";
   rule(plan.family === "prf" || (linear && (dense || table)), "family");
   const width = Math.log2(bins);
-  const degree = plan.bits - width;
+  const degree = plan.bits - width; // bits of a row
   if (linear && !dense) {
     rule(bins > 1 && isPower(bins), "bins");
     rule(degree >= Math.max(LEAST_DEGREE, width + +signed) && degree <= 24, "bits");
   }
   rule(plan.maps * 2 ** plan.bits <= 2 ** (table ? 31 : 32), "maps");
-  return { dense, signed, groups, bins, places, top, threshold, systematic, degree };
+  return [dense, signed, groups, bins, places, top, threshold, systematic, degree] as const;
 }

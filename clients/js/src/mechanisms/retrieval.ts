@@ -9,7 +9,7 @@ import type { Mechanism } from "./api.ts";
 /** One item's equation: the parity that a cell and its row must have. */
 interface Equation {
   readonly block: number;
-  readonly row: number[]; // words, the lowest bits first
+  readonly row: Int32Array; // words, the lowest bits first
   odd: number;
   readonly order: number;
 }
@@ -25,11 +25,11 @@ export function retrieval(plan: Plan): Mechanism {
     return items.map(({ id }) => {
       const order = prf(seed, id, ORDER, 0);
       if (!map) {
-        const row = cell.map((width, w) => (prf(seed, id, EQUATION, w) & ones(width)) >>> 0);
+        const row = Int32Array.from(cell, (width, w) => prf(seed, id, EQUATION, w) & ones(width));
         return { block: 0, row, odd: prf(seed, id, COIN, 0) & 1, order };
       }
       const code = map.code(id);
-      const row = [2 * (Math.floor(code / blocks) & ones(bits - 1)) + 1];
+      const row = Int32Array.of(2 * (Math.floor(code / blocks) & ones(bits - 1)) + 1);
       return { block: code % blocks, row, odd: map.negative(id), order };
     });
   }
@@ -73,13 +73,13 @@ function answers(items: readonly Item[], keep: number, words: Words): number[] {
 
 /** Return the cell that keeps the free bits but for the pivots, which solve the equations. */
 export function solve(equations: readonly Pick<Equation, "row" | "odd">[], cell: number[]): number[] {
-  const kept: { at: number; pivot: number; row: number[]; odd: number }[] = [];
+  const kept: { at: number; pivot: number; row: Int32Array; odd: number }[] = [];
   for (const equation of equations) {
     const row = equation.row;
     let odd = equation.odd;
     for (const known of kept) {
       if (row[known.at] & known.pivot) {
-        for (let w = 0; w < row.length; w++) row[w] ^= known.row[w];
+        for (let w = known.at; w < row.length; w++) row[w] ^= known.row[w]; // it has none before
         odd ^= known.odd;
       }
     }

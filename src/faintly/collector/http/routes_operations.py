@@ -5,6 +5,7 @@ import os
 import tempfile
 import time
 from collections import Counter
+from functools import lru_cache
 from shutil import disk_usage
 from typing import Any, Literal
 
@@ -210,6 +211,12 @@ def _fields(layout: Layout) -> list[dict[str, int]]:
     ]
 
 
+@lru_cache(maxsize=1024)
+def _promise(collection: Collection) -> str:
+    """Return the guarantee in one sentence; its exact logarithms take most of the time here."""
+    return collection.mechanism.guarantee().short()
+
+
 def _arriving(collection: Collection, hour: int) -> dict[str, Any]:
     arrived, epochs = collection.arrivals, list(collection.epochs.values())
     minute = arrived.last_minute
@@ -217,7 +224,7 @@ def _arriving(collection: Collection, hour: int) -> dict[str, Any]:
         "digest": collection.digest.hex(),
         "name": collection.name,
         "state": CLOSED if collection.closed else OPEN,
-        "guarantee": collection.mechanism.guarantee().short(),
+        "guarantee": _promise(collection),
         "universe": collection.plan.universe.kind,
         "keys": collection.plan.universe.size,
         "values": collection.plan.values,

@@ -3,7 +3,7 @@ import type { Mechanism } from "./api.ts";
 /** One item's equation: the parity that a cell and its row must have. */
 interface Equation {
     readonly block: number;
-    readonly row: number[];
+    readonly row: Int32Array;
     odd: number;
     readonly order: number;
 }
