@@ -10,7 +10,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 // Plans beginning with `planned` are the largest that the planner makes by default, for each mechanism and
-// form, at ε from 0.5 to 8 and 1,000 to a million clients; those above 8 words or 2^20 slots only a person asks for.
+// form, at ε from 0.5 to 8 and 1,000 to a million clients; the others are for a person who asks for them.
 export const plans = JSON.parse(readFileSync(new URL("test/large_plans.json", import.meta.url), "utf8"));
 const program = fileURLToPath(import.meta.url);
 const spent = (since) => {

@@ -18,7 +18,7 @@ for (const [name, plan] of Object.entries(plans)) {
 }
 
 // The first report of a process runs before its code is compiled. It is compared with the start of Node in the same
-// process, some 50 ms on any machine of which it is a quarter at most: so the speed of the machine does not matter.
+// process, of which it is a quarter or less: so the speed of the machine does not matter.
 for (const [name, plan] of Object.entries(plans).filter(([name]) => name.startsWith("planned"))) {
   test(`${name} is quick at once`, () => {
     const share = () => {
