@@ -225,6 +225,7 @@ def _independent(first, second, bits):
     return len(np.unique(both, axis=1).T) == 4**bits
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("symbols", [2, 3])
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
 def test_full_keeps_its_delta_exactly(epsilon, symbols):
@@ -251,6 +252,7 @@ def test_dependent_codes_break_the_delta_of_the_full_form():
     assert checks.exact_delta(tied, (0.0, -1.0), (1.0, -1.0), 1.0) > 4 * delta
 
 
+@pytest.mark.long
 def test_biases_of_points_drawn_by_a_seed_are_what_is_printed():
     bias = suite.exact_bias(POINTS, (1.0, 1.0))
     assert bias[:2] == pytest.approx([-POINTS.relative_bias()] * 2, abs=checks.SLACK)
@@ -297,6 +299,7 @@ def span_bias(mechanism, values, watched):
     return total / count - truth
 
 
+@pytest.mark.long
 def test_dropped_items_of_span_safe_lose_what_is_printed():
     one = small("span-safe", 2.0, sparsity=1, symbol_bits=2, symbols=2)
     assert span_bias(one, (1.0,), 0) == pytest.approx(-one.relative_bias(), abs=checks.SLACK)

@@ -231,6 +231,7 @@ def test_all_hold_the_same_set(items, epsilon, seed, times):
 EVENT_SETS = {"protect": "event", "values": "set", "mechanism": "orthogonal"}
 
 
+@pytest.mark.long
 def test_all_hold_the_same_set_of_events(seed):
     """Long rows read true, and one map of a table shows ghosts of two keys."""
     people, truth = same(10_000, 6, 4_096)

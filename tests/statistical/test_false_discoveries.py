@@ -45,9 +45,8 @@ def marked(best):
     return np.array(best.estimates.keys)[best.significant]
 
 
-@pytest.mark.parametrize(
-    ("protect", "epsilon"), [("event", 2.0), pytest.param("user", 4.0, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("protect", "epsilon"), [("event", 2.0), ("user", 4.0)])
 def test_share_of_false_rows_is_bounded(protect, epsilon, seed, odds, generator):
     """fdr keeps its rate and finds more than family; two mutants do not keep it.
 

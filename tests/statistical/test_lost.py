@@ -18,19 +18,23 @@ from faintly.primitives.entropy import seeded
 CLIENTS, KEYS, SPARSITY = 40_000, 128, 6
 PLANS = [
     ("projection-choice", "user", "table"),
-    # Its clients do here what they do for user and tables.
-    pytest.param("projection-choice", "user", "direct", marks=pytest.mark.long),
-    pytest.param("projection-choice", "event", "table", marks=pytest.mark.long),
-    pytest.param("projection-choice", "l1:4", "table", marks=pytest.mark.long),
     ("retrieval", "event", "table"),
-    ("retrieval", "event", "direct"),
     # Not by table: so few keys are shared out over its blocks more evenly than chance would.
     ("orthogonal", "event", "direct"),
-    ("signed-binning", "event", "table"),
-    ("signed-binning", "user", "direct"),
-    ("collision", "user", "direct"),
-    ("k-fold", "event", "table"),
-    ("harmony", "user", "direct"),
+    *(
+        pytest.param(*plan, marks=pytest.mark.long)
+        for plan in (
+            ("projection-choice", "user", "direct"),
+            ("projection-choice", "event", "table"),
+            ("projection-choice", "l1:4", "table"),
+            ("retrieval", "event", "direct"),
+            ("signed-binning", "event", "table"),
+            ("signed-binning", "user", "direct"),
+            ("collision", "user", "direct"),
+            ("k-fold", "event", "table"),
+            ("harmony", "user", "direct"),
+        )
+    ),
 ]
 SETS = {"collision"}
 VALUES = {"orthogonal": "nonnegative"}  # it takes no others

@@ -92,6 +92,7 @@ def family(compared):
     return -NormalDist().inv_cdf(-math.expm1(math.log1p(-RATE) / compared))
 
 
+@pytest.mark.long
 def test_one_collision_makes_no_false_row(planted, rng_of, odds):
     ghosts = planted.colliding(1)
     assert len(ghosts) == EACH * len(planted.held)

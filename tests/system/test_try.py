@@ -60,6 +60,7 @@ def test_its_json_has_everything(faintly, visits, tmp_path):
     assert (tmp_path / "plan.json").is_file()
 
 
+@pytest.mark.long
 def test_several_files_compressed_ones_and_values(faintly, visits, tmp_path):
     rows = "".join(f"{who}\ttea\t0.5\n" for who in range(500))
     (tmp_path / "a.tsv.gz").write_bytes(gzip.compress(b"user\tsite\trating\n" + rows.encode()))

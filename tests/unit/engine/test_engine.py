@@ -55,6 +55,7 @@ def test_any_split_equals_all_at_once(name, cuts):
     assert Reader(whole).totals(ids).tolist() == wanted
 
 
+@pytest.mark.long
 @EVERY
 @every("readings", [1, 30])
 def test_keys_that_are_read_some_at_a_time_give_the_same_integers(name, readings, monkeypatch):

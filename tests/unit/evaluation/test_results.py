@@ -234,6 +234,7 @@ def test_panels_name_the_sizes_in_which_they_differ(made_up):
     assert "others, event level, n = 7,000, k = 5" in titles
 
 
+@pytest.mark.long
 def test_a_saved_summary_draws_the_same_figure(made_up, tmp_path):
     found = made_up("pareto")
     results.write(found, tmp_path)
@@ -373,6 +374,7 @@ def test_the_report_speaks_of_randomized_response_only_where_it_was_run_and_errs
     assert "The polynomial form of retrieval-gf has 0.5× in 1,024 bytes" in text
 
 
+@pytest.mark.long
 def test_the_report_says_how_exactly_sums_were_drawn(made_up, tmp_path):
     assert "Every report was made and decoded." in page_of(made_up("bias"), tmp_path)
     drawn = ("naive", "naive-laplace", "naive-response", "alp", "pckv-ue")

@@ -72,6 +72,7 @@ def test_processes_give_what_one_would_and_finished_tasks_stay(tmp_path):
     assert (tmp_path / LOG).read_bytes() == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cut", [1, 30, 10**9])
 def test_a_torn_line_is_cut_off_and_its_task_run_again(tmp_path, cut):
     tasks = [Task(POINTS[0], "paper", number) for number in range(2)]

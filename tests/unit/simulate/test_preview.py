@@ -89,14 +89,24 @@ def test_its_words_are_plain_and_name_the_numbers(seen):
     assert len(repr(seen)) < 120
 
 
+LONG = pytest.mark.long
+
+
 @pytest.mark.parametrize(
     ("rows", "values", "universe"),
     [
         ({"client": [1, 2, 3], "item": [0, 1, 1]}, "set", Universe.indexed(2)),
-        ({"client": [1, 2, 3], "item": [7, 10**9, 1]}, "set", Universe.open()),
+        pytest.param(
+            {"client": [1, 2, 3], "item": [7, 10**9, 1]}, "set", Universe.open(), marks=LONG
+        ),
         ({"client": [1, 2], "item": ["0", "3"]}, "set", Universe.indexed(4)),
         ({"client": [1, 2], "item": ["a", "3"], "value": [0.5, 1]}, "nonnegative", Universe.open()),
-        ({"client": [1, 2], "item": ["a", "b"], "value": [0.5, -1]}, "signed", Universe.open()),
+        pytest.param(
+            {"client": [1, 2], "item": ["a", "b"], "value": [0.5, -1]},
+            "signed",
+            Universe.open(),
+            marks=LONG,
+        ),
     ],
 )
 def test_the_plan_suits_the_keys_and_values(rows, values, universe):
