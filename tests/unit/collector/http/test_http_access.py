@@ -8,6 +8,7 @@ import pytest
 from faintly.collector.http.access import Gate
 from faintly.collector.problems import Problem
 from faintly.collector.storage.status import status_of
+from tests.every import every
 
 ROLES = ("submit", "read", "admin")
 PAGE = "https://shop.example"
@@ -156,7 +157,7 @@ def test_anything_but_the_secret_is_unknown(filled, refused, header):
     assert filled("GET", "/v1/collections", headers=bearer(secret)).status_code == 200
 
 
-@pytest.mark.parametrize("name", ["Authorization", "Host", "Origin"])
+@every("name", ["Authorization", "Host", "Origin"])
 def test_headers_that_may_come_once(filled, refused, name):
     headers = [(name, "127.0.0.1")] * 2
     told = refused(filled("GET", "/v1/collections", headers=headers), 400, "BAD_REQUEST")

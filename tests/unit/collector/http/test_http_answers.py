@@ -11,6 +11,7 @@ from faintly.engine.documents import estimate_document, top_document
 from faintly.engine.files import sketch_shape
 from faintly.engine.merge import merge_all
 from faintly.wire.sketch_v1 import decode_sketch
+from tests.every import every
 
 ARROW = "application/vnd.apache.arrow.stream"
 HOSTILE = ["<script>alert(1)</script>", 'a"b\\c', "\x00\x1b[31m", "\u2028", "𝕬", "'; DROP TABLE x"]
@@ -119,15 +120,13 @@ def test_arrow_holds_the_same_as_json(web, address):
         assert json.loads(table.schema.metadata[b"faintly"]) == plain
 
 
-@pytest.mark.parametrize(
-    "accept", ["*/*", "application/json", "text/html, */*;q=0.1", "APPLICATION/JSON"]
-)
+@every("accept", ["*/*", "application/json", "text/html, */*;q=0.1", "APPLICATION/JSON"])
 def test_json_is_what_most_get(web, address, accept):
     answer = web("POST", f"{address}/estimates", json={"keys": [1]}, headers={"accept": accept})
     assert answer.headers["content-type"] == "application/json"
 
 
-@pytest.mark.parametrize(
+@every(
     ("accept", "media"),
     [
         (f"{ARROW}, application/json", ARROW),
@@ -245,7 +244,7 @@ def test_an_unknown_field_is_not_repeated(web, address, refused):
     assert missing["message"] == "body.keys: Field required"
 
 
-@pytest.mark.parametrize("raw", [b'"\\ud800"', b"1.5", b"-1", b"true", b'"' + b"k" * 65_537 + b'"'])
+@every("raw", [b'"\\ud800"', b"1.5", b"-1", b"true", b'"' + b"k" * 65_537 + b'"'])
 def test_what_is_no_key_is_told_the_rule_of_keys(web, address, refused, raw):
     headers = {"content-type": "application/json"}
     for path, name in (("estimates", b"keys"), ("top", b"candidates")):
@@ -280,7 +279,7 @@ def test_questions_without_answers(web, plan, open_plan, body_of, refused):
     refused(web("GET", f"{everything}/top"), 422, "INVALID")
 
 
-@pytest.mark.parametrize(
+@every(
     "asked",
     [
         {"keys": []},

@@ -13,6 +13,7 @@ from faintly import make_plan
 from faintly.collector.storage.store import Limits
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
+from tests.every import every
 
 
 def test_a_collection_lives_and_dies(web, plan, body_of, refused):
@@ -79,7 +80,7 @@ def test_segments_are_listed(web, plan, body_of):
     assert (web.store.folder / segment["file"]).stat().st_size == segment["bytes"]
 
 
-@pytest.mark.parametrize(
+@every(
     "change",
     [
         {"epsilon": "99"},
@@ -142,7 +143,7 @@ def test_what_is_wrong_with_a_plan_is_told_briefly(web, plan, refused):
     assert len(told["message"]) <= 300
 
 
-@pytest.mark.parametrize(
+@every(
     ("content", "status", "code"),
     [
         (b"", 422, "INVALID"),
@@ -194,7 +195,7 @@ def test_the_body_of_a_question_has_a_limit_too(make_web, refused):
     refused(web("POST", "/v1/collections", content=pieces, headers=headers), 413, "TOO_LARGE")
 
 
-@pytest.mark.parametrize(
+@every(
     ("method", "path", "status", "code"),
     [
         ("GET", "/nothing", 404, "NOT_FOUND"),
@@ -213,7 +214,7 @@ def test_errors_of_the_framework_have_the_same_shape(web, refused, method, path,
     refused(web(method, path), status, code)
 
 
-@pytest.mark.parametrize(
+@every(
     ("method", "path", "methods"),
     [
         ("PATCH", "/v1/collections", "GET, POST"),
@@ -270,7 +271,7 @@ def test_a_stranger_learns_nothing_of_parameters(web, refused):
     refused(web("GET", "/v1/collections?x=1"), 401, "NOT_AUTHORISED")
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"])
+@every("path", ["/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"])
 def test_probes_may_add_what_they_like(web, path):
     assert web("GET", f"{path}?at=1").status_code == 200
 

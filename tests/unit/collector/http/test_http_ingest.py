@@ -8,6 +8,7 @@ import pytest
 from faintly.collector.http import routes_collections
 from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits
+from tests.every import every
 
 ID = "0123456789abcdef" * 2
 
@@ -41,7 +42,7 @@ def test_a_retry_counts_once_and_another_body_is_refused(web, address, plan, bod
     assert pending(web, plan) == 3
 
 
-@pytest.mark.parametrize(
+@every(
     ("query", "code"),
     [
         ("", "NO_REQUEST_ID"),
