@@ -417,3 +417,41 @@ def test_the_log_is_measured(web, address, plan, body_of):
         return float(line.split()[1])
 
     assert any(measured() > 0 for _ in range(3))
+
+
+@pytest.mark.parametrize("more", [0, 1, 100_000])
+@pytest.mark.parametrize("name", [b"X-Long: ", b"GET /"])
+def test_a_head_that_comes_in_one_read_is_bounded(web, name, more):
+    """To the byte; uvicorn would refuse a long address itself, and not in our words."""
+    written = []
+
+    class Wire(asyncio.Transport):
+        def write(self, data):
+            written.append(bytes(data))
+
+        def write_eof(self):
+            written.append(None)
+
+        def can_write_eof(self):
+            return True
+
+        def is_closing(self):
+            return None in written
+
+    async def talk():
+        config = uvicorn.Config(web.collector.middleware, ws="none", log_config=None)
+        config.load()
+        line = protocol.Protocol(config, ServerState(), {}, room=protocol.Room(1))
+        line.connection_made(Wire())
+        head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: \r\n\r\n"
+        fill = b"x" * (protocol.HEAD_BYTES - len(head) + more)
+        line.data_received(head.replace(name, name + fill))
+        async with asyncio.timeout(20):
+            while not written:
+                await asyncio.sleep(0)
+        line.connection_lost(ConnectionError())
+
+    asyncio.run(talk())
+    status = 400 if more else 200 if name == b"X-Long: " else 404
+    assert written[0].startswith(b"HTTP/1.1 %d " % status)
+    assert (b'"message":"the headers are too large"' in written[0]) == bool(more)
