@@ -83,8 +83,13 @@ def ratings(generator):
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if name == "retrieval" else pytest.mark.whole)
+        for name in RUNS
+    ],
+)
 def test_intervals_of_conditional_means_cover(name, seed, odds, generator):
     """At least 95 % are covered, which a mutant that leaves out the frequency's error misses."""
     plan = plan_of(name, len(SHARES), 32)

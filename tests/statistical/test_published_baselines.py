@@ -205,8 +205,10 @@ def test_simulated_totals_of_ue_have_the_law_of_the_reports(rng_of, odds):
     assert odds.misfit(draws["drawn"], shifted) > 1  # mutant: one coin too many
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize(
+    "epsilon",
+    [pytest.param(1.0, marks=pytest.mark.long), pytest.param(4.0, marks=pytest.mark.whole)],
+)
 def test_simulated_totals_of_alp_have_the_law_of_the_reports(epsilon, rng_of, odds):
     """Three clients: the law of what their reports say about a key is known exactly."""
     mechanism = build("alp", epsilon=epsilon, rows=2, sparsity=1)
