@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 10
 REPRODUCE_ARGS ?= all
 BENCH_ARGS ?=
 SUITES := tables decode planes clients server
-BENCHMARKS := stream peers collector spark
+BENCHMARKS := stream peers collector page spark
 
 VENV := .venv
 BIN := $(VENV)/bin

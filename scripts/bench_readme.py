@@ -26,7 +26,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "README.md"
 PAGE = ROOT / "docs" / "explanation" / "performance.md"
 SCALE = ROOT / "docs" / "explanation" / "scale.md"
-FILES = ("tables", "decode", "planes", "peers", "clients", "server", "stream", "collector")
+FILES = ("tables", "decode", "planes", "peers", "clients", "server", "stream", "collector", "page")
 HEADLINES = (
     "decode_vs_loop",
     "peer_pure_ldp_OLH",
