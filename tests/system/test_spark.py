@@ -13,7 +13,9 @@ import sys
 import threading
 import time
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urljoin
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +45,7 @@ from faintly import spark as cluster  # noqa: E402
 pytestmark = pytest.mark.long
 
 REPORTS, SOME = 5_000_000, 200_000
+PATIENCE_S = 300  # far beyond what any wait takes: then a test fails
 PLAN = plan_of(mechanism="retrieval", maps=16)  # two pieces of tables
 LEAN = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # these JVMs live for a minute
 SETTINGS = {
@@ -51,13 +54,16 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.ui.port": "0",
     "spark.ui.showConsoleProgress": "false",
-    "spark.cores.max": "2",
-    "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # no job begins with one executor
+    "spark.cores.max": "3",  # one of them for a worker that joins
+    "spark.scheduler.minRegisteredResourcesRatio": "0.6",  # no job begins with one executor
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "600s",
     "spark.sql.files.minPartitionNum": "4",
     "spark.sql.shuffle.partitions": "2",
     "spark.shuffle.compress": "false",  # so that what is shuffled can be counted
     "spark.executor.extraJavaOptions": LEAN,
+    "spark.speculation": "true",  # which needs a second host: see other_host
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1",
 }
 
 
@@ -67,6 +73,7 @@ def spark():
     before = dict(os.environ)
     os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     os.environ |= {"PYSPARK_SUBMIT_ARGS": f"--driver-java-options '{LEAN}' pyspark-shell"}
+    os.environ["SPARK_DAEMON_JAVA_OPTS"] = LEAN
     # Executors unpickle functions of these tests.
     os.environ["PYTHONPATH"] = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
     started = cluster.session("tests", **SETTINGS)
@@ -162,6 +169,72 @@ def test_failed_and_killed_tasks_change_no_integer(spark, some, tmp_path, how):
     reports = reports.mapInArrow(faulty(how, str(tmp_path)), "record binary")
     assert cluster.aggregate(reports, PLAN).sketch == alone
     assert (tmp_path / "attempt-1").exists(), "the fault was planted"
+
+
+@contextmanager
+def other_host(spark, folder):
+    """Let a worker with an address of its own join the cluster, and leave it.
+
+    Spark starts no speculative copy of a task on the host that runs it.
+    """
+
+    def executors():
+        return [each for each in told(spark, "executors") if each["id"] != "driver"]
+
+    page = urljoin(executors()[0]["executorLogs"]["stdout"], "/json/")  # of a worker
+    with urllib.request.urlopen(page) as answer:
+        master = json.load(answer)["masterurl"]
+    command = [Path(pyspark.__file__).with_name("bin") / "spark-class"]
+    command += ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.2", "--webui-port", "0"]
+    command += ["--cores", "1", "--memory", "1g", "--work-dir", folder, master]
+    with subprocess.Popen(command) as worker:
+        try:
+            yield
+        finally:
+            worker.kill()  # its executor ends with it
+    late = time.monotonic() + PATIENCE_S
+    while any("127.0.0.2" in each["hostPort"] for each in executors()):
+        assert time.monotonic() < late, "the worker has not left"
+        time.sleep(0.01)
+
+
+def paired(winner, marks):
+    """Return a function for mapInArrow that hands batches on, and then waits for a second attempt.
+
+    When both have handed everything on, the winner ends; Spark kills the other, which waits on.
+    """
+
+    def pass_on(batches):
+        from pyspark import TaskContext
+
+        yield from batches
+        context, late = TaskContext.get(), time.monotonic() + PATIENCE_S
+        if context.partitionId() == 0:
+            attempt = context.attemptNumber()
+            Path(marks, f"attempt-{attempt}").touch()
+            other = Path(marks, f"attempt-{1 - attempt}")
+            while time.monotonic() < late and not (attempt == winner and other.exists()):
+                time.sleep(0.01)
+
+    return pass_on
+
+
+def test_speculative_tasks_change_no_integer(spark, some, tmp_path):
+    """Whether the first attempt wins, or its copy."""
+    reports, alone = some
+    with other_host(spark, tmp_path / "worker"):
+        for winner in (0, 1):
+            marks = tmp_path / f"marks-{winner}"
+            marks.mkdir()
+            frame = reports.mapInArrow(paired(winner, str(marks)), "record binary")
+            assert cluster.aggregate(frame, PLAN, tasks=4).sketch == alone
+            done = told(spark, "stages?status=complete")
+            stage = max(each["stageId"] for each in done if each["numTasks"] == 4)
+            tasks = told(spark, f"stages/{stage}/0/taskList")
+            pair = [each for each in tasks if each["index"] == 0]
+            copies = [each["attempt"] for each in pair if each["speculative"]]
+            ended = [each["attempt"] for each in pair if each["status"] == "SUCCESS"]
+            assert (len(pair), copies, ended) == (2, [1], [winner])
 
 
 def test_a_killed_executor_changes_no_integer(spark, some, tmp_path):
