@@ -114,8 +114,8 @@ class Lake:
 
         for attempt in range(ATTEMPTS):
             with _translated(self._table):
-                table = self._opened(create=True)
                 try:
+                    table = self._opened(create=True)
                     return self._attempt(table, [each for each in sealed if each.segments])
                 except CommitFailedError:
                     time.sleep(0.01 * min(attempt, 10))  # another commit came first
@@ -187,6 +187,7 @@ class Lake:
             self._table,
             pa.schema([("record", pa.binary()), ("plan", pa.string()), ("epoch", pa.int64())]),
             partition_by=PARTITIONS,
+            mode="ignore",  # another collector may have created it just now
             storage_options=self._options,
         )
 

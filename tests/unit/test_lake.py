@@ -112,6 +112,14 @@ def test_racing_collectors_both_commit(tmp_path):
     assert Lake(tmp_path / "lake").snapshot(PLAN).reports == 100
 
 
+def test_a_table_that_another_has_just_created_is_used(lake, tmp_path, monkeypatch):
+    assert lake.commit([sealed(tmp_path, [1])]).added == 1
+    with monkeypatch.context() as patch:
+        patch.setattr("deltalake.DeltaTable.is_deltatable", staticmethod(lambda *_: False))
+        assert lake.commit([sealed(tmp_path, [1, 2])]).added == 1
+    assert lake.snapshot(PLAN).reports == 20
+
+
 def test_a_changed_segment_is_not_committed(lake, tmp_path):
     damaged = sealed(tmp_path, [1])
     damaged.segments[0].path.write_bytes(b"something else")
