@@ -6,12 +6,12 @@ Executors need faintly installed with the extra spark. The integers are those of
 from faintly.spark.aggregate import Aggregated, aggregate, read_segments, rejects
 from faintly.spark.encode import encode
 from faintly.spark.keys import new_key
-from faintly.spark.query import Answered, query, query_reports, register
+from faintly.spark.query import Response, query, query_reports, register
 from faintly.spark.session import session
 
 __all__ = [
     "Aggregated",
-    "Answered",
+    "Response",
     "aggregate",
     "encode",
     "new_key",

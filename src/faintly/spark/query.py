@@ -37,7 +37,7 @@ MOST_READ = 2**25  # maps times keys that are read together: 256 MiB of integers
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class Response:
     """Estimates, and how many values of the reports are not in them, by the code of the reason."""
 
     estimates: "DataFrame"
@@ -116,7 +116,7 @@ def query_reports(
     level: float = 0.95,
     tasks: int | None = None,
     strict: bool = False,
-) -> Answered:
+) -> Response:
     """Return the estimates of keys from reports, without a sketch on the driver.
 
     Args:
@@ -144,7 +144,7 @@ def query_reports(
     import pyarrow as pa
 
     made = pa.Table.from_batches([_batch(asked, found)])
-    return Answered(spark.createDataFrame(made), rejected)
+    return Response(spark.createDataFrame(made), rejected)
 
 
 def _check_size(plan: Plan, ids: IdArray) -> None:
