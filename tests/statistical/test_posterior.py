@@ -19,10 +19,11 @@ from scipy import stats
 
 from faintly import Reader, aggregate, make_plan
 from faintly.client import randomize_all
-from faintly.core import ReadingLaw, VectorBatch
+from faintly.core import ReadingLaw, ReportBatch, SparseVector, VectorBatch
 from faintly.data import cut, to_vectors, true_means
 from faintly.engine.crowd import Crowd, Noisy
 from faintly.engine.posterior import fit
+from faintly.mechanisms import mechanism_of
 from faintly.primitives.entropy import seeded
 
 RUNS = 10
@@ -253,23 +254,68 @@ def test_reports_that_hit_a_key_once_or_never(seed, chance):
     assert seen.covers(chance), seen
 
 
+def normal_noise(source, size):
+    mean, spread = zipf(size, source), np.full(size, 0.003)
+    found = mean + spread * source.standard_normal(size)
+    return lambda: Noisy(found, spread)
+
+
+def exact_law(source, size):
+    """Sets at user level, whose readings have a law of their own; random reports will do."""
+    wanted = {"protect": "user", "values": "set", "epsilon": 3.0, "sparsity": 16}
+    plan = make_plan(clients=200_000, universe=size, salt=bytes(16), **wanted)
+    limits = mechanism_of(plan).layout.limits
+    fields = [source.integers(0, limit, 200_000, dtype=np.uint32) for limit in limits]
+    seeds = np.zeros(200_000, dtype=np.uint64)
+    batch = ReportBatch(plan.digest, seeds, np.stack(fields, axis=1))
+    found = Reader(aggregate(plan, [batch])).estimate_all()
+    assert found.readings is not None
+    return lambda: Noisy.of(found)
+
+
 @pytest.mark.long
-def test_a_million_keys_take_a_part_of_a_second(seed):
-    """The fit at most 0.5 s of processor time, of which 0.08 were measured; all of it twice that.
+@pytest.mark.parametrize("noise", [normal_noise, exact_law])
+def test_a_million_keys_take_a_part_of_a_second(noise, seed):
+    """At most 0.5 s of processor time from estimates to posteriors; 0.33 were measured.
 
     The best of a few tries counts, so that a busy machine passes.
     """
-    source, size = np.random.default_rng(seed), 10**6
-    noisy = Noisy(zipf(size, source) + 0.003 * source.standard_normal(size), np.full(size, 0.003))
-    fits, answers = [], []
+    noisy_of, took = noise(np.random.default_rng(seed), 10**6), []
     for _ in range(5):
         began = time.process_time()
-        prior = fit(Crowd.of(noisy), "these keys")
-        fits.append(time.process_time() - began)
-        prior.posterior(noisy, LEVEL)
-        answers.append(time.process_time() - began)
-    assert min(fits) < 0.5, fits
-    assert min(answers) < 1.0, answers
+        noisy = noisy_of()
+        fit(Crowd.of(noisy), "these keys").posterior(noisy, LEVEL)
+        took.append(time.process_time() - began)
+    assert min(took) < 0.5, took
+
+
+def maps_that_must_be_equal(reader, totals, largest, found):
+    """A mutant: as if each map had the same number of holders."""
+    others, spread = (totals - largest) / (reader.sketch.plan.hashing.maps - 1), found.stderr
+    limit = 6 / np.sqrt(reader.sketch.plan.hashing.maps - 1) * spread * found.reports
+    return largest - others <= limit / reader.mechanism.scale
+
+
+@pytest.mark.parametrize("decode", ["table", "direct"])
+def test_a_key_that_many_hold_has_a_posterior(decode, seed, monkeypatch):
+    """At epsilon 4 maps differ more by how many of their clients hold a key than by noise.
+
+    By chance 6 standard deviations are exceeded once in 10^7 of these readings.
+    """
+    wanted = {"protect": "event", "values": "set", "epsilon": 4.0, "sparsity": 2}
+    wanted |= {"mechanism": "orthogonal", "decode": decode, "maps": 64}
+    people = VectorBatch.of([SparseVector([0] if client % 5 else [1]) for client in range(20_000)])
+
+    def without(run):
+        salt = np.random.default_rng([seed, run]).bytes(16)
+        plan = make_plan(clients=20_000, universe=200, salt=salt, **wanted)
+        sources = (seeded(seed, f"{part} {run}") for part in ("public", "secret"))
+        found = Reader(aggregate(plan, randomize_all(plan, people, *sources))).posterior([0, 1, 2])
+        return np.isnan(found.posterior.mean)
+
+    assert not np.any([without(run) for run in range(5)])
+    monkeypatch.setattr(Reader, "_agreed", maps_that_must_be_equal)
+    assert np.any([without(run) for run in range(5)], axis=0).tolist() == [True, True, False]
 
 
 PEOPLE = {

@@ -124,9 +124,10 @@ class ReadingLaw:
         if not len(totals):
             return totals, totals
         least, most = int(totals.min()), int(totals.max())
-        if most - least > 2 * len(totals):
+        places, left = np.divmod(totals - least, self.step)
+        if left.any() or most - least > 2 * self.step * len(totals):
             return np.unique(totals, return_inverse=True)
-        return np.arange(least, most + 1), totals - least
+        return np.arange(least, most + 1, self.step), places
 
     def _end(self, totals: IntArray, reports: int, score: float, side: int) -> FloatArray:
         """Return one end of each interval: the mean of the law with the total in its tail."""

@@ -247,14 +247,20 @@ class Reader:
             notes=self._notes(math.sqrt(null / count)),
             level=self.level,
         )
-        return found, self._agreed(totals, largest, stderr * (count / self.mechanism.scale))
+        return found, self._agreed(totals, largest, found)
 
-    def _agreed(self, totals: IntArray, largest: IntArray, spread: FloatArray) -> AnyArray:
-        """Return for which keys no map differs much from the others; `spread` is that of totals."""
-        if self._maps == 1:
+    def _agreed(self, totals: IntArray, largest: IntArray, found: Estimates) -> AnyArray:
+        """Return for which keys no map differs much from the others.
+
+        Each map has a sample of the clients, so its part varies also by how many of them hold the
+        key: by the mean square of their values, which the mean stands for.
+        """
+        if self._maps == 1 or not self.mechanism.largest_ghost():
             return np.ones(len(totals), dtype=bool)
         others = (totals - largest) / (self._maps - 1)
-        return np.asarray(largest - others <= AGREED * spread / math.sqrt(self._maps - 1))
+        spread = np.sqrt(found.reports * (found.reports * found.stderr**2 + np.abs(found.mean)))
+        limit = AGREED / self.mechanism.scale / math.sqrt(self._maps - 1)
+        return np.asarray(largest - others <= limit * spread)
 
     def posterior(self, keys: Sequence[Key] | np.ndarray, above: float | None = None) -> Estimates:
         """Return the estimates of keys, each with its posterior under a prior fitted to many keys.
