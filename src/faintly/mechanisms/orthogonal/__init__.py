@@ -67,7 +67,7 @@ class Orthogonal(BitCells):
     def variants(cls, request: Request) -> Iterator[dict[str, Any]]:
         """Yield channels of ever fewer rows: less variance costs more bits."""
         sizes.check_values(request.values)
-        for one in channels.best(request.budget.epsilon, None, None):
+        for one in channels.best(request.budget.epsilon, request.share):
             yield {"rows": one.rows, "levels": len(one.speak)}
 
     @property

@@ -108,6 +108,10 @@ class Channel:
         readings = np.array(self.readings, dtype=np.float64)
         return float(self.held_chances @ readings**2) * self.scale**2 - 1
 
+    def at_most(self, share: float) -> float:
+        """Return the largest n·Var at a key of a set that at most this share of clients holds."""
+        return max(self.unheld, (1 - share) * self.unheld + share * self.held)
+
     @property
     def readings(self) -> tuple[int, int, int]:
         """Return the readings: not orthogonal to the first rows, to these only, and to all."""
@@ -152,11 +156,14 @@ def check(rows: object, speak: object) -> Channel:
 
 
 @lru_cache(maxsize=256)
-def best(epsilon: float, rows: int | None, levels: int | None) -> tuple[Channel, ...]:
+def best(
+    epsilon: float, share: float, rows: int | None = None, levels: int | None = None
+) -> tuple[Channel, ...]:
     """Return the channels within epsilon, the least variance first.
 
     Args:
         epsilon: the budget.
+        share: of the clients, at most, who hold a key.
         rows: m, or None for every number of rows.
         levels: 1 or 2, or None: two only where that is worth it.
     """
@@ -164,8 +171,8 @@ def best(epsilon: float, rows: int | None, levels: int | None) -> tuple[Channel,
     single = [one for each in many if (one := _single(epsilon, each))]
     double = [one for each in many if (one := _double(epsilon, each))]
     if levels is None:
-        least = min((one.unheld for one in single), default=math.inf)
-        double = [one for one in double if one.unheld < SECOND_LEVEL * least]
+        least = min((one.at_most(share) for one in single), default=math.inf)
+        double = [one for one in double if one.at_most(share) < SECOND_LEVEL * least]
     found = [*(single if levels != 2 else []), *(double if levels != 1 else [])]
     if not found:
         raise BoundDoesNotApply(
@@ -173,7 +180,7 @@ def best(epsilon: float, rows: int | None, levels: int | None) -> tuple[Channel,
             if single or levels == 2
             else "epsilon is too small for 32-bit thresholds; use a larger one"
         )
-    return tuple(_useful(sorted(found, key=lambda one: (one.unheld, one.most))))
+    return tuple(_useful(sorted(found, key=lambda one: (one.at_most(share), one.most))))
 
 
 def _useful(channels: list[Channel]) -> Iterator[Channel]:

@@ -74,7 +74,7 @@ def calibrate(request: Request) -> Calibrated:
         raise InvalidPlan("orthogonal has public maps in either decoding; use the linear family")
     count, levels, *asked = bit_cells.wanted(request, "orthogonal", LIMITS)
     wanted = Wanted(*asked)
-    found = channels.best(request.budget.epsilon, count, levels)
+    found = channels.best(request.budget.epsilon, request.share, count, levels)
     ways = [_direct] if request.decode == "direct" else [_quiet_table, _table]
     for make, channel in itertools.product(ways, found):
         shape = make(request, channel, wanted)
