@@ -11,7 +11,7 @@ from faintly.errors import BoundDoesNotApply
 from faintly.mechanisms import mechanism_of
 from faintly.planner import Candidate, Ranking, Solution, Trials, amplified, explain
 from faintly.planner.error_model import smallest_visible
-from faintly.planner.explain import warnings, why
+from faintly.planner.explain import held, warnings, why
 from faintly.planner.shuffle import CAVEAT
 
 LINES = 6  # rows of the ranking that are shown by default
@@ -133,10 +133,11 @@ def describe(shown: Shown) -> None:
 
 def _learned(ranking: Ranking) -> str:
     """Return which means can be found, and how well one is known."""
-    request, stderr = ranking.request, ranking.pick.error.stderr
+    request, stderr, share = ranking.request, ranking.pick.error.stderr, ranking.pick.error.share
     smallest, keys = smallest_visible(stderr, request.keys), f"{request.keys:,} keys"
     people = f"of {request.clients:,} people"
-    known = f"any one mean is known to ±{NOISE_FLOOR * stderr:.3g} (95 %)"
+    one = "any one mean is" if share == 1 else f"one mean, of a key {held(share)}, is"
+    known = f"{one} known to ±{NOISE_FLOOR * stderr:.3g} (95 %)"
     if smallest > 1:
         return (
             f"nothing stands out among {keys}: more people or a larger epsilon are needed; {known}"
@@ -169,12 +170,12 @@ def _say_details(ranking: Ranking) -> None:
     say(f"report           {pick.bytes} bytes")
     say(f"server memory    about {pick.memory / 2**20:,.1f} MiB")
     say(
-        f"standard error   at most {model.stderr:.4g} for one key {_held(model.share)}, with "
+        f"standard error   at most {model.stderr:.4g} for one key {held(model.share)}, with "
         f"{made.clients:,} reports"
     )
     say(
         f"n·Var            {model.unheld:.4g} at a key that nobody holds; at most "
-        f"{model.worst:.4g} at one {_held(model.share)}, and {model.held:.4g} at any"
+        f"{model.worst:.4g} at one {held(model.share)}, and {model.held:.4g} at any"
     )
     floor = NOISE_FLOOR * model.stderr
     say(f"noise floor      {floor:.4g}: what one key that nobody holds may show")
@@ -183,11 +184,6 @@ def _say_details(ranking: Ranking) -> None:
     say(f"largest error    over all of them: {model.linf:.4g}, {chance}")
     say(f"one lying client moves any estimate by at most {pick.influence / made.clients:.3g}")
     say(f"guarantee        {mechanism_of(made).guarantee().describe()}")
-
-
-def _held(share: float) -> str:
-    """Return which keys are meant."""
-    return "whoever holds it" if share == 1 else f"that at most {share:.3g} of the clients hold"
 
 
 def _say_trials(trials: Trials, taken: int) -> None:

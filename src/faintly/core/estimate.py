@@ -221,17 +221,23 @@ class Estimates:
         return found | {f"posterior_{name}": column for name, column in more.items()}
 
     def to_pandas(self) -> Any:
-        """Return the answers as a pandas DataFrame."""
+        """Return the answers as a pandas DataFrame; `attrs` names the posterior's population."""
         try:
             import pandas
         except ImportError:
             raise MissingDependency("to_pandas needs pandas: pip install pandas") from None
-        return pandas.DataFrame(self.columns())
+        made = pandas.DataFrame(self.columns())
+        made.attrs.update(self._about())
+        return made
 
     def to_arrow(self) -> Any:
-        """Return the answers as a pyarrow Table."""
+        """Return the answers as a pyarrow Table; its metadata name the posterior's population."""
         try:
             import pyarrow
         except ImportError:
             raise MissingDependency.of("to_arrow needs pyarrow", "eval") from None
-        return pyarrow.table(self.columns())
+        return pyarrow.table(self.columns(), metadata=self._about())
+
+    def _about(self) -> dict[str, str]:
+        """Return what the columns of a table do not say."""
+        return {} if self.posterior is None else {"population": self.posterior.population}

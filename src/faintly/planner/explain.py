@@ -32,9 +32,9 @@ def why(ranking: Ranking) -> str:
     """Return why the pick and not the runner-up, in numbers."""
     pick, other = ranking.pick, ranking.runner_up
     text = (
-        f"{pick.title} with {pick.decode} decoding was chosen: n·Var {pick.worst:.4g} at worst, "
-        f"{pick.ratio:.3g} times the lower bound {pick.bound:.4g} that holds for any unbiased "
-        f"pure mechanism, in {pick.bytes} bytes."
+        f"{pick.title} with {pick.decode} decoding was chosen: n·Var at most {pick.worst:.4g} at a "
+        f"key {held(pick.error.share)}, {pick.ratio:.3g} times the lower bound {pick.bound:.4g} "
+        f"that holds for any unbiased pure mechanism, in {pick.bytes} bytes."
     )
     shared = ranking.better_when_shared
     if shared is not None:
@@ -62,7 +62,7 @@ def why(ranking: Ranking) -> str:
         return f"{text} No other mechanism can serve within these limits."
     text += (
         f" The runner-up is {other.title} with {other.decode} decoding: n·Var {other.worst:.4g} "
-        f"at worst ({_compared(other.worst, pick.worst)}) in {other.bytes} bytes"
+        f"there ({_compared(other.worst, pick.worst)}) in {other.bytes} bytes"
     )
     if other.drawbacks:
         text += f", ranked below because {' and '.join(other.drawbacks)}"
@@ -80,6 +80,11 @@ def _by_table(ranking: Ranking) -> Candidate | None:
     if ranking.pick.decode == "table":
         return None
     return next((one for one in ranking.candidates if one.decode == "table"), None)
+
+
+def held(share: float) -> str:
+    """Return which keys an error is promised for."""
+    return "whoever holds it" if share == 1 else f"that at most {share:.3g} of the clients hold"
 
 
 def _compared(other: float, pick: float) -> str:
@@ -132,10 +137,11 @@ def accuracy(pick: Candidate, keys: int, expected_mean: float | None = None) -> 
     """Return how accurate the answers are, and whether the expected signal shows."""
     visible = smallest_visible(pick.stderr, keys)
     text = (
-        f"How accurate. With {pick.plan.clients:,} reports a mean has a standard error of at most "
-        f"{pick.stderr:.3g} ({pick.error.typical_stderr:.3g} for typical clients), so it is known "
-        f"within {1.96 * pick.stderr:.4g} in 19 cases of 20. The smallest mean that stands out "
-        f"over {keys:,} keys is {visible:.4g}."
+        f"How accurate. With {pick.plan.clients:,} reports the mean of a key "
+        f"{held(pick.error.share)} has a standard error of at most {pick.stderr:.3g} "
+        f"({pick.error.typical_stderr:.3g} for typical clients), so it is known within "
+        f"{1.96 * pick.stderr:.4g} in 19 cases of 20. The smallest mean that stands out over "
+        f"{keys:,} keys is {visible:.4g}."
     )
     if pick.bias > 1e-6:
         text += f" Means may be too small by up to {pick.bias:.2g} of themselves."

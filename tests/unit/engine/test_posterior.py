@@ -52,7 +52,10 @@ def test_the_unbiased_columns_stay_what_they_are(indexed):
         assert list(more.columns()[name]) == list(column)
     added = [name for name in more.columns() if name not in plain.columns()]
     assert added == [f"posterior_{name}" for name in ("mean", "stddev", "low", "high")]
-    assert list(more.to_pandas()["posterior_mean"]) == more.posterior.mean.tolist()
+    frame, table = more.to_pandas(), more.to_arrow()
+    assert list(frame["posterior_mean"]) == more.posterior.mean.tolist()
+    assert frame.attrs == {"population": "all 400 keys of the universe"}
+    assert table.schema.metadata == {b"population": b"all 400 keys of the universe"}
 
 
 def test_an_answer_does_not_depend_on_the_other_keys(indexed):

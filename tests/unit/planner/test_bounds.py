@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from faintly.core import EventLevel, UserLevel, WithinL1
@@ -106,11 +107,40 @@ def test_no_candidate_is_below_the_bound(protect, epsilon, sparsity):
 )
 def test_bounds_of_sets_equal_the_table(epsilon, least):
     for k in (4, 16, 64):
-        found = bounds.lower_bound(UserLevel(), epsilon, k, values="set") / k
+        found = bounds.lower_bound(UserLevel(), epsilon, k, values="set", share=0.01) / k
         assert found == pytest.approx(least, rel=2e-3)
     assert bounds.lower_bound(EventLevel(), epsilon, 16, values="set") == pytest.approx(
         least / 4, rel=2e-3
     )
+
+
+# The same table, where a fifth of the clients may hold a key; 16 and 64 items.
+@pytest.mark.parametrize(
+    ("epsilon", "least"), [(3, (0.225, 0.232)), (4, (0.132, 0.139)), (6, (0.063, 0.071))]
+)
+def test_bounds_of_sets_that_many_share_equal_the_table(epsilon, least):
+    found = [bounds.user_blocks_bound(epsilon, k, None, 0.2) / k for k in (16, 64)]
+    assert found == pytest.approx(least, rel=0.01)
+    whole = bounds.lower_bound(UserLevel(), epsilon, 16, values="set", share=0.2)
+    assert whole == pytest.approx(16 * found[0])
+    # A small universe has room for fewer blocks.
+    assert 0 < bounds.user_blocks_bound(epsilon, 16, 30, 0.2) < 0.5 * whole
+
+
+@pytest.mark.parametrize("keys", [6, 8, 20])
+def test_no_vector_over_a_block_is_worse_than_one_key_against_the_others(keys):
+    """σ² of the bound from blocks, against many vectors whose entries add up to 0."""
+    source = np.random.default_rng(keys)
+    held, information = 1 / keys, bounds.user_signs_bound
+    needed = bounds.user_blocks_bound(8.0, 10**6, None, held) + held * (1 - held)
+    signs = 10**6 / (2 * (information(8.0, 10**6) + 1))  # what a report can say
+    square = 10**6 * held * (1 - held) ** 2 / (2 * needed * signs)
+    tried = source.standard_normal((20_000, keys)) ** source.choice([1, 3], (20_000, 1))
+    tried *= source.uniform(0.1, 8, (20_000, 1))
+    tried[:2_000, 1:] = tried[:2_000, 1:2]  # one key against the others
+    tried -= tried.mean(axis=1, keepdims=True)
+    worst = (2 * np.log(np.exp(tried).mean(axis=1)) / (tried**2).sum(axis=1)).max()
+    assert 0.99 * square < worst <= square * (1 + 1e-9)
 
 
 def test_subset_selection_meets_the_bound_of_sets_within_what_its_argument_loses():
@@ -146,6 +176,6 @@ def test_sets_within_an_l1_distance_have_whole_items():
 @pytest.mark.parametrize("universe", [10, 1_000])
 def test_no_candidate_for_sets_is_below_the_bound(protect, values, universe):
     wanted = {"protect": protect, "clients": 10_000, "universe": universe, "values": values}
-    for epsilon, share in ((0.25, 1.0), (1.0, 0.05), (3.0, 0.01)):
+    for epsilon, share in ((0.25, 1.0), (1.0, 0.05), (3.0, 0.01), (5.0, 0.2)):
         for one in rank(epsilon=epsilon, sparsity=3, share=share, **wanted):
             assert one.ratio >= 1 - 1e-6, (one.title, epsilon, share)
