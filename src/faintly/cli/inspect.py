@@ -45,6 +45,7 @@ def _plan(file: Path) -> dict[str, Any]:
         "epsilon": plan.budget.epsilon,
         "delta": plan.budget.delta,
         "mechanism": plan.mechanism,
+        "values": plan.values,
         "universe": plan.universe.kind,
         "decode": plan.decode,
         "clients": plan.clients,
