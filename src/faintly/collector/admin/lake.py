@@ -3,11 +3,9 @@
 import secrets
 from pathlib import Path
 
-from faintly.collector.storage import segments
-from faintly.collector.storage.collection import Epoch
-from faintly.collector.storage.database import Database, check_folder
-from faintly.collector.storage.disk import copying
-from faintly.collector.storage.registry import Registry
+from faintly.collector.admin.opened import opened
+from faintly.collector.storage.database import Database
+from faintly.collector.storage.manifest import SEGMENTS, File
 from faintly.lake import Committed, Lake, Sealed, Segment
 
 
@@ -17,31 +15,23 @@ def commit(folder: Path, lake: Lake) -> Committed:
     The folder's name in the lake is random, and kept in the database: a backup has it, too, so a
     restored folder goes on where the lost one stopped. Two copies of a folder must not both run.
     """
-    check_folder(folder)
-    with Database(folder) as database, copying(folder):
-        source, registry = _source(database), Registry(database)
+    with opened(folder) as manifest:
+        source = _source(manifest.database)
         sealed = [
             Sealed(
-                source, collection.digest.hex(), epoch.number, _segments(folder, database, epoch)
+                source,
+                epoch.collection.digest.hex(),
+                epoch.number,
+                tuple(_segment(file) for file in manifest.files(SEGMENTS, epoch)),
             )
-            for collection in registry.collections.values()
-            for epoch in collection.epochs.values()
-            if collection.retention == "keep"
+            for epoch in manifest.registry.by_id.values()
+            if epoch.collection.retention == "keep"
         ]
         return lake.commit(sealed)
 
 
-def _segments(folder: Path, database: Database, epoch: Epoch) -> tuple[Segment, ...]:
-    return tuple(
-        Segment(
-            segments.path_of(folder, epoch, row.number),
-            row.number,
-            row.reports,
-            row.stored.size,
-            row.stored.checksum,
-        )
-        for row in segments.rows(database, epoch)
-    )
+def _segment(file: File) -> Segment:
+    return Segment(file.path, file.number, file.reports, file.stored.size, file.stored.checksum)
 
 
 def _source(database: Database) -> str:

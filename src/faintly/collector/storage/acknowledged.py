@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from faintly.collector.storage.database import Database, log_of
-from faintly.errors import FolderDamaged
+from faintly.collector.storage.disk import damaged
 
 NAME = "collector.count"
 DIGITS = 20
@@ -29,29 +29,16 @@ def check(folder: Path, database: Database) -> None:
             f"put {log_of(database.path).name} back, or restore a backup into a new folder; "
             f"to go on without them, delete {NAME}"
         )
-        raise FolderDamaged(f"{database.path}: {what}; {advice}", what, advice)
+        raise damaged(database.path, what, advice)
 
 
 def stored(database: Database) -> int:
     """Return the requests that the database has counted, deleted ones included."""
-    found: int = database.rows("SELECT requests FROM acknowledged")[0][0]
-    return found
+    ((found,),) = database.rows("SELECT requests FROM acknowledged")
+    return int(found)
 
 
-class Acknowledged:
-    """The file, open for writing."""
-
-    def __init__(self, folder: Path, database: Database) -> None:
-        self.requests = stored(database)
-        self._handle = os.open(folder / NAME, os.O_WRONLY | os.O_CREAT, 0o600)
-        self.write(self.requests)
-
-    def write(self, requests: int) -> None:
-        """Note how many requests are on the disk."""
-        self.requests = requests
-        with suppress(OSError):  # the reports are stored; a count that lags only notices less
-            os.pwrite(self._handle, b"%0*d\n" % (DIGITS, requests), 0)
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._handle)
+def write(handle: int, requests: int) -> None:
+    """Note in the open file how many requests are on the disk."""
+    with suppress(OSError):  # the reports are stored; a count that lags only notices less
+        os.pwrite(handle, b"%0*d\n" % (DIGITS, requests), 0)

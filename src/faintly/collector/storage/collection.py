@@ -52,10 +52,6 @@ class Epoch:
         """Return the bytes of the reports in the inbox."""
         return self.pending * self.collection.record_bytes
 
-    def stem(self, number: int) -> str:
-        """Return the name of a file of this epoch, without its suffix."""
-        return f"{self.number}-{number}"
-
 
 @dataclass(slots=True)
 class Arrivals:

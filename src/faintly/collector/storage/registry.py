@@ -6,7 +6,6 @@ The database holds the same, and is changed first.
 import math
 import re
 import sqlite3
-import threading
 import time
 from collections.abc import Iterable, Sequence
 
@@ -41,7 +40,7 @@ class Registry:
     def __init__(self, database: Database, table_bytes: float = math.inf) -> None:
         """Read everything from the database; tables of a new plan take so many bytes at most."""
         self._database, self._table_bytes, self.clock = database, table_bytes, Clock()
-        self._lock = threading.Lock()  # one change at a time
+        self._lock = database.write_lock  # one change at a time, until memory agrees
         self.collections: dict[bytes, Collection] = {}
         by_id: dict[int, Collection] = {}
         for key, digest, text, name, retention, tokens, period_s, grace_s, closed in database.rows(
@@ -184,22 +183,19 @@ class Registry:
             hint = "Make a plan with smaller tables, or start with a larger table_bytes."
             words = f"the tables of this plan take {size:,} bytes, {most}"
             raise Problem(problems.BAD_PLAN, words, hint)
-        for wrong, rule in (
-            (retention not in RETENTIONS, "retention must be keep or drop"),
+        for holds, rule in (
+            (retention in RETENTIONS, "retention must be keep or drop"),
             (
-                retention == "drop" and plan.decode == "direct",
+                retention == "keep" or plan.decode != "direct",
                 "direct decoding needs the raw reports; use retention keep",
             ),
+            (period_s is None or 1 <= period_s < 2**40, "period_s must be at least one second"),
             (
-                period_s is not None and not 1 <= period_s < 2**40,
-                "period_s must be at least one second",
-            ),
-            (
-                grace_s is not None and (period_s is None or not period_s <= grace_s < 2**40),
+                grace_s is None or (period_s is not None and period_s <= grace_s < 2**40),
                 "grace_s must be at least period_s, which it needs",
             ),
         ):
-            if wrong:
+            if not holds:
                 raise Problem(problems.BAD_REQUEST, rule)
         return mechanism
 
@@ -220,10 +216,9 @@ class Registry:
                 raise Problem(problems.CONFLICT, f"epoch {number} was closed; open another one")
 
     def _open(self, collection: Collection, number: int, state: str) -> Epoch:
-        with self._database.write_lock:
-            with self._database.transaction() as connection:
-                epoch = _insert(connection, collection, number, state)
-            self._add(epoch)
+        with self._database.transaction() as connection:
+            epoch = _insert(connection, collection, number, state)
+        self._add(epoch)
         return epoch
 
     def _add(self, epoch: Epoch) -> None:
@@ -267,14 +262,13 @@ class Registry:
             return True
 
     def _set_state(self, epoch: Epoch, stored: str, state: str) -> None:
-        with self._database.write_lock:
-            with self._database.transaction() as connection:
-                connection.execute("UPDATE epochs SET state = ? WHERE id = ?", (stored, epoch.id))
-            epoch.state = state
+        with self._database.transaction() as connection:
+            connection.execute("UPDATE epochs SET state = ? WHERE id = ?", (stored, epoch.id))
+        epoch.state = state
 
     def close_collection(self, collection: Collection) -> None:
         """Close a collection and all its epochs."""
-        with self._lock, self._database.write_lock:
+        with self._lock:
             self._check_there(collection)
             with self._database.transaction() as connection:
                 key = (collection.id,)
@@ -292,21 +286,22 @@ class Registry:
 
         Does nothing and returns False unless the caller holds the locks of all its epochs.
         """
-        with self._lock, self._database.write_lock:
+        with self._lock:
             self._check_there(collection)
             epochs = list(collection.epochs.values())
             if len(held) < len(epochs):
                 return False
             with self._database.transaction() as connection:
-                for epoch in epochs:
-                    for table in ("inbox", "segments", "sketches"):
-                        connection.execute(f"DELETE FROM {table} WHERE epoch = ?", (epoch.id,))
+                for table in ("inbox", "segments", "sketches"):
+                    connection.executemany(
+                        f"DELETE FROM {table} WHERE epoch = ?", [(epoch.id,) for epoch in epochs]
+                    )
                 connection.execute("DELETE FROM epochs WHERE collection = ?", (collection.id,))
                 connection.execute("DELETE FROM collections WHERE id = ?", (collection.id,))
             self.add_pending((epoch, -epoch.pending) for epoch in epochs)
             del self.collections[collection.digest]
             for epoch in epochs:
-                epoch.state, epoch.sealed = CLOSED, 0  # for threads that wait for its lock
+                epoch.state, epoch.sealed, epoch.last = CLOSED, 0, 0  # for those who wait for it
                 del self.by_id[epoch.id]
         return True
 

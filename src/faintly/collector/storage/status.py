@@ -4,11 +4,10 @@ The fields are those of the JSON; the HTTP models use these classes and their de
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal, cast
 
-from faintly.collector.storage import segments
 from faintly.collector.storage.collection import CLOSED, OPEN, Collection, Retention, State
+from faintly.collector.storage.manifest import SEGMENTS
 from faintly.collector.storage.store import Store
 
 UniverseKind = Literal["indexed", "named", "open"]
@@ -110,12 +109,12 @@ def segments_of(store: Store, digest: bytes) -> list[SegmentRow]:
     return [
         SegmentRow(
             epoch=epoch.number,
-            number=row.number,
-            file=str(segments.path_of(Path(), epoch, row.number)),
-            reports=row.reports,
-            bytes=row.stored.size,
-            checksum=row.stored.checksum.hex(),
+            number=file.number,
+            file=str(file.path.relative_to(store.folder)),
+            reports=file.reports,
+            bytes=file.stored.size,
+            checksum=file.stored.checksum.hex(),
         )
         for epoch in list(store.registry.collection(digest).epochs.values())
-        for row in segments.rows(store.database, epoch)
+        for file in store.manifest.files(SEGMENTS, epoch)
     ]

@@ -5,10 +5,8 @@ the process dies. What one part does alone is called on that part, such as `stor
 """
 
 import hashlib
-import os
-import sqlite3
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -16,13 +14,13 @@ from typing import Self
 from faintly.collector import problems
 from faintly.collector.problems import Problem
 from faintly.collector.storage import credentials, recovery
-from faintly.collector.storage.acknowledged import Acknowledged
 from faintly.collector.storage.collection import CLOSED, Collection, Counters, Epoch
 from faintly.collector.storage.credentials import Credentials
-from faintly.collector.storage.database import NAME_BYTES, Database, damaged
-from faintly.collector.storage.disk import lock_folder
+from faintly.collector.storage.database import NAME_BYTES, Database
+from faintly.collector.storage.disk import locked
 from faintly.collector.storage.inbox import HASH_BYTES, Inbox, Outcome, Submission, Waiter
 from faintly.collector.storage.maintenance import Maintenance
+from faintly.collector.storage.manifest import SUFFIXES, Manifest
 from faintly.collector.storage.registry import Registry
 from faintly.collector.storage.seal import Sealer
 from faintly.collector.storage.sketches import Sketches
@@ -42,44 +40,41 @@ class Limits:
     table_bytes: int = 1 << 30  # of the tables of a new collection's plan
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """One data folder; `Store.open` creates or recovers it.
 
-    Its parts are public: `registry` has the collections and epochs, `sketches` answers,
-    `credentials` knows the secrets, `inbox` the queue, `database` the file below them all.
+    Its parts are public: `registry` has the collections and epochs, `manifest` the sealed files,
+    `sketches` answers, `credentials` knows the secrets, `inbox` the queue, `database` the file
+    below them all.
     """
 
-    def __init__(self, folder: Path, database: Database, limits: Limits, lock: int) -> None:
+    def __init__(self, folder: Path, limits: Limits, opened: ExitStack) -> None:
+        """Use a locked folder, and open its database; closing `opened` ends both."""
         self.folder, self.limits, self.counters = folder, limits, Counters()
-        self.database, self._lock = database, lock
-        self.registry = Registry(database, limits.table_bytes)
-        recovery.recover(folder, database, self.registry)
-        self.credentials = Credentials(database)
-        self.sketches = Sketches(folder, database, self.registry)
-        self.sealer = Sealer(folder, database, self.registry, self.sketches, self.counters)
-        self._stopping = False
+        self._opened, self._stopping = opened, False
+        self.database = opened.enter_context(Database(folder))
+        self.registry = Registry(self.database, limits.table_bytes)
+        self.manifest = Manifest(folder, self.database, self.registry)
+        recovery.recover(self.manifest)
+        self.credentials = Credentials(self.database)
+        self.sketches = Sketches(self.manifest)
+        self.sealer = Sealer(self.manifest, self.sketches, self.counters)
         self.maintenance = Maintenance(self)
-        self.inbox = Inbox(self, Acknowledged(folder, database))
+        self.inbox = Inbox(self)
         self.maintenance.start()
 
     @classmethod
     def open(cls, folder: Path, limits: Limits | None = None) -> Self:
         """Open a folder, or create it; recover from a crash of the last process."""
         make_folder(folder)
-        lock = lock_folder(folder)
-        database: Database | None = None
-        try:
-            for name in ("segments", "sketches", "spool"):
+        with ExitStack() as failed:
+            opened = failed.enter_context(ExitStack())
+            opened.enter_context(locked(folder))
+            for name in (*SUFFIXES, "spool"):
                 make_folder(folder / name)
-            database = Database(folder)
-            return cls(folder, database, limits or Limits(), lock)
-        except BaseException as error:
-            if database is not None:
-                database.close()
-            os.close(lock)
-            if isinstance(error, sqlite3.DatabaseError):
-                raise damaged(folder, error) from None
-            raise
+            store = cls(folder, limits or Limits(), opened)
+            failed.pop_all()
+            return store
 
     def close(self) -> None:
         """Refuse new submissions, store queued ones, seal everything and unlock the folder.
@@ -91,15 +86,9 @@ class Store:
         self._stopping = True
         self.inbox.close()
         self.maintenance.stop()
-        try:
+        with self._opened:
             for epoch in list(self.registry.by_id.values()):
                 self.maintenance.attempt(self.sealer.seal, epoch)
-        finally:
-            self.database.close()
-            os.close(self._lock)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -128,8 +117,8 @@ class Store:
 
     def _seal_closed(self, epoch: Epoch) -> None:
         self.sealer.seal(epoch)
+        self.database.purge(epoch.id)
         epoch.state = CLOSED
-        recovery.purge(self.database, self.registry)
 
     def delete(self, digest: bytes) -> None:
         """Delete a collection, and then its files."""
@@ -141,8 +130,9 @@ class Store:
                 for epoch in list(collection.epochs.values())[len(held) :]:
                     locks.enter_context(epoch.lock)
                     held.append(epoch)
-            recovery.delete_files(self.folder, collection)
-        recovery.purge(self.database, self.registry)
+            self.manifest.delete(collection)
+        for epoch in held:
+            self.database.purge(epoch.id)
 
     def take(
         self,
@@ -202,11 +192,8 @@ class Store:
 
     def seal(self, digest: bytes | None = None) -> int:
         """Seal the pending reports of one collection, or of all, and return their number."""
-        if digest is None:
-            epochs = list(self.registry.by_id.values())
-        else:
-            epochs = list(self.registry.collection(digest).epochs.values())
-        return sum(self.sealer.seal(epoch) for epoch in epochs)
+        chosen = self.registry.by_id if digest is None else self.registry.collection(digest).epochs
+        return sum(self.sealer.seal(epoch) for epoch in list(chosen.values()))
 
     def issue_tokens(self, digest: bytes, epoch: int, count: int) -> list[str]:
         """Return new single-use tokens of an epoch."""

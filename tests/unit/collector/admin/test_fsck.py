@@ -228,7 +228,7 @@ def test_a_disk_that_fails_is_not_a_finding(folder_of, monkeypatch):
         raise Problem(problems.CANNOT_STORE, "no room")
 
     monkeypatch.setattr(Database, "rows", fail)
-    with pytest.raises(InvalidInput, match="cannot be checked: no room"):
+    with pytest.raises(InvalidInput, match="data: no room"):
         fsck.check(folder)
 
 

@@ -3,7 +3,8 @@
 import pyarrow.parquet as pq
 import pytest
 
-from faintly.collector.admin import export, fsck
+from faintly.collector.admin import fsck
+from faintly.collector.admin.export import export
 from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.collector.storage import seal, segments
 from faintly.collector.storage.disk import copying
@@ -113,7 +114,7 @@ def test_an_export_reads_what_is_merged_meanwhile(filled, tmp_path, plan, batche
         return read(*arguments)
 
     monkeypatch.setattr(segments, "read", slow)
-    assert export.export_reports(store.folder, plan.digest, None, tmp_path / "out.fnt") == 40
+    assert export(store.folder, plan.digest.hex(), None, tmp_path / "out.fnt") == 40
     found = aggregate(plan, read_reports(plan, tmp_path / "out.fnt"))
     assert found == aggregate(plan, batches)
 
@@ -123,7 +124,20 @@ def test_a_copy_delays_the_deletion_of_what_was_merged(filled, plan):
     with copying(store.folder):
         store.close_epoch(plan.digest, 0)
         assert len(list(store.folder.glob("segments/*/*"))) == 5
-    store.sealer.tidy()
+    store.manifest.tidy()
     assert len(list(store.folder.glob("segments/*/*"))) == 1
     store.close()
     assert fsck.check(store.folder).findings == []
+
+
+def test_what_waits_to_be_merged_and_is_deleted_leaves_nothing(filled, open_store, plan):
+    """A sketch of an epoch that is gone would stop the next start."""
+    store = filled
+    epoch = store.registry.epoch(plan.digest, 0)
+    store.delete(plan.digest)
+    store.sealer.compact(epoch)
+    assert store.database.rows("SELECT * FROM sketches") == []
+    with store.database.transaction() as connection:  # as version 0.2 did
+        connection.execute("INSERT INTO sketches VALUES (?, 4, 0, 1, x'')", (epoch.id,))
+    store.close()
+    assert list(open_store().folder.glob("s*s/*/*")) == []

@@ -13,7 +13,7 @@ import pytest
 
 from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.collector.storage import inbox as inboxes
-from faintly.collector.storage import maintenance, recovery, segments
+from faintly.collector.storage import maintenance, segments
 from faintly.collector.storage.credentials import Credentials
 from faintly.collector.storage.database import Database
 from faintly.collector.storage.status import status_of
@@ -41,15 +41,15 @@ def test_an_epoch_opened_while_another_is_purged_keeps_its_request_ids(
 ):
     store.registry.create(plan)
     store.submit(plan.digest, 0, fresh(), bodies[0])
-    request, purge = fresh(), Database.purge_epoch
+    request, purge = fresh(), Database.purge
 
-    def slow(database, table, epoch):
+    def slow(database, epoch):
         if 1 not in store.registry.collection(plan.digest).epochs:
             store.registry.open_epoch(plan.digest, 1)
             assert store.submit(plan.digest, 1, request, bodies[1]) == "counted"
-        purge(database, table, epoch)
+        purge(database, epoch)
 
-    monkeypatch.setattr(Database, "purge_epoch", slow)
+    monkeypatch.setattr(Database, "purge", slow)
     store.close_epoch(plan.digest, 0)
     assert store.submit(plan.digest, 1, request, bodies[1]) == "replayed"
 
@@ -131,16 +131,16 @@ def test_a_collection_created_while_its_predecessor_is_deleted_keeps_its_files(
     store.registry.create(plan, retention=retention)
     store.submit(plan.digest, 0, fresh(), bodies[0])
     store.seal()
-    delete = recovery.delete_files
+    delete = store.manifest.delete
 
-    def slow(folder, collection):
+    def slow(collection):
         store.registry.create(plan, retention=retention)
         store.submit(plan.digest, 0, fresh(), bodies[1])
         store.seal()
-        delete(folder, collection)
+        delete(collection)
 
     with monkeypatch.context() as patched:
-        patched.setattr(recovery, "delete_files", slow)
+        patched.setattr(store.manifest, "delete", slow)
         store.delete(plan.digest)
     assert len([path for path in store.folder.glob("s*s/*/*") if path.is_file()]) == 1
     store.close()
@@ -242,7 +242,7 @@ def test_a_missing_database_does_not_cost_the_sealed_files(open_store, plan, bod
     kept = database.read_bytes()
     for change in (database.unlink, lambda: database.write_bytes(b"")):
         change()
-        with pytest.raises(FolderDamaged, match="sealed files"):
+        with pytest.raises(FolderDamaged, match="older than this file"):
             open_store()
     assert len(list(store.folder.glob("segments/*/*"))) == 1
     database.write_bytes(kept)
