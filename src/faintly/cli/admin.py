@@ -58,8 +58,9 @@ def fsck(
             done = "repaired" if finding.repaired else finding.advice
             say(f"{finding.where}: {finding.what} ({done})")
         verdict = "sound" if checked.sound else "DAMAGED"
-        if checked.leftovers:
-            verdict += f", with {counted(checked.leftovers, 'leftover file')}"
+        leftovers = sum(finding.leftover for finding in checked.findings)
+        if leftovers:
+            verdict += f", with {counted(leftovers, 'leftover file')}"
         say(
             f"{counted(checked.collections, 'collection')}, {checked.sealed:,} sealed reports, "
             f"{checked.pending:,} pending: {verdict}"

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from faintly.collector.admin.opened import opened
-from faintly.collector.storage import acknowledged, recovery, segments
+from faintly.collector.storage import recovery, segments
 from faintly.collector.storage.collection import Epoch
 from faintly.collector.storage.database import NAME
 from faintly.collector.storage.disk import RESTORE, file_problem, locked
@@ -63,11 +63,6 @@ class Checked:
         """Return whether nothing is wrong after repairs; unused files do not count."""
         return all(finding.repaired or finding.leftover for finding in self.findings)
 
-    @property
-    def leftovers(self) -> int:
-        """Return the number of unused files."""
-        return sum(finding.leftover for finding in self.findings)
-
 
 def check(folder: Path, *, repair: bool = False) -> Checked:
     """Return what is wrong with a folder that no collector uses.
@@ -96,7 +91,7 @@ class _Check:
             if line != "ok":
                 self.report(NAME, line)
         try:
-            acknowledged.check(self.folder, self.database)
+            self.database.check_count()
         except FolderDamaged as error:
             self.report(NAME, error.what, error.advice)
         self.checked.collections = len(self.manifest.registry.collections)

@@ -47,22 +47,15 @@ class Credentials:
             raise Problem(problems.BAD_REQUEST, "a role is submit, read or admin")
         check_label(label)
         secret = secrets.token_urlsafe(SECRET_BYTES)
-        with self._database.transaction() as connection:
-            added = connection.execute(
-                "INSERT OR IGNORE INTO credentials VALUES (?, ?, ?)", (label, role, hash_of(secret))
-            ).rowcount
-        if not added:
+        row = label, role, hash_of(secret)
+        if not self._database.execute("INSERT OR IGNORE INTO credentials VALUES (?, ?, ?)", row):
             raise Problem(problems.CONFLICT, f"there is a credential {label!r} already")
         self.reload()
         return secret
 
     def remove(self, label: str) -> None:
         """Remove a credential."""
-        with self._database.transaction() as connection:
-            removed = connection.execute(
-                "DELETE FROM credentials WHERE label = ?", (label,)
-            ).rowcount
-        if not removed:
+        if not self._database.execute("DELETE FROM credentials WHERE label = ?", (label,)):
             raise Problem(problems.NOT_FOUND, f"there is no credential {label!r}")
         self.reload()
 
@@ -104,6 +97,5 @@ def issue_tokens(database: Database, epoch: Epoch, count: int) -> list[str]:
     """Return new tokens of an epoch, which are shown only once."""
     tokens = [secrets.token_bytes(TOKEN_BYTES) for _ in range(count)]
     names = b"".join(sorted([token_hash(token) for token in tokens]))
-    with database.transaction() as connection:
-        connection.execute(ADD_TOKENS, (epoch.id, names))
+    database.execute(ADD_TOKENS, (epoch.id, names))
     return [token.hex() for token in tokens]

@@ -15,10 +15,11 @@ from typing import Any
 
 from faintly.collector import problems
 from faintly.collector.problems import Problem
-from faintly.collector.storage.disk import damaged
+from faintly.collector.storage.disk import RESTORE, damaged
 from faintly.errors import InvalidInput
 
 NAME = "collector.sqlite"
+COUNT = "collector.count"  # how many requests were acknowledged
 VERSION = 3
 BUSY_S = 10.0  # how long to wait for another process, such as one adding a credential
 DISK_CODES = {  # SQLite errors that come from the disk or from another process, not from the file
@@ -125,6 +126,11 @@ class Database(AbstractContextManager["Database"]):
             connection.execute("BEGIN IMMEDIATE")
             yield connection
 
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> int:
+        """Make one change in a transaction of its own, and return how many rows it concerned."""
+        with self.transaction() as connection:
+            return connection.execute(statement, parameters).rowcount
+
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Return the committed rows that a query selects."""
         with self._read_lock, _translated(self.path):
@@ -152,12 +158,30 @@ class Database(AbstractContextManager["Database"]):
         """Delete the request ids and tokens of an epoch, in small transactions."""
         for table in NAMES:
             chosen = f"SELECT id FROM {table} WHERE epoch = ?1 LIMIT {PURGED_ROWS}"
-            deleted = PURGED_ROWS
-            while deleted == PURGED_ROWS:
-                with self.transaction() as connection:
-                    deleted = connection.execute(
-                        f"DELETE FROM {table} WHERE epoch = ?1 AND id IN ({chosen})", (epoch,)
-                    ).rowcount
+            delete = f"DELETE FROM {table} WHERE epoch = ?1 AND id IN ({chosen})"
+            while self.execute(delete, (epoch,)) == PURGED_ROWS:
+                pass
+
+    def requests(self) -> int:
+        """Return how many requests it has counted, deleted ones included."""
+        ((found,),) = self.rows("SELECT requests FROM acknowledged")
+        return int(found)
+
+    def check_count(self) -> None:
+        """Raise `FolderDamaged` if acknowledged requests are missing.
+
+        The latest commits are in SQLite's log. If that is deleted or damaged after a crash, the
+        database is whole without them, and only the small file beside it knows better.
+        """
+        try:
+            promised = int(self.path.with_name(COUNT).read_bytes())
+        except (FileNotFoundError, ValueError):  # a restored backup has none
+            return
+        lost = promised - self.requests()
+        if lost > 0:
+            what = f"acknowledged requests are missing ({lost:,}): its log was deleted or damaged"
+            back = f"put {log_of(self.path).name} back, or {RESTORE}"
+            raise damaged(self.path, what, f"{back}; to go on without them, delete {COUNT}")
 
     def copy(self, path: Path) -> None:
         """Copy the committed rows to a new file, while others may write."""

@@ -69,7 +69,7 @@ class Manifest:
             if owner is not None:
                 path = self.path(kind, owner, number)
                 found.append(File(path, kind, owner, number, reports, Stored(*stored)))
-            elif reports:  # version 0.2 could name an empty sketch of an epoch that was deleted
+            elif reports:  # earlier programs could name an empty sketch of a deleted epoch
                 raise damaged(self.database.path, f"{kind} of an epoch that it does not have")
         return found
 

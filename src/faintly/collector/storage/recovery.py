@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from faintly.collector.storage import acknowledged
 from faintly.collector.storage.collection import CLOSED
 from faintly.collector.storage.database import NAMES
 from faintly.collector.storage.disk import damaged, discard
@@ -37,7 +36,7 @@ def recover(manifest: Manifest) -> None:
     newer = newer_files(manifest, unnamed)
     if newer:
         raise damaged(newer[0], NEWER, PUT_BACK)
-    acknowledged.check(manifest.folder, manifest.database)
+    manifest.database.check_count()
     # Last: somebody who investigates damage may need the unnamed files.
     for path in unnamed:
         discard(manifest.folder, path)

@@ -262,8 +262,7 @@ class Registry:
             return True
 
     def _set_state(self, epoch: Epoch, stored: str, state: str) -> None:
-        with self._database.transaction() as connection:
-            connection.execute("UPDATE epochs SET state = ? WHERE id = ?", (stored, epoch.id))
+        self._database.execute("UPDATE epochs SET state = ? WHERE id = ?", (stored, epoch.id))
         epoch.state = state
 
     def close_collection(self, collection: Collection) -> None:

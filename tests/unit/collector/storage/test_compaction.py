@@ -137,7 +137,7 @@ def test_what_waits_to_be_merged_and_is_deleted_leaves_nothing(filled, open_stor
     store.delete(plan.digest)
     store.sealer.compact(epoch)
     assert store.database.rows("SELECT * FROM sketches") == []
-    with store.database.transaction() as connection:  # as version 0.2 did
+    with store.database.transaction() as connection:  # as earlier programs did
         connection.execute("INSERT INTO sketches VALUES (?, 4, 0, 1, x'')", (epoch.id,))
     store.close()
     assert list(open_store().folder.glob("s*s/*/*")) == []

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from faintly.collector.admin import fsck
-from faintly.collector.storage import acknowledged, recovery
+from faintly.collector.storage import recovery
+from faintly.collector.storage.database import COUNT
 from faintly.collector.storage.status import segments_of, status_of
 from faintly.collector.storage.store import Store
 from faintly.engine import aggregate
@@ -120,7 +121,7 @@ def test_a_torn_log_loses_only_its_end(killed, open_store, plan, batches, body_o
         stream.write(b"\xa5" * 50)
     with pytest.raises(FolderDamaged, match="acknowledged requests are missing"):
         open_store()
-    (killed / acknowledged.NAME).unlink()
+    (killed / COUNT).unlink()
     store = open_store()
     pending = status_of(store.registry.collection(plan.digest)).pending
     assert pending in {0, 10, 20, 30, 40}
@@ -159,7 +160,7 @@ def test_a_log_that_is_lost_after_a_kill_is_noticed(killed, open_store, plan, sp
 def test_the_count_of_requests_lags_behind_the_database_but_never_leads(
     killed, open_store, plan, batches, body_of
 ):
-    count = killed / acknowledged.NAME
+    count = killed / COUNT
     assert int(count.read_bytes()) == 5
     count.write_bytes(b"%020d\n" % 3)  # as after a power failure
     store = open_store()
