@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+import pyarrow as pa
 
 from faintly.collector.admin.opened import opened
 from faintly.collector.storage import segments
@@ -46,8 +47,6 @@ def export(folder: Path, named: str, epoch: int | None, path: Path) -> int:
 
 
 def _write_parquet(collection: Collection, files: list[File], stream: BinaryIO) -> None:
-    import pyarrow as pa
-
     about = {b"faintly.plan": collection.digest.hex().encode(), b"faintly.version": segments.FORMAT}
     record = pa.field("record", pa.binary(collection.record_bytes), nullable=False)
     epochs = pa.field("epoch", pa.int64(), nullable=False)

@@ -39,8 +39,6 @@ def _source(database: Database) -> str:
     # Not in the schema: only folders that feed a lake have it.
     with database.transaction() as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS lake (source TEXT NOT NULL)")
-        found = connection.execute("SELECT source FROM lake").fetchone()
-        if found is None:
-            found = (secrets.token_hex(8),)
-            connection.execute("INSERT INTO lake VALUES (?)", found)
-    return str(found[0])
+        if_none = "SELECT ? WHERE NOT EXISTS (SELECT * FROM lake)"
+        connection.execute(f"INSERT INTO lake {if_none}", (secrets.token_hex(8),))
+        return str(connection.execute("SELECT source FROM lake").fetchone()[0])

@@ -13,8 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from pathlib import Path
 from typing import Any
 
-from faintly.collector import problems
-from faintly.collector.problems import Problem
+from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.collector.storage.disk import RESTORE, damaged
 from faintly.errors import InvalidInput
 
@@ -22,16 +21,9 @@ NAME = "collector.sqlite"
 COUNT = "collector.count"  # how many requests were acknowledged
 VERSION = 3
 BUSY_S = 10.0  # how long to wait for another process, such as one adding a credential
-DISK_CODES = {  # SQLite errors that come from the disk or from another process, not from the file
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_READONLY,
-}
+# Errors that blame the file, such as a page or a table that is not there; the other ones come from
+# the disk or from another process. Text that is not UTF-8 has none.
+DAMAGE = {0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 NAMES = ("requests", "tokens")  # tables whose rows are kept only while an epoch is open
 NAME_BYTES = 16  # of a request id, and of the hash of a token
 PURGED_ROWS = 20_000  # rows deleted per transaction, which takes about ten milliseconds
@@ -195,11 +187,7 @@ class Database(AbstractContextManager["Database"]):
             raise InvalidInput(f"{words}; copy it again")
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close every connection; the last one moves the log into the file."""
-        self._opened.close()
+        self._opened.close()  # the last connection moves the log into the file
 
 
 def frozen_since(path: Path) -> int | None:
@@ -244,13 +232,13 @@ def _translated(path: Path) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         if _is_disk_error(error):
             why = f"the disk is full, read-only or failed ({error})"
-            raise Problem(problems.CANNOT_STORE, why) from error
+            raise Problem(CANNOT_STORE, why) from error
         raise damaged(path, f"cannot be read ({error})") from error
 
 
 def _is_disk_error(error: Exception) -> bool:
     """Return whether the disk or a permission caused the error: the file itself may be sound."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in DISK_CODES
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF not in DAMAGE
 
 
 def split_names(width: int) -> str:

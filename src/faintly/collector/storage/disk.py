@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 
 from faintly import durable
-from faintly.collector import problems
-from faintly.collector.problems import Problem
+from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.durable import HashingWriter, Stored, measure
 from faintly.errors import FolderDamaged, FolderInUse
 
@@ -30,7 +29,7 @@ def write_file(path: Path, write: Callable[[HashingWriter], object]) -> Stored:
         return durable.write_file(path, write, CHANGED_S)
     except OSError as error:
         reason = f"{path.name} cannot be written: {error.strerror}"
-        raise Problem(problems.CANNOT_STORE, reason) from error
+        raise Problem(CANNOT_STORE, reason) from error
 
 
 def file_problem(path: Path, stored: Stored) -> str | None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from faintly.collector.storage.collection import CLOSED, CLOSING, Epoch
@@ -27,7 +28,7 @@ class Maintenance:
         """Prepare the thread of a store, whose other parts exist already."""
         self._store, self._registry, self._limits = store, store.registry, store.limits
         # Those of an earlier process too: it may have stopped before it compacted them.
-        self._uncompacted = deque(
+        self.uncompacted = deque(
             each for each in self._registry.by_id.values() if each.state == CLOSED
         )
         self._saved, self._stopping = time.monotonic(), threading.Event()
@@ -64,9 +65,7 @@ class Maintenance:
             well &= self.attempt(self._store.sealer.seal, epoch)
             well &= self.attempt(self._store.credentials.reload)  # a seal takes a while
         for epoch in self.ended(time.monotonic()):
-            well &= self.attempt(self._store.close_past, epoch)
-            if epoch.state == CLOSED:  # else it is tried again, or was reopened
-                self._uncompacted.append(epoch)
+            well &= self.attempt(partial(self._store.end, only_past=True), epoch)
         well &= self.attempt(self._compact_next)
         return self.attempt(self._tidy) and well
 
@@ -75,10 +74,10 @@ class Maintenance:
 
         A failure is left to the next process.
         """
-        if self._uncompacted:
-            epoch = self._uncompacted.popleft()
-            if self._store.sealer.compact_some(epoch):
-                self._uncompacted.append(epoch)
+        if self.uncompacted:
+            epoch = self.uncompacted.popleft()
+            if self._store.sealer.compact(epoch):
+                self.uncompacted.append(epoch)
 
     def _due(self) -> list[Epoch]:
         """Return the epochs to seal: those that have much or old reports.

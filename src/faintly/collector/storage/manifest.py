@@ -13,8 +13,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import NamedTuple
 
-from faintly.collector import problems
-from faintly.collector.problems import Problem
+from faintly.collector.problems import CONFLICT, Problem
 from faintly.collector.storage.collection import Collection, Epoch
 from faintly.collector.storage.database import Database
 from faintly.collector.storage.disk import damaged, discard
@@ -104,7 +103,7 @@ class Manifest:
                 held = connection.execute(summed, rows).fetchone()[0]
                 if held != reports or epoch.id not in self.registry.by_id:
                     words = f"epoch {epoch.number} was deleted while it was sealed"
-                    raise Problem(problems.CONFLICT, words)
+                    raise Problem(CONFLICT, words)
                 connection.execute(f"DELETE FROM {CHOSEN}", rows)
             self.registry.add_pending([(epoch, -reports)])
             self.registry.recount(epoch)

@@ -86,12 +86,7 @@ class Sealer:
         stored = segments.write(path, epoch, segments.shuffle(records))
         return File(path, SEGMENTS, epoch, number, len(records), stored)
 
-    def compact(self, epoch: Epoch) -> None:
-        """Merge all small segments of an epoch."""
-        while self.compact_some(epoch):
-            pass
-
-    def compact_some(self, epoch: Epoch) -> bool:
+    def compact(self, epoch: Epoch) -> bool:
         """Merge one run of small segments, and return whether there was one.
 
         Queries about the epoch wait meanwhile, but only for one file. When nothing is left to

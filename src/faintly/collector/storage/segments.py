@@ -5,9 +5,11 @@ Records are random bytes, so compression is off.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
 
 from faintly import kernels
 from faintly.collector.storage.collection import Collection, Epoch
@@ -19,9 +21,6 @@ from faintly.errors import Rejected
 from faintly.primitives.entropy import secure
 from faintly.wire import report_v1
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 FORMAT = b"1"
 
 
@@ -32,10 +31,8 @@ def shuffle(records: AnyArray) -> AnyArray:
     return kernels.shuffle_rows(records, secure().words(len(records)))
 
 
-def schema(collection: Collection, epoch: int) -> "pa.Schema":
+def schema(collection: Collection, epoch: int) -> pa.Schema:
     """Return the schema of a segment, with its plan and epoch as metadata."""
-    import pyarrow as pa
-
     about = {
         b"faintly.plan": collection.digest.hex().encode(),
         b"faintly.epoch": str(epoch).encode(),
@@ -45,18 +42,14 @@ def schema(collection: Collection, epoch: int) -> "pa.Schema":
     return pa.schema([column], metadata=about)
 
 
-def array_of(records: AnyArray) -> "pa.Array":
+def array_of(records: AnyArray) -> pa.Array:
     """Return rows of bytes as a column, without copying."""
-    import pyarrow as pa
-
     buffers = [None, pa.py_buffer(records)]
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(records.shape[1]), len(records), buffers)
 
 
-def writer(sink: Any, columns: "pa.Schema") -> Any:
+def writer(sink: Any, columns: pa.Schema) -> Any:
     """Return a Parquet writer without compression, dictionaries and statistics."""
-    from pyarrow import parquet
-
     return parquet.ParquetWriter(
         sink, columns, use_dictionary=False, compression="NONE", write_statistics=False
     )
@@ -64,8 +57,6 @@ def writer(sink: Any, columns: "pa.Schema") -> Any:
 
 def write(path: Path, epoch: Epoch, records: AnyArray) -> Stored:
     """Write a segment; returns once it is on the disk."""
-    import pyarrow as pa
-
     columns = schema(epoch.collection, epoch.number)
     sink = pa.BufferOutputStream()
     with writer(sink, columns) as out:
@@ -76,9 +67,6 @@ def write(path: Path, epoch: Epoch, records: AnyArray) -> Stored:
 
 def read(file: File) -> AnyArray:
     """Return the records of a segment as rows of bytes; the whole file is checked first."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
     problem = file_problem(file.path, file.stored)
     if problem is not None:
         raise damaged(file.path, problem)

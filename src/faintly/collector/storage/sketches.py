@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from faintly.collector import problems
-from faintly.collector.problems import Problem
+from faintly.collector.problems import NO_REPORTS, Problem
 from faintly.collector.storage import segments
 from faintly.collector.storage.collection import Epoch
 from faintly.collector.storage.disk import damaged, write_file
@@ -98,7 +97,7 @@ class Sketches:
         epoch = self._manifest.registry.epoch(digest, number)
         with epoch.lock:
             if not epoch.sealed:  # it may have been deleted while the caller waited
-                raise Problem(problems.NO_REPORTS, "no reports were sealed yet")
+                raise Problem(NO_REPORTS, "no reports were sealed yet")
             yield epoch
 
     def mark(self, epoch: Epoch) -> str:

@@ -5,6 +5,7 @@ the process dies. What one part does alone is called on that part, such as `stor
 """
 
 import hashlib
+import secrets
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -13,9 +14,14 @@ from typing import Self
 
 from faintly.collector import problems
 from faintly.collector.problems import Problem
-from faintly.collector.storage import credentials, recovery
+from faintly.collector.storage import recovery
 from faintly.collector.storage.collection import CLOSED, Collection, Counters, Epoch
-from faintly.collector.storage.credentials import Credentials
+from faintly.collector.storage.credentials import (
+    ADD_TOKENS,
+    TOKEN_BYTES,
+    Credentials,
+    token_hash,
+)
 from faintly.collector.storage.database import NAME_BYTES, Database
 from faintly.collector.storage.disk import locked
 from faintly.collector.storage.inbox import HASH_BYTES, Inbox, Outcome, Submission, Waiter
@@ -95,30 +101,22 @@ class Store(AbstractContextManager["Store"]):
 
     def close_epoch(self, digest: bytes, epoch: int) -> None:
         """Close an epoch, seal it, and delete its request ids and tokens."""
-        self._close_epoch(self.registry.epoch(digest, epoch))
+        self.end(self.registry.epoch(digest, epoch))
 
     def close_collection(self, digest: bytes) -> None:
         """Close a collection, and seal it."""
         collection = self.registry.collection(digest)
         self.registry.close_collection(collection)
         for epoch in list(collection.epochs.values()):
-            self._close_epoch(epoch)
+            self.end(epoch)
 
-    def _close_epoch(self, epoch: Epoch) -> None:
-        self.registry.close_epoch(epoch)
-        self._seal_closed(epoch)
-        # The epoch is closed even if it cannot be compacted, on a full disk for example.
-        self.maintenance.attempt(self.sealer.compact, epoch)
-
-    def close_past(self, epoch: Epoch) -> None:
-        """Close an epoch if it is still past; the maintenance thread compacts it later."""
-        if self.registry.close_epoch(epoch, only_past=True):
-            self._seal_closed(epoch)
-
-    def _seal_closed(self, epoch: Epoch) -> None:
-        self.sealer.seal(epoch)
-        self.database.purge(epoch.id)
-        epoch.state = CLOSED
+    def end(self, epoch: Epoch, *, only_past: bool = False) -> None:
+        """Close an epoch, if need be only one that is still past; it is compacted later."""
+        if self.registry.close_epoch(epoch, only_past=only_past):
+            self.sealer.seal(epoch)
+            self.database.purge(epoch.id)
+            epoch.state = CLOSED
+            self.maintenance.uncompacted.append(epoch)
 
     def delete(self, digest: bytes) -> None:
         """Delete a collection, and then its files."""
@@ -196,12 +194,15 @@ class Store(AbstractContextManager["Store"]):
         return sum(self.sealer.seal(epoch) for epoch in list(chosen.values()))
 
     def issue_tokens(self, digest: bytes, epoch: int, count: int) -> list[str]:
-        """Return new single-use tokens of an epoch."""
+        """Return new single-use tokens of an epoch, which are shown only once."""
         collection = self.registry.collection(digest)
         if not collection.tokens:
             raise Problem(problems.CONFLICT, "the collection was created without tokens")
         found = self.registry.accepting(collection, epoch, issuing=True)
-        return credentials.issue_tokens(self.database, found, count)
+        tokens = [secrets.token_bytes(TOKEN_BYTES) for _ in range(count)]
+        names = b"".join(sorted([token_hash(token) for token in tokens]))
+        self.database.execute(ADD_TOKENS, (found.id, names))
+        return [token.hex() for token in tokens]
 
 
 def _check(collection: Collection, body: bytes, token: bytes | None) -> tuple[int, bytes | None]:
@@ -218,4 +219,4 @@ def _check(collection: Collection, body: bytes, token: bytes | None) -> tuple[in
         raise Problem(problems.TOKEN_MISSING, "this collection requires a token")
     if reports != 1:
         raise Problem(problems.BAD_REPORTS, "a token stands for one report; send one at a time")
-    return reports, credentials.token_hash(token)
+    return reports, token_hash(token)

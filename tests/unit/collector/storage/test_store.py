@@ -362,7 +362,8 @@ def test_two_stores_cannot_have_one_folder(open_store, plan):
 def test_everything_is_private(store, plan, bodies, fresh):
     store.registry.create(plan)
     store.submit(plan.digest, 0, fresh(), bodies[0])
-    store.close_epoch(plan.digest, 0)
+    store.seal()
+    store.sketches.file(plan.digest, 0)
     paths = [store.folder, *store.folder.rglob("*")]
     assert {path.suffix for path in paths} >= {".parquet", ".fns", ".sqlite", ".lock"}
     for path in paths:
