@@ -62,22 +62,21 @@ def _copy(folder: Path, target: Path) -> int:
             with Database(folder) as database:
                 database.copy(part / NAME)
             try:
-                size = _copy_files(folder, part)
+                _copy_files(folder, part)
             except FileNotFoundError:
                 continue
             for path in sorted(part.iterdir(), key=lambda path: path.name == NAME):
                 path.rename(target / path.name)
             durable.sync_folder(target)
-            return size + (target / NAME).stat().st_size
+            return sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     raise disk.damaged(folder, "files are missing", FSCK)
 
 
-def _copy_files(folder: Path, target: Path) -> int:
-    """Copy the files that a copied database names, and return their bytes.
+def _copy_files(folder: Path, target: Path) -> None:
+    """Copy the files that a copied database names.
 
     A missing or damaged sketch that can be rebuilt is left out, in the copied database as well.
     """
-    size = 0
     with Database(target) as database:
         manifest = Manifest(target, database, Registry(database))
         for file in [file for kind in SUFFIXES for file in manifest.files(kind)]:
@@ -87,13 +86,10 @@ def _copy_files(folder: Path, target: Path) -> int:
             except FileNotFoundError:
                 if file.needed:
                     raise
-            if whole:
-                size += file.stored.size
-            elif file.needed:
+            if file.needed and not whole:
                 raise disk.damaged(origin, "it was changed", FSCK)
-            else:
+            if not whole:
                 manifest.change(file.epoch, [], [file])
-    return size
 
 
 def _copy_file(path: Path, target: Path) -> durable.Stored:

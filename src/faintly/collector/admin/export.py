@@ -9,26 +9,22 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from faintly.collector.admin.opened import opened
 from faintly.collector.storage import segments
 from faintly.collector.storage.collection import Collection
-from faintly.collector.storage.manifest import SEGMENTS, File
+from faintly.collector.storage.manifest import SEGMENTS, File, Manifest
 from faintly.engine.files import atomic_write
 from faintly.errors import InvalidInput
 from faintly.wire import report_v1
 
 
 def export(folder: Path, named: str, epoch: int | None, path: Path) -> int:
-    """Write the sealed reports of one epoch or of all, and return how many.
+    """Write the sealed reports of a collection, given its name or digest; return how many.
 
-    Args:
-        folder: the data folder.
-        named: the collection's digest in hexadecimal, or its name.
-        epoch: None for all.
-        path: gets Parquet with the epochs if it ends so, else what `faintly aggregate` reads.
+    A path that ends with .parquet gets their epochs as well, any other what `faintly aggregate`
+    reads. Without an epoch, all of them are written.
     """
     write = _write_parquet if path.suffix == ".parquet" else _write_reports
-    with opened(folder) as manifest:
+    with Manifest.opened(folder) as manifest:
         registry = manifest.registry
         collection = registry.collection(bytes.fromhex(registry.digest_of(named)))
         if collection.retention == "drop":

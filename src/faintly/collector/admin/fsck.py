@@ -13,12 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from faintly.collector.admin.opened import opened
-from faintly.collector.storage import recovery, segments
+from faintly.collector.storage import segments
 from faintly.collector.storage.collection import Epoch
 from faintly.collector.storage.database import NAME
 from faintly.collector.storage.disk import RESTORE, file_problem, locked
-from faintly.collector.storage.manifest import SEGMENTS, SKETCHES, Manifest
+from faintly.collector.storage.manifest import NEWER, PUT_BACK, SEGMENTS, SKETCHES, Manifest
 from faintly.engine import Aggregator
 from faintly.engine.files import load_sketch
 from faintly.errors import FaintlyError, FolderDamaged
@@ -71,7 +70,7 @@ def check(folder: Path, *, repair: bool = False) -> Checked:
     """
     checked = Checked()
     try:
-        with opened(folder, partial(locked, change=repair)) as manifest:
+        with Manifest.opened(folder, partial(locked, change=repair)) as manifest:
             _Check(manifest, checked, repair).everything()
     except FolderDamaged as error:
         checked.findings.append(Finding(where=NAME, what=error.what, advice=error.advice))
@@ -99,11 +98,11 @@ class _Check:
         for epoch in self.manifest.registry.by_id.values():
             self.pending(epoch)
             named |= self.sealed(epoch)
-        unnamed = recovery.unnamed_files(self.manifest, named)
-        newer = recovery.newer_files(self.manifest, unnamed)
+        unnamed = self.manifest.unnamed_files(named)
+        newer = self.manifest.newer_files(unnamed)
         for path in unnamed:
             if newer:  # then any of them may be needed
-                self.report(path, recovery.NEWER if path in newer else UNNAMED, recovery.PUT_BACK)
+                self.report(path, NEWER if path in newer else UNNAMED, PUT_BACK)
                 continue
             self.report(path, UNNAMED, LEFT)
             if self.repair:
@@ -158,8 +157,7 @@ class _Check:
             rebuildable = whole and not file.needed
             problem = file_problem(file.path, file.stored)
             try:
-                found = load_sketch(file.path) if problem is None else None
-                if rebuildable and found is not None and found != rebuilt.sketch():
+                if problem is None and load_sketch(file.path) != rebuilt.sketch() and rebuildable:
                     problem = "the sketch is not that of its segments"
             except FaintlyError as error:
                 problem = str(error).removeprefix(f"{file.path}: ")

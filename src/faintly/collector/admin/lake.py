@@ -1,11 +1,11 @@
 """Sealed segments to a lake; a collector may be running."""
 
 import secrets
+from dataclasses import astuple
 from pathlib import Path
 
-from faintly.collector.admin.opened import opened
 from faintly.collector.storage.database import Database
-from faintly.collector.storage.manifest import SEGMENTS, File
+from faintly.collector.storage.manifest import SEGMENTS, Manifest
 from faintly.lake import Committed, Lake, Sealed, Segment
 
 
@@ -15,23 +15,22 @@ def commit(folder: Path, lake: Lake) -> Committed:
     The folder's name in the lake is random, and kept in the database: a backup has it, too, so a
     restored folder goes on where the lost one stopped. Two copies of a folder must not both run.
     """
-    with opened(folder) as manifest:
+    with Manifest.opened(folder) as manifest:
         source = _source(manifest.database)
         sealed = [
             Sealed(
                 source,
                 epoch.collection.digest.hex(),
                 epoch.number,
-                tuple(_segment(file) for file in manifest.files(SEGMENTS, epoch)),
+                tuple(
+                    Segment(file.path, file.number, file.reports, *astuple(file.stored))
+                    for file in manifest.files(SEGMENTS, epoch)
+                ),
             )
             for epoch in manifest.registry.by_id.values()
             if epoch.collection.retention == "keep"
         ]
         return lake.commit(sealed)
-
-
-def _segment(file: File) -> Segment:
-    return Segment(file.path, file.number, file.reports, file.stored.size, file.stored.checksum)
 
 
 def _source(database: Database) -> str:

@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import secrets
 
-from faintly.collector.problems import BAD_REQUEST, CONFLICT, NOT_FOUND, Problem
+from faintly.collector.problems import CONFLICT, NOT_FOUND, Problem
 from faintly.collector.storage.database import NAME_BYTES, Database, split_names
 from faintly.errors import InvalidInput
 
@@ -29,20 +29,16 @@ class Credentials:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: list[tuple[str, str, bytes]] = []
         self.reload()
 
     def reload(self) -> None:
         """Read them from the database."""
-        self._known = self._database.rows(
-            "SELECT label, role, hash FROM credentials ORDER BY label"
-        )
+        rows = self._database.rows("SELECT label, role, hash FROM credentials ORDER BY label")
+        self._known: list[tuple[str, str, bytes]] = rows
         self.roles = frozenset(role for _, role, _ in self._known)
 
     def add(self, role: str, label: str) -> str:
         """Return a new secret, which is shown only once; the label serves to remove it."""
-        if role not in ROLES:
-            raise Problem(BAD_REQUEST, "a role is submit, read or admin")
         check_label(label)
         secret = secrets.token_urlsafe(SECRET_BYTES)
         row = label, role, hash_of(secret)

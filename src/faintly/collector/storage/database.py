@@ -130,10 +130,8 @@ class Database(AbstractContextManager["Database"]):
 
     def wal_bytes(self) -> int:
         """Return the size of the write-ahead log."""
-        try:
-            return log_of(self.path).stat().st_size
-        except FileNotFoundError:
-            return 0
+        log = log_of(self.path)
+        return log.stat().st_size if log.exists() else 0
 
     def checkpoint(self, *, truncate: bool) -> None:
         """Move the write-ahead log into the file, so that the log can start over.
@@ -214,8 +212,7 @@ def _opening(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        if not _is_disk_error(error):
-            raise damaged(path, f"cannot be read ({error})") from None
+        _check_damage(path, error)
         advice = "look at the room on its disk, who may write there, and who else uses it"
         if not os.access(path.parent, os.W_OK):  # a log without its index, which must be created
             advice = "copy its folder to where it can be written to"
@@ -230,15 +227,15 @@ def _translated(path: Path) -> Iterator[None]:
     except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
         raise
     except sqlite3.DatabaseError as error:
-        if _is_disk_error(error):
-            why = f"the disk is full, read-only or failed ({error})"
-            raise Problem(CANNOT_STORE, why) from error
+        _check_damage(path, error)
+        why = f"the disk is full, read-only or failed ({error})"
+        raise Problem(CANNOT_STORE, why) from error
+
+
+def _check_damage(path: Path, error: Exception) -> None:
+    """Raise `FolderDamaged` unless the disk or a permission caused an error of SQLite."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE:
         raise damaged(path, f"cannot be read ({error})") from error
-
-
-def _is_disk_error(error: Exception) -> bool:
-    """Return whether the disk or a permission caused the error: the file itself may be sound."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF not in DAMAGE
 
 
 def split_names(width: int) -> str:

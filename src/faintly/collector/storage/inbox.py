@@ -135,8 +135,7 @@ class Inbox:
         with self._database.write_lock:
             with self._database.transaction() as connection:
                 for epoch, mine in by_epoch.items():
-                    counted = _store_some(connection, epoch, mine)
-                    if counted:
+                    if counted := _store_some(connection, epoch, mine):
                         stored[epoch] = len(counted), sum([each.reports for each in counted])
                 if stored:
                     requests = sum(count for count, _ in stored.values())

@@ -7,7 +7,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from faintly.collector.storage.collection import CLOSED, CLOSING, Epoch
@@ -40,13 +39,13 @@ class Maintenance:
         self._stopping.set()
         self._thread.join()
 
-    def attempt(self, work: Callable[..., object], *arguments: Any) -> bool:
+    def attempt(self, work: Callable[..., object], *arguments: Any, **named: Any) -> bool:
         """Call `work`, and return whether it succeeded.
 
         The thread must survive, and one failure must not stop the other tasks.
         """
         try:
-            work(*arguments)
+            work(*arguments, **named)
         except Exception as error:
             self._store.counters.failed_seals += 1
             self._store.counters.failed("sealing failed", error)
@@ -65,7 +64,7 @@ class Maintenance:
             well &= self.attempt(self._store.sealer.seal, epoch)
             well &= self.attempt(self._store.credentials.reload)  # a seal takes a while
         for epoch in self.ended(time.monotonic()):
-            well &= self.attempt(partial(self._store.end, only_past=True), epoch)
+            well &= self.attempt(self._store.end, epoch, only_past=True)
         well &= self.attempt(self._compact_next)
         return self.attempt(self._tidy) and well
 

@@ -2,27 +2,37 @@
 
 A file reaches the disk under its name first. Then one transaction adds it, removes those that it
 replaces, and deletes the inbox rows it came from. Then memory is updated. A crash before the
-transaction leaves a file that the manifest does not name, which the next start deletes. A crash
-after it needs no repair.
+transaction leaves a file that the manifest does not name. A crash after it needs no repair.
+
+A start makes the folder match: it deletes what a crash left, which is unnamed files and request
+ids of closed epochs. A missing file is damage, and so is a file newer than the manifest: somebody
+replaced the database. Then the collector does not start.
 """
 
+import re
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import astuple
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from faintly.collector.problems import CONFLICT, Problem
-from faintly.collector.storage.collection import Collection, Epoch
-from faintly.collector.storage.database import Database
-from faintly.collector.storage.disk import damaged, discard
+from faintly.collector.storage.collection import CLOSED, Collection, Epoch
+from faintly.collector.storage.database import NAMES, Database, check_folder
+from faintly.collector.storage.disk import copying, damaged, discard
 from faintly.collector.storage.registry import Registry
 from faintly.durable import Stored
+from faintly.errors import InvalidInput
 
 SEGMENTS, SKETCHES = "segments", "sketches"  # kinds of files, their folders and their tables
 SUFFIXES = {SEGMENTS: ".parquet", SKETCHES: ".fns"}
 CHOSEN = "inbox WHERE epoch = ? AND id BETWEEN ? AND ?"
+FILE = re.compile(r"(\d+)-(\d+)\.(parquet|fns)")  # epoch and number,
+OWNER = re.compile(r"[0-9a-f]{32}-(\d+)")  # below the folder of a collection
+NEWER = "the database is older than this file"
+PUT_BACK = "put the database back that belongs to it, or restore a backup into a new folder"
 NOTHING = (1, 0, 0)  # taken from the inbox
 
 
@@ -49,6 +59,19 @@ class Manifest:
         self.folder, self.database, self.registry = folder, database, registry
         self._unnamed: set[Path] = set()  # files that a running backup kept from being deleted
         self._tidying = threading.Lock()
+
+    @classmethod
+    @contextmanager
+    def opened(
+        cls, folder: Path, lock: Callable[[Path], AbstractContextManager[None]] = copying
+    ) -> Iterator[Self]:
+        """Yield that of a folder, which a collector may be using unless another lock is given."""
+        check_folder(folder)
+        try:
+            with lock(folder), Database(folder) as database:
+                yield cls(folder, database, Registry(database))
+        except Problem as problem:  # the disk failed, or there is no such collection
+            raise InvalidInput(f"{folder}: {problem}") from None
 
     def path(self, kind: str, epoch: Epoch, number: int) -> Path:
         """Return where a file belongs."""
@@ -120,3 +143,60 @@ class Manifest:
         """Delete the files of a collection that was deleted from the database."""
         for kind in SUFFIXES:
             shutil.rmtree(self.folder / kind / collection.folder, ignore_errors=True)
+
+    def recover(self) -> None:
+        """Delete unnamed files, and check that every named one exists."""
+        named = {file.path: file for kind in SUFFIXES for file in self.files(kind)}
+        for path, file in named.items():
+            found = path.stat().st_size if path.is_file() else None
+            if found != file.stored.size and file.needed:
+                size = f"it has {found} bytes instead of {file.stored.size}"
+                advice = "run faintly fsck, or restore a backup into a new folder"
+                raise damaged(path, "it is missing" if found is None else size, advice)
+            if found != file.stored.size:
+                self.change(file.epoch, [], [file])
+        unnamed = self.unnamed_files(named)
+        newer = self.newer_files(unnamed)
+        if newer:
+            raise damaged(newer[0], NEWER, PUT_BACK)
+        self.database.check_count()
+        # Last: somebody who investigates damage may need the unnamed files.
+        for path in unnamed:
+            discard(self.folder, path)
+        for path in [path for kind in SUFFIXES for path in (self.folder / kind).glob("*/")]:
+            with suppress(OSError):  # it is not empty
+                path.rmdir()
+        for table in NAMES:
+            key, after = -1, f"SELECT min(epoch) FROM {table} WHERE epoch > ?"
+            while (key := self.database.rows(after, (key,))[0][0]) is not None:
+                epoch = self.registry.by_id.get(key)
+                if epoch is None or epoch.state == CLOSED:
+                    self.database.purge(key)
+
+    def unnamed_files(self, named: Iterable[Path]) -> list[Path]:
+        """Return the files of a folder that the manifest does not name."""
+        found = {path for name in (*SUFFIXES, "spool") for path in (self.folder / name).rglob("*")}
+        return sorted(path for path in found.difference(named) if not path.is_dir())
+
+    def newer_files(self, unnamed: Iterable[Path]) -> list[Path]:
+        """Return the unnamed files that a crash with this database cannot explain.
+
+        A new file has the number after the last one, and the next transaction names it. A file with
+        a higher number was named by a database that is gone: an old copy was put back, or the log
+        was lost. Its reports may exist nowhere else.
+        """
+        made = self.database.rows("SELECT seq FROM sqlite_sequence WHERE name = 'collections'")
+        latest = made[0][0] if made else 0
+        known = {each.folder: each for each in self.registry.collections.values()}
+
+        def is_newer(path: Path) -> bool:
+            file, owner = FILE.fullmatch(path.name), OWNER.fullmatch(path.parent.name)
+            if file is None or owner is None:
+                return False
+            collection = known.get(path.parent.name)
+            if collection is None:
+                return int(owner[1]) > latest
+            epoch = collection.epochs.get(int(file[1]))
+            return epoch is None or int(file[2]) > epoch.last + 1
+
+        return [path for path in unnamed if is_newer(path)]

@@ -103,17 +103,11 @@ class Sealer:
     def _run(self, epoch: Epoch) -> list[File]:
         """Return small segments to merge: two or more, and no more than fit one file; or none."""
         most = most_reports(epoch.collection)
-        run: list[File] = []
-        total = 0
+        total, run = 0, []
         for file in self._manifest.files(SEGMENTS, epoch):
-            if file.reports > most // 2:
-                continue
-            if total + file.reports > most:
-                if len(run) > 1:
-                    break
-                run, total = [], 0
-            run.append(file)
-            total += file.reports
+            if file.reports <= most // 2 and total + file.reports <= most:
+                run.append(file)
+                total += file.reports
         return run if len(run) > 1 else []
 
     def _merge(self, epoch: Epoch, run: list[File]) -> None:

@@ -81,14 +81,9 @@ def read(file: File) -> AnyArray:
         raise damaged(file.path, "it belongs to another plan or epoch")
     if len(table) != file.reports:
         raise damaged(file.path, f"it has {len(table)} reports instead of {file.reports}")
-    width = collection.record_bytes
-    chunks = [
-        np.frombuffer(chunk.buffers()[1], np.uint8)[
-            chunk.offset * width : (chunk.offset + len(chunk)) * width
-        ]
-        for chunk in table.column(0).chunks
-    ]
-    return np.concatenate(chunks).reshape(-1, width)
+    column = table.column(0).combine_chunks()
+    rows = np.frombuffer(column.buffers()[1], np.uint8).reshape(-1, collection.record_bytes)
+    return rows[column.offset : column.offset + len(column)].copy()  # the file may be deleted
 
 
 def decode(records: AnyArray, collection: Collection) -> ReportBatch:

@@ -5,8 +5,7 @@ brought up to date when somebody asks. Where they are dropped, the file is the o
 """
 
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,10 +56,7 @@ class Sketches:
     def write(self, epoch: Epoch, sketch: Sketch, number: int) -> File:
         """Return a new sketch file for the manifest, once it is on the disk."""
         path = self._manifest.path(SKETCHES, epoch, number)
-        stored = write_file(
-            path,
-            lambda stream: sketch_v1.write_sketch(sketch, stream),  # type: ignore[arg-type]
-        )
+        stored = write_file(path, partial(sketch_v1.write_sketch, sketch))
         return File(path, SKETCHES, epoch, number, sketch.count, stored)
 
     def refresh(self, epoch: Epoch, tail: int = 1) -> None:
@@ -74,7 +70,8 @@ class Sketches:
 
     def sketch(self, digest: bytes, number: int) -> Sketch:
         """Return the sketch of an epoch's sealed reports."""
-        with self._sealed(digest, number) as epoch:
+        epoch = self._manifest.registry.epoch(digest, number)
+        with epoch.lock:
             return self.read(epoch).sketch()
 
     def file(self, digest: bytes, number: int, *, rebuild: bool = False) -> SketchFile:
@@ -83,22 +80,16 @@ class Sketches:
         A newer file may replace it at any time; who has it open can read on. To `rebuild` one that
         turned out to be damaged, it is made from the segments.
         """
-        with self._sealed(digest, number) as epoch:
+        epoch = self._manifest.registry.epoch(digest, number)
+        with epoch.lock:
+            if not epoch.sealed:  # it may have been deleted while the caller waited
+                raise Problem(NO_REPORTS, "no reports were sealed yet")
             path = self._manifest.path(SKETCHES, epoch, epoch.last)
             lost = rebuild or not path.exists()
             if lost and epoch.collection.retention == "drop":
                 raise damaged(path, "cannot be read")
             self.refresh(epoch, tail=0 if lost else 1)
             return SketchFile(path, self.mark(epoch), epoch.sealed)
-
-    @contextmanager
-    def _sealed(self, digest: bytes, number: int) -> Iterator[Epoch]:
-        """Yield an epoch that has sealed reports, with its lock."""
-        epoch = self._manifest.registry.epoch(digest, number)
-        with epoch.lock:
-            if not epoch.sealed:  # it may have been deleted while the caller waited
-                raise Problem(NO_REPORTS, "no reports were sealed yet")
-            yield epoch
 
     def mark(self, epoch: Epoch) -> str:
         """Return a name for what is sealed of an epoch now; every seal changes it."""

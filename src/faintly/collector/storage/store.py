@@ -14,14 +14,8 @@ from typing import Self
 
 from faintly.collector import problems
 from faintly.collector.problems import Problem
-from faintly.collector.storage import recovery
+from faintly.collector.storage import credentials
 from faintly.collector.storage.collection import CLOSED, Collection, Counters, Epoch
-from faintly.collector.storage.credentials import (
-    ADD_TOKENS,
-    TOKEN_BYTES,
-    Credentials,
-    token_hash,
-)
 from faintly.collector.storage.database import NAME_BYTES, Database
 from faintly.collector.storage.disk import locked
 from faintly.collector.storage.inbox import HASH_BYTES, Inbox, Outcome, Submission, Waiter
@@ -55,32 +49,30 @@ class Store(AbstractContextManager["Store"]):
     """
 
     def __init__(self, folder: Path, limits: Limits, opened: ExitStack) -> None:
-        """Use a locked folder, and open its database; closing `opened` ends both."""
+        """Use a folder; takes over what is `opened` for it, such as its lock."""
         self.folder, self.limits, self.counters = folder, limits, Counters()
-        self._opened, self._stopping = opened, False
+        self._stopping = False
         self.database = opened.enter_context(Database(folder))
         self.registry = Registry(self.database, limits.table_bytes)
         self.manifest = Manifest(folder, self.database, self.registry)
-        recovery.recover(self.manifest)
-        self.credentials = Credentials(self.database)
+        self.manifest.recover()
+        self.credentials = credentials.Credentials(self.database)
         self.sketches = Sketches(self.manifest)
         self.sealer = Sealer(self.manifest, self.sketches, self.counters)
         self.maintenance = Maintenance(self)
         self.inbox = Inbox(self)
         self.maintenance.start()
+        self._opened = opened.pop_all()
 
     @classmethod
     def open(cls, folder: Path, limits: Limits | None = None) -> Self:
         """Open a folder, or create it; recover from a crash of the last process."""
         make_folder(folder)
-        with ExitStack() as failed:
-            opened = failed.enter_context(ExitStack())
+        with ExitStack() as opened:
             opened.enter_context(locked(folder))
             for name in (*SUFFIXES, "spool"):
                 make_folder(folder / name)
-            store = cls(folder, limits or Limits(), opened)
-            failed.pop_all()
-            return store
+            return cls(folder, limits or Limits(), opened)
 
     def close(self) -> None:
         """Refuse new submissions, store queued ones, seal everything and unlock the folder.
@@ -121,15 +113,14 @@ class Store(AbstractContextManager["Store"]):
     def delete(self, digest: bytes) -> None:
         """Delete a collection, and then its files."""
         collection = self.registry.collection(digest)
+        self.registry.close_collection(collection)  # or the clock might open another epoch
+        epochs = list(collection.epochs.values())
         with ExitStack() as locks:
-            held: list[Epoch] = []
-            # The clock may open another epoch while we wait for those that are being sealed.
-            while not self.registry.forget(collection, held):
-                for epoch in list(collection.epochs.values())[len(held) :]:
-                    locks.enter_context(epoch.lock)
-                    held.append(epoch)
+            for epoch in epochs:
+                locks.enter_context(epoch.lock)  # it may be being sealed
+            self.registry.forget(collection)
             self.manifest.delete(collection)
-        for epoch in held:
+        for epoch in epochs:
             self.database.purge(epoch.id)
 
     def take(
@@ -199,9 +190,9 @@ class Store(AbstractContextManager["Store"]):
         if not collection.tokens:
             raise Problem(problems.CONFLICT, "the collection was created without tokens")
         found = self.registry.accepting(collection, epoch, issuing=True)
-        tokens = [secrets.token_bytes(TOKEN_BYTES) for _ in range(count)]
-        names = b"".join(sorted([token_hash(token) for token in tokens]))
-        self.database.execute(ADD_TOKENS, (found.id, names))
+        tokens = [secrets.token_bytes(credentials.TOKEN_BYTES) for _ in range(count)]
+        names = b"".join(sorted([credentials.token_hash(token) for token in tokens]))
+        self.database.execute(credentials.ADD_TOKENS, (found.id, names))
         return [token.hex() for token in tokens]
 
 
@@ -219,4 +210,4 @@ def _check(collection: Collection, body: bytes, token: bytes | None) -> tuple[in
         raise Problem(problems.TOKEN_MISSING, "this collection requires a token")
     if reports != 1:
         raise Problem(problems.BAD_REPORTS, "a token stands for one report; send one at a time")
-    return reports, token_hash(token)
+    return reports, credentials.token_hash(token)

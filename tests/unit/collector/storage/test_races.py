@@ -112,10 +112,10 @@ def test_what_waited_for_a_deleted_collection_leaves_nothing(open_store, plan, b
     old = store.registry.create(plan, period_s=3600.0, epochs=())
     store.delete(plan.digest)
     new = store.registry.create(plan, period_s=3600.0, epochs=(7,))
-    assert refused(store.registry.forget, old, []) == "UNKNOWN_COLLECTION"
+    assert refused(store.registry.forget, old) == "UNKNOWN_COLLECTION"
     assert refused(store.registry.close_collection, old) == "UNKNOWN_COLLECTION"
     now = int(time.time() // 3600)
-    assert refused(store.registry.accepting, old, now) == "UNKNOWN_COLLECTION"
+    assert refused(store.registry.accepting, old, now) == "CLOSED"
     assert store.registry.collection(plan.digest) is new
     assert not new.closed
     assert store.submit(plan.digest, 7, fresh(), bodies[0]) == "counted"
@@ -147,23 +147,20 @@ def test_a_collection_created_while_its_predecessor_is_deleted_keeps_its_files(
     assert open_store().sketches.sketch(plan.digest, 0) == aggregate(plan, batches[1:2])
 
 
-def test_an_epoch_that_the_clock_opens_during_a_deletion_is_deleted(
-    open_store, plan, bodies, fresh, monkeypatch
-):
+def test_the_clock_opens_no_epoch_during_a_deletion(open_store, plan, bodies, fresh, monkeypatch):
     store = open_store()
     now = int(time.time() // 3600)
     collection = store.registry.create(plan, period_s=3600.0, epochs=(7,))
     store.submit(plan.digest, 7, fresh(), bodies[0])
     forget = store.registry.forget
 
-    def late(collection, held):
-        if now not in collection.epochs:
-            store.registry.accepting(collection, now)
-        return forget(collection, held)
+    def late(collection):
+        assert refused(store.registry.accepting, collection, now) == "CLOSED"
+        forget(collection)
 
     monkeypatch.setattr(store.registry, "forget", late)
     store.delete(plan.digest)
-    assert [epoch.state for epoch in collection.epochs.values()] == ["closed", "closed"]
+    assert [epoch.state for epoch in collection.epochs.values()] == ["closed"]
     assert not store.registry.by_id
     assert store.database.rows("SELECT * FROM epochs") == []
     for epoch in collection.epochs.values():  # nobody keeps a lock
@@ -182,7 +179,7 @@ def test_an_epoch_deleted_while_it_is_sealed_is_not_named(
 
     def reached(point):
         if point == "written":
-            store.registry.forget(collection, list(collection.epochs.values()))
+            store.registry.forget(collection)
 
     monkeypatch.setattr(store.sealer, "reached", reached)
     assert refused(store.seal) == "CONFLICT"
@@ -199,7 +196,6 @@ def test_a_question_that_waited_for_a_deleted_epoch(store, plan, bodies, fresh, 
     monkeypatch.setattr(store.registry, "sealed", lambda *_: found)  # looked up before
     monkeypatch.setattr(store.registry, "epoch", lambda *_: found[0])
     assert refused(store.sketches.file, plan.digest, 0) == "NO_REPORTS"
-    assert refused(store.sketches.sketch, plan.digest, 0) == "NO_REPORTS"
 
 
 def test_a_submission_that_comes_while_the_store_closes_is_answered(

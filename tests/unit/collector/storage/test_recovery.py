@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from faintly.collector.admin import fsck
-from faintly.collector.storage import recovery
 from faintly.collector.storage.database import COUNT
+from faintly.collector.storage.manifest import NEWER
 from faintly.collector.storage.status import segments_of, status_of
 from faintly.collector.storage.store import Store
 from faintly.engine import aggregate
@@ -222,7 +222,7 @@ def test_files_that_the_database_cannot_know_yet_stop_the_start(
     for repair in (False, True):
         checked = fsck.check(folder, repair=repair)
         assert not checked.sound
-        newer = [found for found in checked.findings if found.what == recovery.NEWER]
+        newer = [found for found in checked.findings if found.what == NEWER]
         assert newer
         assert not any(found.harmless for found in newer)
     assert [path for path in files if path.suffix == ".parquet" and not path.exists()] == []
