@@ -194,20 +194,18 @@ class Registry:
 
     def _open(self, collection: Collection, numbers: Iterable[int], state: str) -> None:
         """Open epochs, and create their collection if it is new, in one transaction."""
+        opened = []
         with self._database.transaction() as connection:
             if not collection.id:
-                row = (collection.digest, collection.plan.canonical, *collection.settings)
-                collection.id = connection.execute(CREATE, row).fetchone()[0]
-            opened = [
-                (
-                    connection.execute(OPEN_EPOCH, (collection.id, number, state)).fetchone()[0],
-                    number,
-                )
-                for number in numbers
-            ]
+                settings = (collection.digest, collection.plan.canonical, *collection.settings)
+                collection.id = connection.execute(CREATE, settings).fetchone()[0]
+            for number in numbers:
+                row = (collection.id, number, state)
+                key = connection.execute(OPEN_EPOCH, row).fetchone()[0]
+                opened.append(Epoch(key, collection, number, state))
+        for epoch in opened:
+            self._add(epoch)
         self.collections[collection.digest] = collection
-        for key, number in opened:
-            self._add(Epoch(key, collection, number, state))
 
     def _add(self, epoch: Epoch) -> None:
         self.by_id[epoch.id] = epoch.collection.epochs[epoch.number] = epoch
@@ -254,10 +252,10 @@ class Registry:
         with self._lock:
             self._check_there(collection)
             with self._database.transaction() as connection:
-                key = (collection.id,)
-                connection.execute("UPDATE collections SET closed = 1 WHERE id = ?", key)
+                key = collection.id
+                connection.execute("UPDATE collections SET closed = 1 WHERE id = ?", (key,))
                 connection.execute(
-                    f"UPDATE epochs SET state = '{CLOSED}' WHERE collection = ?", key
+                    "UPDATE epochs SET state = ? WHERE collection = ?", (CLOSED, key)
                 )
             collection.closed = True
             for epoch in collection.epochs.values():
@@ -269,11 +267,10 @@ class Registry:
         with self._lock:
             self._check_there(collection)
             epochs = list(collection.epochs.values())
+            keys = [(epoch.id,) for epoch in epochs]
             with self._database.transaction() as connection:
                 for table in ("inbox", "segments", "sketches"):
-                    connection.executemany(
-                        f"DELETE FROM {table} WHERE epoch = ?", [(epoch.id,) for epoch in epochs]
-                    )
+                    connection.executemany(f"DELETE FROM {table} WHERE epoch = ?", keys)
                 connection.execute("DELETE FROM epochs WHERE collection = ?", (collection.id,))
                 connection.execute("DELETE FROM collections WHERE id = ?", (collection.id,))
             self.add_pending((epoch, -epoch.pending) for epoch in epochs)
