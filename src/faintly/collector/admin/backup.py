@@ -28,6 +28,8 @@ FSCK = "run faintly fsck"
 def backup(folder: Path, target: Path) -> int:
     """Copy a folder to an empty or new one; return the bytes of the copy."""
     check_folder(folder)
+    if target.is_file():
+        raise InvalidInput(f"{target} is a file; choose another folder")
     made = [path for path in (target, *target.parents) if not path.exists()]
     try:
         durable.make_folder(target)

@@ -16,7 +16,7 @@ import numpy as np
 from faintly.collector.storage import segments, sketches
 from faintly.collector.storage.collection import Collection, Counters, Epoch
 from faintly.collector.storage.disk import damaged
-from faintly.collector.storage.manifest import SEGMENTS, SKETCHES, File, Manifest
+from faintly.collector.storage.manifest import NOTHING, SEGMENTS, SKETCHES, File, Manifest
 from faintly.collector.storage.sketches import Sketches
 from faintly.core import AnyArray
 
@@ -54,11 +54,10 @@ class Sealer:
 
     def _seal_some(self, epoch: Epoch, last: int | None) -> int:
         """Seal what fits into one segment, and return its reports; 0 if nothing is left."""
-        started, most = time.perf_counter(), most_reports(epoch.collection)
-        rows = self._manifest.database.rows(OLDEST, (epoch.id, last, most, most))
-        if not rows:
+        started = time.perf_counter()
+        records, taken = self._oldest(epoch, last)
+        if not len(records):
             return 0
-        records = _records(epoch, rows)
         self.reached("read")
         if epoch.collection.retention == "keep":
             added, removed = self._segment(epoch, records), []
@@ -67,7 +66,6 @@ class Sealer:
             aggregator.add(segments.decode(records, epoch.collection))
             added = self._sketches.write(epoch, aggregator.sketch(), epoch.last + 1)
         self.reached("written")
-        taken = rows[0][0], rows[-1][0], len(records)
         self._manifest.change(epoch, [added], removed, taken)
         self.reached("committed")
         self._sketches.refresh(epoch, sketches.TAIL)
@@ -78,6 +76,16 @@ class Sealer:
         self._counters.sealed_reports += len(records)
         self._counters.seal_seconds += time.perf_counter() - started
         return len(records)
+
+    def _oldest(self, epoch: Epoch, last: int | None) -> tuple[AnyArray, tuple[int, int, int]]:
+        """Return pending reports as rows of bytes, and which rows of the inbox they are."""
+        most, width = most_reports(epoch.collection), epoch.collection.record_bytes
+        rows = self._manifest.database.rows(OLDEST, (epoch.id, last, most, most))
+        if any(zlib.crc32(records) != checksum for _, checksum, records in rows):
+            what = f"pending reports of epoch {epoch.number} were changed on the disk"
+            raise damaged("inbox", what, "run faintly fsck, or restore a backup")
+        joined = np.frombuffer(b"".join([each for _, _, each in rows]), np.uint8).reshape(-1, width)
+        return joined, (rows[0][0], rows[-1][0], len(joined)) if rows else NOTHING
 
     def _segment(self, epoch: Epoch, records: AnyArray) -> File:
         """Return a new segment for the manifest, once it is on the disk."""
@@ -120,12 +128,3 @@ class Sealer:
         self.reached("merged")
         self._manifest.change(epoch, added, [*run, *before])
         self.reached("replaced")
-
-
-def _records(epoch: Epoch, rows: list[tuple[int, int, bytes]]) -> AnyArray:
-    """Return pending reports as rows of bytes."""
-    if any(zlib.crc32(records) != checksum for _, checksum, records in rows):
-        what = f"pending reports of epoch {epoch.number} were changed on the disk"
-        raise damaged("inbox", what, "run faintly fsck, or restore a backup")
-    joined = np.frombuffer(b"".join([records for _, _, records in rows]), np.uint8)
-    return joined.reshape(-1, epoch.collection.record_bytes)

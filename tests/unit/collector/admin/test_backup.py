@@ -253,6 +253,8 @@ def test_only_an_empty_folder_is_written_to(store, tmp_path):
     (full / "letter").write_text("mine")
     with pytest.raises(InvalidInput, match="not empty"):
         backup.backup(store.folder, full)
+    with pytest.raises(InvalidInput, match="is a file"):
+        backup.backup(store.folder, full / "letter")
     with pytest.raises(InvalidInput, match="not a data folder"):
         backup.backup(full, tmp_path / "copy")
     assert [path.name for path in full.iterdir()] == ["letter"]
