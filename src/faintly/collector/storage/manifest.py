@@ -21,7 +21,7 @@ from typing import NamedTuple, Self
 from faintly.collector.problems import CONFLICT, Problem
 from faintly.collector.storage.collection import CLOSED, Collection, Epoch
 from faintly.collector.storage.database import NAMES, Database, check_folder
-from faintly.collector.storage.disk import copying, damaged, discard
+from faintly.collector.storage.disk import RESTORE, copying, damaged, discard, file_problem
 from faintly.collector.storage.registry import Registry
 from faintly.durable import Stored
 from faintly.errors import InvalidInput
@@ -32,7 +32,7 @@ CHOSEN = "inbox WHERE epoch = ? AND id BETWEEN ? AND ?"
 FILE = re.compile(r"(\d+)-(\d+)\.(parquet|fns)")  # epoch and number,
 OWNER = re.compile(r"[0-9a-f]{32}-(\d+)")  # below the folder of a collection
 NEWER = "the database is older than this file"
-PUT_BACK = "put the database back that belongs to it, or restore a backup into a new folder"
+PUT_BACK = f"put the database back that belongs to it, or {RESTORE}"
 NOTHING = (1, 0, 0)  # taken from the inbox
 
 
@@ -148,12 +148,10 @@ class Manifest:
         """Delete unnamed files, and check that every named one exists."""
         named = {file.path: file for kind in SUFFIXES for file in self.files(kind)}
         for path, file in named.items():
-            found = path.stat().st_size if path.is_file() else None
-            if found != file.stored.size and file.needed:
-                size = f"it has {found} bytes instead of {file.stored.size}"
-                advice = "run faintly fsck, or restore a backup into a new folder"
-                raise damaged(path, "it is missing" if found is None else size, advice)
-            if found != file.stored.size:
+            problem = file_problem(path, file.stored, quick=True)
+            if problem is not None and file.needed:
+                raise damaged(path, problem, f"run faintly fsck, or {RESTORE}")
+            if problem is not None:
                 self.change(file.epoch, [], [file])
         unnamed = self.unnamed_files(named)
         newer = self.newer_files(unnamed)

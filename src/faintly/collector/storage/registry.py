@@ -101,9 +101,8 @@ class Registry:
         if not found:
             raise Problem(problems.UNKNOWN_COLLECTION, "there is no collection of this name")
         if len(found) > 1:
-            raise Problem(
-                problems.CONFLICT, "several collections have this name; use the digest of one"
-            )
+            words = "several collections have this name; use the digest of one"
+            raise Problem(problems.CONFLICT, words)
         return found[0].plan.digest.hex()
 
     def epoch(self, digest: bytes, number: int) -> Epoch:
@@ -141,9 +140,8 @@ class Registry:
             before = self.collections.get(plan.digest)
             if before is not None:
                 if before.settings != wanted or not set(epochs) <= set(before.epochs):
-                    raise Problem(
-                        problems.CONFLICT, "this plan already has a collection with other settings"
-                    )
+                    words = "this plan already has a collection with other settings"
+                    raise Problem(problems.CONFLICT, words)
                 return before
             made = Collection(0, plan, *wanted, False, mechanism)
             self._open(made, epochs, OPEN)
