@@ -8,6 +8,7 @@ from concurrent.futures import Future
 import pytest
 
 from faintly.collector.problems import Problem
+from faintly.collector.storage import database
 from faintly.collector.storage.status import segments_of, status_of
 from faintly.collector.storage.store import Limits
 from faintly.engine import aggregate
@@ -144,6 +145,31 @@ def test_creating_again_gives_the_same_and_other_settings_conflict(store, plan):
     with pytest.raises(InvalidInput, match="an epoch is an integer"):
         store.registry.create(plan, name="songs", epochs=(-1,))
     assert list(store.registry.collections.values()) == [made]
+
+
+def test_many_request_ids_are_forgotten_in_several_transactions(
+    store, plan, bodies, fresh, monkeypatch
+):
+    monkeypatch.setattr(database, "PURGED_ROWS", 2)
+    store.registry.create(plan)
+    for body in bodies:
+        store.submit(plan.digest, 0, fresh(), body)
+    store.close_epoch(plan.digest, 0)
+    assert store.database.rows("SELECT id FROM requests") == []
+
+
+def test_a_start_forgets_the_request_ids_that_a_crash_left(
+    open_store, plan, bodies, fresh, monkeypatch
+):
+    store, kept = open_store(), fresh()
+    store.registry.create(plan, epochs=(0, 1))
+    store.submit(plan.digest, 0, fresh(), bodies[0])
+    store.submit(plan.digest, 1, kept, bodies[1])
+    with monkeypatch.context() as patched:
+        patched.setattr(database.Database, "purge", lambda *_: None)
+        store.close_epoch(plan.digest, 0)
+    store.close()
+    assert open_store().database.rows("SELECT id FROM requests") == [(kept,)]
 
 
 def test_a_closed_epoch_forgets_its_request_ids(open_store, plan, bodies, fresh):
