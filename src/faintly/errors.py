@@ -105,8 +105,7 @@ class FolderInUse(FaintlyError):
 class FolderDamaged(FaintlyError):
     """A data folder is not what its manifest says; the message says what to do.
 
-    `what` is the message without the place and the advice, for callers that add both themselves.
-    `advice` is set where a backup would not help.
+    `what` is the message without the place and the advice, for callers that tell each by itself.
     """
 
     def __init__(self, message: str, what: str = "", advice: str = "") -> None:

@@ -28,10 +28,9 @@ def export(
     gives a file of reports, which aggregate reads. Collections that drop their reports have none.
     """
     with server_extra():
-        from faintly.collector.admin.export import export_parquet, export_reports, find
+        from faintly.collector.admin.export import export as write
 
-        write = export_parquet if output.suffix == ".parquet" else export_reports
-        count = write(folder, find(folder, digest), epoch, output)
+        count = write(folder, digest, epoch, output)
     result(as_json, {"reports": count, "file": str(output)}, f"{count:,} reports in {output}")
 
 
@@ -59,8 +58,9 @@ def fsck(
             done = "repaired" if finding.repaired else finding.advice
             say(f"{finding.where}: {finding.what} ({done})")
         verdict = "sound" if checked.sound else "DAMAGED"
-        if checked.leftovers:
-            verdict += f", with {counted(checked.leftovers, 'leftover file')}"
+        leftovers = sum(finding.leftover for finding in checked.findings)
+        if leftovers:
+            verdict += f", with {counted(leftovers, 'leftover file')}"
         say(
             f"{counted(checked.collections, 'collection')}, {checked.sealed:,} sealed reports, "
             f"{checked.pending:,} pending: {verdict}"

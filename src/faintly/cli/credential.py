@@ -76,17 +76,15 @@ def _credentials(data: Path, create: bool = False) -> Iterator["Credentials"]:
     """Yield the credentials of a folder, which a collector may be using."""
     from faintly.collector.problems import Problem
     from faintly.collector.storage.credentials import Credentials
-    from faintly.collector.storage.database import NAME, Database
+    from faintly.collector.storage.database import Database, check_folder
     from faintly.durable import make_folder
 
     if create:
         make_folder(data)
-    elif not (data / NAME).is_file():
-        raise InvalidInput(f"{data} is not a data folder: it has no {NAME}")
-    database = Database(data)
+    else:
+        check_folder(data)
     try:
-        yield Credentials(database)
+        with Database(data) as database:
+            yield Credentials(database)
     except Problem as problem:
         raise InvalidInput(problem.message) from None
-    finally:
-        database.close()

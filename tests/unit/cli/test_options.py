@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from faintly.cli import app, options
 from faintly.collector.http import settings
-from faintly.collector.storage import credentials, registry
+from faintly.collector.storage import collection, credentials
 from faintly.core.plan import DECODES, FAMILIES, VALUES
 from faintly.engine.answers import CONTROLS
 from faintly.mechanisms import mechanism_names
@@ -58,7 +58,7 @@ def test_an_option_with_more_than_words_offers_the_words():
 def test_the_words_of_the_collector_are_the_collectors():
     """The words are written twice, since these rooms need an extra that help must not."""
     assert get_args(options.Role) == credentials.ROLES
-    assert get_args(options.Retention) == registry.RETENTIONS
+    assert get_args(options.Retention) == get_args(collection.Retention)
     level = settings.Settings.model_fields["log_level"].annotation
     assert get_args(options.LogLevel) == get_args(level)
 

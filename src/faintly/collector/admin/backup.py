@@ -7,32 +7,29 @@ and moved into place at the end, the database last, so an interrupted copy does 
 A failed copy leaves nothing behind.
 """
 
-import os
-import shutil
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from faintly import durable
 from faintly.collector.admin import fsck
 from faintly.collector.problems import Problem
-from faintly.collector.storage import database as db
-from faintly.collector.storage import disk, recovery
-from faintly.collector.storage.database import NAME, check_folder, is_frozen
+from faintly.collector.storage import disk
+from faintly.collector.storage.database import NAME, Database, check_folder
+from faintly.collector.storage.manifest import SUFFIXES, Manifest
 from faintly.collector.storage.registry import Registry
 from faintly.errors import FolderDamaged, InvalidInput
 
 ATTEMPTS = 5  # collections are rarely deleted
-PART = "part"  # folder of a copy that is not complete
 PIECE = 1 << 20  # bytes copied at a time
+FSCK = "run faintly fsck"
 
 
 def backup(folder: Path, target: Path) -> int:
     """Copy a folder to an empty or new one; return the bytes of the copy."""
     check_folder(folder)
-    if target.exists() and not target.is_dir():
-        raise _not_empty(target)
+    if target.is_file():
+        raise InvalidInput(f"{target} is a file; choose another folder")
     made = [path for path in (target, *target.parents) if not path.exists()]
     try:
         durable.make_folder(target)
@@ -43,49 +40,10 @@ def backup(folder: Path, target: Path) -> int:
             with suppress(OSError):  # it is not empty
                 path.rmdir()
         if isinstance(error, Problem):  # only the copy is written
-            raise _not_written(target, error) from None
+            advice = "make room, or choose another folder"
+            words = f"the copy in {target} cannot be made ({error}); {advice}"
+            raise InvalidInput(words) from None
         raise
-
-
-def _copy(folder: Path, target: Path) -> int:
-    for _ in range(ATTEMPTS):
-        with _part_of(target) as part:
-            try:
-                _copy_database(folder, part)
-                size = _copy_files(folder, part)
-            except FileNotFoundError:
-                continue
-            for path in sorted(part.iterdir(), key=lambda path: path.name == NAME):
-                path.rename(target / path.name)
-            durable.sync_folder(target)
-            return size + (target / NAME).stat().st_size
-    raise FolderDamaged(f"files of {folder} are missing; run faintly fsck")
-
-
-@contextmanager
-def _part_of(target: Path) -> Iterator[Path]:
-    """Yield a new folder in an empty one: of two concurrent copies only one goes on."""
-    part = target / PART
-    try:
-        part.mkdir(mode=0o700)
-    except FileExistsError:
-        raise _not_empty(target) from None
-    try:
-        if list(target.iterdir()) != [part]:
-            raise _not_empty(target)
-        yield part
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-
-
-def _not_empty(target: Path) -> InvalidInput:
-    return InvalidInput(f"{target} is not empty; choose another folder")
-
-
-def _not_written(target: Path, error: Exception) -> InvalidInput:
-    return InvalidInput(
-        f"the copy in {target} cannot be made ({error}); make room, or choose another folder"
-    )
 
 
 def restore(source: Path, folder: Path) -> int:
@@ -97,62 +55,43 @@ def restore(source: Path, folder: Path) -> int:
     return backup(source, folder)
 
 
-def _copy_database(folder: Path, target: Path) -> None:
-    path, origin = target / NAME, folder / NAME
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    frozen = is_frozen(origin)
-    before = _state(origin)
-    with (
-        closing(db.connect(origin, timeout=db.BUSY_S)) as source,
-        closing(db.connect(path)) as copy,
-    ):
-        try:
-            source.execute("PRAGMA schema_version").fetchall()
-        except sqlite3.DatabaseError as error:
-            raise db.open_error(origin, error) from None
-        failed: sqlite3.DatabaseError | None = None
-        try:
-            source.backup(copy)
-            # Without a log, which would have to be renamed as well.
-            copy.execute("PRAGMA journal_mode = DELETE")
-        except sqlite3.DatabaseError as error:
-            failed = error
-    if frozen and (_state(origin) != before or not is_frozen(origin)):
-        raise InvalidInput(f"a collector began to use {folder} while it was copied; copy it again")
-    # The source was readable before, so an error of the disk concerns the copy.
-    if failed is not None and db.is_disk_error(failed):
-        raise _not_written(target.parent, failed)
-    if failed is not None:
-        raise db.damaged(origin, failed)
+def _copy(folder: Path, target: Path) -> int:
+    for _ in range(ATTEMPTS):
+        with TemporaryDirectory(prefix="part-", dir=target, ignore_cleanup_errors=True) as name:
+            part = Path(name)
+            if list(target.iterdir()) != [part]:  # also if another copy is being made there
+                raise InvalidInput(f"{target} is not empty; choose another folder")
+            with Database(folder) as database:
+                database.copy(part / NAME)
+            try:
+                _copy_files(folder, part)
+            except FileNotFoundError:
+                continue
+            for path in sorted(part.iterdir(), key=lambda path: path.name == NAME):
+                path.rename(target / path.name)
+            durable.sync_folder(target)
+            return sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+    raise disk.damaged(folder, "files are missing", FSCK)
 
 
-def _state(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
-
-
-def _copy_files(folder: Path, target: Path) -> int:
-    """Copy the files that a copied database names, and return their bytes.
+def _copy_files(folder: Path, target: Path) -> None:
+    """Copy the files that a copied database names.
 
     A missing or damaged sketch that can be rebuilt is left out, in the copied database as well.
     """
-    size = 0
-    with db.Database(target) as database:
-        for path, file in recovery.named_files(target, database, Registry(database)).items():
-            origin, whole = folder / path.relative_to(target), False
+    with Database(target) as database:
+        manifest = Manifest(target, database, Registry(database))
+        for file in [file for kind in SUFFIXES for file in manifest.files(kind)]:
+            origin, whole = folder / file.path.relative_to(target), False
             try:
-                whole = _copy_file(origin, path) == file.stored
+                whole = _copy_file(origin, file.path) == file.stored
             except FileNotFoundError:
                 if file.needed:
                     raise
-            if whole:
-                size += file.stored.size
-            elif file.needed:
-                raise FolderDamaged(f"{origin} was changed; run faintly fsck")
-            else:
-                recovery.forget_sketch(database, file.epoch, path)
-    recovery.delete_empty(target)
-    return size
+            if file.needed and not whole:
+                raise disk.damaged(origin, "it was changed", FSCK)
+            if not whole:
+                manifest.change(file.epoch, [], [file])
 
 
 def _copy_file(path: Path, target: Path) -> durable.Stored:
@@ -162,8 +101,7 @@ def _copy_file(path: Path, target: Path) -> durable.Stored:
             try:
                 return stream.read(PIECE)
             except OSError as error:  # write_file would report it as a failed write
-                what = f"{path} cannot be read: {error.strerror}"
-                raise FolderDamaged(f"{what}; run faintly fsck") from None
+                raise disk.damaged(path, f"cannot be read: {error.strerror}", FSCK) from None
 
         def copy(out: durable.HashingWriter) -> None:
             while piece := read():

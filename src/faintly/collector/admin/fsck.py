@@ -5,25 +5,22 @@ sketches that can be rebuilt from their segments.
 """
 
 import os
-import sqlite3
 import tempfile
 import zlib
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from faintly.collector.problems import Problem
-from faintly.collector.storage import acknowledged, recovery, segments, sketches
+from faintly.collector.storage import segments
 from faintly.collector.storage.collection import Epoch
-from faintly.collector.storage.database import NAME, RESTORE, Database, check_folder
-from faintly.collector.storage.disk import file_problem, locked
-from faintly.collector.storage.registry import Registry
-from faintly.core import ReportBatch
-from faintly.durable import Stored
+from faintly.collector.storage.database import NAME
+from faintly.collector.storage.disk import RESTORE, file_problem, locked
+from faintly.collector.storage.manifest import NEWER, PUT_BACK, SEGMENTS, SKETCHES, Manifest
 from faintly.engine import Aggregator
 from faintly.engine.files import load_sketch
-from faintly.errors import FaintlyError, FolderDamaged, InvalidInput
+from faintly.errors import FaintlyError, FolderDamaged
 
 REPAIR = "run fsck with --repair: nothing is lost"
 UNNAMED = "nothing names this file"
@@ -65,134 +62,107 @@ class Checked:
         """Return whether nothing is wrong after repairs; unused files do not count."""
         return all(finding.repaired or finding.leftover for finding in self.findings)
 
-    @property
-    def leftovers(self) -> int:
-        """Return the number of unused files."""
-        return sum(finding.leftover for finding in self.findings)
-
 
 def check(folder: Path, *, repair: bool = False) -> Checked:
     """Return what is wrong with a folder that no collector uses.
 
     The folder may be read-only unless it is to be repaired.
     """
-    check_folder(folder)
     checked = Checked()
-    with locked(folder, change=repair):
-        try:
-            with Database(folder) as database:
-                _Check(folder, database, checked, repair).everything()
-        except FolderDamaged as error:
-            what = error.what.removeprefix(f"{folder / NAME} ")
-            checked.findings.append(Finding(where=NAME, what=what, advice=error.advice or RESTORE))
-        except Problem as problem:  # the disk failed, not the folder
-            raise InvalidInput(f"{folder} cannot be checked: {problem}") from None
-        except sqlite3.DatabaseError as error:
-            checked.findings.append(Finding(where=NAME, what=str(error), advice=RESTORE))
+    try:
+        with Manifest.opened(folder, partial(locked, change=repair)) as manifest:
+            _Check(manifest, checked, repair).everything()
+    except FolderDamaged as error:
+        checked.findings.append(Finding(where=NAME, what=error.what, advice=error.advice))
     return checked
 
 
 class _Check:
-    def __init__(self, folder: Path, database: Database, checked: Checked, repair: bool) -> None:
-        self.folder, self.database, self.checked, self.repair = folder, database, checked, repair
-        self.registry = Registry(database)
-        self.named: set[Path] = set()
+    def __init__(self, manifest: Manifest, checked: Checked, repair: bool) -> None:
+        self.manifest, self.checked, self.repair = manifest, checked, repair
+        self.folder, self.database = manifest.folder, manifest.database
         # For temporary files: a backup may be read-only.
-        places = (each for each in (folder / "spool", folder) if os.access(each, os.W_OK))
+        places = (each for each in (self.folder / "spool", self.folder) if os.access(each, os.W_OK))
         self.spool = next(places, Path(tempfile.gettempdir()))
 
     def everything(self) -> None:
         for (line,) in self.database.rows("PRAGMA integrity_check"):
             if line != "ok":
-                self.report(NAME, line, RESTORE)
+                self.report(NAME, line)
         try:
-            acknowledged.check(self.folder, self.database)
+            self.database.check_count()
         except FolderDamaged as error:
             self.report(NAME, error.what, error.advice)
-        self.checked.collections = len(self.registry.collections)
-        for epoch in self.registry.by_id.values():
+        self.checked.collections = len(self.manifest.registry.collections)
+        named: set[Path] = set()
+        for epoch in self.manifest.registry.by_id.values():
             self.pending(epoch)
-            self.sealed(epoch)
-        stray = recovery.stray_files(self.folder, self.named)
-        newer = recovery.newer_files(stray, self.database, self.registry)
-        for path in stray:
+            named |= self.sealed(epoch)
+        unnamed = self.manifest.unnamed_files(named)
+        newer = self.manifest.newer_files(unnamed)
+        for path in unnamed:
             if newer:  # then any of them may be needed
-                what = recovery.NEWER if path in newer else UNNAMED
-                self.report(path, what, recovery.PUT_BACK)
+                self.report(path, NEWER if path in newer else UNNAMED, PUT_BACK)
                 continue
+            self.report(path, UNNAMED, LEFT)
             if self.repair:
                 path.unlink()
-            self.report(path, UNNAMED, LEFT, repaired=self.repair)
 
-    def report(self, where: Path | str, what: str, advice: str, *, repaired: bool = False) -> None:
+    def report(self, where: Path | str, what: str, advice: str = RESTORE) -> None:
         if isinstance(where, Path):
             where = where.relative_to(self.folder).as_posix()
+        repaired = self.repair and advice in {REPAIR, LEFT}
         made = Finding(where=where, what=what, advice=advice, repaired=repaired)
         self.checked.findings.append(made)
 
     def pending(self, epoch: Epoch) -> None:
         where = f"{NAME}: inbox of epoch {epoch.number} of {epoch.collection.digest.hex()}"
+        width = epoch.collection.record_bytes
         keys = self.database.rows("SELECT id FROM inbox WHERE epoch = ?", (epoch.id,))
         for (key,) in keys:
-            reports, checksum, records = self.database.rows(
+            ((reports, checksum, records),) = self.database.rows(
                 "SELECT reports, checksum, records FROM inbox WHERE id = ?", (key,)
-            )[0]
+            )
             self.checked.pending += reports
-            width = epoch.collection.record_bytes
             if zlib.crc32(records) != checksum or len(records) != reports * width:
-                self.report(where, f"row {key} does not have its checksum or size", RESTORE)
+                self.report(where, f"row {key} does not have its checksum or size")
                 continue
             try:
                 rows = np.frombuffer(records, np.uint8).reshape(-1, width)
                 segments.decode(rows, epoch.collection)
             except FolderDamaged as error:
-                self.report(where, f"row {key}: {error}", RESTORE)
+                self.report(where, f"row {key}: {error.what}")
 
-    def sealed(self, epoch: Epoch) -> None:
+    def sealed(self, epoch: Epoch) -> set[Path]:
         """Count the reports of the segments again, and compare with the stored sketch.
 
-        Where segments are dropped, the sketch is the only copy.
+        Where segments are dropped, the sketch is the only copy. Returns the files it has read.
         """
-        dropped = epoch.collection.retention == "drop"
-        found = self.database.rows(
-            "SELECT number, reports, bytes, checksum FROM sketches WHERE epoch = ?", (epoch.id,)
-        )
-        upto = found[0][0] if found else 0
-        rebuilt, whole = Aggregator(epoch.collection.plan, self.spool), not dropped
-        for row in segments.rows(self.database, epoch):
-            batch = self.segment(epoch, row)
-            whole = whole and batch is not None
-            if batch is not None and row.number <= upto:
-                rebuilt.add(batch)
-        for number, reports, *stored in found:
-            path = sketches.path_of(self.folder, epoch, number)
-            self.named.add(path)
-            self.checked.sealed += reports if dropped else 0
-            problem = file_problem(path, Stored(*stored))
+        kept = self.manifest.files(SEGMENTS, epoch)
+        stored = self.manifest.files(SKETCHES, epoch)
+        rebuilt, whole = Aggregator(epoch.collection.plan, self.spool), True
+        for file in kept:
+            self.checked.segments += 1
+            self.checked.sealed += file.reports
             try:
-                found_sketch = load_sketch(path) if problem is None else None
-                if whole and found_sketch is not None and found_sketch != rebuilt.sketch():
+                batch = segments.decode(segments.read(file), epoch.collection)
+            except FolderDamaged as error:
+                self.report(file.path, error.what)
+                whole = False
+                continue
+            if stored and file.number <= stored[0].number:
+                rebuilt.add(batch)
+        for file in stored:
+            self.checked.sealed += file.reports if file.needed else 0
+            rebuildable = whole and not file.needed
+            problem = file_problem(file.path, file.stored)
+            try:
+                if problem is None and load_sketch(file.path) != rebuilt.sketch() and rebuildable:
                     problem = "the sketch is not that of its segments"
             except FaintlyError as error:
-                problem = str(error).removeprefix(f"{path}: ")
+                problem = str(error).removeprefix(f"{file.path}: ")
             if problem is not None:
-                repaired = whole and self.repair
-                if repaired:
-                    recovery.forget_sketch(self.database, epoch, path)
-                self.report(path, problem, REPAIR if whole else RESTORE, repaired=repaired)
-
-    def segment(self, epoch: Epoch, row: segments.Row) -> ReportBatch | None:
-        """Return the reports of a segment, or None if it is damaged."""
-        path = segments.path_of(self.folder, epoch, row.number)
-        self.named.add(path)
-        self.checked.segments += 1
-        self.checked.sealed += row.reports
-        try:
-            batch = segments.decode(segments.read(path, epoch, row.stored), epoch.collection)
-        except FolderDamaged as error:
-            self.report(path, error.what, RESTORE)
-            return None
-        if len(batch) == row.reports:
-            return batch
-        self.report(path, f"it has {len(batch)} reports instead of {row.reports}", RESTORE)
-        return None
+                self.report(file.path, problem, REPAIR if rebuildable else RESTORE)
+                if rebuildable and self.repair:
+                    self.manifest.change(epoch, [], [file])
+        return {file.path for file in kept + stored}

@@ -1,13 +1,11 @@
 """Sealed segments to a lake; a collector may be running."""
 
 import secrets
+from dataclasses import astuple
 from pathlib import Path
 
-from faintly.collector.storage import segments
-from faintly.collector.storage.collection import Epoch
-from faintly.collector.storage.database import Database, check_folder
-from faintly.collector.storage.disk import copying
-from faintly.collector.storage.registry import Registry
+from faintly.collector.storage.database import Database
+from faintly.collector.storage.manifest import SEGMENTS, Manifest
 from faintly.lake import Committed, Lake, Sealed, Segment
 
 
@@ -17,31 +15,22 @@ def commit(folder: Path, lake: Lake) -> Committed:
     The folder's name in the lake is random, and kept in the database: a backup has it, too, so a
     restored folder goes on where the lost one stopped. Two copies of a folder must not both run.
     """
-    check_folder(folder)
-    with Database(folder) as database, copying(folder):
-        source, registry = _source(database), Registry(database)
+    with Manifest.opened(folder) as manifest:
+        source = _source(manifest.database)
         sealed = [
             Sealed(
-                source, collection.digest.hex(), epoch.number, _segments(folder, database, epoch)
+                source,
+                epoch.collection.digest.hex(),
+                epoch.number,
+                tuple(
+                    Segment(file.path, file.number, file.reports, *astuple(file.stored))
+                    for file in manifest.files(SEGMENTS, epoch)
+                ),
             )
-            for collection in registry.collections.values()
-            for epoch in collection.epochs.values()
-            if collection.retention == "keep"
+            for epoch in manifest.registry.by_id.values()
+            if epoch.collection.retention == "keep"
         ]
         return lake.commit(sealed)
-
-
-def _segments(folder: Path, database: Database, epoch: Epoch) -> tuple[Segment, ...]:
-    return tuple(
-        Segment(
-            segments.path_of(folder, epoch, row.number),
-            row.number,
-            row.reports,
-            row.stored.size,
-            row.stored.checksum,
-        )
-        for row in segments.rows(database, epoch)
-    )
 
 
 def _source(database: Database) -> str:
@@ -49,8 +38,6 @@ def _source(database: Database) -> str:
     # Not in the schema: only folders that feed a lake have it.
     with database.transaction() as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS lake (source TEXT NOT NULL)")
-        found = connection.execute("SELECT source FROM lake").fetchone()
-        if found is None:
-            found = (secrets.token_hex(8),)
-            connection.execute("INSERT INTO lake VALUES (?)", found)
-    return str(found[0])
+        if_none = "SELECT ? WHERE NOT EXISTS (SELECT * FROM lake)"
+        connection.execute(f"INSERT INTO lake {if_none}", (secrets.token_hex(8),))
+        return str(connection.execute("SELECT source FROM lake").fetchone()[0])

@@ -5,7 +5,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 from faintly.core import Plan
 from faintly.mechanisms import Mechanism
@@ -17,7 +17,6 @@ TIMED: Final = "timed"  # opened by the clock, which also closes it
 CLOSING: Final = "closing"  # closed in the database; its request ids are not deleted yet
 State = Literal["open", "closed"]  # what others are told
 Retention = Literal["keep", "drop"]
-RETENTIONS = get_args(Retention)
 HOURS = 48  # for which arrivals are kept, in memory only
 TOLERATED_S = 10.0  # what corrections of the clock add up to without being called a jump
 EARLY = 1  # epochs ahead of the current one that take reports: senders' clocks differ
@@ -51,10 +50,6 @@ class Epoch:
     def pending_bytes(self) -> int:
         """Return the bytes of the reports in the inbox."""
         return self.pending * self.collection.record_bytes
-
-    def stem(self, number: int) -> str:
-        """Return the name of a file of this epoch, without its suffix."""
-        return f"{self.number}-{number}"
 
 
 @dataclass(slots=True)

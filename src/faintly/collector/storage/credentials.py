@@ -9,9 +9,7 @@ import hashlib
 import hmac
 import secrets
 
-from faintly.collector import problems
-from faintly.collector.problems import Problem
-from faintly.collector.storage.collection import Epoch
+from faintly.collector.problems import CONFLICT, NOT_FOUND, Problem
 from faintly.collector.storage.database import NAME_BYTES, Database, split_names
 from faintly.errors import InvalidInput
 
@@ -31,39 +29,28 @@ class Credentials:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: list[tuple[str, str, bytes]] = []
         self.reload()
 
     def reload(self) -> None:
         """Read them from the database."""
-        self._known = self._database.rows(
-            "SELECT label, role, hash FROM credentials ORDER BY label"
-        )
+        rows = self._database.rows("SELECT label, role, hash FROM credentials ORDER BY label")
+        self._known: list[tuple[str, str, bytes]] = rows
         self.roles = frozenset(role for _, role, _ in self._known)
 
     def add(self, role: str, label: str) -> str:
         """Return a new secret, which is shown only once; the label serves to remove it."""
-        if role not in ROLES:
-            raise Problem(problems.BAD_REQUEST, "a role is submit, read or admin")
         check_label(label)
         secret = secrets.token_urlsafe(SECRET_BYTES)
-        with self._database.transaction() as connection:
-            added = connection.execute(
-                "INSERT OR IGNORE INTO credentials VALUES (?, ?, ?)", (label, role, hash_of(secret))
-            ).rowcount
-        if not added:
-            raise Problem(problems.CONFLICT, f"there is a credential {label!r} already")
+        row = label, role, hash_of(secret)
+        if not self._database.execute("INSERT OR IGNORE INTO credentials VALUES (?, ?, ?)", row):
+            raise Problem(CONFLICT, f"there is a credential {label!r} already")
         self.reload()
         return secret
 
     def remove(self, label: str) -> None:
         """Remove a credential."""
-        with self._database.transaction() as connection:
-            removed = connection.execute(
-                "DELETE FROM credentials WHERE label = ?", (label,)
-            ).rowcount
-        if not removed:
-            raise Problem(problems.NOT_FOUND, f"there is no credential {label!r}")
+        if not self._database.execute("DELETE FROM credentials WHERE label = ?", (label,)):
+            raise Problem(NOT_FOUND, f"there is no credential {label!r}")
         self.reload()
 
     def labels(self) -> list[tuple[str, str]]:
@@ -98,12 +85,3 @@ def hash_of(secret: str) -> bytes:
 def token_hash(token: bytes) -> bytes:
     """Return the hash of a token that is stored."""
     return hashlib.blake2b(token, digest_size=NAME_BYTES, person=b"faintly token").digest()
-
-
-def issue_tokens(database: Database, epoch: Epoch, count: int) -> list[str]:
-    """Return new tokens of an epoch, which are shown only once."""
-    tokens = [secrets.token_bytes(TOKEN_BYTES) for _ in range(count)]
-    names = b"".join(sorted([token_hash(token) for token in tokens]))
-    with database.transaction() as connection:
-        connection.execute(ADD_TOKENS, (epoch.id, names))
-    return [token.hex() for token in tokens]

@@ -8,29 +8,23 @@ this process share a lock; readers have their own connection and never wait.
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from faintly.collector import problems
-from faintly.collector.problems import Problem
-from faintly.errors import FaintlyError, FolderDamaged, InvalidInput
+from faintly.collector.problems import CANNOT_STORE, Problem
+from faintly.collector.storage.disk import RESTORE, damaged
+from faintly.errors import InvalidInput
 
 NAME = "collector.sqlite"
+COUNT = "collector.count"  # how many requests were acknowledged
 VERSION = 3
 BUSY_S = 10.0  # how long to wait for another process, such as one adding a credential
-DISK_CODES = {  # SQLite errors that come from the disk or from another process, not from the file
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_READONLY,
-}
-RESTORE = "restore a backup into a new folder"
+# Errors that blame the file, such as a page or a table that is not there; the other ones come from
+# the disk or from another process. Text that is not UTF-8 has none.
+DAMAGE = {0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+NAMES = ("requests", "tokens")  # tables whose rows are kept only while an epoch is open
 NAME_BYTES = 16  # of a request id, and of the hash of a token
 PURGED_ROWS = 20_000  # rows deleted per transaction, which takes about ten milliseconds
 
@@ -69,35 +63,44 @@ PRAGMA user_version = {VERSION};
 """
 
 
-class Database:
+class Database(AbstractContextManager["Database"]):
     """Connections to the file: one for writing, one for reading, one for checkpoints."""
 
     def __init__(self, folder: Path) -> None:
         """Open the file of a folder, or create it; SQLite recovers from a crash by itself."""
         self.path = folder / NAME
+        # An existing file is not touched: closing it would release the locks that this process
+        # holds on it.
         if not self.path.exists():
-            # SQLite gives its other files the permissions of this one. An existing file is not
-            # touched: closing it would release the locks that this process holds on it.
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            self.path.touch(0o600)  # SQLite gives its other files the permissions of this one
+        self._frozen = frozen_since(self.path)
         # Callers that also change memory hold the write lock until both agree.
         self.write_lock, self._read_lock = threading.RLock(), threading.Lock()
-        self._connections: list[sqlite3.Connection] = []
-        try:
-            self._writer = self._connect()
-            self._prepare()
-            self._reader = self._connect()
-            self._checkpointer = self._connect(wait_s=0.0)  # it retries at the next tick
-        except BaseException as error:
-            self.close()
-            if isinstance(error, sqlite3.DatabaseError):
-                raise open_error(self.path, error) from None
-            raise
+        with _opening(self.path), ExitStack() as opened:
+            self._writer = self._connect(opened)
+            version = self._writer.execute("PRAGMA user_version").fetchone()[0]
+            if version not in {0, VERSION}:
+                what = f"has version {version}, and this program knows {VERSION}"
+                raise damaged(self.path, what, "use the program that wrote it")
+            self._writer.execute("PRAGMA journal_mode = WAL")
+            if version == 0:
+                self._writer.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
+            self._reader = self._connect(opened)
+            self._checkpointer = self._connect(opened, wait_s=0.0)  # it retries at the next tick
+            self._opened = opened.pop_all()
 
-    def _connect(self, wait_s: float = BUSY_S) -> sqlite3.Connection:
-        connection = connect(
-            self.path, timeout=wait_s, isolation_level=None, check_same_thread=False
+    def _connect(self, opened: ExitStack, wait_s: float = BUSY_S) -> sqlite3.Connection:
+        """Return a connection, which `opened` closes; the file may be on read-only media.
+
+        SQLite creates a log and its index even to read a file, unless it is told that the file is
+        immutable. In a read-only folder without a log it is: every process that has the file open
+        keeps a log. An existing log must be read, since it holds the latest commits.
+        """
+        uri = self.path.absolute().as_uri() + ("" if self._frozen is None else "?immutable=1")
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False
         )
-        self._connections.append(connection)
+        opened.callback(connection.close)
         for setting in (
             "synchronous = FULL",
             "secure_delete = ON",  # overwrite deleted reports and request ids with zeros
@@ -108,37 +111,17 @@ class Database:
             connection.execute(f"PRAGMA {setting}")
         return connection
 
-    def _prepare(self) -> None:
-        version = self._writer.execute("PRAGMA user_version").fetchone()[0]
-        if version not in {0, VERSION}:
-            what = f"has version {version}, and this program knows {VERSION}"
-            raise _unusable(self.path, what, "use the program that wrote it")
-        # Recovery would delete sealed files beside an empty database as unnamed.
-        names = ("segments", "sketches")
-        sealed = (each for name in names for each in self.path.parent.glob(f"{name}/*/*"))
-        if version == 0 and any(each.suffix != ".part" for each in sealed):
-            what = "is missing or empty, and there are sealed files beside it"
-            raise _unusable(self.path, what, f"put it back, or {RESTORE}")
-        self._writer.execute("PRAGMA journal_mode = WAL")
-        if version == 0:
-            self._writer.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
-
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection for writing; on exit all of it is on the disk, or nothing is."""
-        with self.write_lock, _translated(self.path):
-            connection = self._writer
-            if connection.in_transaction:  # an earlier rollback failed as well
-                connection.execute("ROLLBACK")
+        with self.write_lock, _translated(self.path), self._writer as connection:
             connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                # After some errors, such as a full disk, SQLite has already rolled back.
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+            yield connection
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> int:
+        """Make one change in a transaction of its own, and return how many rows it concerned."""
+        with self.transaction() as connection:
+            return connection.execute(statement, parameters).rowcount
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Return the committed rows that a query selects."""
@@ -147,10 +130,8 @@ class Database:
 
     def wal_bytes(self) -> int:
         """Return the size of the write-ahead log."""
-        try:
-            return log_of(self.path).stat().st_size
-        except FileNotFoundError:
-            return 0
+        log = log_of(self.path)
+        return log.stat().st_size if log.exists() else 0
 
     def checkpoint(self, *, truncate: bool) -> None:
         """Move the write-ahead log into the file, so that the log can start over.
@@ -163,54 +144,55 @@ class Database:
         with self.write_lock:
             self._checkpointer.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
 
-    def purge(self, table: str, kept: Callable[[int], bool]) -> None:
-        """Delete the rows of all epochs but those kept, in small transactions.
+    def purge(self, epoch: int) -> None:
+        """Delete the request ids and tokens of an epoch, in small transactions."""
+        for table in NAMES:
+            chosen = f"SELECT id FROM {table} WHERE epoch = ?1 LIMIT {PURGED_ROWS}"
+            delete = f"DELETE FROM {table} WHERE epoch = ?1 AND id IN ({chosen})"
+            while self.execute(delete, (epoch,)) == PURGED_ROWS:
+                pass
 
-        `kept` is called only once rows of an epoch were seen: epochs may be opened meanwhile.
+    def requests(self) -> int:
+        """Return how many requests it has counted, deleted ones included."""
+        ((found,),) = self.rows("SELECT requests FROM acknowledged")
+        return int(found)
+
+    def check_count(self) -> None:
+        """Raise `FolderDamaged` if acknowledged requests are missing.
+
+        The latest commits are in SQLite's log. If that is deleted or damaged after a crash, the
+        database is whole without them, and only the small file beside it knows better.
         """
-        last, query = -1, f"SELECT min(epoch) FROM {table} WHERE epoch > ?"
-        while (found := self.rows(query, (last,))[0][0]) is not None:
-            last = found
-            if not kept(last):
-                self.purge_epoch(table, last)
+        try:
+            promised = int(self.path.with_name(COUNT).read_bytes())
+        except (FileNotFoundError, ValueError):  # a restored backup has none
+            return
+        lost = promised - self.requests()
+        if lost > 0:
+            what = f"acknowledged requests are missing ({lost:,}): its log was deleted or damaged"
+            back = f"put {log_of(self.path).name} back, or {RESTORE}"
+            raise damaged(self.path, what, f"{back}; to go on without them, delete {COUNT}")
 
-    def purge_epoch(self, table: str, epoch: int) -> None:
-        """Delete the rows of an epoch, in small transactions."""
-        chosen = f"SELECT id FROM {table} WHERE epoch = ?1 LIMIT {PURGED_ROWS}"
-        deleted = PURGED_ROWS
-        while deleted == PURGED_ROWS:
-            with self.transaction() as connection:
-                deleted = connection.execute(
-                    f"DELETE FROM {table} WHERE epoch = ?1 AND id IN ({chosen})",
-                    (epoch,),
-                ).rowcount
-
-    def __enter__(self) -> Self:
-        return self
+    def copy(self, path: Path) -> None:
+        """Copy the committed rows to a new file, while others may write."""
+        path.touch(0o600)
+        with self._read_lock, _translated(self.path), closing(sqlite3.connect(path)) as copy:
+            self._reader.backup(copy)
+            # Without a log, which would have to be renamed as well.
+            copy.execute("PRAGMA journal_mode = DELETE")
+        if self._frozen not in {None, frozen_since(self.path)}:
+            words = f"a collector began to use {self.path.parent} while it was copied"
+            raise InvalidInput(f"{words}; copy it again")
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close every connection; the last one moves the log into the file."""
-        for connection in reversed(self._connections):
-            connection.close()
+        self._opened.close()  # the last connection moves the log into the file
 
 
-def connect(path: Path, **options: Any) -> sqlite3.Connection:
-    """Return a connection to a database file, which may be on read-only media.
-
-    SQLite creates a log and its index even to read a file, unless it is told that the file is
-    immutable. In a read-only folder without a log it is: every process that has the file open
-    keeps a log. An existing log must be read, since it holds the latest commits.
-    """
-    uri = path.absolute().as_uri() + ("?immutable=1" if is_frozen(path) else "")
-    return sqlite3.connect(uri, uri=True, **options)
-
-
-def is_frozen(path: Path) -> bool:
-    """Return whether a file is immutable: its folder is read-only, and it has no log."""
-    return not os.access(path.parent, os.W_OK) and not log_of(path).exists()
+def frozen_since(path: Path) -> int | None:
+    """Return when an immutable file was changed: its folder is read-only, and it has no log."""
+    if os.access(path.parent, os.W_OK) or log_of(path).exists():
+        return None
+    return path.stat().st_mtime_ns
 
 
 def check_folder(folder: Path) -> None:
@@ -224,8 +206,17 @@ def log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def _unusable(path: Path, what: str, advice: str) -> FolderDamaged:
-    return FolderDamaged(f"{path} {what}; {advice}", what, advice)
+@contextmanager
+def _opening(path: Path) -> Iterator[None]:
+    """Translate errors of SQLite about a file that it cannot open."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        _check_damage(path, error)
+        advice = "look at the room on its disk, who may write there, and who else uses it"
+        if not os.access(path.parent, os.W_OK):  # a log without its index, which must be created
+            advice = "copy its folder to where it can be written to"
+        raise InvalidInput(f"{path} cannot be opened ({error}); {advice}") from None
 
 
 @contextmanager
@@ -236,31 +227,15 @@ def _translated(path: Path) -> Iterator[None]:
     except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
         raise
     except sqlite3.DatabaseError as error:
-        if is_disk_error(error):
-            why = f"the disk is full, read-only or failed ({error})"
-            raise Problem(problems.CANNOT_STORE, why) from error
-        raise damaged(path, error) from error
+        _check_damage(path, error)
+        why = f"the disk is full, read-only or failed ({error})"
+        raise Problem(CANNOT_STORE, why) from error
 
 
-def is_disk_error(error: Exception) -> bool:
-    """Return whether the disk or a permission caused the error: the file itself may be sound."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in DISK_CODES
-
-
-def open_error(path: Path, error: Exception) -> FaintlyError:
-    """Return the error for a file that SQLite cannot open."""
-    if not is_disk_error(error):
-        return damaged(path, error)
-    advice = "look at the room on its disk, who may write there, and who else uses it"
-    if not os.access(path.parent, os.W_OK):  # a log without its index, which must be created
-        advice = "copy its folder to where it can be written to"
-    return InvalidInput(f"{path} cannot be opened ({error}); {advice}")
-
-
-def damaged(path: Path, error: Exception) -> FolderDamaged:
-    """Return the error for a file that SQLite cannot read."""
-    what = f"cannot be read ({error})"
-    return FolderDamaged(f"{path} {what}; run faintly fsck, or {RESTORE}", what)
+def _check_damage(path: Path, error: Exception) -> None:
+    """Raise `FolderDamaged` unless the disk or a permission caused an error of SQLite."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE:
+        raise damaged(path, f"cannot be read ({error})") from error
 
 
 def split_names(width: int) -> str:

@@ -3,19 +3,24 @@
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from faintly import durable
-from faintly.collector import problems
-from faintly.collector.problems import Problem
+from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.durable import HashingWriter, Stored, measure
-from faintly.errors import FolderInUse
+from faintly.errors import FolderDamaged, FolderInUse
 
 LOCK = "collector.lock"
 # The modification time of every file, in the year 2000: a lone report is sealed within seconds,
 # and the real time would reveal when it arrived.
 CHANGED_S = 946_684_800
+RESTORE = "restore a backup into a new folder"
+
+
+def damaged(place: Path | str, what: str, advice: str = RESTORE) -> FolderDamaged:
+    """Return the error for a part of a folder that is not what it should be."""
+    return FolderDamaged(f"{place}: {what}; {advice}", what, advice)
 
 
 def write_file(path: Path, write: Callable[[HashingWriter], object]) -> Stored:
@@ -24,13 +29,13 @@ def write_file(path: Path, write: Callable[[HashingWriter], object]) -> Stored:
         return durable.write_file(path, write, CHANGED_S)
     except OSError as error:
         reason = f"{path.name} cannot be written: {error.strerror}"
-        raise Problem(problems.CANNOT_STORE, reason) from error
+        raise Problem(CANNOT_STORE, reason) from error
 
 
-def file_problem(path: Path, stored: Stored) -> str | None:
-    """Return what is wrong with a file that the manifest names, or None."""
+def file_problem(path: Path, stored: Stored, *, quick: bool = False) -> str | None:
+    """Return what is wrong with a file that the manifest names; `quick` looks at its size alone."""
     try:
-        found = measure(path)
+        found = Stored(path.stat().st_size, stored.checksum) if quick else measure(path)
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     if found.size != stored.size:
@@ -39,16 +44,21 @@ def file_problem(path: Path, stored: Stored) -> str | None:
 
 
 @contextmanager
-def copying(folder: Path) -> Iterator[None]:
-    """Keep files that leave the manifest meanwhile: a copy may still name them."""
-    # Lock the folder itself: a lock file might belong to another user, such as the root who makes
-    # backups, and the collector could not open it.
-    handle = os.open(folder, os.O_RDONLY)
+def _flocked(path: Path, kind: int, flags: int = os.O_RDONLY) -> Iterator[None]:
+    """Hold a lock on a file or folder; it ends with the process as well."""
+    handle = os.open(path, flags, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH)
+        fcntl.flock(handle, kind)
         yield
     finally:
         os.close(handle)
+
+
+def copying(folder: Path) -> AbstractContextManager[None]:
+    """Keep files that leave the manifest meanwhile: a copy may still name them."""
+    # Lock the folder itself: a lock file might belong to another user, such as the root who makes
+    # backups, and the collector could not open it.
+    return _flocked(folder, fcntl.LOCK_SH)
 
 
 def discard(folder: Path, path: Path) -> bool:
@@ -57,43 +67,25 @@ def discard(folder: Path, path: Path) -> bool:
     It stays during a copy, and where deleting fails: the commit stands, and the next start
     deletes unnamed files.
     """
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink(missing_ok=True)
-        finally:
-            os.close(handle)
+    with suppress(OSError), _flocked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        path.unlink(missing_ok=True)
         return True
     return False
 
 
 @contextmanager
-def locked(folder: Path, *, change: bool) -> Iterator[None]:
+def locked(folder: Path, *, change: bool = True) -> Iterator[None]:
     """Keep other collectors out meanwhile; without `change` the folder may be read-only."""
-    if change or os.access(folder, os.W_OK):
-        handle = lock_folder(folder)
-    elif (folder / LOCK).exists():
-        # A collector may use the same folder through another mount, where it is writable.
-        handle = lock_folder(folder, os.O_RDONLY, fcntl.LOCK_SH)
-    else:
-        handle = os.open(folder, os.O_RDONLY)  # no lock file, so no collector uses it
-    try:
+    path, kind, flags = folder / LOCK, fcntl.LOCK_EX, os.O_RDWR | os.O_CREAT
+    if not change and not os.access(folder, os.W_OK):
+        # A collector may use the same folder through another mount, where it is writable. Without
+        # a lock file none does.
+        path, kind, flags = path if path.exists() else folder, fcntl.LOCK_SH, os.O_RDONLY
+    with ExitStack() as held:
+        try:
+            held.enter_context(_flocked(path, kind | fcntl.LOCK_NB, flags))
+        except BlockingIOError:
+            raise FolderInUse(
+                f"{folder} is used by another collector; stop it first, or choose another folder"
+            ) from None
         yield
-    finally:
-        os.close(handle)
-
-
-def lock_folder(
-    folder: Path, flags: int = os.O_RDWR | os.O_CREAT, kind: int = fcntl.LOCK_EX
-) -> int:
-    """Return a handle that keeps other collectors out until it is closed or the process dies."""
-    handle = os.open(folder / LOCK, flags, 0o600)
-    try:
-        fcntl.flock(handle, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise FolderInUse(
-            f"{folder} is used by another collector; stop it first, or choose another folder"
-        ) from None
-    return handle

@@ -7,13 +7,14 @@ no work per report.
 """
 
 import asyncio
+import os
 import queue
 import sqlite3
 import threading
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,9 +22,8 @@ from typing import TYPE_CHECKING
 
 from faintly.collector import problems
 from faintly.collector.problems import Problem
-from faintly.collector.storage.acknowledged import Acknowledged
 from faintly.collector.storage.collection import Epoch
-from faintly.collector.storage.database import NAME_BYTES, split_names
+from faintly.collector.storage.database import COUNT, NAME_BYTES, split_names
 from faintly.wire import report_v1
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ FIND_TOKENS = f"{split_names(NAME_BYTES)} SELECT id, used FROM tokens {NAMED}"
 SPEND_TOKENS = f"{split_names(NAME_BYTES)} UPDATE tokens SET used = 1 {NAMED}"
 ADD_REQUESTS = f"""{split_names(NAME_BYTES + HASH_BYTES)} INSERT INTO requests SELECT
     ?1, substr(?2, i, {NAME_BYTES}), substr(?2, i + {NAME_BYTES}, {HASH_BYTES}) FROM at"""
+ACKNOWLEDGE = "UPDATE acknowledged SET requests = requests + ? RETURNING requests"
 ADD_RECORDS = "INSERT INTO inbox (epoch, reports, checksum, records) VALUES (?, ?, ?, ?)"
 
 Outcome = str | Problem
@@ -64,11 +65,12 @@ class Submission:
 class Inbox:
     """Stores submissions in the order of arrival."""
 
-    def __init__(self, store: "Store", acknowledged: Acknowledged) -> None:
+    def __init__(self, store: "Store") -> None:
         """Start the thread of a store, whose other parts exist already."""
         self._database, self._registry = store.database, store.registry
         self._counters = store.counters
-        self._acknowledged, self._committed = acknowledged, store.maintenance.committed
+        self._count_file = os.open(store.folder / COUNT, os.O_WRONLY | os.O_CREAT, 0o600)
+        self._write_count(self._database.requests())
         self._waiting: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
         self._closed = False  # True once the thread has ended
         self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
@@ -91,47 +93,38 @@ class Inbox:
         self._thread.join()
         self._closed = True
         self._refuse()
-        self._acknowledged.close()
+        os.close(self._count_file)
 
     def _refuse(self) -> None:
         late = []
         with suppress(queue.Empty):
-            while True:
-                late.append(self._waiting.get_nowait())
-        _answer([each for each in late if each is not None], problems.stopping())
+            while each := self._waiting.get_nowait():
+                late.append(each)
+        _answer(late, problems.stopping())
 
     def _run(self) -> None:
-        while (group := self._take())[-1] is not None:
+        for first in iter(self._waiting.get, None):
+            group, size = [first], len(first.body)
+            with suppress(queue.Empty):
+                while len(group) < GROUP and size < GROUP_BYTES:
+                    each = self._waiting.get_nowait()
+                    if each is None:
+                        self._waiting.put(None)  # stop once this group is stored
+                        break
+                    group.append(each)
+                    size += len(each.body)
             self._store(group)
-        self._store(group[:-1])
 
-    def _take(self) -> list[Submission | None]:
-        """Return all queued submissions, at least one; None at the end means stop."""
-        group = [self._waiting.get()]
-        size = 0
+    def _store(self, group: Sequence[Submission]) -> None:
+        failed = None
         try:
-            while group[-1] is not None and len(group) < GROUP and size < GROUP_BYTES:
-                size += len(group[-1].body)
-                group.append(self._waiting.get_nowait())
-        except queue.Empty:
-            pass
-        return group
-
-    def _store(self, group: Iterable[Submission | None]) -> None:
-        taken = [each for each in group if each is not None]
-        if not taken:
-            return
-        try:
-            self._commit(taken)
+            self._commit(group)
         except Exception as error:  # the thread must survive, and every sender be answered
             self._counters.failed_commits += 1
             self._counters.failed("a commit failed", error)
-            why = "the disk is full or failed"
-            _answer(
-                taken, Problem(problems.CANNOT_STORE, f"the reports could not be stored: {why}")
-            )
-        else:
-            _answer(taken)
+            why = "the reports could not be stored: the disk is full or failed"
+            failed = Problem(problems.CANNOT_STORE, why)
+        _answer(group, failed)
 
     def _commit(self, group: Sequence[Submission]) -> None:
         """Store a group, and set the outcome of each."""
@@ -142,16 +135,23 @@ class Inbox:
         with self._database.write_lock:
             with self._database.transaction() as connection:
                 for epoch, mine in by_epoch.items():
-                    counted = _store_some(connection, epoch, mine)
-                    if counted:
+                    if counted := _store_some(connection, epoch, mine):
                         stored[epoch] = len(counted), sum([each.reports for each in counted])
-                total = self._acknowledged.requests + sum(count for count, _ in stored.values())
                 if stored:
-                    connection.execute("UPDATE acknowledged SET requests = ?", (total,))
+                    requests = sum(count for count, _ in stored.values())
+                    ((total,),) = connection.execute(ACKNOWLEDGE, (requests,))
             self._registry.add_pending((each, reports) for each, (_, reports) in stored.items())
-        self._acknowledged.write(total)
+        if stored:
+            self._write_count(total)
         self._count(group, stored)
-        self._committed(stored.keys())
+
+    def _write_count(self, requests: int) -> None:
+        """Note how many requests are on the disk, before they are answered.
+
+        Without a sync: after a power failure it may lag behind the database, but it never leads.
+        """
+        with suppress(OSError):  # the reports are stored; a count that lags only notices less
+            os.pwrite(self._count_file, b"%020d\n" % requests, 0)
 
     def _count(self, group: Sequence[Submission], stored: dict[Epoch, tuple[int, int]]) -> None:
         minute = int(time.time() // 60)  # a closer time would be about a person

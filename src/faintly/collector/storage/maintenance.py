@@ -6,7 +6,7 @@ It also reloads credentials, which another process may change.
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from faintly.collector.storage.collection import CLOSED, CLOSING, Epoch
@@ -27,27 +27,17 @@ class Maintenance:
         """Prepare the thread of a store, whose other parts exist already."""
         self._store, self._registry, self._limits = store, store.registry, store.limits
         # Those of an earlier process too: it may have stopped before it compacted them.
-        self._uncompacted = deque(
+        self.uncompacted = deque(
             each for each in self._registry.by_id.values() if each.state == CLOSED
         )
-        self._saved = time.monotonic()
-        self._stopping, self._wake = False, threading.Event()
+        self._saved, self._stopping = time.monotonic(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        self.start = self._thread.start
 
     def stop(self) -> None:
         """Finish the current task and end the thread."""
-        self._stopping = True
-        self._wake.set()
+        self._stopping.set()
         self._thread.join()
-
-    def committed(self, epochs: Set[Epoch]) -> None:
-        """Wake up if one of the epochs that gained reports is due."""
-        if self._is_crowded() or any(self._is_full(epoch) for epoch in epochs):
-            self._wake.set()
 
     def attempt(self, work: Callable[..., object], *arguments: Any, **named: Any) -> bool:
         """Call `work`, and return whether it succeeded.
@@ -63,11 +53,9 @@ class Maintenance:
         return True
 
     def _run(self) -> None:
-        while not self._stopping:
-            self._wake.wait(TICK_S)
-            self._wake.clear()
-            if not self._work() and not self._stopping:
-                time.sleep(RETRY_S)
+        while not self._stopping.wait(TICK_S):
+            if not self._work():
+                self._stopping.wait(RETRY_S)
 
     def _work(self) -> bool:
         """Do everything that is due, and return whether all of it succeeded."""
@@ -76,9 +64,7 @@ class Maintenance:
             well &= self.attempt(self._store.sealer.seal, epoch)
             well &= self.attempt(self._store.credentials.reload)  # a seal takes a while
         for epoch in self.ended(time.monotonic()):
-            well &= self.attempt(self._store.close_past, epoch)
-            if epoch.state == CLOSED:  # else it is tried again, or was reopened
-                self._uncompacted.append(epoch)
+            well &= self.attempt(self._store.end, epoch, only_past=True)
         well &= self.attempt(self._compact_next)
         return self.attempt(self._tidy) and well
 
@@ -87,30 +73,28 @@ class Maintenance:
 
         A failure is left to the next process.
         """
-        if self._uncompacted:
-            epoch = self._uncompacted.popleft()
-            if self._store.sealer.compact_some(epoch):
-                self._uncompacted.append(epoch)
-
-    def _is_full(self, epoch: Epoch) -> bool:
-        limits = self._limits
-        return epoch.pending >= limits.seal_reports or epoch.pending_bytes >= limits.seal_bytes
-
-    def _is_crowded(self) -> bool:
-        """Return whether all epochs together fill half of the inbox."""
-        registry = self._registry
-        return registry.pending > 0 and registry.pending_bytes >= self._limits.inbox_bytes / 2
+        if self.uncompacted:
+            epoch = self.uncompacted.popleft()
+            if self._store.sealer.compact(epoch):
+                self.uncompacted.append(epoch)
 
     def _due(self) -> list[Epoch]:
-        epochs = list(self._registry.by_id.values())
-        due = [epoch for epoch in epochs if self._is_due(epoch)]
-        if epochs and not due and self._is_crowded():
-            due.append(max(epochs, key=lambda epoch: epoch.pending_bytes))
-        return due
+        """Return the epochs to seal: those that have much or old reports.
 
-    def _is_due(self, epoch: Epoch) -> bool:
-        old = epoch.pending and time.monotonic() - epoch.since >= self._limits.seal_s
-        return bool(old) or self._is_full(epoch)
+        If there is none, but all together fill half of the inbox, the one that has most.
+        """
+        limits, registry, now = self._limits, self._registry, time.monotonic()
+        pending = [epoch for epoch in list(registry.by_id.values()) if epoch.pending]
+        due = [
+            epoch
+            for epoch in pending
+            if epoch.pending >= limits.seal_reports
+            or epoch.pending_bytes >= limits.seal_bytes
+            or now - epoch.since >= limits.seal_s
+        ]
+        if pending and not due and registry.pending_bytes >= limits.inbox_bytes / 2:
+            due = [max(pending, key=lambda epoch: epoch.pending_bytes)]
+        return due
 
     def ended(self, now: float) -> list[Epoch]:
         """Return the epochs to close, including those whose closing failed.
@@ -141,7 +125,7 @@ class Maintenance:
 
     def _tidy(self) -> None:
         """Keep the write-ahead log short, and empty it when no report is pending."""
-        self._store.sealer.tidy()
+        self._store.manifest.tidy()
         size, idle = self._store.database.wal_bytes(), not self._registry.pending
         if size and (idle or size >= WAL_BYTES):
             self._store.database.checkpoint(truncate=idle)

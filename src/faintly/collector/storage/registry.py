@@ -5,8 +5,6 @@ The database holds the same, and is changed first.
 
 import math
 import re
-import sqlite3
-import threading
 import time
 from collections.abc import Iterable, Sequence
 
@@ -16,22 +14,26 @@ from faintly.collector.storage.collection import (
     CLOSED,
     CLOSING,
     OPEN,
-    RETENTIONS,
     TIMED,
     Clock,
     Collection,
     Epoch,
     Retention,
 )
-from faintly.collector.storage.database import Database
+from faintly.collector.storage.database import NAME, Database
+from faintly.collector.storage.disk import damaged
 from faintly.core import Plan
 from faintly.core.epochs import check_epoch
-from faintly.errors import FaintlyError, FolderDamaged
+from faintly.errors import FaintlyError
 from faintly.mechanisms import Mechanism, mechanism_of
 from faintly.wire import report_v1
 
 CELL_BYTES = 4  # of a table; with very many reports a cell takes eight
 MOST_SHOWN = 300  # characters of an error about a plan, which may quote it
+CREATE = """INSERT INTO collections
+    (digest, plan, name, retention, tokens, period_s, grace_s, closed)
+    VALUES (?, ?, ?, ?, ?, ?, ?, 0) RETURNING id"""
+OPEN_EPOCH = "INSERT INTO epochs (collection, number, state) VALUES (?, ?, ?) RETURNING id"
 DIGEST = re.compile("[0-9a-f]{32}")
 
 
@@ -41,12 +43,11 @@ class Registry:
     def __init__(self, database: Database, table_bytes: float = math.inf) -> None:
         """Read everything from the database; tables of a new plan take so many bytes at most."""
         self._database, self._table_bytes, self.clock = database, table_bytes, Clock()
-        self._lock = threading.Lock()  # one change at a time
+        self._lock = database.write_lock  # one change at a time, until memory agrees
         self.collections: dict[bytes, Collection] = {}
         by_id: dict[int, Collection] = {}
         for key, digest, text, name, retention, tokens, period_s, grace_s, closed in database.rows(
-            "SELECT id, digest, plan, name, retention, tokens, period_s, grace_s, closed "
-            "FROM collections"
+            "SELECT * FROM collections"
         ):
             plan, mechanism = _read_plan(digest, text)
             by_id[key] = self.collections[digest] = Collection(
@@ -55,18 +56,14 @@ class Registry:
         self.by_id: dict[int, Epoch] = {}
         self.pending = self.pending_bytes = 0  # of all epochs
         try:
-            for key, owner, *rest in database.rows(
-                "SELECT id, collection, number, state, late_s FROM epochs "
-                "ORDER BY collection, number"
-            ):
+            for key, owner, *rest in database.rows("SELECT * FROM epochs"):
                 self._add(Epoch(key, by_id[owner], *rest))
                 self.recount(self.by_id[key])
-            for key, reports in database.rows(
-                "SELECT epoch, sum(reports) FROM inbox GROUP BY epoch"
-            ):
+            pending = "SELECT epoch, sum(reports) FROM inbox GROUP BY epoch"
+            for key, reports in database.rows(pending):
                 self.add_pending([(self.by_id[key], reports)])
         except KeyError:
-            raise FolderDamaged(f"{database.path} refers to rows that it does not have") from None
+            raise damaged(database.path, "it refers to rows that it does not have") from None
 
     def recount(self, epoch: Epoch) -> None:
         """Read what is sealed of an epoch; the manifest has changed."""
@@ -91,12 +88,10 @@ class Registry:
 
     def collection(self, digest: bytes) -> Collection:
         """Return the collection of a plan's digest."""
-        try:
-            return self.collections[digest]
-        except KeyError:
-            raise Problem(
-                problems.UNKNOWN_COLLECTION, f"there is no collection {digest.hex()}"
-            ) from None
+        found = self.collections.get(digest)
+        if found is None:
+            raise Problem(problems.UNKNOWN_COLLECTION, f"there is no collection {digest.hex()}")
+        return found
 
     def digest_of(self, named: str) -> str:
         """Return the digest of a collection in hexadecimal, given that or the collection's name."""
@@ -106,9 +101,8 @@ class Registry:
         if not found:
             raise Problem(problems.UNKNOWN_COLLECTION, "there is no collection of this name")
         if len(found) > 1:
-            raise Problem(
-                problems.CONFLICT, "several collections have this name; use the digest of one"
-            )
+            words = "several collections have this name; use the digest of one"
+            raise Problem(problems.CONFLICT, words)
         return found[0].plan.digest.hex()
 
     def epoch(self, digest: bytes, number: int) -> Epoch:
@@ -120,11 +114,8 @@ class Registry:
 
     def sealed(self, digest: bytes, number: int | None = None) -> list[Epoch]:
         """Return the epochs that have sealed reports, in order; only one if it is named."""
-        if number is None:
-            every = [each for _, each in sorted(self.collection(digest).epochs.items())]
-        else:
-            every = [self.epoch(digest, number)]
-        found = [each for each in every if each.sealed]
+        numbers = sorted(self.collection(digest).epochs) if number is None else [number]
+        found = [each for each in (self.epoch(digest, each) for each in numbers) if each.sealed]
         if not found:
             raise Problem(problems.NO_REPORTS, "no reports were sealed yet")
         return found
@@ -149,22 +140,11 @@ class Registry:
             before = self.collections.get(plan.digest)
             if before is not None:
                 if before.settings != wanted or not set(epochs) <= set(before.epochs):
-                    raise Problem(
-                        problems.CONFLICT, "this plan already has a collection with other settings"
-                    )
+                    words = "this plan already has a collection with other settings"
+                    raise Problem(problems.CONFLICT, words)
                 return before
             made = Collection(0, plan, *wanted, False, mechanism)
-            with self._database.transaction() as connection:
-                made.id = connection.execute(
-                    "INSERT INTO collections "
-                    "(digest, plan, name, retention, tokens, period_s, grace_s, closed) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, 0) RETURNING id",
-                    (plan.digest, plan.canonical, *wanted),
-                ).fetchone()[0]
-                opened = [_insert(connection, made, number, OPEN) for number in epochs]
-            for epoch in opened:
-                self._add(epoch)
-            self.collections[plan.digest] = made
+            self._open(made, epochs, OPEN)
             return made
 
     def _check(
@@ -184,23 +164,14 @@ class Registry:
             hint = "Make a plan with smaller tables, or start with a larger table_bytes."
             words = f"the tables of this plan take {size:,} bytes, {most}"
             raise Problem(problems.BAD_PLAN, words, hint)
-        for wrong, rule in (
-            (retention not in RETENTIONS, "retention must be keep or drop"),
-            (
-                retention == "drop" and plan.decode == "direct",
-                "direct decoding needs the raw reports; use retention keep",
-            ),
-            (
-                period_s is not None and not 1 <= period_s < 2**40,
-                "period_s must be at least one second",
-            ),
-            (
-                grace_s is not None and (period_s is None or not period_s <= grace_s < 2**40),
-                "grace_s must be at least period_s, which it needs",
-            ),
-        ):
-            if wrong:
-                raise Problem(problems.BAD_REQUEST, rule)
+        if retention == "drop" and plan.decode == "direct":
+            words = "direct decoding needs the raw reports; use retention keep"
+            raise Problem(problems.BAD_REQUEST, words)
+        if period_s is not None and not 1 <= period_s < 2**40:
+            raise Problem(problems.BAD_REQUEST, "period_s must be at least one second")
+        if grace_s is not None and (period_s is None or not period_s <= grace_s < 2**40):
+            words = "grace_s must be at least period_s, which it needs"
+            raise Problem(problems.BAD_REQUEST, words)
         return mechanism
 
     def open_epoch(self, digest: bytes, number: int) -> None:
@@ -212,19 +183,27 @@ class Registry:
                 raise Problem(problems.CONFLICT, "the collection is closed")
             epoch = collection.epochs.get(number)
             if epoch is None:
-                self._open(collection, number, OPEN)
+                self._open(collection, [number], OPEN)
             elif epoch.state == TIMED:
                 self._set_state(epoch, OPEN, OPEN)
             elif epoch.state != OPEN:
                 # Its request ids are deleted, so a retry would be counted twice.
                 raise Problem(problems.CONFLICT, f"epoch {number} was closed; open another one")
 
-    def _open(self, collection: Collection, number: int, state: str) -> Epoch:
-        with self._database.write_lock:
-            with self._database.transaction() as connection:
-                epoch = _insert(connection, collection, number, state)
+    def _open(self, collection: Collection, numbers: Iterable[int], state: str) -> None:
+        """Open epochs, and create their collection if it is new, in one transaction."""
+        opened = []
+        with self._database.transaction() as connection:
+            if not collection.id:
+                settings = (collection.digest, collection.plan.canonical, *collection.settings)
+                collection.id = connection.execute(CREATE, settings).fetchone()[0]
+            for number in numbers:
+                row = (collection.id, number, state)
+                key = connection.execute(OPEN_EPOCH, row).fetchone()[0]
+                opened.append(Epoch(key, collection, number, state))
+        for epoch in opened:
             self._add(epoch)
-        return epoch
+        self.collections[collection.digest] = collection
 
     def _add(self, epoch: Epoch) -> None:
         self.by_id[epoch.id] = epoch.collection.epochs[epoch.number] = epoch
@@ -235,23 +214,19 @@ class Registry:
         A report opens an epoch that the clock allows; where tokens are needed, issuing one does.
         A closing epoch is returned to a submission: a retry may still find its request id.
         """
-        epoch = collection.epochs.get(number)
-        if epoch is None and not collection.closed:
+        if number not in collection.epochs and not collection.closed:
             if not self.clock.opens(collection, number):
                 raise Problem(problems.UNKNOWN_EPOCH, f"epoch {number} does not take reports")
             if collection.tokens and not issuing:
                 raise Problem(problems.TOKEN_UNKNOWN, f"no token of epoch {number} was issued")
-            epoch = self._open_by_clock(collection, number)
+            with self._lock:
+                self._check_there(collection)
+                if number not in collection.epochs and not collection.closed:
+                    self._open(collection, [number], TIMED)
+        epoch = collection.epochs.get(number)
         if epoch is None or epoch.state == CLOSED or (issuing and not epoch.takes):
             raise Problem(problems.CLOSED, f"epoch {number} is closed")
         return epoch
-
-    def _open_by_clock(self, collection: Collection, number: int) -> Epoch | None:
-        with self._lock:
-            self._check_there(collection)
-            if collection.closed:
-                return None
-            return collection.epochs.get(number) or self._open(collection, number, TIMED)
 
     def close_epoch(self, epoch: Epoch, *, only_past: bool = False) -> bool:
         """Close an epoch, after the commits that have already begun.
@@ -267,48 +242,40 @@ class Registry:
             return True
 
     def _set_state(self, epoch: Epoch, stored: str, state: str) -> None:
-        with self._database.write_lock:
-            with self._database.transaction() as connection:
-                connection.execute("UPDATE epochs SET state = ? WHERE id = ?", (stored, epoch.id))
-            epoch.state = state
+        self._database.execute("UPDATE epochs SET state = ? WHERE id = ?", (stored, epoch.id))
+        epoch.state = state
 
     def close_collection(self, collection: Collection) -> None:
         """Close a collection and all its epochs."""
-        with self._lock, self._database.write_lock:
+        with self._lock:
             self._check_there(collection)
             with self._database.transaction() as connection:
-                key = (collection.id,)
-                connection.execute("UPDATE collections SET closed = 1 WHERE id = ?", key)
+                key = collection.id
+                connection.execute("UPDATE collections SET closed = 1 WHERE id = ?", (key,))
                 connection.execute(
-                    f"UPDATE epochs SET state = '{CLOSED}' WHERE collection = ?", key
+                    "UPDATE epochs SET state = ? WHERE collection = ?", (CLOSED, key)
                 )
             collection.closed = True
             for epoch in collection.epochs.values():
                 if epoch.takes:
                     epoch.state = CLOSING
 
-    def forget(self, collection: Collection, held: Sequence[Epoch]) -> bool:
-        """Delete a collection from the database and from memory, but not its files.
-
-        Does nothing and returns False unless the caller holds the locks of all its epochs.
-        """
-        with self._lock, self._database.write_lock:
+    def forget(self, collection: Collection) -> None:
+        """Delete a closed collection, but not its files; the caller holds its epochs' locks."""
+        with self._lock:
             self._check_there(collection)
             epochs = list(collection.epochs.values())
-            if len(held) < len(epochs):
-                return False
+            keys = [(epoch.id,) for epoch in epochs]
             with self._database.transaction() as connection:
-                for epoch in epochs:
-                    for table in ("inbox", "segments", "sketches"):
-                        connection.execute(f"DELETE FROM {table} WHERE epoch = ?", (epoch.id,))
+                for table in ("inbox", "segments", "sketches"):
+                    connection.executemany(f"DELETE FROM {table} WHERE epoch = ?", keys)
                 connection.execute("DELETE FROM epochs WHERE collection = ?", (collection.id,))
                 connection.execute("DELETE FROM collections WHERE id = ?", (collection.id,))
             self.add_pending((epoch, -epoch.pending) for epoch in epochs)
             del self.collections[collection.digest]
             for epoch in epochs:
-                epoch.state, epoch.sealed = CLOSED, 0  # for threads that wait for its lock
+                epoch.state, epoch.sealed, epoch.last = CLOSED, 0, 0  # for those who wait for it
                 del self.by_id[epoch.id]
-        return True
 
     def _check_there(self, collection: Collection) -> None:
         """Raise `Problem` if the collection was deleted, or recreated, while the caller waited."""
@@ -316,22 +283,12 @@ class Registry:
             raise Problem(problems.UNKNOWN_COLLECTION, "the collection was deleted")
 
 
-def _insert(
-    connection: sqlite3.Connection, collection: Collection, number: int, state: str
-) -> Epoch:
-    key = connection.execute(
-        "INSERT INTO epochs (collection, number, state) VALUES (?, ?, ?) RETURNING id",
-        (collection.id, number, state),
-    ).fetchone()[0]
-    return Epoch(key, collection, number, state)
-
-
 def _read_plan(digest: bytes, text: bytes) -> tuple[Plan, Mechanism]:
     try:
         plan = Plan.from_json(text)
-        mechanism = mechanism_of(plan)
+        if plan.digest == digest:
+            return plan, mechanism_of(plan)
+        what = "it has another digest"
     except FaintlyError as error:
-        raise FolderDamaged(f"the plan of collection {digest.hex()} is damaged: {error}") from None
-    if plan.digest != digest:
-        raise FolderDamaged(f"the plan of collection {digest.hex()} has another digest")
-    return plan, mechanism
+        what = str(error)
+    raise damaged(NAME, f"the plan of collection {digest.hex()}: {what}")

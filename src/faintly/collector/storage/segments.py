@@ -5,51 +5,23 @@ Records are random bytes, so compression is off.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
 
 from faintly import kernels
 from faintly.collector.storage.collection import Collection, Epoch
-from faintly.collector.storage.database import Database
-from faintly.collector.storage.disk import file_problem, write_file
+from faintly.collector.storage.disk import damaged, file_problem, write_file
+from faintly.collector.storage.manifest import File
 from faintly.core import AnyArray, ReportBatch
 from faintly.durable import Stored
-from faintly.errors import FolderDamaged, Rejected
+from faintly.errors import Rejected
 from faintly.primitives.entropy import secure
 from faintly.wire import report_v1
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-FOLDER, SUFFIX = "segments", ".parquet"
 FORMAT = b"1"
-INSERT = "INSERT INTO segments VALUES (?, ?, ?, ?, ?)"
-
-
-def path_of(folder: Path, epoch: Epoch, number: int) -> Path:
-    """Return the path of a segment."""
-    return folder / FOLDER / epoch.collection.folder / (epoch.stem(number) + SUFFIX)
-
-
-class Row(NamedTuple):
-    """A segment as the manifest names it."""
-
-    number: int
-    reports: int
-    stored: Stored
-
-
-def rows(database: Database, epoch: Epoch, after: int = 0) -> list[Row]:
-    """Return the segments of an epoch with numbers beyond `after`, in order."""
-    return [
-        Row(number, reports, Stored(*stored))
-        for number, reports, *stored in database.rows(
-            "SELECT number, reports, bytes, checksum FROM segments "
-            "WHERE epoch = ? AND number > ? ORDER BY number",
-            (epoch.id, after),
-        )
-    ]
 
 
 def shuffle(records: AnyArray) -> AnyArray:
@@ -59,10 +31,8 @@ def shuffle(records: AnyArray) -> AnyArray:
     return kernels.shuffle_rows(records, secure().words(len(records)))
 
 
-def schema(collection: Collection, epoch: int) -> "pa.Schema":
+def schema(collection: Collection, epoch: int) -> pa.Schema:
     """Return the schema of a segment, with its plan and epoch as metadata."""
-    import pyarrow as pa
-
     about = {
         b"faintly.plan": collection.digest.hex().encode(),
         b"faintly.epoch": str(epoch).encode(),
@@ -72,18 +42,14 @@ def schema(collection: Collection, epoch: int) -> "pa.Schema":
     return pa.schema([column], metadata=about)
 
 
-def array_of(records: AnyArray) -> "pa.Array":
+def array_of(records: AnyArray) -> pa.Array:
     """Return rows of bytes as a column, without copying."""
-    import pyarrow as pa
-
     buffers = [None, pa.py_buffer(records)]
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(records.shape[1]), len(records), buffers)
 
 
-def writer(sink: Any, columns: "pa.Schema") -> Any:
+def writer(sink: Any, columns: pa.Schema) -> Any:
     """Return a Parquet writer without compression, dictionaries and statistics."""
-    from pyarrow import parquet
-
     return parquet.ParquetWriter(
         sink, columns, use_dictionary=False, compression="NONE", write_statistics=False
     )
@@ -91,8 +57,6 @@ def writer(sink: Any, columns: "pa.Schema") -> Any:
 
 def write(path: Path, epoch: Epoch, records: AnyArray) -> Stored:
     """Write a segment; returns once it is on the disk."""
-    import pyarrow as pa
-
     columns = schema(epoch.collection, epoch.number)
     sink = pa.BufferOutputStream()
     with writer(sink, columns) as out:
@@ -101,36 +65,25 @@ def write(path: Path, epoch: Epoch, records: AnyArray) -> Stored:
     return write_file(path, lambda stream: stream.write(made))
 
 
-def read(path: Path, epoch: Epoch, stored: Stored) -> AnyArray:
+def read(file: File) -> AnyArray:
     """Return the records of a segment as rows of bytes; the whole file is checked first."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    problem = file_problem(path, stored)
+    problem = file_problem(file.path, file.stored)
     if problem is not None:
-        raise _damaged(path, problem)
+        raise damaged(file.path, problem)
     try:
         # The simpler read_table would import pandas, where that is installed.
-        with parquet.ParquetFile(path, memory_map=True) as file:
-            table = file.read(use_threads=False)
+        with parquet.ParquetFile(file.path, memory_map=True) as stream:
+            table = stream.read(use_threads=False)
     except (OSError, pa.ArrowException) as error:
-        raise _damaged(path, f"cannot be read ({error})") from None
-    if not table.schema.equals(schema(epoch.collection, epoch.number), check_metadata=True):
-        raise _damaged(path, "it belongs to another plan or epoch")
-    width = epoch.collection.record_bytes
-    chunks = [
-        np.frombuffer(chunk.buffers()[1], np.uint8)[
-            chunk.offset * width : (chunk.offset + len(chunk)) * width
-        ]
-        for chunk in table.column(0).chunks
-        if len(chunk)
-    ]
-    joined = np.concatenate(chunks) if chunks else np.zeros(0, np.uint8)
-    return joined.reshape(-1, width)
-
-
-def _damaged(path: Path, what: str) -> FolderDamaged:
-    return FolderDamaged(f"{path}: {what}; restore a backup", what)
+        raise damaged(file.path, f"cannot be read ({error})") from None
+    collection = file.epoch.collection
+    if not table.schema.equals(schema(collection, file.epoch.number), check_metadata=True):
+        raise damaged(file.path, "it belongs to another plan or epoch")
+    if len(table) != file.reports:
+        raise damaged(file.path, f"it has {len(table)} reports instead of {file.reports}")
+    column = table.column(0).combine_chunks()
+    rows = np.frombuffer(column.buffers()[1], np.uint8).reshape(-1, collection.record_bytes)
+    return rows[column.offset : column.offset + len(column)].copy()  # the file may be deleted
 
 
 def decode(records: AnyArray, collection: Collection) -> ReportBatch:
@@ -138,4 +91,4 @@ def decode(records: AnyArray, collection: Collection) -> ReportBatch:
     try:
         return report_v1.unpack(records, collection.digest, collection.mechanism.layout)
     except Rejected as error:
-        raise FolderDamaged(f"stored reports were changed: {error}") from None
+        raise damaged("stored reports", f"they were changed: {error}") from None

@@ -4,14 +4,19 @@ The fields are those of the JSON; the HTTP models use these classes and their de
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from faintly.collector.storage import segments
 from faintly.collector.storage.collection import CLOSED, OPEN, Collection, Retention, State
-from faintly.collector.storage.store import Store
+from faintly.collector.storage.manifest import SEGMENTS
+
+if TYPE_CHECKING:  # readers need none of it
+    from faintly.collector.storage.store import Store
 
 UniverseKind = Literal["indexed", "named", "open"]
+
+
+def _about(words: str) -> Any:
+    return field(metadata={"description": words})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +37,8 @@ class EpochStatus:
 
     epoch: int
     state: State
-    reports: int = field(
-        metadata={"description": "Counted: sealed, and part of every answer."},
-    )
-    pending: int = field(
-        metadata={"description": "Stored, and not part of answers until sealed."},
-    )
+    reports: int = _about("Counted: sealed, and part of every answer.")
+    pending: int = _about("Stored, and not part of answers until sealed.")
     segments: int
     bytes: int
 
@@ -52,23 +53,16 @@ class CollectionStatus:
     retention: Retention
     tokens: bool
     period_s: float | None
-    grace_s: float | None = field(
-        metadata={"description": "How long an epoch takes reports after the clock has ended it."}
-    )
+    grace_s: float | None = _about("How long an epoch takes reports after the clock has ended it.")
     mechanism: str
     universe: UniverseKind
     protects: str
-    guarantee: str = field(metadata={"description": "What a report promises, in words."})
+    guarantee: str = _about("What a report promises, in words.")
     record_bytes: int
     reports: int
     pending: int
     bytes: int
     epochs: list[EpochStatus]
-
-    @property
-    def segments(self) -> int:
-        """Return the number of sealed files."""
-        return sum(row.segments for row in self.epochs)
 
 
 def status_of(collection: Collection) -> CollectionStatus:
@@ -105,17 +99,17 @@ def status_of(collection: Collection) -> CollectionStatus:
     )
 
 
-def segments_of(store: Store, digest: bytes) -> list[SegmentRow]:
+def segments_of(store: "Store", digest: bytes) -> list[SegmentRow]:
     """Return the sealed files of a collection."""
     return [
         SegmentRow(
             epoch=epoch.number,
-            number=row.number,
-            file=str(segments.path_of(Path(), epoch, row.number)),
-            reports=row.reports,
-            bytes=row.stored.size,
-            checksum=row.stored.checksum.hex(),
+            number=file.number,
+            file=str(file.path.relative_to(store.folder)),
+            reports=file.reports,
+            bytes=file.stored.size,
+            checksum=file.stored.checksum.hex(),
         )
         for epoch in list(store.registry.collection(digest).epochs.values())
-        for row in segments.rows(store.database, epoch)
+        for file in store.manifest.files(SEGMENTS, epoch)
     ]

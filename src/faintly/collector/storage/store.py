@@ -5,24 +5,22 @@ the process dies. What one part does alone is called on that part, such as `stor
 """
 
 import hashlib
-import os
-import sqlite3
+import secrets
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from faintly.collector import problems
 from faintly.collector.problems import Problem
-from faintly.collector.storage import credentials, recovery
-from faintly.collector.storage.acknowledged import Acknowledged
+from faintly.collector.storage import credentials
 from faintly.collector.storage.collection import CLOSED, Collection, Counters, Epoch
-from faintly.collector.storage.credentials import Credentials
-from faintly.collector.storage.database import NAME_BYTES, Database, damaged
-from faintly.collector.storage.disk import lock_folder
+from faintly.collector.storage.database import NAME_BYTES, Database
+from faintly.collector.storage.disk import locked
 from faintly.collector.storage.inbox import HASH_BYTES, Inbox, Outcome, Submission, Waiter
 from faintly.collector.storage.maintenance import Maintenance
+from faintly.collector.storage.manifest import SUFFIXES, Manifest
 from faintly.collector.storage.registry import Registry
 from faintly.collector.storage.seal import Sealer
 from faintly.collector.storage.sketches import Sketches
@@ -42,44 +40,39 @@ class Limits:
     table_bytes: int = 1 << 30  # of the tables of a new collection's plan
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """One data folder; `Store.open` creates or recovers it.
 
-    Its parts are public: `registry` has the collections and epochs, `sketches` answers,
-    `credentials` knows the secrets, `inbox` the queue, `database` the file below them all.
+    Its parts are public: `registry` has the collections and epochs, `manifest` the sealed files,
+    `sketches` answers, `credentials` knows the secrets, `inbox` the queue, `database` the file
+    below them all.
     """
 
-    def __init__(self, folder: Path, database: Database, limits: Limits, lock: int) -> None:
+    def __init__(self, folder: Path, limits: Limits, opened: ExitStack) -> None:
+        """Use a folder; takes over what is `opened` for it, such as its lock."""
         self.folder, self.limits, self.counters = folder, limits, Counters()
-        self.database, self._lock = database, lock
-        self.registry = Registry(database, limits.table_bytes)
-        recovery.recover(folder, database, self.registry)
-        self.credentials = Credentials(database)
-        self.sketches = Sketches(folder, database, self.registry)
-        self.sealer = Sealer(folder, database, self.registry, self.sketches, self.counters)
         self._stopping = False
+        self.database = opened.enter_context(Database(folder))
+        self.registry = Registry(self.database, limits.table_bytes)
+        self.manifest = Manifest(folder, self.database, self.registry)
+        self.manifest.recover()
+        self.credentials = credentials.Credentials(self.database)
+        self.sketches = Sketches(self.manifest)
+        self.sealer = Sealer(self.manifest, self.sketches, self.counters)
         self.maintenance = Maintenance(self)
-        self.inbox = Inbox(self, Acknowledged(folder, database))
+        self.inbox = Inbox(self)
         self.maintenance.start()
+        self._opened = opened.pop_all()
 
     @classmethod
     def open(cls, folder: Path, limits: Limits | None = None) -> Self:
         """Open a folder, or create it; recover from a crash of the last process."""
         make_folder(folder)
-        lock = lock_folder(folder)
-        database: Database | None = None
-        try:
-            for name in ("segments", "sketches", "spool"):
+        with ExitStack() as opened:
+            opened.enter_context(locked(folder))
+            for name in (*SUFFIXES, "spool"):
                 make_folder(folder / name)
-            database = Database(folder)
-            return cls(folder, database, limits or Limits(), lock)
-        except BaseException as error:
-            if database is not None:
-                database.close()
-            os.close(lock)
-            if isinstance(error, sqlite3.DatabaseError):
-                raise damaged(folder, error) from None
-            raise
+            return cls(folder, limits or Limits(), opened)
 
     def close(self) -> None:
         """Refuse new submissions, store queued ones, seal everything and unlock the folder.
@@ -91,58 +84,44 @@ class Store:
         self._stopping = True
         self.inbox.close()
         self.maintenance.stop()
-        try:
+        with self._opened:
             for epoch in list(self.registry.by_id.values()):
                 self.maintenance.attempt(self.sealer.seal, epoch)
-        finally:
-            self.database.close()
-            os.close(self._lock)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close_epoch(self, digest: bytes, epoch: int) -> None:
         """Close an epoch, seal it, and delete its request ids and tokens."""
-        self._close_epoch(self.registry.epoch(digest, epoch))
+        self.end(self.registry.epoch(digest, epoch))
 
     def close_collection(self, digest: bytes) -> None:
         """Close a collection, and seal it."""
         collection = self.registry.collection(digest)
         self.registry.close_collection(collection)
         for epoch in list(collection.epochs.values()):
-            self._close_epoch(epoch)
+            self.end(epoch)
 
-    def _close_epoch(self, epoch: Epoch) -> None:
-        self.registry.close_epoch(epoch)
-        self._seal_closed(epoch)
-        # The epoch is closed even if it cannot be compacted, on a full disk for example.
-        self.maintenance.attempt(self.sealer.compact, epoch)
-
-    def close_past(self, epoch: Epoch) -> None:
-        """Close an epoch if it is still past; the maintenance thread compacts it later."""
-        if self.registry.close_epoch(epoch, only_past=True):
-            self._seal_closed(epoch)
-
-    def _seal_closed(self, epoch: Epoch) -> None:
-        self.sealer.seal(epoch)
-        epoch.state = CLOSED
-        recovery.purge(self.database, self.registry)
+    def end(self, epoch: Epoch, *, only_past: bool = False) -> None:
+        """Close an epoch, if need be only one that is still past; it is compacted later."""
+        if self.registry.close_epoch(epoch, only_past=only_past):
+            self.sealer.seal(epoch)
+            self.database.purge(epoch.id)
+            epoch.state = CLOSED
+            self.maintenance.uncompacted.append(epoch)
 
     def delete(self, digest: bytes) -> None:
         """Delete a collection, and then its files."""
         collection = self.registry.collection(digest)
+        self.registry.close_collection(collection)  # or the clock might open another epoch
+        epochs = list(collection.epochs.values())
         with ExitStack() as locks:
-            held: list[Epoch] = []
-            # The clock may open another epoch while we wait for those that are being sealed.
-            while not self.registry.forget(collection, held):
-                for epoch in list(collection.epochs.values())[len(held) :]:
-                    locks.enter_context(epoch.lock)
-                    held.append(epoch)
-            recovery.delete_files(self.folder, collection)
-        recovery.purge(self.database, self.registry)
+            for epoch in epochs:
+                locks.enter_context(epoch.lock)  # it may be being sealed
+            self.registry.forget(collection)
+            self.manifest.delete(collection)
+        for epoch in epochs:
+            self.database.purge(epoch.id)
 
     def take(
         self,
@@ -202,19 +181,19 @@ class Store:
 
     def seal(self, digest: bytes | None = None) -> int:
         """Seal the pending reports of one collection, or of all, and return their number."""
-        if digest is None:
-            epochs = list(self.registry.by_id.values())
-        else:
-            epochs = list(self.registry.collection(digest).epochs.values())
-        return sum(self.sealer.seal(epoch) for epoch in epochs)
+        chosen = self.registry.by_id if digest is None else self.registry.collection(digest).epochs
+        return sum(self.sealer.seal(epoch) for epoch in list(chosen.values()))
 
     def issue_tokens(self, digest: bytes, epoch: int, count: int) -> list[str]:
-        """Return new single-use tokens of an epoch."""
+        """Return new single-use tokens of an epoch, which are shown only once."""
         collection = self.registry.collection(digest)
         if not collection.tokens:
             raise Problem(problems.CONFLICT, "the collection was created without tokens")
         found = self.registry.accepting(collection, epoch, issuing=True)
-        return credentials.issue_tokens(self.database, found, count)
+        tokens = [secrets.token_bytes(credentials.TOKEN_BYTES) for _ in range(count)]
+        names = b"".join(sorted([credentials.token_hash(token) for token in tokens]))
+        self.database.execute(credentials.ADD_TOKENS, (found.id, names))
+        return [token.hex() for token in tokens]
 
 
 def _check(collection: Collection, body: bytes, token: bytes | None) -> tuple[int, bytes | None]:

@@ -92,7 +92,7 @@ def test_a_stray_file_is_deleted_when_asked(folder_of):
     assert "--repair" in only(folder).advice
     assert stray.exists()
     assert fsck.check(folder).sound, "nothing reads it, and the next start deletes it"
-    assert fsck.check(folder).leftovers == 1
+    assert only(folder).leftover
     assert only(folder, repair=True).repaired
     assert not stray.exists()
     assert fsck.check(folder).findings == []
@@ -228,7 +228,7 @@ def test_a_disk_that_fails_is_not_a_finding(folder_of, monkeypatch):
         raise Problem(problems.CANNOT_STORE, "no room")
 
     monkeypatch.setattr(Database, "rows", fail)
-    with pytest.raises(InvalidInput, match="cannot be checked: no room"):
+    with pytest.raises(InvalidInput, match="data: no room"):
         fsck.check(folder)
 
 

@@ -13,7 +13,6 @@ import pytest
 from benchmarks import samples
 from faintly.collector.http import answers, routes, routes_collections
 from faintly.collector.problems import Problem
-from faintly.collector.storage.sketches import path_of
 
 HEADERS = {"content-type": "application/json"}
 ESTIMATES = {"json": {"keys": [1]}}
@@ -150,8 +149,7 @@ def test_sketches_are_mapped_and_shared(web, direct_plan, body_of):
     web.send(direct_plan, body_of(direct_plan, 50))
     web.store.seal()
     asked = ("POST", f"{address}/estimates", ESTIMATES)
-    epoch = web.store.registry.epoch(direct_plan.digest, 0)
-    file = str(path_of(web.store.folder, epoch, epoch.last))
+    file = str(web.store.sketches.file(direct_plan.digest, 0).path)
 
     async def ask():
         return await web.at_once(asked, asked)
@@ -183,8 +181,7 @@ def test_a_damaged_sketch_is_rebuilt_where_it_can_be(web, plan, body_of, refused
     web.send(plan, body_of(plan, 50))
     web.store.seal()
     before = web("POST", f"{address}/estimates", **ESTIMATES).json()
-    epoch = web.store.registry.epoch(plan.digest, 0)
-    path = path_of(web.store.folder, epoch, epoch.last)
+    path = web.store.sketches.file(plan.digest, 0).path
     for damage in (b"", path.read_bytes()[:-1] + b"x", None):
         if damage is None:
             path.unlink()

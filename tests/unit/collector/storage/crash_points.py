@@ -83,7 +83,8 @@ def act(folder: Path, acknowledged: int, retention: str, last: int) -> None:
         os.write(acknowledged, b"a")
         if number % 2:
             store.seal()
-    store.sealer.compact(store.registry.collection(PLAN.digest).epochs[0])
+    while store.sealer.compact(store.registry.epoch(PLAN.digest, 0)):
+        pass
     store.close()
 
 

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import textwrap
 from concurrent.futures import Future
 from pathlib import Path
@@ -13,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from faintly.collector.admin import fsck
-from faintly.collector.storage import acknowledged, recovery
-from faintly.collector.storage.status import status_of
+from faintly.collector.storage.database import COUNT
+from faintly.collector.storage.manifest import NEWER
+from faintly.collector.storage.status import segments_of, status_of
 from faintly.collector.storage.store import Store
 from faintly.engine import aggregate
 from faintly.errors import FolderDamaged
@@ -119,7 +121,7 @@ def test_a_torn_log_loses_only_its_end(killed, open_store, plan, batches, body_o
         stream.write(b"\xa5" * 50)
     with pytest.raises(FolderDamaged, match="acknowledged requests are missing"):
         open_store()
-    (killed / acknowledged.NAME).unlink()
+    (killed / COUNT).unlink()
     store = open_store()
     pending = status_of(store.registry.collection(plan.digest)).pending
     assert pending in {0, 10, 20, 30, 40}
@@ -158,7 +160,7 @@ def test_a_log_that_is_lost_after_a_kill_is_noticed(killed, open_store, plan, sp
 def test_the_count_of_requests_lags_behind_the_database_but_never_leads(
     killed, open_store, plan, batches, body_of
 ):
-    count = killed / acknowledged.NAME
+    count = killed / COUNT
     assert int(count.read_bytes()) == 5
     count.write_bytes(b"%020d\n" % 3)  # as after a power failure
     store = open_store()
@@ -220,7 +222,7 @@ def test_files_that_the_database_cannot_know_yet_stop_the_start(
     for repair in (False, True):
         checked = fsck.check(folder, repair=repair)
         assert not checked.sound
-        newer = [found for found in checked.findings if found.what == recovery.NEWER]
+        newer = [found for found in checked.findings if found.what == NEWER]
         assert newer
         assert not any(found.harmless for found in newer)
     assert [path for path in files if path.suffix == ".parquet" and not path.exists()] == []
@@ -233,10 +235,10 @@ def test_a_missing_or_short_segment_stops_the_start(filled, open_store):
     segment = min(folder.glob("segments/*/*.parquet"))
     kept = segment.read_bytes()
     segment.write_bytes(kept[:-1])
-    with pytest.raises(FolderDamaged, match=r"0-1\.parquet has .* bytes instead of .*fsck"):
+    with pytest.raises(FolderDamaged, match=r"0-1\.parquet: it has .* bytes instead of .*fsck"):
         open_store()
     segment.unlink()
-    with pytest.raises(FolderDamaged, match=r"0-1\.parquet is missing"):
+    with pytest.raises(FolderDamaged, match=r"0-1\.parquet: cannot be read: No such file"):
         open_store()
     segment.write_bytes(kept)
     open_store()  # the refusals have left the folder as it was, and unlocked
@@ -286,7 +288,7 @@ def _damage_sketch(folder, damage):
 def test_a_damaged_database_stops_the_start(filled, open_store):
     folder = filled()
     (folder / "collector.sqlite").write_bytes(b"not a database, but long enough to be one" * 100)
-    with pytest.raises(FolderDamaged, match=r"collector\.sqlite cannot be read"):
+    with pytest.raises(FolderDamaged, match=r"collector\.sqlite: cannot be read"):
         open_store()
 
 
@@ -455,3 +457,24 @@ def test_a_failed_start_leaves_nothing_open(tmp_path):
             Store.open(folder)
     opened = [path.resolve() for path in Path("/proc/self/fd").iterdir()]
     assert not [path for path in opened if path.is_relative_to(folder.resolve())]
+
+
+def test_a_folder_that_an_earlier_program_wrote_is_opened(tmp_path, open_store, batches_of):
+    """Its collections keep, keep for direct decoding, and drop; one batch of ten is pending."""
+    folder = tmp_path / "data"
+    with tarfile.open(Path(__file__).with_name("folder_v3.tar.xz")) as archive:
+        archive.extractall(folder, filter="data")
+    checked = fsck.check(folder)
+    assert checked.findings == []
+    assert (checked.collections, checked.sealed, checked.pending) == (3, 90, 10)
+    store = open_store()
+    assert store.credentials.labels() == [("dashboard", "read")]
+    plans = [each.plan for each in store.registry.collections.values()]
+    for plan in plans:
+        batches = batches_of(plan, 40, 10)
+        assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches[:3])
+    store.seal()
+    assert store.sketches.sketch(plans[0].digest, 1) == aggregate(
+        plans[0], batches_of(plans[0], 40, 10)[3:]
+    )
+    assert [len(segments_of(store, plan.digest)) for plan in plans] == [2, 3, 0]

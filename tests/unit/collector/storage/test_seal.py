@@ -151,7 +151,7 @@ def test_a_snapshot_shortens_the_next_start(open_store, plan, batches, body_of, 
     read = []
     original = segments.read
     monkeypatch.setattr(
-        segments, "read", lambda path, *rest: read.append(path.name) or original(path, *rest)
+        segments, "read", lambda file: read.append(file.path.name) or original(file)
     )
     again = open_store()
     assert again.sketches.sketch(plan.digest, 0) == aggregate(plan, batches[:3])
