@@ -22,16 +22,15 @@ export const prf: Hash = (key, id, tag, w) => {
   for (let i = 0; i < 6; i++) {
     const word = i < 2 ? id[i] : i > 2 ? 0 : end;
     v3 ^= word;
-    v0 += v1;
-    v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
-    v0 = (v0 << 16) | (v0 >>> 16);
-    v2 += v3;
-    v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2;
-    v0 = (v0 + v3) | 0;
-    v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0;
+    v0 = (v0 + v1) | 0;
+    v1 = (v1 << 5) ^ (v1 >>> 27) ^ v0;
+    v2 = (v2 + v3) | 0;
+    v3 = (v3 << 8) ^ (v3 >>> 24) ^ v2;
+    v0 = (((v0 << 16) ^ (v0 >>> 16)) + v3) | 0;
+    v3 = (v3 << 7) ^ (v3 >>> 25) ^ v0;
     v2 = (v2 + v1) | 0;
-    v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
-    v2 = (v2 << 16) | (v2 >>> 16);
+    v1 = (v1 << 13) ^ (v1 >>> 19) ^ v2;
+    v2 = (v2 << 16) ^ (v2 >>> 16);
     v0 ^= word;
     if (i === 2) v2 ^= 0xff;
   }
@@ -41,7 +40,7 @@ export const prf: Hash = (key, id, tag, w) => {
 /** Keyed BLAKE2s. */
 export const keyed: Hash = (key, id, tag, w) => {
   const end = w === undefined ? [tag] : [tag, w];
-  return wordsOf(blake2s(Uint8Array.of(...bytesOf(id), ...end), 8, bytesOf(key)))[0];
+  return wordsOf(blake2s(Uint8Array.of(...bytesOf(id), ...end), 8, bytesOf(key)))[0] >>> 0;
 };
 
 /** Return a word scaled to 0 … count - 1; exact for counts up to 2^20. */

@@ -89,5 +89,5 @@ export function idOf(plan: Plan, key: unknown): Wide | null {
   const bytes = typeof key === "string" && !isLone(key) ? utf8(key) : key;
   if (plan.size !== null || !(bytes instanceof Uint8Array)) return null;
   const [low, high] = wordsOf(blake2s(bytes, 8, plan.salt));
-  return [low, high];
+  return [low >>> 0, high >>> 0];
 }
