@@ -13,7 +13,8 @@ const SMALL = [0x3, 0x7, 0xb, 0x13, 0x25, 0x43, 0x83]; // polynomials of the deg
 export function orthogonal(plan: Plan): Mechanism {
   const { few, most, first, second, bits, blocks, constants, degree } = check(plan);
   const cell = cellWidths(bits);
-  const widths = Array.from({ length: blocks }, () => cell).flat();
+  const masks = Int32Array.from(cell, ones);
+  const widths: number[] = Array(blocks).fill(cell).flat();
   if (plan.maps > 1) widths.unshift(Math.log2(plan.maps));
 
   /** Return the block of an id, and its first rows, each with the parity 0. */
@@ -21,7 +22,7 @@ export function orthogonal(plan: Plan): Mechanism {
     const rows = Array.from({ length: count }, () => new Int32Array(cell.length + 1));
     if (!constants.length) {
       let n = 0;
-      for (const row of rows) cell.forEach((width, w) => (row[w] = prf(map.fold, id, EQUATION, n++) & ones(width)));
+      for (const row of rows) for (let w = 0; w < cell.length; w++) row[w] = prf(map.fold, id, EQUATION, n++) & masks[w];
       return { block: 0, rows };
     }
     const code = map.code(id);

@@ -17,7 +17,7 @@ export function retrieval(plan: Plan): Mechanism {
   const { bits, blocks, keep } = check(plan);
   const linear = plan.maps > 0;
   const cell = cellWidths(bits);
-  const widths = Array.from({ length: blocks }, () => cell).flat();
+  const widths: number[] = Array(blocks).fill(cell).flat();
   if (plan.maps > 1) widths.push(Math.log2(plan.maps));
 
   return {
@@ -66,25 +66,31 @@ function answers(items: readonly Item[], keep: number, words: Words): number[] {
 export function solve(rows: readonly Int32Array[], widths: readonly number[], words: Words): number[] {
   const cell = Int32Array.from(widths, (width) => words() & ones(width));
   const size = cell.length;
-  const pivots: [row: Int32Array, at: number, pivot: number][] = [];
-  rows.forEach((row, i) => {
+  const places = rows.map((row, i) => {
     const at = row.findIndex((word) => word !== 0);
-    if (at < 0 || at === size) return; // it follows from those before, or contradicts them
-    const pivot = row[at] & -row[at];
-    for (let j = i + 1; j < rows.length; j++) if (rows[j][at] & pivot) addTo(rows[j], row, at);
-    pivots.push([row, at, pivot]);
+    if (at < 0 || at === size) return size; // it follows from those before, or contradicts them
+    clear(rows, i, at);
+    return at;
   });
-  for (const [row, at, pivot] of pivots.reverse()) {
+  for (let i = rows.length; i--; ) {
+    const row = rows[i];
+    const at = places[i];
     let sum = row[size];
     for (let w = at; w < size; w++) sum ^= row[w] & cell[w];
-    if (parity(sum)) cell[at] ^= pivot;
+    if (parity(sum)) cell[at] ^= row[at] & -row[at]; // a place past the last is not written
   }
   return Array.from(cell, (word) => word >>> 0);
 }
 
-/** Add a row to another one from some word on: a small function is compiled soon. */
-function addTo(row: Int32Array, other: Int32Array, from: number): void {
-  for (; from < row.length; from++) row[from] ^= other[from];
+/** Add a row to those after it that have its pivot. Functions as small as these two are compiled soon. */
+function clear(rows: readonly Int32Array[], i: number, at: number): void {
+  const row = rows[i];
+  const pivot = row[at] & -row[at];
+  while (++i < rows.length) if (rows[i][at] & pivot) add(rows[i], row, at);
+}
+
+function add(row: Int32Array, other: Int32Array, at: number): void {
+  for (; at < row.length; at++) row[at] ^= other[at];
 }
 
 function check(plan: Plan): { bits: number; blocks: number; keep: number } {
