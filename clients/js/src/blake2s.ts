@@ -41,10 +41,9 @@ export function blake2s(
     const words = wordsOf(padded);
     const known = data.length && later;
     const state = (known || start).slice();
-    for (let at = known ? BLOCK : 0; at < padded.length; ) {
-      compress(state, words, at, length);
-      at += BLOCK;
-      if (at === keyed && data.length) later = state.slice();
+    for (let end = known ? 2 * BLOCK : BLOCK; end <= padded.length; end += BLOCK) {
+      compress(state, words, end, length);
+      if (end === keyed && data.length) later = state.slice();
     }
     return bytesOf(state).subarray(0, size);
   };
@@ -65,15 +64,15 @@ export function bytesOf(words: ArrayLike<number>): Uint8Array {
   return new Uint8Array(view.buffer);
 }
 
-/** Take the block from a byte on into the state; the length is that of all data. */
-function compress(state: Int32Array, words: Int32Array, from: number, length: number): void {
+/** Take the block that ends at a byte into the state; the length is that of all data. */
+function compress(state: Int32Array, words: Int32Array, end: number, length: number): void {
   const v = Int32Array.of(...state, ...IV);
-  const block = words.subarray(from / 4);
-  v[12] ^= Math.min(from + BLOCK, length); // what lies above 32 bits of it is 0 here
-  if (from + BLOCK >= length) v[14] = ~v[14];
+  const block = words.subarray((end - BLOCK) / 4);
+  v[12] ^= Math.min(end, length); // what lies above 32 bits of it is 0 here
+  if (end >= length) v[14] = ~v[14];
   // In each round columns first, then diagonals. Words in variables are quick before the loop is compiled.
   for (let i = 0; i < 160; i += 2) {
-    const by = i & 8 ? 1 : 0;
+    const by = (i >> 3) & 1;
     const at = i >> 1;
     const second = 4 + ((at + by) & 3);
     const third = 8 + ((at + 2 * by) & 3);

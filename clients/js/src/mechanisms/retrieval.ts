@@ -64,12 +64,11 @@ function answers(items: readonly Item[], keep: number, words: Words): number[] {
 
 /** Return a cell of random bits but for those of the pivots, which solve the equations. */
 export function solve(rows: readonly Int32Array[], widths: readonly number[], words: Words): number[] {
-  const cell = Int32Array.from(widths, (width) => words() & ones(width));
+  const cell = Uint32Array.from(widths, (width) => words() & ones(width));
   const size = cell.length;
   const places = rows.map((row, i) => {
-    const at = row.findIndex((word) => word !== 0);
-    if (at < 0 || at === size) return size; // it follows from those before, or contradicts them
-    clear(rows, i, at);
+    const at = row.findIndex(Boolean);
+    if (at in cell) clear(rows, i, at); // else it follows from those before, or contradicts them
     return at;
   });
   for (let i = rows.length; i--; ) {
@@ -77,9 +76,9 @@ export function solve(rows: readonly Int32Array[], widths: readonly number[], wo
     const at = places[i];
     let sum = row[size];
     for (let w = at; w < size; w++) sum ^= row[w] & cell[w];
-    if (parity(sum)) cell[at] ^= row[at] & -row[at]; // a place past the last is not written
+    if (parity(sum)) cell[at] ^= row[at] & -row[at]; // where there is no such word, nothing is written
   }
-  return Array.from(cell, (word) => word >>> 0);
+  return [...cell];
 }
 
 /** Add a row to those after it that have its pivot. Functions as small as these two are compiled soon. */
