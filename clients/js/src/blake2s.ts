@@ -35,15 +35,16 @@ export function blake2s(
   let later: Int32Array | undefined; // after the block of the key, where it is not the last
   return (data) => {
     const length = keyed + data.length;
-    const padded = new Uint8Array((Math.ceil(length / BLOCK) || 1) * BLOCK);
+    const padded = new Uint8Array(Math.ceil((length || 1) / BLOCK) * BLOCK);
     padded.set(key);
     padded.set(data, keyed);
     const words = wordsOf(padded);
     const known = data.length && later;
     const state = (known || start).slice();
-    for (let end = known ? 2 * BLOCK : BLOCK; end <= padded.length; end += BLOCK) {
-      compress(state, words, end, length);
-      if (end === keyed && data.length) later = state.slice();
+    for (let at = known ? BLOCK : 0; at < padded.length; ) {
+      compress(state, words, at, length);
+      at += BLOCK;
+      if (at === keyed && data.length) later = state.slice();
     }
     return bytesOf(state).subarray(0, size);
   };
@@ -64,12 +65,13 @@ export function bytesOf(words: ArrayLike<number>): Uint8Array {
   return new Uint8Array(view.buffer);
 }
 
-/** Take the block that ends at a byte into the state; the length is that of all data. */
-function compress(state: Int32Array, words: Int32Array, end: number, length: number): void {
+/** Take the block from a byte on into the state; the length is that of all data. */
+function compress(state: Int32Array, words: Int32Array, from: number, length: number): void {
   const v = Int32Array.of(...state, ...IV);
-  const block = words.subarray((end - BLOCK) / 4);
-  v[12] ^= Math.min(end, length); // what lies above 32 bits of it is 0 here
-  if (end >= length) v[14] = ~v[14];
+  const block = words.subarray(from / 4);
+  from += BLOCK;
+  v[12] ^= Math.min(from, length); // what lies above 32 bits of it is 0 here
+  if (from >= length) v[14] = ~v[14];
   // In each round columns first, then diagonals. Words in variables are quick before the loop is compiled.
   for (let i = 0; i < 160; i += 2) {
     const by = (i >> 3) & 1;

@@ -41,17 +41,11 @@ export function encodeBatch(digest: string, records: readonly Uint8Array[]): Uin
   return out;
 }
 
-// What four bits that are shifted out of a checksum change in the rest.
-const SHIFTED = Int32Array.from({ length: 16 }, (_, crc) => {
-  for (let bit = 0; bit < 4; bit++) crc = (crc >>> 1) ^ (crc & 1 && 0xedb88320);
-  return crc;
-});
-
 function crc32(bytes: Uint8Array): number {
   let crc = -1;
   for (const byte of bytes) {
     crc ^= byte;
-    for (let half = 0; half < 2; half++) crc = (crc >>> 4) ^ SHIFTED[crc & 15];
+    for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
   }
   return ~crc >>> 0;
 }
