@@ -56,7 +56,8 @@ async function bundle(options) {
   const { code } = await minify(readFileSync(options.outfile, "utf8"), {
     module: options.format === "esm",
     ecma: 2020,
-    compress: { passes: 3, hoist_funs: true, inline: 0 }, // smaller by some bytes once it is gzipped
+    // Smaller by some bytes once it is gzipped; no property that is read here does anything.
+    compress: { passes: 3, hoist_funs: true, inline: 0, pure_getters: true },
   });
   writeFileSync(options.outfile, code + "\n");
 }

@@ -1,6 +1,8 @@
 /** BLAKE2s of RFC 7693, in 32-bit words. */
+import { utf8 } from "./bytes.ts";
+
 // The first 32 bits after the point of the square roots of the first primes.
-const IV = Uint32Array.from([2, 3, 5, 7, 11, 13, 17, 19], (prime) => Math.sqrt(prime) * 2 ** 32);
+const IV = Int32Array.from([2, 3, 5, 7, 11, 13, 17, 19], (prime) => Math.sqrt(prime) * 2 ** 32);
 // The order in which each of the ten rounds takes the words of a block, a digit for each.
 const SIGMA = Array.from(
   "0123456789abcdef" +
@@ -16,39 +18,44 @@ const SIGMA = Array.from(
   (digit) => parseInt(digit, 16),
 );
 const BLOCK = 64;
-const NONE = new Uint8Array(0);
 
-/** Return `size` bytes of the hash of data, under a key and eight letters of personalisation. */
+/**
+ * Return a function from data to `size` bytes of its hash, under a key and eight letters of
+ * personalisation. It keeps what the key alone makes of the state: half the work for a short text.
+ */
 export function blake2s(
-  data: Uint8Array,
   size: number,
-  key: Uint8Array = NONE,
+  key: ArrayLike<number> = [],
   person = "",
-): Uint8Array {
+): (data: Uint8Array) => Uint8Array {
   const keyed = key.length ? BLOCK : 0;
-  const length = keyed + data.length;
-  const padded = new Uint8Array(Math.max(1, Math.ceil(length / BLOCK)) * BLOCK);
-  padded.set(key);
-  padded.set(data, keyed);
-  const words = wordsOf(padded);
-  const state = IV.slice();
-  state[0] ^= 0x01010000 ^ (key.length << 8) ^ size;
-  if (person) {
-    const [first, second] = wordsOf(Uint8Array.from(person, (letter) => letter.charCodeAt(0)));
-    state[6] ^= first;
-    state[7] ^= second;
-  }
-  for (let at = BLOCK; at <= padded.length; at += BLOCK) {
-    const last = at === padded.length;
-    compress(state, words.subarray(at / 4 - 16, at / 4), last ? length : at, last);
-  }
-  return bytesOf(state).subarray(0, size);
+  const start = IV.slice();
+  start[0] ^= 0x01010000 ^ (key.length << 8) ^ size;
+  wordsOf(utf8(person)).forEach((word, i) => (start[6 + i] ^= word));
+  let later: Int32Array | undefined; // after the block of the key, where it is not the last
+  return (data) => {
+    const length = keyed + data.length;
+    const padded = new Uint8Array(Math.ceil((length || 1) / BLOCK) * BLOCK);
+    padded.set(key);
+    padded.set(data, keyed);
+    const words = wordsOf(padded);
+    const known = data.length && later;
+    const state = (known || start).slice();
+    for (let at = known ? BLOCK : 0; at < padded.length; ) {
+      compress(state, words, at, length);
+      at += BLOCK;
+      if (at === keyed && data.length) later = state.slice();
+    }
+    return bytesOf(state).subarray(0, size);
+  };
 }
 
-/** Return the little-endian words of bytes, whose number is a multiple of four. */
-export function wordsOf(bytes: Uint8Array): Uint32Array {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  return Uint32Array.from({ length: bytes.length / 4 }, (_, i) => view.getUint32(4 * i, true));
+/** Return the little-endian words of bytes, whose number is a multiple of four, with a sign: such are quick. */
+export function wordsOf(bytes: Uint8Array): Int32Array {
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  const words = new Int32Array(bytes.length / 4);
+  for (let i = 0; i < words.length; i++) words[i] = view.getInt32(4 * i, true);
+  return words;
 }
 
 /** Return words as little-endian bytes. */
@@ -58,27 +65,36 @@ export function bytesOf(words: ArrayLike<number>): Uint8Array {
   return new Uint8Array(view.buffer);
 }
 
-const turn = (word: number, by: number) => (word >>> by) | (word << (32 - by));
-
-function compress(state: Uint32Array, block: Uint32Array, count: number, last: boolean): void {
-  const v = new Uint32Array(16);
-  v.set(state);
-  v.set(IV, 8);
-  v[12] ^= count; // of bytes; what lies above 32 bits of it is 0 here
-  if (last) v[14] = ~v[14];
-  // Half of a mix at a time: in each round columns first, then diagonals.
-  for (let i = 0; i < 160; i++) {
-    const at = i >> 1;
+/** Take the block from a byte on into the state; the length is that of all data. */
+function compress(state: Int32Array, words: Int32Array, from: number, length: number): void {
+  const v = Int32Array.of(...state, ...IV);
+  const block = words.subarray(from / 4);
+  from += BLOCK;
+  v[12] ^= Math.min(from, length); // what lies above 32 bits of it is 0 here
+  if (from >= length) v[14] = ~v[14];
+  // In each round columns first, then diagonals. Words in variables are quick before the loop is compiled.
+  for (let i = 0; i < 160; i += 2) {
     const by = (i >> 3) & 1;
-    const odd = i & 1;
-    const a = at & 3;
-    const b = 4 + ((at + by) & 3);
-    const c = 8 + ((at + 2 * by) & 3);
-    const d = 12 + ((at + 3 * by) & 3);
-    v[a] += v[b] + block[SIGMA[i]];
-    v[d] = turn(v[d] ^ v[a], odd ? 8 : 16);
-    v[c] += v[d];
-    v[b] = turn(v[b] ^ v[c], odd ? 7 : 12);
+    const at = i >> 1;
+    const second = 4 + ((at + by) & 3);
+    const third = 8 + ((at + 2 * by) & 3);
+    const fourth = 12 + ((at + 3 * by) & 3);
+    let b = v[second];
+    let a = (v[at & 3] + b + block[SIGMA[i]]) | 0;
+    let d = v[fourth] ^ a;
+    d = (d << 16) ^ (d >>> 16);
+    let c = (v[third] + d) | 0;
+    b ^= c;
+    b = (b << 20) ^ (b >>> 12);
+    a = (a + b + block[SIGMA[i + 1]]) | 0;
+    d ^= a;
+    d = (d << 24) ^ (d >>> 8);
+    c = (c + d) | 0;
+    b ^= c;
+    v[at & 3] = a;
+    v[second] = (b << 25) ^ (b >>> 7);
+    v[third] = c;
+    v[fourth] = d;
   }
   for (let i = 0; i < 8; i++) state[i] ^= v[i] ^ v[i + 8];
 }

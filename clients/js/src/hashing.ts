@@ -7,9 +7,20 @@ export type Wide = readonly [low: number, high: number];
 /** A hash of a key and an id to one word; without `w` the form mix of the specification. */
 export type Hash = (key: Wide, id: Wide, tag: number, w?: number) => number;
 
-// The letter of each use; no two share one.
-export const [BIN, SIGN, ROW, MATRIX, MAP, MASK, FOLD, EQUATION, COIN, ORDER, PROJECTION, GROUP, SYMBOL] =
-  Array.from("bsrAjmfacopqy", (letter) => letter.charCodeAt(0));
+// The letter of each use; no two share one. As numbers they leave no trace in the bundles.
+export const BIN = 98; // b
+export const SIGN = 115; // s
+export const ROW = 114; // r
+export const MATRIX = 65; // A
+export const MAP = 106; // j
+export const MASK = 109; // m
+export const FOLD = 102; // f
+export const EQUATION = 97; // a
+export const COIN = 99; // c
+export const ORDER = 111; // o
+export const PROJECTION = 112; // p
+export const GROUP = 113; // q
+export const SYMBOL = 121; // y
 
 /** HalfSipHash-1-3. */
 export const prf: Hash = (key, id, tag, w) => {
@@ -22,16 +33,15 @@ export const prf: Hash = (key, id, tag, w) => {
   for (let i = 0; i < 6; i++) {
     const word = i < 2 ? id[i] : i > 2 ? 0 : end;
     v3 ^= word;
-    v0 += v1;
-    v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
-    v0 = (v0 << 16) | (v0 >>> 16);
-    v2 += v3;
-    v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2;
-    v0 = (v0 + v3) | 0;
-    v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0;
+    v0 = (v0 + v1) | 0;
+    v1 = (v1 << 5) ^ (v1 >>> 27) ^ v0;
+    v2 = (v2 + v3) | 0;
+    v3 = (v3 << 8) ^ (v3 >>> 24) ^ v2;
+    v0 = (((v0 << 16) ^ (v0 >>> 16)) + v3) | 0;
+    v3 = (v3 << 7) ^ (v3 >>> 25) ^ v0;
     v2 = (v2 + v1) | 0;
-    v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
-    v2 = (v2 << 16) | (v2 >>> 16);
+    v1 = (v1 << 13) ^ (v1 >>> 19) ^ v2;
+    v2 = (v2 << 16) ^ (v2 >>> 16);
     v0 ^= word;
     if (i === 2) v2 ^= 0xff;
   }
@@ -41,7 +51,7 @@ export const prf: Hash = (key, id, tag, w) => {
 /** Keyed BLAKE2s. */
 export const keyed: Hash = (key, id, tag, w) => {
   const end = w === undefined ? [tag] : [tag, w];
-  return wordsOf(blake2s(Uint8Array.of(...bytesOf(id), ...end), 8, bytesOf(key)))[0];
+  return wordsOf(blake2s(8, bytesOf(key))(Uint8Array.of(...bytesOf(id), ...end)))[0] >>> 0;
 };
 
 /** Return a word scaled to 0 … count - 1; exact for counts up to 2^20. */
@@ -76,7 +86,7 @@ export function mapOf(plan: Plan, seed: Wide): PublicMap {
 /** Return the map with a number. */
 export function publicMap(plan: Plan, number: number): PublicMap {
   const constants = (purpose: string) =>
-    wordsOf(blake2s(bytesOf([number]), 32, plan.salt, `fntly${purpose}`));
+    wordsOf(blake2s(32, plan.salt, `fntly${purpose}`)(bytesOf([number])));
   const keys = constants("key");
   const fold: Wide = [keys[2], keys[3]];
   const steps = constants("map");

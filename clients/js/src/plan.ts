@@ -26,6 +26,7 @@ export interface Plan {
   readonly maps: number;
   readonly decode: string;
   readonly salt: Uint8Array;
+  readonly hash: (key: Uint8Array) => Uint8Array; // under the salt, to the bytes of an id
   readonly values: string; // signed, nonnegative or set
 }
 
@@ -76,8 +77,9 @@ export function readPlan(document: string | Uint8Array | object): Plan {
   exactly(hashing, "hashing", "bits,family,maps");
   rule(isObject(parameters), "parameters");
   const keys = universeOf(universe);
+  const bytes = unhex(salt as string);
   return {
-    digest: hex(blake2s(utf8(JSON.stringify(sorted(fields))), 16)),
+    digest: hex(blake2s(16)(utf8(JSON.stringify(sorted(fields))))),
     ...unitOf(protect, sparsity),
     epsilon,
     delta,
@@ -87,7 +89,8 @@ export function readPlan(document: string | Uint8Array | object): Plan {
     parameters,
     ...hashingOf(hashing, keys.size, decode),
     decode,
-    salt: unhex(salt as string),
+    salt: bytes,
+    hash: blake2s(8, bytes),
     values: values as string,
   };
 }

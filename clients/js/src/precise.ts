@@ -77,5 +77,5 @@ export function decimal(text: string): Precise {
 
 /** Return whether x is surely no more than y; what is not a number is more than anything. */
 export function atMost(x: Precise, y: Precise): boolean {
-  return add(y, multiply(x, precise(-1 - MARGIN)))[0] >= 0;
+  return add(y, multiply(x, [-1, -MARGIN]))[0] >= 0;
 }

@@ -4,7 +4,7 @@
  * data: keys that the plan does not have are left out, values are clipped, what is not a number
  * counts as absent, and repeated keys are added up.
  */
-import { blake2s, wordsOf } from "./blake2s.ts";
+import { wordsOf } from "./blake2s.ts";
 import { isLone, utf8 } from "./bytes.ts";
 import type { Wide } from "./hashing.ts";
 import type { Plan } from "./plan.ts";
@@ -88,6 +88,6 @@ export function idOf(plan: Plan, key: unknown): Wide | null {
   }
   const bytes = typeof key === "string" && !isLone(key) ? utf8(key) : key;
   if (plan.size !== null || !(bytes instanceof Uint8Array)) return null;
-  const [low, high] = wordsOf(blake2s(bytes, 8, plan.salt));
-  return [low, high];
+  const [low, high] = wordsOf(plan.hash(bytes));
+  return [low >>> 0, high >>> 0];
 }

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { first, plans, times } from "../bench.mjs";
+import { Client } from "../dist/index.js";
 
 function best(plan, items, limit) {
   let least = Infinity;
@@ -28,3 +29,24 @@ for (const [name, plan] of Object.entries(plans).filter(([name]) => name.startsW
     assert.ok(Array.from({ length: 10 }).some(() => share() < 0.5));
   });
 }
+
+// Counts that no busy machine changes: what a first report must not do again for each key, or at all.
+test("a block is hashed for each key, and the salt once; the generator is loaded before the first report", () => {
+  const { of } = Int32Array;
+  const { getRandomValues } = crypto;
+  let blocks = 0; // the state of a block is made of 16 words
+  let draws = 0;
+  try {
+    Int32Array.of = (...words) => (words.length === 16 && blocks++, of.apply(Int32Array, words));
+    crypto.getRandomValues = (words) => (draws++, getRandomValues.call(crypto, words));
+    const client = new Client(plans["retrieval-open"], { policy: { epsilon: 16, units: ["event"] } });
+    assert.equal(draws, 1);
+    draws = blocks = 0;
+    client.report(Array.from({ length: 64 }, (_, i) => `https://example.org/${i}`));
+    assert.equal(blocks, 1 + 64 + 4); // the map's constants take two blocks twice
+    assert.equal(draws, 2); // one for the seed, one for the noise
+  } finally {
+    Int32Array.of = of;
+    crypto.getRandomValues = getRandomValues;
+  }
+});

@@ -10,7 +10,7 @@ export const vectors = (name) =>
 export const plans = new Map(vectors("plan/valid").map((each) => [each.name, each]));
 
 /** Return a 64-bit number of 16 hexadecimal digits as two words. */
-export const wide = (text) => Array.from(wordsOf(unhex(text).reverse()));
+export const wide = (text) => Array.from(wordsOf(unhex(text).reverse()), (word) => word >>> 0);
 
 /** Return a source that hands out listed words, and what is left of them. */
 export function given(words) {

@@ -3,7 +3,19 @@ import type { Plan } from "./plan.ts";
 export type Wide = readonly [low: number, high: number];
 /** A hash of a key and an id to one word; without `w` the form mix of the specification. */
 export type Hash = (key: Wide, id: Wide, tag: number, w?: number) => number;
-export declare const BIN: number, SIGN: number, ROW: number, MATRIX: number, MAP: number, MASK: number, FOLD: number, EQUATION: number, COIN: number, ORDER: number, PROJECTION: number, GROUP: number, SYMBOL: number;
+export declare const BIN = 98;
+export declare const SIGN = 115;
+export declare const ROW = 114;
+export declare const MATRIX = 65;
+export declare const MAP = 106;
+export declare const MASK = 109;
+export declare const FOLD = 102;
+export declare const EQUATION = 97;
+export declare const COIN = 99;
+export declare const ORDER = 111;
+export declare const PROJECTION = 112;
+export declare const GROUP = 113;
+export declare const SYMBOL = 121;
 /** HalfSipHash-1-3. */
 export declare const prf: Hash;
 /** Keyed BLAKE2s. */

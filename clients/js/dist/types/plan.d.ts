@@ -17,6 +17,7 @@ export interface Plan {
     readonly maps: number;
     readonly decode: string;
     readonly salt: Uint8Array;
+    readonly hash: (key: Uint8Array) => Uint8Array;
     readonly values: string;
 }
 /** Refuse a plan unless a rule holds; the specification has the rules of each field. */

@@ -13,20 +13,21 @@ const SMALL = [0x3, 0x7, 0xb, 0x13, 0x25, 0x43, 0x83]; // polynomials of the deg
 export function orthogonal(plan: Plan): Mechanism {
   const { few, most, first, second, bits, blocks, constants, degree } = check(plan);
   const cell = cellWidths(bits);
-  const widths = Array.from({ length: blocks }, () => cell).flat();
+  const masks = Int32Array.from(cell, ones);
+  const widths: number[] = Array(blocks).fill(cell).flat();
   if (plan.maps > 1) widths.unshift(Math.log2(plan.maps));
 
-  /** Return the block of an id, and its first rows. */
+  /** Return the block of an id, and its first rows, each with the parity 0. */
   function rowsOf({ id }: Item, count: number, map: PublicMap): { block: number; rows: Int32Array[] } {
-    const row = Array.from({ length: count });
+    const rows = Array.from({ length: count }, () => new Int32Array(cell.length + 1));
     if (!constants.length) {
-      const word = (n: number) => prf(map.fold, id, EQUATION, n);
-      const rows = row.map((_, l) => Int32Array.from(cell, (width, w) => word(l * cell.length + w) & ones(width)));
+      let n = 0;
+      for (const row of rows) for (let w = 0; w < cell.length; w++) row[w] = prf(map.fold, id, EQUATION, n++) & masks[w];
       return { block: 0, rows };
     }
     const code = map.code(id);
     const element = Math.floor(code / blocks) & ones(degree);
-    const rows = row.map((_, l) => Int32Array.of(2 ** (degree + l) + product(constants[l], element, degree)));
+    rows.forEach((row, l) => (row[0] = 2 ** (degree + l) + product(constants[l], element, degree)));
     return { block: code % blocks, rows };
   }
 
@@ -45,15 +46,12 @@ export function orthogonal(plan: Plan): Mechanism {
         return !certain[i] || word >= first + second ? 0 : word < first ? few : most;
       });
       const map = mapOf(plan, seed);
-      const cells: { row: Int32Array; odd: number }[][] = Array.from({ length: blocks }, () => []);
+      const cells: Int32Array[][] = Array.from({ length: blocks }, () => []);
       items.forEach((item, i) => {
         const { block, rows } = rowsOf(item, asked[i], map);
-        for (const row of rows) cells[block].push({ row, odd: 0 });
+        cells[block].push(...rows);
       });
-      const fields = cells.flatMap((inside) => {
-        const free = cell.map((width) => (words() & ones(width)) >>> 0);
-        return solve(inside, free);
-      });
+      const fields = cells.flatMap((rows) => solve(rows, cell, words));
       return plan.maps > 1 ? [map.number, ...fields] : fields;
     },
   };

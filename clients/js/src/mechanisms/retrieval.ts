@@ -1,6 +1,6 @@
 /** Retrieval: spec/retrieval-v1.md. Randomized response for each item, in a linear system. */
 import { met, type Words } from "../coins.ts";
-import { COIN, EQUATION, mapOf, ones, ORDER, parity, prf, type PublicMap, type Wide } from "../hashing.ts";
+import { COIN, EQUATION, mapOf, ones, ORDER, parity, prf } from "../hashing.ts";
 import { exactly, integer, rule, type Plan } from "../plan.ts";
 import { lnRatio } from "../precise.ts";
 import type { Item } from "../vector.ts";
@@ -9,8 +9,7 @@ import type { Mechanism } from "./api.ts";
 /** One item's equation: the parity that a cell and its row must have. */
 interface Equation {
   readonly block: number;
-  readonly row: Int32Array; // words, the lowest bits first
-  odd: number;
+  readonly row: Int32Array; // words, the lowest bits first; the last one is the parity
   readonly order: number;
 }
 
@@ -18,21 +17,8 @@ export function retrieval(plan: Plan): Mechanism {
   const { bits, blocks, keep } = check(plan);
   const linear = plan.maps > 0;
   const cell = cellWidths(bits);
-  const widths = Array.from({ length: blocks }, () => cell).flat();
+  const widths: number[] = Array(blocks).fill(cell).flat();
   if (plan.maps > 1) widths.push(Math.log2(plan.maps));
-
-  function equations(items: readonly Item[], seed: Wide, map: PublicMap | null): Equation[] {
-    return items.map(({ id }) => {
-      const order = prf(seed, id, ORDER, 0);
-      if (!map) {
-        const row = Int32Array.from(cell, (width, w) => prf(seed, id, EQUATION, w) & ones(width));
-        return { block: 0, row, odd: prf(seed, id, COIN, 0) & 1, order };
-      }
-      const code = map.code(id);
-      const row = Int32Array.of(2 * (Math.floor(code / blocks) & ones(bits - 1)) + 1);
-      return { block: code % blocks, row, odd: map.negative(id), order };
-    });
-  }
 
   return {
     widths,
@@ -42,16 +28,21 @@ export function retrieval(plan: Plan): Mechanism {
     randomize(items, seed, words) {
       const said = answers(items, keep, words);
       const map = linear ? mapOf(plan, seed) : null;
-      const all = equations(items, seed, map);
-      all.forEach((equation, i) => (equation.odd ^= said[i]));
-      // Sorting is stable, so that equal words leave the items by rising id.
-      all.sort((a, b) => a.order - b.order);
-      const cells: Equation[][] = Array.from({ length: blocks }, () => []);
-      for (const equation of all) cells[equation.block].push(equation);
-      const fields = cells.flatMap((inside) => {
-        const free = cell.map((width) => (words() & ones(width)) >>> 0);
-        return solve(inside, free);
+      const equations = items.map(({ id }, i): Equation => {
+        const order = prf(seed, id, ORDER, 0);
+        if (!map) {
+          const row = cell.map((width, w) => prf(seed, id, EQUATION, w) & ones(width));
+          return { block: 0, row: Int32Array.of(...row, (prf(seed, id, COIN, 0) & 1) ^ said[i]), order };
+        }
+        const code = map.code(id);
+        const row = 2 * (Math.floor(code / blocks) & ones(bits - 1)) + 1;
+        return { block: code % blocks, row: Int32Array.of(row, map.negative(id) ^ said[i]), order };
       });
+      // Sorting is stable, so that equal words leave the items by rising id.
+      equations.sort((a, b) => a.order - b.order);
+      const cells: Int32Array[][] = Array.from({ length: blocks }, () => []);
+      for (const { block, row } of equations) cells[block].push(row);
+      const fields = cells.flatMap((rows) => solve(rows, cell, words));
       return plan.maps > 1 ? [...fields, map!.number] : fields;
     },
   };
@@ -71,25 +62,34 @@ function answers(items: readonly Item[], keep: number, words: Words): number[] {
   return items.map(({ value }, i) => (certain[i] ? +(value < 0) : coins[i]) ^ +(words() >= keep));
 }
 
-/** Return the cell that keeps the free bits but for the pivots, which solve the equations. */
-export function solve(equations: readonly Pick<Equation, "row" | "odd">[], cell: number[]): number[] {
-  const kept: { at: number; pivot: number; row: Int32Array; odd: number }[] = [];
-  for (const equation of equations) {
-    const row = equation.row;
-    let odd = equation.odd;
-    for (const known of kept) {
-      if (row[known.at] & known.pivot) {
-        for (let w = known.at; w < row.length; w++) row[w] ^= known.row[w]; // it has none before
-        odd ^= known.odd;
-      }
-    }
-    const at = row.findIndex((word) => word !== 0);
-    if (at >= 0) kept.push({ at, pivot: row[at] & -row[at], row, odd });
+/** Return a cell of random bits but for those of the pivots, which solve the equations. */
+export function solve(rows: readonly Int32Array[], widths: readonly number[], words: Words): number[] {
+  const cell = Uint32Array.from(widths, (width) => words() & ones(width));
+  const size = cell.length;
+  const places = rows.map((row, i) => {
+    const at = row.findIndex(Boolean);
+    if (at in cell) clear(rows, i, at); // else it follows from those before, or contradicts them
+    return at;
+  });
+  for (let i = rows.length; i--; ) {
+    const row = rows[i];
+    const at = places[i];
+    let sum = row[size];
+    for (let w = at; w < size; w++) sum ^= row[w] & cell[w];
+    if (parity(sum)) cell[at] ^= row[at] & -row[at]; // where there is no such word, nothing is written
   }
-  for (const { at, pivot, row, odd } of kept.reverse()) {
-    if (parity(row.reduce((sum, word, w) => sum ^ (word & cell[w]), 0)) !== odd) cell[at] ^= pivot;
-  }
-  return cell.map((word) => word >>> 0);
+  return [...cell];
+}
+
+/** Add a row to those after it that have its pivot. Functions as small as these two are compiled soon. */
+function clear(rows: readonly Int32Array[], i: number, at: number): void {
+  const row = rows[i];
+  const pivot = row[at] & -row[at];
+  while (++i < rows.length) if (rows[i][at] & pivot) add(rows[i], row, at);
+}
+
+function add(row: Int32Array, other: Int32Array, at: number): void {
+  for (; at < row.length; at++) row[at] ^= other[at];
 }
 
 function check(plan: Plan): { bits: number; blocks: number; keep: number } {

@@ -23,7 +23,7 @@ export function signedBinning(plan: Plan): Mechanism {
   const seedBytes = plan.family === "blake2s" ? 8 : 5;
   const limit = (value: number, most: number) => Math.max(-most, Math.min(most, value));
   return {
-    widths: Array.from({ length: bins }, () => (2 * range).toString(2).length),
+    widths: Array(bins).fill((2 * range).toString(2).length),
     drawn: seedBytes,
     sent: seedBytes,
     loss: lossOf(plan, given),
@@ -34,7 +34,7 @@ export function signedBinning(plan: Plan): Mechanism {
         steps,
         words,
       );
-      const raw = Array.from({ length: bins }, () => 0);
+      const raw: number[] = Array(bins).fill(0);
       const place = placesOf(plan, bins, seed);
       items.forEach(({ id, value }, i) => {
         const [bin, odd] = place(id);
@@ -67,7 +67,7 @@ export function placesOf(plan: Plan, bins: number, seed: Wide): (id: Wide) => [n
 
 /** Return geometric numbers, from binary digits and a rarely continuing coin. */
 function geometric(noise: readonly number[], count: number, words: Words): number[] {
-  const drawn = Array.from({ length: count }, () => 0);
+  const drawn: number[] = Array(count).fill(0);
   const digits = noise.length - 1;
   for (let digit = 0; digit < digits; digit++) {
     for (let i = 0; i < count; i++) if (words() < noise[digit]) drawn[i] += 2 ** digit;
