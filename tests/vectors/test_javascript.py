@@ -140,7 +140,7 @@ def unknown(plan: Plan) -> str | None:
 
 
 def is_known(client: ExternalClient, plan: Plan) -> bool:
-    """Return whether the client makes reports of a plan, having checked that it does what it should."""
+    """Return whether the client takes a plan, having checked that it does or names what is new."""
     mechanism, what = mechanism_of(plan), unknown(plan)
     if what is None:
         assert len(client.encode(mechanism, NOBODY)) == mechanism.layout.record_bytes
