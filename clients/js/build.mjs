@@ -22,7 +22,7 @@ const shared = {
 
 // What a bundle takes from another one: a module imports it, a script finds it in the global Faintly.
 const encoder = { filter: /^\.\.\/index\.ts$/, path: "./index.js" };
-const register = { filter: /^\.\/(index|errors)\.ts$/, path: "./index.js" };
+const register = { filter: /^\.\.?\/(index|errors)\.ts$/, path: "./index.js" };
 const sender = { filter: /^\.\/sender\/index\.ts$/, path: "./sender.js" };
 const modules = {
   index: { entry: "src/index.ts", script: "faintly.min" },

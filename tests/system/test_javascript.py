@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,6 +15,7 @@ from faintly.planner import make_plan
 from tests.javascript import CLIENT, node
 
 REPORTS = 500
+PAGE = CLIENT.parents[1] / "docs" / "how-to" / "javascript.md"
 EXAMPLE = CLIENT.parents[1] / "examples" / "web"
 LIMIT = 5.5  # standard errors: one estimate is this far off once in 26 million runs
 LEFT_OUT = "left out, no Chromium or playwright-core: run scripts/install_js.sh"
@@ -91,6 +94,31 @@ def test_500_reports_from_a_page_arrive_once_each(collector, page, tmp_path):
     assert answer["reports"] == REPORTS
     for estimate, truth in zip(answer["estimates"], (1.0, 1.0, 0.5, 0.0), strict=True):
         assert abs(estimate["mean"] - truth) < LIMIT * estimate["stderr"], answer
+
+
+def test_the_code_for_node_on_the_page_sends_a_report(collector, faintly, tmp_path):
+    plan = make_plan(
+        protect="event", epsilon=1.0, sparsity=16, clients=500, universe="open", values="set"
+    )
+    digest = plan.digest.hex()
+    (tmp_path / "plan.json").write_text(plan.to_json())
+    serving = collector().start()
+    page = PAGE.read_text("utf-8").replace("https://collect.example", serving.url)
+    page = page.replace("00112233445566778899aabbccddeeff", digest)
+    command = re.search(r"^\$ faintly (collection create .*)$", page, re.MULTILINE)
+    code = re.search(r"^## In Node\n+```js\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert command
+    assert code
+    faintly(*shlex.split(command[1]))
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "faintly").symlink_to(CLIENT)
+    (tmp_path / "quickstart.mjs").write_text(code[1])
+    done = subprocess.run(
+        [node(), "quickstart.mjs"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    status = httpx.get(f"{serving.url}/v1/collections/{digest}", timeout=60).json()
+    assert status["reports"] + status["pending"] == 1
 
 
 @pytest.mark.long

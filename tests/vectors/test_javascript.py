@@ -16,12 +16,15 @@ from faintly.audit import ExternalClient, run
 from faintly.audit.run import make_mechanism
 from faintly.core import Plan, SparseVector
 from faintly.core.plan import VALUES
+from faintly.core.privacy import parse_unit
+from faintly.core.spending import Charge, Loss
 from faintly.errors import ClientFailed, FaintlyError, InvalidInput
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from tests.javascript import CLIENT, node
 
 SAMPLES = 1000  # each audit is wrong about a sound client with a chance of about 1e-6 per check
+UNKNOWN = ("retrieval-l1", "gaussian")
 NOBODY = SparseVector(np.zeros(0, dtype=np.uint64))
 
 
@@ -128,19 +131,32 @@ def test_both_refuse_exactly_the_plans_that_state_too_little(javascript):
     assert verdicts == {True, False}
 
 
-def check_refused(client: ExternalClient, plan: Plan) -> None:
-    words = f"does not know the mechanism {plan.mechanism} of faintly-plan/1"
-    with pytest.raises(ClientFailed, match=words):
-        client.encode(mechanism_of(plan), NOBODY)
+def unknown(plan: Plan) -> str | None:
+    """Return what of a plan the client does not know, None where it takes the plan."""
+    form = plan.parameters.get("form")
+    if plan.mechanism == "retrieval-gf" and form != "span-safe":
+        return f"the form {form} of the mechanism retrieval-gf"
+    return f"the mechanism {plan.mechanism}" if plan.mechanism in UNKNOWN else None
 
 
-@pytest.mark.parametrize("mechanism", ["retrieval-l1", "gaussian"])
+def is_known(client: ExternalClient, plan: Plan) -> bool:
+    """Return whether the client takes a plan, having checked that it does or names what is new."""
+    mechanism, what = mechanism_of(plan), unknown(plan)
+    if what is None:
+        assert len(client.encode(mechanism, NOBODY)) == mechanism.layout.record_bytes
+        return True
+    with pytest.raises(ClientFailed, match=f"does not know {what} of faintly-plan/1"):
+        client.encode(mechanism, NOBODY)
+    return False
+
+
+@pytest.mark.parametrize("mechanism", UNKNOWN)
 def test_a_mechanism_that_it_does_not_know_is_refused_by_name(javascript, mechanism):
     plan = make_plan(
         protect="l1:2", epsilon=1.0, sparsity=3, clients=100, universe=32, mechanism=mechanism,
         decode="direct", delta=1e-6,
     )  # fmt: skip
-    check_refused(javascript, plan)
+    assert not is_known(javascript, plan)
 
 
 @pytest.mark.long
@@ -152,8 +168,52 @@ def test_it_knows_what_the_planner_names_by_default(javascript, protect):
             protect=protect, epsilon=epsilon, sparsity=sparsity, clients=100_000,
             universe=universe, values=values,
         )  # fmt: skip
-        made = javascript.encode(mechanism_of(plan), NOBODY)
-        assert len(made) == mechanism_of(plan).layout.record_bytes
+        assert is_known(javascript, plan)
+
+
+@pytest.mark.long
+def test_it_names_what_it_refuses_of_other_plans_that_the_planner_makes(javascript):
+    refused = set()
+    options = ({"decode": "direct"}, {"delta": 1e-6}, {"hard_sparsity": True})
+    for protect, more in itertools.product(("event", "user", "l1:1"), options):
+        for values, epsilon, sparsity in itertools.product(VALUES, (0.5, 5.0), (1, 4)):
+            plan = make_plan(
+                protect=protect, epsilon=epsilon, sparsity=sparsity, clients=100_000,
+                universe=1000, values=values, **more,
+            )  # fmt: skip
+            if not is_known(javascript, plan):
+                refused.add((*more, plan.mechanism))
+    # So says docs/how-to/javascript.md.
+    assert refused == {("hard_sparsity", "retrieval-gf"), ("hard_sparsity", "retrieval-l1")}
+
+
+def test_an_audit_says_how_long_a_report_of_either_client_is(javascript):
+    plan = make_plan(protect="event", epsilon=1.0, sparsity=3, clients=100, universe=32)
+    mechanism = mechanism_of(plan)
+    for encode in (javascript.encode, run.encode_one):
+        (found,) = run._length(mechanism, encode)
+        assert f" {mechanism.layout.record_bytes} bytes, and 31 around them" in found.evidence
+
+
+def test_both_ledgers_charge_the_same(tmp_path):
+    units = ("event", "user", "l1:0.5", "l1:1", "l1:2.5", "l1:7")
+    losses = (("1", "0"), ("0.1", "0"), ("2.000000001", "0"), ("0.5", "0.000001"), ("8", "0.01"))
+    charges = itertools.product(units, losses, (None, 1, 4, 64))
+    asked = [(unit, *loss, items) for unit, loss, items in charges]
+    done = subprocess.run(
+        [node(), str(CLIENT / "test" / "costs_process.mjs")],
+        input=json.dumps([asked, units]), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    answers = iter(json.loads(done.stdout))
+    for (unit, epsilon, delta, items), account in itertools.product(asked, units):
+        charge = Charge(parse_unit(unit), Loss.of((epsilon, delta)), items)
+        cost, found = charge.cost(parse_unit(account)), next(answers)
+        if cost is None:
+            assert found is None, (charge, account)
+            continue
+        # JavaScript counts in billionths of epsilon and 10^-15 of delta, rounded up.
+        assert round(found[0] * 1e9) == cost.epsilon * 10**9, (charge, account)
+        assert 0 <= found[1] * 1e15 - cost.delta * 10**15 <= 2 + 2e6 * cost.delta, (charge, account)
 
 
 def test_what_is_no_client_is_an_error_in_our_words():

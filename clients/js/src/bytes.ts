@@ -7,8 +7,11 @@ export function hex(bytes: Uint8Array): string {
   return out;
 }
 
+/** Return the bytes of digits in lower case, of which a queue has a hundred thousand at a time. */
 export function unhex(text: string): Uint8Array {
-  return Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+  const out = new Uint8Array(text.length / 2);
+  for (let i = 0; i < text.length; i++) out[i >> 1] = 16 * out[i >> 1] + (((text.charCodeAt(i) % 32) + 9) % 25);
+  return out;
 }
 
 /** Return the UTF-8 form of a text. */

@@ -38,7 +38,7 @@ export class Client {
 
   /** Return one randomized report, as the bytes of a batch of one. */
   report(items: Items): Uint8Array {
-    return encodeBatch(this.plan.digest, [this.record(items)]);
+    return encodeBatch(this.plan.digest, this.record(items), 1);
   }
 
   /** Return one randomized report, as the bytes of a record. */

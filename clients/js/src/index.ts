@@ -6,4 +6,4 @@ export { register } from "./mechanisms/index.ts";
 export { spelled, type Plan } from "./plan.ts";
 export type { Policy } from "./policy.ts";
 export type { Items, Key, Tally } from "./vector.ts";
-export { encodeBatch, FRAME_BYTES } from "./wire.ts";
+export { encodeBatch } from "./wire.ts";

@@ -25,7 +25,7 @@ export function admit(plan: Plan, policy: Policy | undefined): Mechanism {
     [digests, units].every(Array.isArray) && units.every((unit) => distanceOf(unit) >= 0);
   if (!sound || (!digests.length && !(epsilon! > 0 && units.length))) {
     throw new InvalidInput(
-      "a client needs a policy: {epsilon: 1, units: [event, user or l1:DISTANCE]}, or {digests: [...]}",
+      "a client needs a policy: {epsilon, units: [event, user or l1:DISTANCE]} or {digests}",
     );
   }
   if (!digests.includes(plan.digest)) {

@@ -76,10 +76,14 @@ test("a mechanism with an entry of its own is known once that is imported", asyn
   assert.equal(of("orthogonal").report([1, 2]).length, 31 + plans.get("orthogonal").record_bytes);
   await import("../dist/retrieval-gf.js");
   assert.equal(of("gf").report([1, 2]).length, 31 + plans.get("gf").record_bytes);
-  const full = { ...document("gf"), parameters: { ...document("gf").parameters, form: "full" } };
-  assert.throws(() => new Client(full, { policy: ANY }), (error) => {
-    return error instanceof InvalidPlan && /form \(of which this client knows span-safe\)/.test(error.message);
-  });
+  const withForm = (form) => ({ ...document("gf"), parameters: { ...document("gf").parameters, form } });
+  for (const form of ["full", "polynomial"]) {
+    const message = `this client does not know the form ${form} of the mechanism retrieval-gf of faintly-plan/1`;
+    assert.throws(() => new Client(withForm(form), { policy: ANY }), (error) => {
+      return error instanceof InvalidPlan && error.message === message;
+    });
+  }
+  for (const form of ["dense", 1, { toString: 1 }]) assert.throws(() => new Client(withForm(form), { policy: ANY }), InvalidPlan);
 });
 
 test("a report of direct retrieval may have as many bits as the specification allows", () => {

@@ -151,7 +151,7 @@ test("a plan without a bound in a limited account is refused, and so are odd opt
     assert.throws(() => make({ limits: { event: "1e3" } }), InvalidInput);
     await assert.rejects(fromServer(url, "../../metrics", { policy }), InvalidInput);
     for (const without of [undefined, {}, { policy: {} }]) {
-      await assert.rejects(fromServer(url, PLAN.digest, without), InvalidInput);
+      await assert.rejects(fromServer("http://127.0.0.1:9", PLAN.digest, without), InvalidInput); // asks nobody
     }
     await assert.rejects(fromServer(url, "0".repeat(32), { policy, store: { locked() {} }, delay: null }), PlanRefused);
     await assert.rejects(fromServer("http://127.0.0.1:9", PLAN.digest, { policy }), { code: "UNREACHABLE" });
@@ -186,7 +186,7 @@ test("a crash after the charge burns budget; a full disk before it costs nothing
 
 test("a damaged ledger, or none that can be made, stops everything", () =>
   collector(async ({ make, path, folder, requests }) => {
-    for (const text of ["", "{", "null", '{"version":2}']) {
+    for (const text of ["", "{", "null", '{"version":2}', '{"version":3,"charges":{},"plans":{},"outbox":[]}']) {
       writeFileSync(path, text);
       await assert.rejects(make({ limits: { event: 1 } }).send([1]), LedgerFailed);
     }

@@ -9,7 +9,7 @@ const PLAN = plans.get("retrieval");
 /** Return a database whose transactions run one after another, and fail where told to. */
 function database() {
   const kept = new Map();
-  const told = { fails: () => false };
+  const told = { fails: () => false, read: [] };
   let last = Promise.resolve();
   const transaction = () => {
     const made = { error: null };
@@ -18,6 +18,7 @@ function database() {
     const values = {
       get(key) {
         reads.push({ key });
+        told.read.push(key);
         return reads.at(-1);
       },
       put: (value, key) => written.set(key, structuredClone(value)),
@@ -141,6 +142,16 @@ test("what a browser throws becomes an error of ours, with a lease and with Web 
     const own = new Error("of the use");
     await assert.rejects(store.locked(() => Promise.reject(own)), own);
   });
+});
+
+test("what is written is not read before", async () => {
+  const indexedDB = database();
+  await withGlobals({ indexedDB, navigator: { locks: { request: async (_, use) => use() } } }, () => put(indexedDBStore(), 1));
+  await leased(async ({ told }) => {
+    await put(indexedDBStore(), 1);
+    indexedDB.told.read.push(...told.read);
+  });
+  assert.ok(!indexedDB.told.read.includes("state"), indexedDB.told.read.join());
 });
 
 test("a lease from before the clock was set back does not last", () =>

@@ -28,7 +28,7 @@ from faintly.errors import ClientFailed, FaintlyError, InvalidPlan, TooManyItems
 from faintly.mechanisms import Mechanism, SmallCase, checks, mechanism_class
 from faintly.mechanisms.checks import Finding
 from faintly.primitives.entropy import secure
-from faintly.wire.report_v1 import CHECKSUM_BYTES, HEADER, encode_batch
+from faintly.wire.report_v1 import CHECKSUM_BYTES, HEADER, pack
 
 SAMPLES = 20_000  # per input: enough to find a loss of twice the promise from epsilon 0.5 on
 FRAME_BYTES = HEADER.size + CHECKSUM_BYTES  # of a report that is sent alone
@@ -88,7 +88,7 @@ def audit(
         plan: the collection.
         samples: reports sampled for each input of the black-box check.
         make: makes the mechanism of a plan; tests pass broken ones.
-        encode: makes the bytes of a vector; those of another client, or a broken one.
+        encode: makes the bytes of a report; those of another client, or a broken one.
         draw: makes reports of a vector, under a seed; those of another client.
         on_check: called with the name of each check as it starts, for progress.
     """
@@ -166,9 +166,9 @@ def _client(mechanism: Mechanism, draw: Sample, samples: int) -> Iterator[Findin
 
 
 def encode_one(mechanism: Mechanism, vector: SparseVector) -> bytes:
-    """Return the bytes that a client sends for a vector."""
+    """Return the bytes of one report of a vector, without the frame that it is sent in."""
     batch = randomize(mechanism.plan, mechanism, VectorBatch.of([vector]), secure(), secure())
-    return encode_batch(batch, mechanism.layout)
+    return pack(batch, mechanism.layout).tobytes()
 
 
 def _length(mechanism: Mechanism, encode: Encode) -> Iterator[Finding]:
@@ -177,8 +177,7 @@ def _length(mechanism: Mechanism, encode: Encode) -> Iterator[Finding]:
         vector = SparseVector(np.arange(count, dtype=np.uint64))
         for _ in range(LENGTHS):
             lengths.add(len(encode(mechanism, vector)))
-    # A plan states the bytes of a report; one that is sent alone has a frame around them.
-    sizes = " or ".join(f"{length - FRAME_BYTES:,}" for length in sorted(lengths))
+    sizes = " or ".join(f"{length:,}" for length in sorted(lengths))
     evidence = f"reports of no, one and k items have {sizes} bytes, and {FRAME_BYTES} around them"
     yield Finding("length", len(lengths) == 1, len(lengths), 1, evidence)
 

@@ -1,5 +1,6 @@
 /** Retrieval over GF(2^w), form span-safe: spec/other-mechanisms-v1.md, sections 1 and 2. */
 import { met } from "../coins.ts";
+import { InvalidPlan } from "../errors.ts";
 import { ones, ORDER, prf, SIGN, SYMBOL } from "../hashing.ts";
 import { exactly, integer, rule, type Plan } from "../plan.ts";
 import { lnRatio } from "../precise.ts";
@@ -114,7 +115,12 @@ function add(row: number[], other: readonly number[], multiples: Uint8Array): vo
 function check(plan: Plan) {
   const given = plan.parameters;
   exactly(given, "parameters", "form,minus,pairs,plus,readings,seed_bytes,symbol_bits,symbols");
-  rule(given.form === "span-safe", "form (of which this client knows span-safe)");
+  if (given.form === "polynomial" || given.form === "full") {
+    throw new InvalidPlan(
+      `this client does not know the form ${given.form} of the mechanism retrieval-gf of faintly-plan/1`,
+    );
+  }
+  rule(given.form === "span-safe", "form");
   rule(plan.unit === "event", "protect");
   rule(plan.family === "prf", "family");
   integer(given, "seed_bytes", 5, 5);

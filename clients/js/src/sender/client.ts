@@ -6,7 +6,6 @@
 import {
   Client as Encoder,
   encodeBatch,
-  FRAME_BYTES,
   hex,
   InvalidInput,
   PlanRefused,
@@ -21,8 +20,10 @@ import { keep, stateOf, type Batch, type Kept, type State } from "./state.ts";
 import { freshId, indexedDBStore, type Access, type Store } from "./store.ts";
 
 const BEACON_BYTES = 60_000; // browsers let a page that goes away send 64 KiB in all
+const BEACONS = 8; // requests on its way, each of which costs a page a millisecond
+const FRAME_BYTES = 31; // of a batch beside its records: spec/wire-v1.md
 const QUEUE_BYTES = 1_000_000; // in a store; a day offline is far below
-const BATCH_BYTES = 150; // what a batch takes there besides its records
+const BATCH_BYTES = 500; // what a batch counts for besides its records, in room and in time
 const TIMEOUT_MS = 30_000;
 // Neither cookies nor the page's address; and without headers of ours no preflight is needed.
 const QUIET = { credentials: "omit", referrerPolicy: "no-referrer" } as const;
@@ -56,6 +57,7 @@ export class Client {
   readonly plan: Plan;
   readonly #encoder: Encoder;
   readonly #options: SenderOptions;
+  readonly #server: string;
   readonly #store: Store;
   readonly #charge: Charge;
   readonly #open = new Map<number, string>(); // by epoch: the batch that this page may add to
@@ -78,6 +80,7 @@ export class Client {
     if (options.period !== undefined && !(options.limits && options.period > 0)) {
       throw new InvalidInput("a period must be above 0, and needs limits");
     }
+    this.#server = options.server.replace(/\/+$/, "");
     this.#store = options.store ?? indexedDBStore();
     globalThis.document?.addEventListener("visibilitychange", this.#hide);
     globalThis.addEventListener?.("online", this.#online);
@@ -94,7 +97,7 @@ export class Client {
       await access.write(state);
       return kept.record;
     });
-    return encodeBatch(this.plan.digest, [unhex(record)]);
+    return encodeBatch(this.plan.digest, unhex(record), 1);
   }
 
   /** Queue the report of an epoch, unless it was before; done means that it will be sent. */
@@ -102,7 +105,7 @@ export class Client {
     const epoch = this.#epoch(which);
     await this.#store.locked(async (access) => {
       const state = stateOf(await access.read());
-      const sizes = state.outbox.map(({ records }) => BATCH_BYTES + records.join("").length / 2);
+      const sizes = state.outbox.map(({ records }) => BATCH_BYTES + records.length / 2);
       if (sizes.reduce((sum, size) => sum + size, 0) > QUEUE_BYTES) {
         throw new SendFailed("QUEUE_FULL", "too many reports wait to be sent; nothing was charged");
       }
@@ -129,7 +132,7 @@ export class Client {
   /** Return how many reports wait to be sent. */
   async pending(): Promise<number> {
     const { outbox } = await this.#read();
-    return outbox.reduce((sum, { records }) => sum + records.length, 0);
+    return outbox.reduce((sum, { count }) => sum + count, 0);
   }
 
   /** Return the epsilon and delta that an account has spent; null where they have no bound. */
@@ -174,16 +177,18 @@ export class Client {
 
   /** Add a record to the batch that this page has open, or to a new one. */
   #add(state: State, epoch: number, record: string): void {
-    const digest = this.plan.digest;
     let batch = state.outbox.find(({ id }) => id === this.#open.get(epoch));
-    const bytes = FRAME_BYTES + ((batch?.records.length ?? 0) + 1) * (record.length / 2);
-    if (!batch || batch.closed || bytes > BEACON_BYTES) {
+    const bytes = FRAME_BYTES + ((batch?.records.length ?? 0) + record.length) / 2;
+    if (batch && bytes > BEACON_BYTES) batch.closed = true; // it is full
+    if (!batch || batch.closed) {
       const id = freshId();
-      batch = { id, digest, epoch, records: [], closed: false };
+      const { digest } = this.plan;
+      batch = { id, digest, server: this.#server, epoch, count: 0, records: "", closed: false };
       state.outbox.push(batch);
       this.#open.set(epoch, id);
     }
-    batch.records.push(record);
+    batch.count++;
+    batch.records += record;
     this.#adding = batch.id;
   }
 
@@ -217,22 +222,23 @@ export class Client {
     });
   }
 
-  /** Return the batches of this plan that are queued, as far as this page knows. */
+  /** Return the queued batches of this plan and of others at its collector, as far as this page knows. */
   #mine(): Batch[] {
-    return this.#durable.filter(({ digest }) => digest === this.plan.digest);
+    return this.#durable.filter(
+      ({ digest, server }) => digest === this.plan.digest || server === this.#server,
+    );
   }
 
   /** Send one batch, and forget it once the collector has it or will never take it. */
   async #post(batch: Batch, keepalive = false): Promise<void> {
-    const { id, digest, epoch, records } = batch;
-    const root = this.#options.server.replace(/\/+$/, "");
+    const { id, digest, epoch, count, records } = batch;
     let failure: SendFailed | undefined;
     try {
       const answer = await fetch(
-        `${root}/v1/collections/${digest}/reports?request=${id}&epoch=${epoch}`,
+        `${this.#server}/v1/collections/${digest}/reports?request=${id}&epoch=${epoch}`,
         {
           method: "POST",
-          body: encodeBatch(digest, records.map(unhex)) as BufferSource,
+          body: encodeBatch(digest, unhex(records), count) as BufferSource,
           keepalive,
           ...QUIET,
           signal: AbortSignal.timeout(TIMEOUT_MS),
@@ -240,7 +246,7 @@ export class Client {
       );
       const said = await answer.json().catch(() => ({}));
       // A hotel's log-in page also answers 200; only these words mean that reports were kept.
-      const isKept = said.reports === records.length && /^(counted|replayed)$/.test(said.status);
+      const isKept = said.reports === count && /^(counted|replayed)$/.test(said.status);
       if (!answer.ok || !isKept) {
         const known = /^[A-Z_]{1,40}$/.test(said.code) ? said.code : `HTTP_${answer.status}`;
         const code: string = answer.ok ? "NOT_A_COLLECTOR" : known;
@@ -298,10 +304,11 @@ export class Client {
     const mine = new Set(this.#open.values());
     this.#open.clear();
     let left = BEACON_BYTES;
+    let beacons = 0;
     for (const batch of this.#mine()) {
       if (!batch.closed && (!mine.has(batch.id) || batch.id === this.#adding)) continue;
-      left -= FRAME_BYTES + batch.records.join("").length / 2;
-      if (left < 0) return;
+      left -= FRAME_BYTES + batch.records.length / 2;
+      if (left < 0 || ++beacons > BEACONS) return;
       this.#post(batch, true).catch(() => {});
     }
   };
@@ -331,6 +338,10 @@ export async function fromServer(
 ): Promise<Client> {
   if (!/^[0-9a-f]{32}$/.test(collection)) {
     throw new InvalidInput("a collection is named by the 32 hexadecimal digits of its plan's digest");
+  }
+  const { digests, units } = options?.policy ?? {};
+  if (!digests?.length && !units?.length) {
+    throw new InvalidInput("a client needs a policy before it asks for a plan");
   }
   const client = new Client(await fetchPlan(server, collection), { ...options, server });
   if (client.plan.digest === collection) return client;

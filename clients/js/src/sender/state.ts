@@ -8,8 +8,10 @@ const KEPT_EPOCHS = 2; // a clock that is set back over one border of epochs sti
 export interface Batch {
   readonly id: string;
   readonly digest: string;
+  readonly server?: string; // where it goes; batches of version 1 do not say
   readonly epoch: number;
-  readonly records: string[]; // in hexadecimal
+  count: number; // of records
+  records: string; // in hexadecimal, as one text: a store copies it at once
   closed: boolean; // whether it may have been sent, so that nothing may be added
 }
 
@@ -24,7 +26,7 @@ interface Reports {
 }
 
 export interface State {
-  readonly version: 1;
+  version: 1 | 2;
   charges: Charges;
   readonly plans: Record<string, Reports>;
   outbox: Batch[];
@@ -32,11 +34,20 @@ export interface State {
 
 /** Return the state that was read, a new one where there was none. */
 export function stateOf(read: unknown): State {
-  if (read === undefined) return { version: 1, charges: {}, plans: {}, outbox: [] };
+  if (read === undefined) return { version: 2, charges: {}, plans: {}, outbox: [] };
   const state = read as State | null;
-  if (state?.version !== 1 || !state.charges || !state.plans || !Array.isArray(state.outbox)) {
+  const known = state?.version === 1 || state?.version === 2;
+  if (!known || !state.charges || !state.plans || !Array.isArray(state.outbox)) {
     // What was spent is not known, so nothing more may be.
     throw new LedgerFailed("the ledger is damaged, or of a version that is not known here");
+  }
+  if (state.version === 1) {
+    state.version = 2;
+    for (const batch of state.outbox) {
+      const listed = batch.records as unknown as string[]; // a text for each record
+      batch.count = listed.length;
+      batch.records = listed.join("");
+    }
   }
   return state;
 }

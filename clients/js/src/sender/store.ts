@@ -40,29 +40,36 @@ export function indexedDBStore(name = "faintly"): Store {
     return opened;
   };
 
-  /** Change a value in one transaction, which browsers run one after another; return the new one. */
-  async function change<T>(
-    key: string,
-    update: (value: T | undefined, values: IDBObjectStore) => T | undefined,
-  ): Promise<T | undefined> {
+  /** Use the values in one transaction, which browsers run one after another. */
+  async function transact(use: (values: IDBObjectStore) => void): Promise<void> {
     const transaction = (await open()).transaction("state", "readwrite", { durability: "strict" });
-    const values = transaction.objectStore("state");
-    let after: T | undefined;
-    const asked = values.get(key);
-    asked.onsuccess = () => {
-      after = update(asked.result, values);
-      if (after === undefined) values.delete(key);
-      else if (after !== asked.result) values.put(after, key);
-    };
+    use(transaction.objectStore("state"));
     return new Promise((done, fail) => {
-      transaction.oncomplete = () => done(after);
+      transaction.oncomplete = () => done();
       transaction.onabort = () => fail(transaction.error);
     });
   }
 
+  /** Change a value in one transaction; return the new one. */
+  async function change<T>(
+    key: string,
+    update: (value: T | undefined, values: IDBObjectStore) => T | undefined,
+  ): Promise<T | undefined> {
+    let after: T | undefined;
+    await transact((values) => {
+      const asked = values.get(key);
+      asked.onsuccess = () => {
+        after = update(asked.result, values);
+        if (after === undefined) values.delete(key);
+        else if (after !== asked.result) values.put(after, key);
+      };
+    });
+    return after;
+  }
+
   const access: Access = {
     read: guarded("read", () => change<unknown>("state", (state) => state)),
-    write: guarded("write", async (state: unknown) => void (await change("state", () => state))),
+    write: guarded("write", (state: unknown) => transact((values) => values.put(state, "state"))),
   };
 
   type Lease = { owner: string; until: number };

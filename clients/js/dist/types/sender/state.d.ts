@@ -3,8 +3,10 @@ import type { Charges } from "./spending.ts";
 export interface Batch {
     readonly id: string;
     readonly digest: string;
+    readonly server?: string;
     readonly epoch: number;
-    readonly records: string[];
+    count: number;
+    records: string;
     closed: boolean;
 }
 export interface Kept {
@@ -16,7 +18,7 @@ interface Reports {
     readonly kept: Record<string, Kept>;
 }
 export interface State {
-    readonly version: 1;
+    version: 1 | 2;
     charges: Charges;
     readonly plans: Record<string, Reports>;
     outbox: Batch[];
