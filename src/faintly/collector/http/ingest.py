@@ -11,10 +11,8 @@ from binascii import unhexlify
 from functools import lru_cache
 
 from faintly.collector import problems
-from faintly.collector.http import middleware
 from faintly.collector.http.access import Gate
-from faintly.collector.http.metrics import Durations
-from faintly.collector.http.middleware import PREFIX, Exchange, Reply
+from faintly.collector.http.middleware import Exchange, Reply, json_answer
 from faintly.collector.problems import Problem, stopping
 from faintly.collector.storage.credentials import TOKEN_BYTES
 from faintly.collector.storage.database import NAME_BYTES
@@ -24,64 +22,40 @@ from faintly.core.epochs import MAX_EPOCH
 
 THREAD_BYTES = 1 << 20  # larger bodies are checked in a thread, to keep the loop free
 QUERY = re.compile(rb"request=([0-9a-fA-F]{32})(?:&epoch=([0-9]{1,15}))?")  # what clients send
-NAMED = slice(len(PREFIX), len(PREFIX) + 32)  # the digest in a path
-HELD_BYTES = 256 << 20  # of bodies that are being received, checked or committed
 
 
 class Ingest:
     """Takes the requests of one event loop."""
 
-    def __init__(self, store: Store, gate: Gate, commit_wait: Durations) -> None:
-        self._store, self._gate, self._commit_wait = store, gate, commit_wait
+    def __init__(self, store: Store, gate: Gate) -> None:
+        self._store, self._gate = store, gate
         self.stopping = False
-        self._held, self._most_held = 0, max(HELD_BYTES, gate.body_bytes)
         self.failed_at: float | None = None  # when the last commit failed, unless one passed since
 
-    async def __call__(self, exchange: Exchange) -> Reply:
-        """Return the answer to a request, or raise `Problem`."""
+    async def __call__(self, exchange: Exchange, digest: bytes) -> Reply:
+        """Return the answer to reports under a plan's digest, or raise `Problem`."""
         if self.stopping:
             raise stopping()
-        headers, scope = exchange.headers, exchange.scope
-        self._gate.check_role(headers.get(b"authorization"), "submit")
-        request, epoch = _parse_query(scope["query_string"])
-        digest = _parse_hex(scope["path"][NAMED], 16)
-        if digest is None:
-            raise Problem(problems.BAD_REQUEST, "a collection is named by 32 hexadecimal digits")
-        token = headers.get(b"faintly-token")
+        self._gate.check_role(exchange.headers.get(b"authorization"), "submit")
+        request, epoch = _parse_query(exchange.scope["query_string"])
+        token = exchange.headers.get(b"faintly-token")
         if token is not None:  # anything else is passed on and will not be found
             token = _parse_hex(token, TOKEN_BYTES) or token
-        pieces: list[bytes] = []
+        body = await exchange.body()
+        take, given = self._store.take, (digest, epoch, request, body)
+        waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         try:
-            while not exchange.ended:
-                message = await exchange.receive()
-                if message["type"] != "http.request":
-                    raise middleware.ClientDisconnected
-                pieces.append(message.get("body", b""))
-                self._held += len(pieces[-1])
-                if self._held > self._most_held:
-                    raise Problem(problems.BUSY, "too many bodies arrive or wait for the disk")
-            return await self._submit(digest, epoch, request, b"".join(pieces), token)
+            if len(body) >= THREAD_BYTES or self._store.opens(digest, epoch):
+                reports = await asyncio.to_thread(take, *given, waiter=waiter, token=token)
+            else:
+                reports = take(*given, waiter=waiter, token=token)
+            outcome = await waiter
+            if isinstance(outcome, Problem):
+                raise outcome
         except Problem as problem:
             if problem.kind is problems.CANNOT_STORE:
                 self.failed_at = time.monotonic()
             raise
-        finally:
-            self._held -= sum(map(len, pieces))
-
-    async def _submit(
-        self, digest: bytes, epoch: int, request: bytes, body: bytes, token: bytes | None
-    ) -> Reply:
-        waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        take, given = self._store.take, (digest, epoch, request, body)
-        if len(body) >= THREAD_BYTES or self._store.opens(digest, epoch):
-            reports = await asyncio.to_thread(take, *given, waiter=waiter, token=token)
-        else:
-            reports = take(*given, waiter=waiter, token=token)
-        offered = time.perf_counter()
-        outcome = await waiter
-        self._commit_wait.add(time.perf_counter() - offered)
-        if isinstance(outcome, Problem):
-            raise outcome
         if outcome is COUNTED:  # a replay succeeds even on a full disk
             self.failed_at = None
         return _stored(outcome, reports)
@@ -90,9 +64,7 @@ class Ingest:
 @lru_cache(maxsize=64)
 def _stored(outcome: str, reports: int) -> Reply:
     """Return the answer to reports that are stored; most requests get the same."""
-    return middleware.json_answer(
-        200, b'{"status":"%s","reports":%d}' % (outcome.encode(), reports)
-    )
+    return json_answer(200, b'{"status":"%s","reports":%d}' % (outcome.encode(), reports))
 
 
 def _parse_query(query: bytes) -> tuple[bytes, int]:
@@ -116,7 +88,7 @@ def _parse_query(query: bytes) -> tuple[bytes, int]:
     return request, int(epoch)
 
 
-def _parse_hex(text: bytes | str, size: int) -> bytes | None:
+def _parse_hex(text: bytes, size: int) -> bytes | None:
     """Return the bytes of hexadecimal digits, or None for any other text."""
     try:
         return unhexlify(text) if len(text) == 2 * size else None

@@ -50,7 +50,6 @@ class Metrics(Collector):
         self._store, self._body_bytes = store, 0
         self._requests: Counter[tuple[str, str, int]] = Counter()
         self._seconds: defaultdict[str, Durations] = defaultdict(Durations)
-        self.commit_wait = Durations()
 
     def add(self, route: str, method: str, status: int, seconds: float, body_bytes: int) -> None:
         """Count one answered request; only the event loop calls."""
@@ -84,12 +83,9 @@ class Metrics(Collector):
         seconds = HistogramMetricFamily("faintly_http_seconds", words, labels=["route"])
         for route, took in self._seconds.copy().items():
             seconds.add_metric([route], took.buckets(), took.total)
-        words = "Seconds from a checked body to its commit."
-        waits = HistogramMetricFamily("faintly_commit_wait_seconds", words)
-        waits.add_metric([], self.commit_wait.buckets(), self.commit_wait.total)
         words = "Bytes of request bodies."
         size = CounterMetricFamily("faintly_http_body_bytes", words, value=self._body_bytes)
-        yield from (answered, seconds, waits, size)
+        yield from (answered, seconds, size)
         counters = self._store.counters
         for each in fields(counters):
             if each.metadata:

@@ -35,6 +35,13 @@ EpochChoice = Annotated[
     Epoch | Literal["all"] | None,
     Field(description="An epoch, or all of them merged; without it the latest with answers."),
 ]
+EpochText = Annotated[
+    str | None,
+    Field(
+        pattern="^(all|[0-9]{1,16})$",
+        description="An epoch, or all; without it the latest with answers.",
+    ),
+]
 Key = (
     Annotated[int, Field(strict=True, ge=0, le=2**64 - 1)]
     | Annotated[str, StringConstraints(strict=True, max_length=65_536)]
@@ -59,7 +66,7 @@ Model = TypeVar("Model", bound=BaseModel)
 class Question(BaseModel):
     """What clients send: nothing beyond the fields below."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid")
 
 
 class NewCollection(Question):
@@ -94,6 +101,22 @@ class NewCollection(Question):
         return [0] if self.period_s is None else []
 
 
+class DeletionQuery(Question):
+    """A collection to delete."""
+
+    confirm: str = Field("", description="The digest once more.")
+
+
+class ReportsQuery(Question):
+    """What names a batch of reports."""
+
+    request: str = Field(
+        pattern="^[0-9a-f]{32}$",
+        description="16 fresh random bytes; a retry repeats them and counts once.",
+    )
+    epoch: int = Field(0, ge=0, le=MAX_EPOCH, description="0 unless given.")
+
+
 class EpochState(Question):
     """What an epoch shall be."""
 
@@ -110,7 +133,6 @@ class TokensWanted(Question):
 class Asked(Question):
     """What estimates and top lists have in common."""
 
-    epoch: EpochChoice = None
     level: Level = 0.95
     posterior: Posterior = False
     above: Above = None
@@ -125,6 +147,7 @@ class KeysAsked(Asked):
     """Keys to estimate."""
 
     keys: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
+    epoch: EpochChoice = None
 
 
 class TopFields(Asked):
@@ -139,6 +162,7 @@ class TopAsked(TopFields):
     """Candidates to choose a top list from; an open universe cannot be listed."""
 
     candidates: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
+    epoch: EpochChoice = None
 
 
 class HistoryAsked(Question):
@@ -146,6 +170,31 @@ class HistoryAsked(Question):
 
     keys: list[Key] = Field(min_length=1, max_length=MAX_HISTORY_KEYS)
     level: Level = 0.95
+
+
+class EpochQuery(Question):
+    """An epoch, as an address names it."""
+
+    epoch: EpochText = None
+
+
+class NoiseQuery(EpochQuery):
+    """Keys that nobody holds."""
+
+    level: Level = 0.95
+    keys: int = Field(1, ge=1, le=2**31, description="Keys looked at together.")
+
+
+class KeysQuery(Asked, EpochQuery):
+    """A few keys to estimate; as text, even if they are numbers."""
+
+    keys: list[Annotated[str, Field(max_length=1_000)]] = Field(  # a head of a request is bounded
+        alias="key", min_length=1, max_length=20, description="A key; repeat it for more."
+    )
+
+
+class TopQuery(TopFields, EpochQuery):
+    """A top list of all keys."""
 
 
 def _answer(name: str, words: str, **fields: Any) -> type[BaseModel]:
@@ -268,7 +317,7 @@ def parse(model: type[Model], body: bytes) -> Model:
     if not body:
         raise Problem(INVALID, "body: Field required", JSON_HINT)
     try:
-        return model.model_validate(json.loads(body, object_pairs_hook=no_repeats))
+        return model.model_validate(json.loads(body, object_pairs_hook=no_repeats), strict=True)
     except RepeatedField as error:
         raise Problem(BAD_REQUEST, f"the body is ambiguous: {error}") from None
     except ValidationError as error:
