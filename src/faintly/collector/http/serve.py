@@ -54,6 +54,7 @@ class Server(uvicorn.Server):
 def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     """Serve a folder until a signal comes; `on_ready` gets the address once it listens.
 
+    The process should end then: how it takes signals and collects garbage is not changed back.
     Raises `FolderInUse` if another collector has the folder, `InvalidInput` if the address is not
     available or would be open to anyone.
     """
@@ -104,22 +105,16 @@ def _run(
     # Objects created so far live on; scanning them again and again would delay requests.
     gc.collect()
     gc.freeze()
-    threshold, interval = gc.get_threshold(), sys.getswitchinterval()
     gc.set_threshold(GARBAGE)
     sys.setswitchinterval(SWITCH_S)
     # uvicorn raises the signal again at the end, which must not kill us before sealing.
-    both = (signal.SIGINT, signal.SIGTERM)
-    before = {each: signal.signal(each, lambda *_: None) for each in both}
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda *_: None)
     try:
         Server(config, collector, ready).run(sockets=[listener])
         logs.info("stopping")
     finally:
         collector.close()
-        for each, handler in before.items():
-            signal.signal(each, handler)
-        gc.unfreeze()
-        gc.set_threshold(*threshold)
-        sys.setswitchinterval(interval)
 
 
 def allow_files(wanted: int) -> int:
