@@ -52,14 +52,14 @@ ENCODERS: dict[str, Callable[..., bytes]] = {
     PARQUET: documents.encode_parquet,
 }
 TABLES = tuple(ENCODERS)
-KINDS: dict[str, type[models.Question]] = {  # of questions, as `ask` names them
-    "estimates": models.KeysAsked,
-    "few estimates": models.KeysQuery,
-    "top": models.TopQuery,
-    "top of candidates": models.TopAsked,
-    "history": models.HistoryAsked,
-    "noise-floor": models.NoiseQuery,
-    "sketch": models.EpochQuery,
+KINDS: dict[str, Any] = {  # of questions, by address
+    "POST /estimates": models.KeysAsked,
+    "GET /estimates": models.KeysQuery,
+    "GET /top": models.TopQuery,
+    "POST /top": models.TopAsked,
+    "POST /history": models.HistoryAsked,
+    "GET /noise-floor": models.NoiseQuery,
+    "GET /sketch": models.EpochQuery,
 }
 WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")  # of a media type in an Accept header
 
@@ -221,13 +221,13 @@ def _media(accept: str, offered: Sequence[str]) -> str:
 
 def answer(source: Source, asked: Question) -> Any:
     """Return the answer to a question."""
-    if asked.kind == "collections":  # no question: a body that is too long for the main process
+    if asked.kind not in KINDS:  # a collection to create, too long for the main process
         return models.new_collection(asked.body)
     given = models.parse(KINDS[asked.kind], asked.body)
     if isinstance(given, models.HistoryAsked):
         return _history(source, asked, given)
     epoch = given.epoch if given.epoch in {None, "all"} else int(given.epoch)
-    if asked.kind == "sketch":
+    if asked.kind == "GET /sketch":
         return source.sketch_file(source.call("counted", epoch))
     media = _media(asked.accept, [JSON] if isinstance(given, models.NoiseQuery) else TABLES)
     counted = source.call("counted", epoch)

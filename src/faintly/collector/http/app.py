@@ -16,9 +16,8 @@ from starlette.routing import Match
 from faintly.collector import problems
 from faintly.collector.http import logs
 from faintly.collector.http.access import Gate, Sessions
-from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
-from faintly.collector.http.middleware import Middleware, refusal, unexpected
+from faintly.collector.http.middleware import Ingest, Middleware, refusal, unexpected
 from faintly.collector.http.models import invalid
 from faintly.collector.http.readers import Readers
 from faintly.collector.http.routes import Service
@@ -36,6 +35,10 @@ Collects locally differentially private reports, keeps them, counts each once, a
 Every error is `{code, message, hint}`: programs compare the code, people read the rest.
 """
 REFUSED = Problem, HTTPException, RequestValidationError, ClientDisconnect, FolderDamaged, Exception
+HTTP = {  # what the framework refuses, by status
+    404: (problems.NOT_FOUND, "there is nothing at this address"),
+    405: (problems.METHOD_NOT_ALLOWED, "this address has no such method"),
+}
 METHODS = ("GET", "POST", "PUT", "DELETE")
 
 
@@ -124,10 +127,6 @@ def _problem_of(error: Exception) -> Problem:
     if isinstance(error, FolderDamaged):
         logs.error("damaged", what=str(error))
         return Problem(problems.DAMAGED, "stored reports or sketches cannot be read")
-    if isinstance(error, HTTPException) and error.status_code == 404:
-        return Problem(problems.NOT_FOUND, "there is nothing at this address")
-    if isinstance(error, HTTPException) and error.status_code == 405:
-        return Problem(problems.METHOD_NOT_ALLOWED, "this address has no such method")
     if isinstance(error, HTTPException):
-        return Problem(problems.BAD_REQUEST, str(error.detail))
+        return Problem(*HTTP.get(error.status_code, (problems.BAD_REQUEST, str(error.detail))))
     return unexpected()

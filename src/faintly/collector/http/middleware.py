@@ -1,37 +1,43 @@
-"""The outermost layer: sends reports to the hot path and everything else to FastAPI.
+"""The outermost layer: takes reports itself, and sends everything else to FastAPI.
 
 Every request passes the same gate and gets the same headers, limits and metrics. All but reports
-get a log line.
+get a log line. On this hot path a request is checked without touching the disk, joins the next
+commit and waits for one future. The thread that commits wakes the event loop once for all requests
+of a commit.
 """
 
 import asyncio
 import re
 import time
 from binascii import unhexlify
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from faintly.collector import problems
 from faintly.collector.http import logs
 from faintly.collector.http.access import PREFLIGHT, Gate, Headers
 from faintly.collector.http.metrics import Metrics
 from faintly.collector.problems import Problem, stopping
+from faintly.collector.storage.credentials import TOKEN_BYTES
+from faintly.collector.storage.database import NAME_BYTES
+from faintly.collector.storage.inbox import COUNTED, Outcome
+from faintly.collector.storage.store import Store
+from faintly.core.epochs import MAX_EPOCH
 from faintly.engine.documents import encode_json
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Reply = tuple[int, Headers, bytes]  # status, headers and body
 
 REPORTS = "/v1/collections/{digest}/reports"
 HOT = re.compile(REPORTS.replace("{digest}", "([0-9a-fA-F]{32})"))
 REPORT_BYTES = 256 << 20  # of bodies of reports that are being received, checked or committed
 QUESTION_BYTES = 128 << 20  # of all other bodies, until they are answered
-PIECE_BYTES = 256 << 10
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+PIECE_BYTES = 256 << 10  # of an answer, at a time
+THREAD_BYTES = 1 << 20  # larger bodies are checked in a thread, to keep the loop free
+QUERY = re.compile(rb"request=([0-9a-fA-F]{32})(?:&epoch=([0-9]{1,15}))?")  # what clients send
 ASKED_METHOD = b"access-control-request-method"  # a header of preflights
 COMMON: Headers = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 
@@ -75,9 +81,6 @@ class Exchange:
     Who is still sending gets the answer at once and may send the rest. If the connection were
     closed instead, the answer might be lost.
     """
-
-    __slots__ = ("_gate", "_receive", "_room", "_send", "ended", "headers", "kept", "read")
-    __slots__ += ("scope", "status")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, gate: Gate, room: Room) -> None:
         self.scope, self._receive, self._send = scope, receive, send
@@ -154,17 +157,89 @@ class Exchange:
         return self._send({"type": "http.response.body", "body": body, "more_body": True})
 
 
+class Ingest:
+    """Takes the requests of one event loop."""
+
+    def __init__(self, store: Store, gate: Gate) -> None:
+        self._store, self._gate = store, gate
+        self.stopping = False
+        self.failed_at: float | None = None  # when the last commit failed, unless one passed since
+
+    async def __call__(self, exchange: Exchange, digest: bytes) -> Reply:
+        """Return the answer to reports under a plan's digest, or raise `Problem`."""
+        if self.stopping:
+            raise stopping()
+        self._gate.check_role(exchange.headers.get(b"authorization"), "submit")
+        request, epoch = _parse_query(exchange.scope["query_string"])
+        token = exchange.headers.get(b"faintly-token")
+        if token is not None:  # anything else is passed on and will not be found
+            token = _parse_hex(token, TOKEN_BYTES) or token
+        body = await exchange.body()
+        take, given = self._store.take, (digest, epoch, request, body)
+        waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        try:
+            if len(body) >= THREAD_BYTES or self._store.opens(digest, epoch):
+                reports = await asyncio.to_thread(take, *given, waiter=waiter, token=token)
+            else:
+                reports = take(*given, waiter=waiter, token=token)
+            outcome = await waiter
+            if isinstance(outcome, Problem):
+                raise outcome
+        except Problem as problem:
+            if problem.kind is problems.CANNOT_STORE:
+                self.failed_at = time.monotonic()
+            raise
+        if outcome is COUNTED:  # a replay succeeds even on a full disk
+            self.failed_at = None
+        return _stored(outcome, reports)
+
+
+@lru_cache(maxsize=64)
+def _stored(outcome: str, reports: int) -> Reply:
+    """Return the answer to reports that are stored; most requests get the same."""
+    return json_answer(200, b'{"status":"%s","reports":%d}' % (outcome.encode(), reports))
+
+
+def _parse_query(query: bytes) -> tuple[bytes, int]:
+    """Return request id and epoch."""
+    usual = QUERY.fullmatch(query)
+    if usual is not None:
+        return unhexlify(usual[1]), int(usual[2] or 0)
+    given = [part.partition(b"=") for part in query.split(b"&") if part]
+    fields = {name: value for name, _, value in given}
+    if len(fields) < len(given) or not fields.keys() <= {b"request", b"epoch"}:
+        raise Problem(
+            problems.BAD_REQUEST, "the query has request and epoch, once each, and nothing else"
+        )
+    epoch = fields.get(b"epoch", b"0")
+    # 16 digits suffice for every epoch, and longer numbers take long to parse.
+    if not epoch.isdigit() or len(epoch) > 16 or int(epoch) > MAX_EPOCH:
+        raise Problem(problems.BAD_REQUEST, "an epoch is an integer from 0 to 2^53 - 1")
+    request = _parse_hex(fields.get(b"request", b""), NAME_BYTES)
+    if request is None:
+        raise Problem(problems.NO_REQUEST_ID, "a request has an id of 32 hexadecimal digits")
+    return request, int(epoch)
+
+
+def _parse_hex(text: bytes, size: int) -> bytes | None:
+    """Return the bytes of hexadecimal digits, or None for any other text."""
+    try:
+        return unhexlify(text) if len(text) == 2 * size else None
+    except ValueError:
+        return None
+
+
 class Middleware:
     """The application that uvicorn runs."""
 
     def __init__(
         self,
-        ingest: Callable[[Exchange, bytes], Awaitable[Reply]],
-        control: App,
+        ingest: Ingest,
+        control: ASGIApp,
         gate: Gate,
         metrics: Metrics,
     ) -> None:
-        """Put the hot path, which gets the digest of a plan, beside the FastAPI application."""
+        """Put the hot path beside the FastAPI application."""
         self._ingest, self._control, self._gate, self._metrics = ingest, control, gate, metrics
         # Apart, so that whoever asks cannot keep out whoever sends; each takes one body at least.
         self.reports = Room(max(REPORT_BYTES, gate.body_bytes))
@@ -196,7 +271,6 @@ class Middleware:
             room.taken -= exchange.kept
         seconds = time.perf_counter() - started
         if hot is None:
-            method = method if method in METHODS else "other"
             route = getattr(exchange.scope.get("route"), "path", "unmatched")
             told = {"method": method, "route": route, "status": exchange.status}
             logs.info("request", **told, ms=round(seconds * 1e3, 2), bytes=exchange.read)

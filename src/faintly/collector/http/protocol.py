@@ -38,7 +38,7 @@ class Parser(httptools.HttpRequestParser):
         # As uvicorn's: nothing that follows the last request of a connection is an error.
         self.set_dangerous_leniencies(lenient_data_after_close=True)
 
-    def feed_data(self, data: bytes) -> None:
+    def feed_data(self, data: Any) -> None:
         """Parse bytes; the protocol hears of each request once it is whole."""
         parser, protocol = self, self._protocol
         while True:

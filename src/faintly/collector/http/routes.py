@@ -12,8 +12,8 @@ from pydantic_core import PydanticCustomError
 
 from faintly.collector.http import answers
 from faintly.collector.http.access import Sessions
-from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
+from faintly.collector.http.middleware import Ingest
 from faintly.collector.http.models import JSON_HINT, MAX_NAME, Refusal, parse
 from faintly.collector.http.readers import Readers
 from faintly.collector.problems import INVALID, TOO_LARGE, Problem
@@ -159,7 +159,7 @@ class Routes:
             request: Request,
             _: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)],
         ) -> None:
-            self._service.sessions.check(request.headers, role)
+            self._service.sessions.check(request, role)
             if not strict:
                 return
             given = [name for name, _ in request.query_params.multi_items()]

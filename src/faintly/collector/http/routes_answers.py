@@ -1,16 +1,14 @@
 """Routes of answers, which readers compute: estimates, top lists, history, noise floor, sketch."""
 
 import weakref
-from collections.abc import Iterator
-from functools import partial
-from typing import IO, Annotated
+from collections.abc import Awaitable, Callable, Iterator
+from typing import IO, Annotated, Any
 
 from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
 
 from faintly.collector.http import answers, models, routes
-from faintly.collector.http.models import EpochQuery
-from faintly.collector.http.readers import Readers
 from faintly.collector.http.routes import OCTETS, Answers, Digest, Service
 from faintly.collector.problems import BUSY, Problem
 
@@ -23,6 +21,22 @@ SKETCH: Answers = {
         "content": {OCTETS: BINARY},
     }
 }
+TABULAR = (  # address, name, words, and what may come
+    ("POST /estimates", "estimates", "Estimate keys, with their error", models.Estimates, TABLE),
+    ("GET /estimates", "estimates_of", "Estimate a few keys", models.Estimates, TABLE),
+    ("GET /top", "top", "The largest means among all keys", models.Top, TABLE),
+    ("POST /top", "top_of", "The largest means among candidates", models.Top, TABLE),
+    ("POST /history", "history", "Estimate keys epoch by epoch", models.History, SAME),
+    (
+        "GET /noise-floor",
+        "noise_floor",
+        "What a key that nobody holds may show",
+        models.NoiseFloor,
+        SAME,
+    ),
+)
+Ask = Callable[[Request, str, str, bytes], Awaitable[Any]]
+Endpoint = Callable[..., Awaitable[Response]]
 Known = Annotated[str | None, Header(alias="if-none-match")]
 PIECE = 1 << 20  # bytes of a file read at a time
 DOWNLOADS = 16  # sketches downloaded at a time: each takes its size on the disk
@@ -30,62 +44,21 @@ DOWNLOADS = 16  # sketches downloaded at a time: each takes its size on the disk
 
 def answer_routes(app: FastAPI, service: Service) -> None:
     """Add the routes."""
-    made = partial(_made, service.readers)
     read = routes.Routes(app, service, "answers", "read", routes.ONE)
-    downloads: weakref.WeakSet[IO[bytes]] = weakref.WeakSet()
-
-    words = "Estimate keys, with their error"
-
-    @read("POST /estimates", words, models.Estimates, body=models.KeysAsked, responses=TABLE)
-    async def estimates(digest: Digest, request: Request, _: Known = None) -> Response:
-        return await made(request, "estimates", digest)
-
-    @read("GET /estimates", "Estimate a few keys", models.Estimates, responses=TABLE)
-    async def estimates_of(
-        digest: Digest,
-        request: Request,
-        query: Annotated[models.KeysQuery, Query()],
-        _: Known = None,
-    ) -> Response:
-        return await made(request, "few estimates", digest, query)
-
-    @read("GET /top", "The largest means among all keys", models.Top, responses=TABLE)
-    async def top(
-        digest: Digest,
-        request: Request,
-        query: Annotated[models.TopQuery, Query()],
-        _: Known = None,
-    ) -> Response:
-        return await made(request, "top", digest, query)
-
-    words = "The largest means among candidates"
-
-    @read("POST /top", words, models.Top, body=models.TopAsked, responses=TABLE)
-    async def top_of(digest: Digest, request: Request, _: Known = None) -> Response:
-        return await made(request, "top of candidates", digest)
-
-    words = "Estimate keys epoch by epoch"
-
-    @read("POST /history", words, models.History, body=models.HistoryAsked, responses=SAME)
-    async def history(digest: Digest, request: Request, _: Known = None) -> Response:
-        return await made(request, "history", digest)
-
-    words = "What a key that nobody holds may show"
-
-    @read("GET /noise-floor", words, models.NoiseFloor, responses=SAME)
-    async def noise_floor(
-        digest: Digest,
-        request: Request,
-        query: Annotated[models.NoiseQuery, Query()],
-        _: Known = None,
-    ) -> Response:
-        return await made(request, "noise-floor", digest, query)
+    ask, downloads = service.readers.ask, weakref.WeakSet[IO[bytes]]()
+    for address, name, words, model, responses in TABULAR:
+        options: dict[str, Any] = {"name": name, "responses": responses}
+        asked = answers.KINDS[address]
+        if address.startswith("GET"):
+            read(address, words, model, **options)(_queried(ask, address, asked))
+        else:
+            read(address, words, model, body=asked, **options)(_posted(ask, address))
 
     @read("GET /sketch", "Download the sketch", responses=SKETCH, response_class=Response)
     async def fetch_sketch(
-        digest: Digest, request: Request, query: Annotated[EpochQuery, Query()]
+        digest: Digest, request: Request, query: Annotated[models.EpochQuery, Query()]
     ) -> Response:
-        path = await service.readers.ask(request, "sketch", digest, _body(query))
+        path = await ask(request, "GET /sketch", digest, _body(query))
         file = path.open("rb")
         path.unlink()  # it takes room on the disk until it is closed
         if sum(not each.closed for each in downloads) >= DOWNLOADS:
@@ -95,23 +68,38 @@ def answer_routes(app: FastAPI, service: Service) -> None:
         return StreamingResponse(_pieces(file), media_type=OCTETS, headers=headers)
 
 
-async def _made(
-    readers: Readers, request: Request, kind: str, digest: str, query: EpochQuery | None = None
-) -> Response:
-    """Return what a reader answers to an address, or else to a body, with its ETag."""
-    if query is None:
+def _queried(ask: Ask, kind: str, model: Any) -> Endpoint:
+    """Return an endpoint that has its question in the address."""
+
+    async def answer(
+        digest: Digest, request: Request, query: Annotated[model, Query()], _: Known = None
+    ) -> Response:
+        return _reply(await ask(request, kind, digest, _body(query)))
+
+    return answer
+
+
+def _posted(ask: Ask, kind: str) -> Endpoint:
+    """Return an endpoint that has its question in the body."""
+
+    async def answer(digest: Digest, request: Request, _: Known = None) -> Response:
         routes.check_json(request)
-    body = await request.body() if query is None else _body(query)
-    found = await readers.ask(request, kind, digest, body)
-    headers = {"etag": found.etag, "cache-control": "private, no-cache", "vary": "accept"}
-    if found.body is None:  # the client already has it
-        return Response(status_code=304, headers=headers)
-    return Response(memoryview(found.body), media_type=found.media, headers=headers)
+        return _reply(await ask(request, kind, digest, await request.body()))
+
+    return answer
 
 
-def _body(query: EpochQuery) -> bytes:
-    """Return a question in an address as readers take it."""
+def _body(query: BaseModel) -> bytes:
+    """Return the question in an address as readers take it."""
     return query.model_dump_json(by_alias=True).encode()
+
+
+def _reply(made: answers.Response) -> Response:
+    """Return an answer with its ETag, or 304 where the client already has it."""
+    headers = {"etag": made.etag, "cache-control": "private, no-cache", "vary": "accept"}
+    if made.body is None:
+        return Response(status_code=304, headers=headers)
+    return Response(memoryview(made.body), media_type=made.media, headers=headers)
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:

@@ -13,8 +13,7 @@ from fastapi import FastAPI, Response
 from pydantic import BaseModel, Field
 
 from faintly.collector.http import models
-from faintly.collector.http.ingest import Ingest
-from faintly.collector.http.middleware import REPORTS
+from faintly.collector.http.middleware import REPORTS, Ingest
 from faintly.collector.http.routes import ONE, Answers, Digest, Routes, Service, json_reply
 from faintly.collector.problems import CANNOT_STORE, Problem, stopping
 from faintly.collector.storage.collection import CLOSED, OPEN, Collection, State

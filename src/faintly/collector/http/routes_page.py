@@ -83,12 +83,9 @@ def demo_routes(app: FastAPI, folder: Path) -> None:
     def show_folder() -> Response:
         return RedirectResponse("/demo/")
 
-    @app.get("/demo/", include_in_schema=False)
-    def show_page() -> Response:
-        return show_file(INDEX)
-
-    @app.get("/demo/{name}", include_in_schema=False)
+    @app.get("/demo/{name:path}", include_in_schema=False)
     def show_file(name: str) -> Response:
+        name = name or INDEX
         if name not in files:
             raise Problem(NOT_FOUND, "the page has no such file")
         return Response(files[name], media_type=MEDIA[Path(name).suffix], headers=_headers("*"))
@@ -124,7 +121,7 @@ def page_routes(app: FastAPI, service: Service) -> None:
 
     @app.get("/session", include_in_schema=False)
     async def show_session(request: Request) -> Response:
-        return json_reply({"role": sessions.role(request.headers)})
+        return json_reply({"role": sessions.role(request)})
 
     @app.post("/session", include_in_schema=False)
     async def sign_in(request: Request, given: Annotated[SignIn, asked(SignIn)]) -> Response:
@@ -134,7 +131,7 @@ def page_routes(app: FastAPI, service: Service) -> None:
     @app.delete("/session", include_in_schema=False)
     async def sign_out(request: Request) -> Response:
         _check_own(request)
-        sessions.close(request.headers)
+        sessions.close(request)
         return _cookie(request, None, "", 0)
 
 

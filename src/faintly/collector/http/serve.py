@@ -2,7 +2,6 @@
 
 import errno
 import gc
-import importlib
 import resource
 import signal
 import socket
@@ -13,11 +12,13 @@ from functools import partial
 from types import FrameType
 from typing import Any, cast
 
+import pyarrow.parquet  # noqa: F401 - sealing imports it late, which takes a file when they are scarce
 import uvicorn
 
 from faintly.collector.http import logs
 from faintly.collector.http.app import Collector, build
-from faintly.collector.http.protocol import Protocol, Room
+from faintly.collector.http.middleware import Room
+from faintly.collector.http.protocol import Protocol
 from faintly.collector.http.settings import Settings
 from faintly.collector.storage.store import Store
 from faintly.errors import InvalidInput
@@ -28,7 +29,6 @@ BACKLOG = 2048
 OWN_FILES = 256  # open files that are not connections: databases, segments, sketches, downloads
 GARBAGE = 50_000  # objects between two searches: requests that wait are no garbage, and found often
 SWITCH_S = 0.0005  # a commit takes the interpreter back about eight times, and must not wait long
-NEEDED = ("pyarrow.parquet",)  # imported late elsewhere, and not at all once files are scarce
 
 
 class Server(uvicorn.Server):
@@ -76,8 +76,6 @@ def _run(
 ) -> None:
     logs.configure(settings.log_level)
     collector = build(store, settings)
-    for name in NEEDED:
-        importlib.import_module(name)
     config = uvicorn.Config(
         collector.middleware,
         http=cast(Any, partial(Protocol, room=Room(allow_files(settings.connections)))),
