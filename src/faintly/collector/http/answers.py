@@ -81,12 +81,6 @@ class Question(NamedTuple):
         return self.spool / f"{self.number}.fns"
 
 
-class Fault(NamedTuple):
-    """What a reader answers when it fails: the place in its code."""
-
-    place: dict[str, Any]
-
-
 class Call(NamedTuple):
     """What a reader asks of the main process: a method of `readers.Shelf`."""
 
@@ -345,7 +339,8 @@ def answer_all(pipe: Connection, stops: Connection) -> None:
             except Problem as problem:
                 told = problem
             except Exception as error:
-                told = Fault(logs.place_of(error))
+                logs.error("unexpected", **logs.place_of(error))
+                told = problems.unexpected()
             pipe.send(told)
 
 
@@ -355,5 +350,6 @@ def main() -> None:
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
     os.nice(NICE)
+    logs.configure("error")
     pipe, stops = map(int, sys.argv[1:])
     answer_all(Connection(pipe), Connection(stops, writable=False))

@@ -17,7 +17,7 @@ from faintly.collector import problems
 from faintly.collector.http import logs
 from faintly.collector.http.access import Gate, Sessions
 from faintly.collector.http.metrics import Metrics
-from faintly.collector.http.middleware import Ingest, Middleware, refusal, unexpected
+from faintly.collector.http.middleware import Ingest, Middleware, refusal
 from faintly.collector.http.models import invalid
 from faintly.collector.http.readers import Readers
 from faintly.collector.http.routes import Service
@@ -129,4 +129,4 @@ def _problem_of(error: Exception) -> Problem:
         return Problem(problems.DAMAGED, "stored reports or sketches cannot be read")
     if isinstance(error, HTTPException):
         return Problem(*HTTP.get(error.status_code, (problems.BAD_REQUEST, str(error.detail))))
-    return unexpected()
+    return problems.unexpected()

@@ -62,17 +62,13 @@ def json_answer(status: int, body: bytes) -> Reply:
 
 def refusal(problem: Problem) -> Reply:
     """Return the answer to an error."""
-    answer = json_answer(problem.kind.status, encode_json(problem.document()))
+    document = {"code": problem.kind.code, "message": problem.message, "hint": problem.hint}
+    answer = json_answer(problem.kind.status, encode_json(document))
     if problem.kind.status in {429, 503}:
         answer[1].append((b"retry-after", b"%d" % problems.RETRY_AFTER_S))
     if problem.kind is problems.NOT_AUTHORISED:
         answer[1].append((b"www-authenticate", b"Bearer"))
     return answer
-
-
-def unexpected() -> Problem:
-    """Return the answer to an unexpected error; the log has the details."""
-    return Problem(problems.INTERNAL, "the collector failed on this request")
 
 
 class Exchange:
@@ -286,6 +282,6 @@ class Middleware:
             problem = stopping()
         else:
             logs.error("unexpected", **logs.place_of(error))
-            problem = unexpected()
+            problem = problems.unexpected()
         if not exchange.status:
             await exchange.reply(refusal(problem))

@@ -21,9 +21,9 @@ from typing import Any
 
 from starlette.requests import Request
 
+from faintly.collector import problems
 from faintly.collector.http import logs, models
-from faintly.collector.http.answers import START, Call, Counted, Fault, Question
-from faintly.collector.http.middleware import unexpected
+from faintly.collector.http.answers import START, Call, Counted, Question
 from faintly.collector.problems import BUSY, READER_LOST, Problem, abandoned, stopping
 from faintly.collector.storage.sketches import SketchFile
 from faintly.collector.storage.store import Store
@@ -87,7 +87,7 @@ class Seat:
                 try:
                     reply = getattr(shelf, told.method)(*told.arguments)
                 except Exception as error:
-                    trouble, reply = error, unexpected()  # the reader gives up
+                    trouble, reply = error, problems.unexpected()  # the reader gives up
                 self._pipe.send(reply)
         except Exception:  # it died, or does not speak as it should
             asked.file.unlink(missing_ok=True)
@@ -99,9 +99,6 @@ class Seat:
             raise trouble
         if isinstance(told, Problem):
             raise told
-        if isinstance(told, Fault):
-            logs.error("unexpected", **told.place)
-            raise unexpected()
         return told
 
     def _start(self) -> None:
