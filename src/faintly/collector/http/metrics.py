@@ -31,11 +31,6 @@ class Durations:
     counts: list[int] = field(default_factory=lambda: [0] * len(BOUNDS))
     total: float = 0.0
 
-    def add(self, seconds: float) -> None:
-        """Count one."""
-        self.counts[bisect_left(BUCKETS, seconds)] += 1
-        self.total += seconds
-
 
 class Metrics(Collector):
     """All metrics of a collector: what HTTP counts, and what the store does."""
@@ -48,7 +43,9 @@ class Metrics(Collector):
     def add(self, route: str, method: str, status: int, seconds: float, body_bytes: int) -> None:
         """Count one answered request; only the event loop calls."""
         self._requests[route, method, status] += 1
-        self._seconds[route].add(seconds)
+        took = self._seconds[route]
+        took.counts[bisect_left(BUCKETS, seconds)] += 1
+        took.total += seconds
         self._body_bytes += body_bytes
 
     def waits(self, route: str) -> list[tuple[float | None, int]]:

@@ -89,7 +89,9 @@ class Exchange:
 
     async def receive(self) -> Message:
         """Return the next part of the body, or raise `Problem` if it exceeds a limit."""
-        message = await self._receive()
+        return self._counted(await self._receive())
+
+    def _counted(self, message: Message) -> Message:
         size = len(message.get("body", b""))
         self.read += size
         self.ended = not message.get("more_body", False)
@@ -106,7 +108,7 @@ class Exchange:
         """Return the whole body."""
         pieces = []
         while not self.ended:
-            message = await self.receive()
+            message = self._counted(await self._receive())
             if message["type"] != "http.request":
                 raise ClientDisconnected
             pieces.append(message.get("body", b""))
@@ -171,13 +173,14 @@ class Ingest:
         if token is not None:  # anything else is passed on and will not be found
             token = _parse_hex(token, TOKEN_BYTES) or token
         body = await exchange.body()
-        take, given = self._store.take, (digest, epoch, request, body)
+        take = self._store.take
         waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         try:
             if len(body) >= THREAD_BYTES or self._store.opens(digest, epoch):
+                given = digest, epoch, request, body
                 reports = await asyncio.to_thread(take, *given, waiter=waiter, token=token)
             else:
-                reports = take(*given, waiter=waiter, token=token)
+                reports = take(digest, epoch, request, body, waiter=waiter, token=token)
             outcome = await waiter
             if isinstance(outcome, Problem):
                 raise outcome

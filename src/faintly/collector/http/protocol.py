@@ -25,35 +25,6 @@ TOLD = 64  # connections above the limit that are told so
 TELL_S = 1.0  # how long they have to read it
 
 
-class Parser(httptools.HttpRequestParser):
-    """The parser of a connection. It ignores that a request asks for another protocol.
-
-    HTTP allows that, and some clients ask for HTTP/2 with every request. The parser takes what
-    follows such a head for the other protocol's, so another one is given the head without it.
-    """
-
-    def __init__(self, protocol: HttpToolsProtocol) -> None:
-        super().__init__(protocol)
-        self._protocol = protocol
-        # As uvicorn's: nothing that follows the last request of a connection is an error.
-        self.set_dangerous_leniencies(lenient_data_after_close=True)
-
-    def feed_data(self, data: Any) -> None:
-        """Parse bytes; the protocol hears of each request once it is whole."""
-        parser, protocol = self, self._protocol
-        while True:
-            try:
-                super(Parser, parser).feed_data(data)
-            except httptools.HttpParserUpgrade as upgrade:
-                version = parser.get_http_version().encode()
-                lines = [b"%s %s HTTP/%s" % (parser.get_method(), protocol.url, version)]
-                lines += [b"%s: %s" % each for each in protocol.headers if each[0] != b"upgrade"]
-                data = b"\r\n".join((*lines, b"", data[upgrade.args[0] :]))
-                parser = protocol.parser = Parser(protocol)
-            else:
-                return
-
-
 class Protocol(HttpToolsProtocol):
     """One connection."""
 
@@ -68,7 +39,6 @@ class Protocol(HttpToolsProtocol):
     ) -> None:
         """Take what uvicorn gives to its own protocol, and the room that connections share."""
         super().__init__(config, server_state, app_state, _loop)
-        self.parser = Parser(self)
         self._room = room
         self._timer: asyncio.TimerHandle | None = None  # runs until a request is complete
         self._guard: asyncio.TimerHandle | None = None  # runs while an answer waits to be read
@@ -107,19 +77,38 @@ class Protocol(HttpToolsProtocol):
                 words = "the headers are too large"
                 self._refuse(Problem(BAD_REQUEST, words, "Send fewer of them."))
                 return
+            if self.timeout_keep_alive_task is not None:
+                self.timeout_keep_alive_task.cancel()
+                self.timeout_keep_alive_task = None
             self._completed = False
             self._unended += min(len(data), most)
-            super().data_received(data[:most])
-            data = data[most:]
+            try:
+                self.parser.feed_data(data[:most])
+                data = data[most:]
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._plain_head() + data[upgrade.args[0] :]
+            except httptools.HttpParserError:
+                self._refuse(Problem(BAD_REQUEST, "this is not HTTP", "Send HTTP/1.1."))
+                return
             if self._body > BODY_BYTES:
                 self._deaf = True
                 self.transport.close()
             elif self._timer is None and not self._completed:
                 self._set_timer(ARRIVE_S)
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - ours is JSON
-        """Refuse what cannot be parsed."""
-        self._refuse(Problem(BAD_REQUEST, "this is not HTTP", "Send HTTP/1.1."))
+    def _plain_head(self) -> bytes:
+        """Return the head of a request that asks for another protocol as if it did not.
+
+        HTTP allows that, and some clients ask for HTTP/2 with every request. The parser takes what
+        follows such a head for the other protocol's, so another one parses it.
+        """
+        version = self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%s: %s" % each for each in self.headers if each[0] != b"upgrade"]
+        self.parser = httptools.HttpRequestParser(self)
+        # As uvicorn's: nothing that follows the last request of a connection is an error.
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return b"\r\n".join((*lines, b"", b""))
 
     def on_headers_complete(self) -> None:
         """Stop counting bytes of the head, and begin to wait for the rest of a request."""
