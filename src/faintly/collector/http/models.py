@@ -35,13 +35,6 @@ EpochChoice = Annotated[
     Epoch | Literal["all"] | None,
     Field(description="An epoch, or all of them merged; without it the latest with answers."),
 ]
-EpochText = Annotated[
-    str | None,
-    Field(
-        pattern="^(all|[0-9]{1,16})$",
-        description="An epoch, or all; without it the latest with answers.",
-    ),
-]
 Key = (
     Annotated[int, Field(strict=True, ge=0, le=2**64 - 1)]
     | Annotated[str, StringConstraints(strict=True, max_length=65_536)]
@@ -49,16 +42,7 @@ Key = (
 Level = Annotated[
     float, Field(ge=0.01, le=1 - 1e-9, description="Confidence level of the intervals.")
 ]
-Posterior = Annotated[
-    bool, Field(description="Also what the crowd of keys says about each: sharper, and biased.")
-]
-Above = Annotated[
-    float | None,
-    Field(ge=-1, le=1, description="With the posterior: the chance that a mean is larger."),
-]
-FalseRate = Annotated[float, Field(ge=1e-9, le=0.5)]
 Control = Literal["family", "fdr"]
-Rows = Annotated[int, Field(ge=1, le=MAX_KEYS)]
 Period = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -134,8 +118,12 @@ class Asked(Question):
     """What estimates and top lists have in common."""
 
     level: Level = 0.95
-    posterior: Posterior = False
-    above: Above = None
+    posterior: bool = Field(
+        False, description="Also what the crowd of keys says about each: sharper, and biased."
+    )
+    above: float | None = Field(
+        None, ge=-1, le=1, description="With the posterior: the chance that a mean is larger."
+    )
 
     @property
     def crowd(self) -> bool:
@@ -153,9 +141,9 @@ class KeysAsked(Asked):
 class TopFields(Asked):
     """A top list."""
 
-    count: Rows = 20
+    count: int = Field(20, ge=1, le=MAX_KEYS)
     control: Control = "family"
-    false_rate: FalseRate = 0.05
+    false_rate: float = Field(0.05, ge=1e-9, le=0.5)
 
 
 class TopAsked(TopFields):
@@ -175,7 +163,11 @@ class HistoryAsked(Question):
 class EpochQuery(Question):
     """An epoch, as an address names it."""
 
-    epoch: EpochText = None
+    epoch: str | None = Field(
+        None,
+        pattern="^(all|[0-9]{1,16})$",
+        description="An epoch, or all; without it the latest with answers.",
+    )
 
 
 class NoiseQuery(EpochQuery):
