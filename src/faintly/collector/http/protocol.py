@@ -171,16 +171,24 @@ class Protocol(HttpToolsProtocol):
 
     def _refuse(self, problem: Problem) -> None:
         """Answer instead of uvicorn, and close soon: to close while more comes would reset it."""
-        super().connection_lost(ConnectionAbortedError())  # for uvicorn it ends here
         self._deaf = True
-        status, headers, body = refusal(problem)
-        lines = [b"%s: %s\r\n" % each for each in headers]
-        first = b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode())
-        self.transport.write(b"".join((first, *lines, b"connection: close\r\n\r\n")))
-        self.transport.write(body)
+        self._stop_timer()
+        cycle = self.cycle
+        due = cycle is not None and not cycle.response_complete
+        if due and (self.pipeline or not cycle.more_body):
+            # Whole requests came before: they are answered, and nothing else.
+            cycle.keep_alive, cycle.disconnected = False, cycle.more_body
+            self._set_timer(ARRIVE_S)
+            return
+        super().connection_lost(ConnectionAbortedError())  # for uvicorn it ends here
+        if not (due and cycle.response_started):
+            status, headers, body = refusal(problem)
+            lines = [b"%s: %s\r\n" % each for each in headers]
+            first = b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode())
+            self.transport.write(b"".join((first, *lines, b"connection: close\r\n\r\n")))
+            self.transport.write(body)
         if self.transport.can_write_eof():  # not with TLS
             self.transport.write_eof()
-        self._stop_timer()
         self._set_timer(TELL_S)
 
 

@@ -289,6 +289,16 @@ def test_an_upgrade_behind_something_else_is_ignored_too(web, address, plan, bod
     assert status_of(web.store.registry.collection(plan.digest)).pending == 3
 
 
+def test_what_is_refused_takes_no_answer_from_what_came_before(web, address, plan, body_of):
+    """Out of turn, a refusal would seem to be the answer to another request."""
+    body = body_of(plan, 3)
+    one = head_of(address) + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    two = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    got = asyncio.run(answered_to(web.collector, [one + two + b"nonsense\r\n\r\n"]))
+    assert got.count(b"HTTP/1.1 200") == got.count(b"HTTP/1.1 ") == 2
+    assert status_of(web.store.registry.collection(plan.digest)).pending == 3
+
+
 def test_many_upgrades_at_once_are_all_ignored(web):
     one = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + UPGRADE + b"\r\n"
     last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
