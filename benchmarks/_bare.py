@@ -3,8 +3,7 @@
 import socket
 
 import uvicorn
-
-from faintly.collector.http.middleware import Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 BODY = b'{"status":"counted","reports":1}'
 HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(BODY))]

@@ -22,7 +22,7 @@ from faintly import Plan, aggregate, make_plan
 from faintly.client import journal
 from faintly.client.push import READY, Parcel, read_state
 from faintly.client.transport import Answer
-from faintly.collector.http.ingest import _parse_query as parse_query
+from faintly.collector.http.middleware import _parse_query as parse_query
 from faintly.core import EventLevel, Universe
 from faintly.core.spending import Charge, Loss, exact
 from faintly.data import read_records, to_vectors

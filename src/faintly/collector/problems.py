@@ -33,10 +33,6 @@ class Problem(FaintlyError):
     def __reduce__(self) -> tuple[Any, ...]:
         return Problem, (self.kind, self.message, self.hint)  # readers send them
 
-    def document(self) -> dict[str, Any]:
-        """Return the answer's JSON."""
-        return {"code": self.kind.code, "message": self.message, "hint": self.hint}
-
 
 BAD_REQUEST = Kind("BAD_REQUEST", 400, "GET /docs says what this address takes.")
 BAD_REPORTS = Kind(
@@ -107,6 +103,11 @@ INTERNAL = Kind("INTERNAL", 500, "This is a fault of the collector; its log has 
 def stopping() -> Problem:
     """Return the problem of requests that arrive, or are unfinished, when the process ends."""
     return Problem(STOPPING, "the collector is stopping")
+
+
+def unexpected() -> Problem:
+    """Return the problem of a request on which the code failed; the log has the details."""
+    return Problem(INTERNAL, "the collector failed on this request")
 
 
 def abandoned() -> Problem:

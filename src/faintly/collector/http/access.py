@@ -9,9 +9,8 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from http.cookies import CookieError, SimpleCookie
 
-from starlette import datastructures
+from starlette.requests import Request
 
 from faintly.collector.problems import BAD_REQUEST, NOT_ALLOWED, NOT_AUTHORISED, TOO_LARGE, Problem
 from faintly.collector.storage.credentials import Credentials, hash_of
@@ -38,7 +37,6 @@ USE_CORS = "Start the collector with --cors and the page's origin."
 COOKIE = "faintly-session"
 LIFE_S = 12 * 3600.0  # a day's work; then the credential is asked for again
 MOST_SESSIONS = 1000  # at a time; the oldest ends where there would be more
-READING = frozenset({"plan", "read"})
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -153,10 +151,10 @@ class Sessions:
         self._gate = gate
         self._open: OrderedDict[bytes, tuple[float, bytes]] = OrderedDict()
 
-    def check(self, headers: datastructures.Headers, needed: str) -> None:
+    def check(self, request: Request, needed: str) -> None:
         """Raise `Problem` unless a header or a session allows what is needed."""
-        given = headers.get("authorization")
-        if given is None and needed in READING and self.role(headers) is not None:
+        given = request.headers.get("authorization")
+        if given is None and needed in {"plan", "read"} and self.role(request) is not None:
             return
         self._gate.check_role(None if given is None else given.encode("latin-1"), needed)
 
@@ -174,22 +172,18 @@ class Sessions:
         self._open[hash_of(name)] = time.monotonic() + LIFE_S, hashed
         return name
 
-    def close(self, headers: datastructures.Headers) -> None:
+    def close(self, request: Request) -> None:
         """End the session of a request, if it has one."""
-        self._open.pop(_name(headers), None)
+        self._open.pop(_name(request), None)
 
-    def role(self, headers: datastructures.Headers) -> str | None:
+    def role(self, request: Request) -> str | None:
         """Return the role of a request's session; None without one, or for another site's page."""
-        ends, hashed = self._open.get(_name(headers), (0.0, b""))
-        if ends <= time.monotonic() or not same_origin(dict(headers.raw)):
+        ends, hashed = self._open.get(_name(request), (0.0, b""))
+        if ends <= time.monotonic() or not same_origin(dict(request.headers.raw)):
             return None
         role = self._gate.keyring.role_of_hash(hashed)
         return role if role in ALLOWED["read"] else None
 
 
-def _name(headers: datastructures.Headers) -> bytes:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        found = None
-    return hash_of(found.value if found is not None else "")
+def _name(request: Request) -> bytes:
+    return hash_of(request.cookies.get(COOKIE, ""))

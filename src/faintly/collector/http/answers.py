@@ -11,7 +11,6 @@ nothing changes.
 """
 
 import hashlib
-import json
 import os
 import re
 import signal
@@ -27,7 +26,6 @@ import numpy as np
 
 from faintly.collector import problems
 from faintly.collector.http import logs, models
-from faintly.collector.http.models import Model
 from faintly.collector.problems import Problem
 from faintly.core import Estimates, Key, Sketch
 from faintly.core.estimate import normal_quantile
@@ -53,6 +51,16 @@ ENCODERS: dict[str, Callable[..., bytes]] = {
     ARROW: documents.encode_arrow,
     PARQUET: documents.encode_parquet,
 }
+TABLES = tuple(ENCODERS)
+KINDS: dict[str, Any] = {  # of questions, by address
+    "POST /estimates": models.KeysAsked,
+    "GET /estimates": models.KeysQuery,
+    "GET /top": models.TopQuery,
+    "POST /top": models.TopAsked,
+    "POST /history": models.HistoryAsked,
+    "GET /noise-floor": models.NoiseQuery,
+    "GET /sketch": models.EpochQuery,
+}
 WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")  # of a media type in an Accept header
 
 
@@ -62,22 +70,15 @@ class Question(NamedTuple):
     number: int
     kind: str
     collection: str  # its digest
-    fields: dict[str, Any]  # empty where there is a body
     accept: str
     known: str  # the header If-None-Match
-    body: bytes
+    body: bytes  # JSON, sent or made of the address
     spool: Path  # a folder for temporary files
 
     @property
     def file(self) -> Path:
         """Return where an answer that is a file is left, for the main process to delete."""
         return self.spool / f"{self.number}.fns"
-
-
-class Fault(NamedTuple):
-    """What a reader answers when it fails: the place in its code."""
-
-    place: dict[str, Any]
 
 
 class Call(NamedTuple):
@@ -213,163 +214,115 @@ def _media(accept: str, offered: Sequence[str]) -> str:
 
 
 def answer(source: Source, asked: Question) -> Any:
-    """Return the answer to a question, whose kind is the last part of its address."""
-    if asked.kind == "collections":  # no question: a body that is too long for the main process
+    """Return the answer to a question."""
+    if asked.kind not in KINDS:  # a collection to create, too long for the main process
         return models.new_collection(asked.body)
-    if asked.kind == "sketch":
-        return source.sketch_file(source.call("counted", asked.fields["epoch"]))
-    if asked.kind == "noise-floor":
-        return Answers(source, asked, asked.fields["level"]).noise_floor(**asked.fields)
-    if asked.kind == "history":
-        followed = models.parse(models.HistoryAsked, asked.body)
-        return Answers(source, asked, followed.level).history(followed.keys)
-    if asked.kind == "estimates":
-        keys = _fields(asked, models.KeysAsked, models.KeysAsked)
-        return Answers(source, asked, keys.level).estimates(keys, typed=bool(asked.fields))
-    top = _fields(asked, models.TopFields, models.TopAsked)
-    return Answers(source, asked, top.level).top(top)
+    given = models.parse(KINDS[asked.kind], asked.body)
+    if isinstance(given, models.HistoryAsked):
+        return _history(source, asked, given)
+    epoch = given.epoch if given.epoch in {None, "all"} else int(given.epoch)
+    if asked.kind == "GET /sketch":
+        return source.sketch_file(source.call("counted", epoch))
+    media = _media(asked.accept, [JSON] if isinstance(given, models.NoiseQuery) else TABLES)
+    counted = source.call("counted", epoch)
+    etag = _tag(asked, media, counted)
+    if _has(asked, etag):
+        return Response(etag, media, None)
+    document, found, counted = _computed(source, asked, given, counted)
+    try:
+        body = ENCODERS[media](document, found)
+    except InvalidInput as error:
+        raise Problem(problems.BAD_REQUEST, str(error)) from None
+    return Response(_tag(asked, media, counted), media, body)
 
 
-def _fields(asked: Question, known: type[Model], posted: type[Model]) -> Model:
-    """Return what is asked, from the address or from the body."""
-    return known(**asked.fields) if asked.fields else models.parse(posted, asked.body)
+def _history(source: Source, asked: Question, given: models.HistoryAsked) -> Response:
+    """Return the estimates of keys in every epoch that has sealed reports."""
+    _media(asked.accept, [JSON])
+    epochs = source.call("each")
+    if len(epochs) * len(given.keys) > MOST_CELLS:
+        raise Problem(
+            problems.INVALID,
+            f"{len(given.keys):,} keys in {len(epochs):,} epochs are more than {MOST_CELLS:,} rows",
+            "Ask for fewer keys at a time, or for single epochs with estimates.",
+        )
+    etag = _tag(asked, JSON, *epochs)
+    if _has(asked, etag):
+        return Response(etag, JSON, None)
+    rows, size = [], 0
+    for each in epochs:
+        rows.append(documents.encode_json(_computed(source, asked, given, each)[0]))
+        size += len(rows[-1])
+        if size > MOST_HISTORY_BYTES:
+            words = "the answer would be too long, since every epoch repeats the keys"
+            raise Problem(problems.INVALID, words, "Ask for fewer or shorter keys.")
+    start = b'{"collection":"%s","epochs":[' % asked.collection.encode()
+    return Response(etag, JSON, b"".join((start, b",".join(rows), b"]}")))
 
 
-class Answers:
-    """Answers one question from sketches, with intervals of a level."""
-
-    def __init__(self, source: Source, asked: Question, level: float) -> None:
-        self._source, self._asked, self._level = source, asked, level
-
-    def estimates(self, asked: models.KeysAsked, *, typed: bool) -> Response:
-        """Return the estimates of keys; those `typed` into an address are text, even if numbers."""
-
-        def compute(reader: Reader) -> tuple[dict[str, Any], Estimates]:
-            indexed = typed and reader.sketch.plan.universe.kind == "indexed"
-            keys = [_number(key) for key in asked.keys] if indexed else asked.keys
-            found = reader.posterior(keys, asked.above) if asked.crowd else reader.estimate(keys)
-            return documents.estimate_document(found), found
-
-        parameters = ["estimates", asked.crowd, asked.above, *asked.keys]
-        return self._tabular(asked.epoch, parameters, compute)
-
-    def top(self, asked: models.TopFields) -> Response:
-        """Return the largest means among all keys, or among candidates."""
-        candidates = asked.candidates if isinstance(asked, models.TopAsked) else None
-
-        def compute(reader: Reader) -> tuple[dict[str, Any], TopList]:
-            size = reader.sketch.plan.universe.size
-            if candidates is None and (size is None or size > MOST_LISTED):
-                raise Problem(problems.INVALID, "the universe is too large to list", POST_THEM)
-            found = reader.top(
-                asked.count,
-                candidates,
-                asked.control,
-                asked.false_rate,
-                posterior=asked.crowd,
-                above=asked.above,
-            )
-            return documents.top_document(found), found
-
-        about = [asked.count, asked.control, asked.false_rate, asked.posterior, asked.above]
-        return self._tabular(asked.epoch, ["top", *about, *(candidates or ())], compute)
-
-    def noise_floor(self, epoch: models.EpochChoice, level: float, keys: int) -> Response:
-        """Return what a key that nobody holds may show, alone and as the largest of `keys`."""
-
-        def compute(reader: Reader) -> tuple[dict[str, Any], Estimates]:
-            found = reader.estimate_ids(np.zeros(0, dtype=np.uint64), [])
-            document = documents.estimate_document(found) | {"keys": keys}
-            del document["estimates"]
-            document["noise_floor_all"] = found.mean_at(normal_quantile(level, keys))
-            return document, found
-
-        return self._tabular(epoch, ["noise-floor", keys], compute, [JSON])
-
-    def history(self, keys: Sequence[Key]) -> Response:
-        """Return the estimates of keys in every epoch that has sealed reports."""
-        _media(self._asked.accept, [JSON])
-        epochs = self._source.call("each")
-        if len(epochs) * len(keys) > MOST_CELLS:
-            raise Problem(
-                problems.INVALID,
-                f"{len(keys):,} keys in {len(epochs):,} epochs are more than {MOST_CELLS:,} rows",
-                "Ask for fewer keys at a time, or for single epochs with estimates.",
-            )
-        states = [part for each in epochs for part in (each.epoch, each.version, each.pending)]
-        etag = _tag("history", self._level, len(epochs), *states, *keys)
-        if self._has(etag):
-            return Response(etag, JSON, None)
-        rows, size = [], 0
-        for each in epochs:
-            document, _, _ = self._computed(
-                each, lambda reader: (documents.estimate_document(reader.estimate(keys)), None)
-            )
-            rows.append(documents.encode_json(document))
-            size += len(rows[-1])
-            if size > MOST_HISTORY_BYTES:
-                words = "the answer would be too long, since every epoch repeats the keys"
-                raise Problem(problems.INVALID, words, "Ask for fewer or shorter keys.")
-        start = b'{"collection":"%s","epochs":[' % self._asked.collection.encode()
-        return Response(etag, JSON, b"".join((start, b",".join(rows), b"]}")))
-
-    def _tabular(
-        self,
-        epoch: models.EpochChoice,
-        parameters: Sequence[Any],
-        compute: Callable[[Reader], Any],
-        offered: Sequence[str] = (JSON, ARROW, PARQUET),
-    ) -> Response:
-        media = _media(self._asked.accept, offered)
-        counted = self._source.call("counted", epoch)
-        etag = self._etag(counted, media, *parameters)
-        if self._has(etag):
-            return Response(etag, media, None)
-        document, found, counted = self._computed(counted, compute)
-        try:
-            body = ENCODERS[media](document, found)
-        except InvalidInput as error:
-            raise Problem(problems.BAD_REQUEST, str(error)) from None
-        return Response(self._etag(counted, media, *parameters), media, body)
-
-    def _computed(
-        self, counted: Counted, compute: Callable[[Reader], Any]
-    ) -> tuple[dict[str, Any], Any, Counted]:
-        """Return what is computed as a document, as an object, and which reports it counts."""
-        reader, counted = self._source.reader(counted, self._level)
-        try:
-            document, found = compute(reader)
-        except InvalidInput as error:
-            if isinstance(error, UnknownKey):
-                # The engine quotes the key, which must not be repeated here; its position is last.
-                place = str(error).rpartition(" at position ")[2]
-                raise Problem(problems.UNKNOWN_KEY, f"the key at position {place}") from None
-            raise Problem(problems.INVALID, str(error)) from None
-        document |= {
-            "collection": self._asked.collection,
-            "epoch": counted.epoch,
-            "version": counted.version,
-            "pending": counted.pending,
-        }
-        return document, found, counted
-
-    def _etag(self, counted: Counted, *parameters: object) -> str:
-        return _tag(counted.version, counted.pending, counted.epoch, self._level, *parameters)
-
-    def _has(self, etag: str) -> bool:
-        """Return whether the client already has an answer."""
-        tags = {tag.strip().removeprefix("W/") for tag in self._asked.known.split(",")}
-        return etag in tags or "*" in tags
+def _computed(
+    source: Source, asked: Question, given: Any, counted: Counted
+) -> tuple[dict[str, Any], Any, Counted]:
+    """Return what is computed as a document, as an object, and which reports it counts."""
+    reader, counted = source.reader(counted, given.level)
+    try:
+        document, found = _compute(reader, given)
+    except UnknownKey as error:
+        # The engine quotes the key, which must not be repeated here; its position is last.
+        place = str(error).rpartition(" at position ")[2]
+        raise Problem(problems.UNKNOWN_KEY, f"the key at position {place}") from None
+    except InvalidInput as error:
+        raise Problem(problems.INVALID, str(error)) from None
+    document |= {
+        "collection": asked.collection,
+        "epoch": counted.epoch,
+        "version": counted.version,
+        "pending": counted.pending,
+    }
+    return document, found, counted
 
 
-def _number(key: Key) -> Key:
+def _compute(reader: Reader, given: Any) -> tuple[dict[str, Any], Estimates | TopList]:
+    """Return an answer as a document and as an object."""
+    if isinstance(given, models.NoiseQuery):
+        found = reader.estimate_ids(np.zeros(0, dtype=np.uint64), [])
+        document = documents.estimate_document(found) | {"keys": given.keys}
+        del document["estimates"]
+        document["noise_floor_all"] = found.mean_at(normal_quantile(given.level, given.keys))
+        return document, found
+    if isinstance(given, models.TopFields):
+        candidates = given.candidates if isinstance(given, models.TopAsked) else None
+        size = reader.sketch.plan.universe.size
+        if candidates is None and (size is None or size > MOST_LISTED):
+            raise Problem(problems.INVALID, "the universe is too large to list", POST_THEM)
+        choice = given.count, candidates, given.control, given.false_rate
+        top = reader.top(*choice, posterior=given.crowd, above=given.above)
+        return documents.top_document(top), top
+    keys: Sequence[Key] = given.keys
+    if isinstance(given, models.KeysQuery) and reader.sketch.plan.universe.kind == "indexed":
+        keys = [_number(key) for key in given.keys]
+    if isinstance(given, models.Asked) and given.crowd:
+        found = reader.posterior(keys, given.above)
+    else:
+        found = reader.estimate(keys)
+    return documents.estimate_document(found), found
+
+
+def _number(key: str) -> Key:
     """Return the number that a text is, or the text."""
-    return int(key) if str(key).isascii() and str(key).isdigit() and len(str(key)) <= 20 else key
+    return int(key) if key.isascii() and key.isdigit() and len(key) <= 20 else key
 
 
-def _tag(*parts: object) -> str:
-    text = json.dumps([str(part) if not isinstance(part, int) else part for part in parts])
-    return f'"{hashlib.blake2s(text.encode("ascii"), digest_size=16).hexdigest()}"'
+def _has(asked: Question, etag: str) -> bool:
+    """Return whether the client already has an answer."""
+    tags = {tag.strip().removeprefix("W/") for tag in asked.known.split(",")}
+    return etag in tags or "*" in tags
+
+
+def _tag(asked: Question, media: str, *counted: Counted) -> str:
+    """Return the ETag of the answer to a question from these reports."""
+    about = repr((asked.kind, media, counted)).encode() + asked.body
+    return f'"{hashlib.blake2s(about, digest_size=16).hexdigest()}"'
 
 
 def answer_all(pipe: Connection, stops: Connection) -> None:
@@ -386,7 +339,8 @@ def answer_all(pipe: Connection, stops: Connection) -> None:
             except Problem as problem:
                 told = problem
             except Exception as error:
-                told = Fault(logs.place_of(error))
+                logs.error("unexpected", **logs.place_of(error))
+                told = problems.unexpected()
             pipe.send(told)
 
 
@@ -396,5 +350,6 @@ def main() -> None:
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
     os.nice(NICE)
+    logs.configure("error")
     pipe, stops = map(int, sys.argv[1:])
     answer_all(Connection(pipe), Connection(stops, writable=False))

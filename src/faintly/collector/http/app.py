@@ -5,20 +5,19 @@ They return encoded bytes: response models serve as documentation, and tests che
 match them.
 """
 
-import re
 from dataclasses import dataclass
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from faintly.collector import problems
 from faintly.collector.http import logs
 from faintly.collector.http.access import Gate, Sessions
-from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
-from faintly.collector.http.middleware import Middleware, refusal, unexpected
+from faintly.collector.http.middleware import Ingest, Middleware, refusal
 from faintly.collector.http.models import invalid
 from faintly.collector.http.readers import Readers
 from faintly.collector.http.routes import Service
@@ -35,6 +34,11 @@ DESCRIPTION = """\
 Collects locally differentially private reports, keeps them, counts each once, and answers.
 Every error is `{code, message, hint}`: programs compare the code, people read the rest.
 """
+REFUSED = Problem, HTTPException, RequestValidationError, ClientDisconnect, FolderDamaged, Exception
+HTTP = {  # what the framework refuses, by status
+    404: (problems.NOT_FOUND, "there is nothing at this address"),
+    405: (problems.METHOD_NOT_ALLOWED, "this address has no such method"),
+}
 METHODS = ("GET", "POST", "PUT", "DELETE")
 
 
@@ -66,8 +70,8 @@ def build(store: Store, settings: Settings) -> Collector:
         local=closed and not settings.exposed,
         guarded=closed and settings.exposed,
     )
-    ingest = Ingest(store, gate, metrics.commit_wait)
-    readers = Readers(store, settings.readers, settings.body_bytes)
+    ingest = Ingest(store, gate)
+    readers = Readers(store, settings.readers)
     service = Service(store, Sessions(gate), ingest, metrics, readers)
     app = FastAPI(
         title="faintly collector",
@@ -81,17 +85,15 @@ def build(store: Store, settings: Settings) -> Collector:
         redirect_slashes=False,
         # An installed tracing library must not see requests.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
-        exception_handlers=dict.fromkeys(
-            (Problem, HTTPException, RequestValidationError, FolderDamaged, Exception), _refuse
-        ),
+        exception_handlers=dict.fromkeys(REFUSED, _refuse),
     )
     app.state.registry = store.registry  # to find collections by their names
     documented = operation_routes, activity_routes, collection_routes, part_routes, answer_routes
     for routes in (*documented, page_routes):
-        app.include_router(routes(service))
-    app.include_router(docs_routes(app))
+        routes(app, service)
+    docs_routes(app)
     if settings.demo is not None:
-        app.include_router(demo_routes(settings.demo))
+        demo_routes(app, settings.demo)
     return Collector(Middleware(ingest, app, gate, metrics), app, service)
 
 
@@ -100,14 +102,15 @@ async def _refuse(request: Request, error: Exception) -> Response:
     problem, taken = _problem_of(error), ""
     if problem.kind is problems.METHOD_NOT_ALLOWED:
         # Several routes may share an address.
-        matches = [route.matches for route in request.app.routes]
-        scopes = {method: {**request.scope, "method": method} for method in METHODS}
+        routes = [
+            each for each in request.app.routes if each.matches(request.scope)[0] is not Match.NONE
+        ]
         taken = ", ".join(
-            method
-            for method, scope in scopes.items()
-            if any(match(scope)[0] is Match.FULL for match in matches)
+            each for each in METHODS if any(each in route.methods for route in routes)
         )
-        problem.hint = f"{_template(request)} takes {taken}."
+        # The address as the documentation has it: what was asked is not repeated.
+        named = routes[0].path if routes[0].include_in_schema else "This address"
+        problem.hint = f"{named} takes {taken}."
     status, headers, body = refusal(problem)
     made = Response(body, status)
     made.raw_headers = headers + ([(b"allow", taken.encode())] if taken else [])
@@ -119,21 +122,11 @@ def _problem_of(error: Exception) -> Problem:
         return error
     if isinstance(error, RequestValidationError):
         return invalid(error.errors()[0])
+    if isinstance(error, ClientDisconnect):
+        return problems.abandoned()
     if isinstance(error, FolderDamaged):
         logs.error("damaged", what=str(error))
         return Problem(problems.DAMAGED, "stored reports or sketches cannot be read")
-    if isinstance(error, HTTPException) and error.status_code == 404:
-        return Problem(problems.NOT_FOUND, "there is nothing at this address")
-    if isinstance(error, HTTPException) and error.status_code == 405:
-        return Problem(problems.METHOD_NOT_ALLOWED, "this address has no such method")
     if isinstance(error, HTTPException):
-        return Problem(problems.BAD_REQUEST, str(error.detail))
-    return unexpected()
-
-
-def _template(request: Request) -> str:
-    """Return the address as the documentation has it; what was asked is not repeated."""
-    for each in request.app.openapi()["paths"]:
-        if re.fullmatch(re.sub(r"{\w+}", "[^/]+", each), request.url.path):
-            return str(each)
-    return "This address"
+        return Problem(*HTTP.get(error.status_code, (problems.BAD_REQUEST, str(error.detail))))
+    return problems.unexpected()

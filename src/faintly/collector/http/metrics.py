@@ -12,18 +12,16 @@ from itertools import accumulate
 from shutil import disk_usage
 
 from prometheus_client import generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from faintly.collector.storage.store import Store
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 BOUNDS = (*map(str, BUCKETS), "+Inf")
+COUNTER, GAUGE = "counter", "gauge"
+SUFFIXES = {COUNTER: "_total", GAUGE: ""}  # of samples
+Samples = list[tuple[dict[str, str], float]]  # labels and values
 
 
 @dataclass(slots=True)
@@ -33,15 +31,6 @@ class Durations:
     counts: list[int] = field(default_factory=lambda: [0] * len(BOUNDS))
     total: float = 0.0
 
-    def add(self, seconds: float) -> None:
-        """Count one."""
-        self.counts[bisect_left(BUCKETS, seconds)] += 1
-        self.total += seconds
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """Return how many took at most each bound."""
-        return list(zip(BOUNDS, accumulate(self.counts), strict=True))
-
 
 class Metrics(Collector):
     """All metrics of a collector: what HTTP counts, and what the store does."""
@@ -50,12 +39,13 @@ class Metrics(Collector):
         self._store, self._body_bytes = store, 0
         self._requests: Counter[tuple[str, str, int]] = Counter()
         self._seconds: defaultdict[str, Durations] = defaultdict(Durations)
-        self.commit_wait = Durations()
 
     def add(self, route: str, method: str, status: int, seconds: float, body_bytes: int) -> None:
         """Count one answered request; only the event loop calls."""
         self._requests[route, method, status] += 1
-        self._seconds[route].add(seconds)
+        took = self._seconds[route]
+        took.counts[bisect_left(BUCKETS, seconds)] += 1
+        took.total += seconds
         self._body_bytes += body_bytes
 
     def waits(self, route: str) -> list[tuple[float | None, int]]:
@@ -73,34 +63,35 @@ class Metrics(Collector):
         return generate_latest(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric, from copies, since other threads go on counting."""
-        labels = ["route", "method", "status"]
-        answered = CounterMetricFamily(
-            "faintly_http_requests", "HTTP requests answered.", labels=labels
-        )
-        for (route, method, status), count in self._requests.copy().items():
-            answered.add_metric([route, method, str(status)], count)
+        """Yield every metric."""
+        for kind, name, words, samples in self._families():
+            made = Metric(f"faintly_{name}", words, kind)
+            for labels, value in samples:
+                made.add_sample(made.name + SUFFIXES[kind], labels, value)
+            yield made
         words = "Seconds until an answer was ready."
         seconds = HistogramMetricFamily("faintly_http_seconds", words, labels=["route"])
         for route, took in self._seconds.copy().items():
-            seconds.add_metric([route], took.buckets(), took.total)
-        words = "Seconds from a checked body to its commit."
-        waits = HistogramMetricFamily("faintly_commit_wait_seconds", words)
-        waits.add_metric([], self.commit_wait.buckets(), self.commit_wait.total)
-        words = "Bytes of request bodies."
-        size = CounterMetricFamily("faintly_http_body_bytes", words, value=self._body_bytes)
-        yield from (answered, seconds, waits, size)
-        counters = self._store.counters
+            counts = zip(BOUNDS, accumulate(took.counts), strict=True)
+            seconds.add_metric([route], list(counts), took.total)
+        yield seconds
+
+    def _families(self) -> Iterator[tuple[str, str, str, Samples]]:
+        """Yield kind, name, words and values, of copies: other threads go on counting."""
+        requests = self._requests.copy().items()
+        answered: Samples = [
+            ({"route": route, "method": method, "status": str(status)}, count)
+            for (route, method, status), count in requests
+        ]
+        yield COUNTER, "http_requests", "HTTP requests answered.", answered
+        yield COUNTER, "http_body_bytes", "Bytes of request bodies.", [({}, self._body_bytes)]
+        store, registry, counters = self._store, self._store.registry, self._store.counters
         for each in fields(counters):
             if each.metadata:
-                words = each.metadata["description"]
                 value = getattr(counters, each.name)
-                yield CounterMetricFamily(f"faintly_{each.name}", words, value=value)
-        yield from self._gauges()
-        yield from self._collections()
-
-    def _gauges(self) -> Iterator[Metric]:
-        store, registry, pending = self._store, self._store.registry, "that wait to be sealed."
+                yield COUNTER, each.name, each.metadata["description"], [({}, value)]
+        pending, minute = "that wait to be sealed.", counters.sealed_minute
+        sealed = None if minute is None else 60 * minute
         for name, words, value in (
             ("inbox_bytes", f"Bytes of reports {pending}", registry.pending_bytes),
             ("inbox_reports", f"Reports {pending}", registry.pending),
@@ -109,27 +100,23 @@ class Metrics(Collector):
             ("collections", "Collections.", len(registry.collections)),
             ("disk_free_bytes", "Bytes free on the disk.", disk_usage(store.folder).free),
             ("clock_jump_seconds", "How far the clock jumped.", registry.clock.jump_s),
+            ("last_seal_timestamp_seconds", "The minute of the last seal.", sealed),
         ):
-            yield GaugeMetricFamily(f"faintly_{name}", words, value=value)
-        if (minute := store.counters.sealed_minute) is not None:
-            name, words = "faintly_last_seal_timestamp_seconds", "The minute of the last seal."
-            yield GaugeMetricFamily(name, words, value=60 * minute)
-
-    def _collections(self) -> Iterator[Metric]:
-        """Yield what arrived for each collection."""
-        prefix, labels = "faintly_collection", ["collection"]
-        requests = CounterMetricFamily(f"{prefix}_requests", "Requests counted.", labels=labels)
-        reports = CounterMetricFamily(f"{prefix}_reports", "Reports counted.", labels=labels)
-        reasons = [*labels, "reason"]
-        refusals = CounterMetricFamily(f"{prefix}_refusals", "Requests refused.", labels=reasons)
-        words = "The minute of the last report."
-        last = GaugeMetricFamily(f"{prefix}_last_report_timestamp_seconds", words, labels=labels)
-        for digest, collection in sorted(self._store.registry.collections.copy().items()):
-            name, arrived = digest.hex(), collection.arrivals
-            requests.add_metric([name], arrived.requests)
-            reports.add_metric([name], arrived.reports)
-            for reason, count in sorted(arrived.refusals.copy().items()):
-                refusals.add_metric([name, reason], count)
-            if arrived.last_minute is not None:
-                last.add_metric([name], 60 * arrived.last_minute)
-        yield from (requests, reports, refusals, last)
+            yield GAUGE, name, words, [] if value is None else [({}, value)]
+        arrived = [
+            ({"collection": digest.hex()}, each.arrivals)
+            for digest, each in sorted(registry.collections.copy().items())
+        ]
+        for name, words in (("requests", "Requests counted."), ("reports", "Reports counted.")):
+            counts: Samples = [(label, getattr(each, name)) for label, each in arrived]
+            yield COUNTER, f"collection_{name}", words, counts
+        refused: Samples = [
+            (label | {"reason": reason}, count)
+            for label, each in arrived
+            for reason, count in sorted(each.refusals.copy().items())
+        ]
+        yield COUNTER, "collection_refusals", "Requests refused.", refused
+        minutes = [(label, each.last_minute) for label, each in arrived]
+        last: Samples = [(label, 60 * each) for label, each in minutes if each is not None]
+        name, words = "collection_last_report_timestamp_seconds", "The minute of the last report."
+        yield GAUGE, name, words, last

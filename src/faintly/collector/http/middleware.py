@@ -1,33 +1,43 @@
-"""The outermost layer: sends reports to the hot path and everything else to FastAPI.
+"""The outermost layer: takes reports itself, and sends everything else to FastAPI.
 
-Every request passes the same gate and gets the same headers, limits and metrics. All but reports
-get a log line.
+Every request passes the same gate and gets the same limits and metrics. All but reports get a log
+line. On this hot path a request is checked without touching the disk, joins the next
+commit and waits for one future. The thread that commits wakes the event loop once for all requests
+of a commit.
 """
 
 import asyncio
+import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from binascii import unhexlify
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from faintly.collector import problems
 from faintly.collector.http import logs
 from faintly.collector.http.access import PREFLIGHT, Gate, Headers
 from faintly.collector.http.metrics import Metrics
 from faintly.collector.problems import Problem, stopping
+from faintly.collector.storage.credentials import TOKEN_BYTES
+from faintly.collector.storage.database import NAME_BYTES
+from faintly.collector.storage.inbox import COUNTED, Outcome
+from faintly.collector.storage.store import Store
+from faintly.core.epochs import MAX_EPOCH
 from faintly.engine.documents import encode_json
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Reply = tuple[int, Headers, bytes]  # status, headers and body
 
 REPORTS = "/v1/collections/{digest}/reports"
-PREFIX, SUFFIX = REPORTS.split("{digest}")
-HOT_LENGTH = len(PREFIX) + 32 + len(SUFFIX)
-PIECE_BYTES = 256 << 10
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+HOT = re.compile(REPORTS.replace("{digest}", "([0-9a-fA-F]{32})"))
+REPORT_BYTES = 256 << 20  # of bodies of reports that are being received, checked or committed
+QUESTION_BYTES = 128 << 20  # of all other bodies, until they are answered
+PIECE_BYTES = 256 << 10  # of an answer, at a time
+THREAD_BYTES = 1 << 20  # larger bodies are checked in a thread, to keep the loop free
+QUERY = re.compile(rb"request=([0-9a-fA-F]{32})(?:&epoch=([0-9]{1,15}))?")  # what clients send
 ASKED_METHOD = b"access-control-request-method"  # a header of preflights
 COMMON: Headers = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 
@@ -36,9 +46,12 @@ class ClientDisconnected(Exception):
     """The sender disconnected before its request was complete."""
 
 
-def is_hot(path: str) -> bool:
-    """Return whether a path is that of reports."""
-    return len(path) == HOT_LENGTH and path.startswith(PREFIX) and path.endswith(SUFFIX)
+@dataclass(slots=True)
+class Room:
+    """How much there may be at a time, of bytes or connections, and is."""
+
+    most: int
+    taken: int = 0
 
 
 def json_answer(status: int, body: bytes) -> Reply:
@@ -49,17 +62,13 @@ def json_answer(status: int, body: bytes) -> Reply:
 
 def refusal(problem: Problem) -> Reply:
     """Return the answer to an error."""
-    answer = json_answer(problem.kind.status, encode_json(problem.document()))
+    document = {"code": problem.kind.code, "message": problem.message, "hint": problem.hint}
+    answer = json_answer(problem.kind.status, encode_json(document))
     if problem.kind.status in {429, 503}:
         answer[1].append((b"retry-after", b"%d" % problems.RETRY_AFTER_S))
     if problem.kind is problems.NOT_AUTHORISED:
         answer[1].append((b"www-authenticate", b"Bearer"))
     return answer
-
-
-def unexpected() -> Problem:
-    """Return the answer to an unexpected error; the log has the details."""
-    return Problem(problems.INTERNAL, "the collector failed on this request")
 
 
 class Exchange:
@@ -69,24 +78,41 @@ class Exchange:
     closed instead, the answer might be lost.
     """
 
-    __slots__ = ("_gate", "_receive", "_send", "ended", "headers", "read", "scope", "status")
-
-    def __init__(self, scope: Scope, receive: Receive, send: Send, gate: Gate) -> None:
-        self.scope, self._receive, self._send, self._gate = scope, receive, send, gate
+    def __init__(self, scope: Scope, receive: Receive, send: Send, gate: Gate, room: Room) -> None:
+        self.scope, self._receive, self._send = scope, receive, send
+        self._gate, self._room = gate, room
         # Spaces may stand around a value.
         self.headers: dict[bytes, bytes] = {name: each.strip() for name, each in scope["headers"]}
-        self.read = 0  # bytes of the body so far
+        self.read = self.kept = 0  # bytes of the body so far, and of those that take room
         self.ended = False  # nothing more of it comes
         self.status = 0  # none sent yet
 
     async def receive(self) -> Message:
-        """Return the next part of the body, or raise `Problem` if it exceeds the limit."""
-        message = await self._receive()
-        self.read += len(message.get("body", b""))
+        """Return the next part of the body, or raise `Problem` if it exceeds a limit."""
+        return self._counted(await self._receive())
+
+    def _counted(self, message: Message) -> Message:
+        size = len(message.get("body", b""))
+        self.read += size
         self.ended = not message.get("more_body", False)
-        if self.read > self._gate.body_bytes and not self.status:
-            raise self._gate.too_large()
+        if not self.status:  # else it is read to be forgotten
+            if self.read > self._gate.body_bytes:
+                raise self._gate.too_large()
+            self.kept += size
+            self._room.taken += size
+            if self._room.taken > self._room.most:
+                raise Problem(problems.BUSY, "too many bodies arrive or wait for their answers")
         return message
+
+    async def body(self) -> bytes:
+        """Return the whole body."""
+        pieces = []
+        while not self.ended:
+            message = self._counted(await self._receive())
+            if message["type"] != "http.request":
+                raise ClientDisconnected
+            pieces.append(message.get("body", b""))
+        return b"".join(pieces)
 
     async def send(self, message: Message) -> None:
         """Send a part of the answer."""
@@ -95,13 +121,12 @@ class Exchange:
             common = [each for each in COMMON if each[0] not in present]
             await self._start(message["status"], [*message["headers"], *common])
             return
-        body = b"" if self.scope["method"] == "HEAD" else message.get("body", b"")
+        body, more = message.get("body", b""), message.get("more_body", False)
         # In pieces: TLS would buffer all of a long answer at once, and a client that reads
         # nothing would go unnoticed.
         while len(body) > PIECE_BYTES:
             await self._part(body[:PIECE_BYTES])
             body = memoryview(body)[PIECE_BYTES:]
-        more = message.get("more_body", False)
         if not more and not self.ended:
             await self._part(body)
             while not self.ended:
@@ -113,10 +138,8 @@ class Exchange:
         """Send a whole answer."""
         status, headers, body = answer
         await self._start(status, headers)
-        if self.ended and self.scope["method"] != "HEAD":
-            await self._send({"type": "http.response.body", "body": body})
-        else:
-            await self.send({"type": "http.response.body", "body": body})
+        message = {"type": "http.response.body", "body": body}
+        await (self._send(message) if self.ended else self.send(message))
 
     def _start(self, status: int, headers: Headers) -> Awaitable[None]:
         """Send the head of an answer."""
@@ -128,8 +151,84 @@ class Exchange:
             headers = [*headers, *self._gate.page_headers(self.headers.get(b"origin"))]
         return self._send({"type": "http.response.start", "status": status, "headers": headers})
 
-    async def _part(self, body: "bytes | memoryview[Any]") -> None:
-        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+    def _part(self, body: "bytes | memoryview[Any]") -> Awaitable[None]:
+        return self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+class Ingest:
+    """Takes the requests of one event loop."""
+
+    def __init__(self, store: Store, gate: Gate) -> None:
+        self._store, self._gate = store, gate
+        self.stopping = False
+        self.failed_at: float | None = None  # when the last commit failed, unless one passed since
+
+    async def __call__(self, exchange: Exchange, digest: bytes) -> Reply:
+        """Return the answer to reports under a plan's digest, or raise `Problem`."""
+        if self.stopping:
+            raise stopping()
+        self._gate.check_role(exchange.headers.get(b"authorization"), "submit")
+        request, epoch = _parse_query(exchange.scope["query_string"])
+        token = exchange.headers.get(b"faintly-token")
+        if token is not None:  # anything else is passed on and will not be found
+            token = _parse_hex(token, TOKEN_BYTES) or token
+        body = await exchange.body()
+        take = self._store.take
+        waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        try:
+            if len(body) >= THREAD_BYTES or self._store.opens(digest, epoch):
+                given = digest, epoch, request, body
+                reports = await asyncio.to_thread(take, *given, waiter=waiter, token=token)
+            else:
+                reports = take(digest, epoch, request, body, waiter=waiter, token=token)
+            outcome = await waiter
+            if isinstance(outcome, Problem):
+                raise outcome
+        except Problem as problem:
+            if problem.kind is problems.CANNOT_STORE:
+                self.failed_at = time.monotonic()
+            raise
+        if outcome is COUNTED:  # a replay succeeds even on a full disk
+            self.failed_at = None
+        return _stored(outcome, reports)
+
+
+@lru_cache(maxsize=64)
+def _stored(outcome: str, reports: int) -> Reply:
+    """Return the answer to reports that are stored; most requests get the same."""
+    body = b'{"status":"%s","reports":%d}' % (outcome.encode(), reports)
+    status, headers, _ = json_answer(200, body)
+    # No browser keeps or shows it, and headers that forbid that take a twentieth of the time.
+    return status, [each for each in headers if each not in COMMON], body
+
+
+def _parse_query(query: bytes) -> tuple[bytes, int]:
+    """Return request id and epoch."""
+    usual = QUERY.fullmatch(query)
+    if usual is not None:
+        return unhexlify(usual[1]), int(usual[2] or 0)
+    given = [part.partition(b"=") for part in query.split(b"&") if part]
+    fields = {name: value for name, _, value in given}
+    if len(fields) < len(given) or not fields.keys() <= {b"request", b"epoch"}:
+        raise Problem(
+            problems.BAD_REQUEST, "the query has request and epoch, once each, and nothing else"
+        )
+    epoch = fields.get(b"epoch", b"0")
+    # 16 digits suffice for every epoch, and longer numbers take long to parse.
+    if not epoch.isdigit() or len(epoch) > 16 or int(epoch) > MAX_EPOCH:
+        raise Problem(problems.BAD_REQUEST, "an epoch is an integer from 0 to 2^53 - 1")
+    request = _parse_hex(fields.get(b"request", b""), NAME_BYTES)
+    if request is None:
+        raise Problem(problems.NO_REQUEST_ID, "a request has an id of 32 hexadecimal digits")
+    return request, int(epoch)
+
+
+def _parse_hex(text: bytes, size: int) -> bytes | None:
+    """Return the bytes of hexadecimal digits, or None for any other text."""
+    try:
+        return unhexlify(text) if len(text) == 2 * size else None
+    except ValueError:
+        return None
 
 
 class Middleware:
@@ -137,40 +236,47 @@ class Middleware:
 
     def __init__(
         self,
-        ingest: Callable[[Exchange], Awaitable[Reply]],
-        control: App,
+        ingest: Ingest,
+        control: ASGIApp,
         gate: Gate,
         metrics: Metrics,
     ) -> None:
         """Put the hot path beside the FastAPI application."""
         self._ingest, self._control, self._gate, self._metrics = ingest, control, gate, metrics
+        # Apart, so that whoever asks cannot keep out whoever sends; each takes one body at least.
+        self.reports = Room(max(REPORT_BYTES, gate.body_bytes))
+        self.questions = Room(max(QUESTION_BYTES, gate.body_bytes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         started = time.perf_counter()
-        exchange = Exchange(scope, receive, send, self._gate)
-        method = scope["method"]
-        hot = method == "POST" and is_hot(scope["path"])
-        routed = {**scope, "method": "GET"} if method == "HEAD" else scope
+        method, route = scope["method"], REPORTS
+        hot = HOT.fullmatch(scope["path"]) if method == "POST" else None
+        room = self.questions if hot is None else self.reports
+        exchange = Exchange(scope, receive, send, self._gate, room)
         try:
             self._gate.check(method, scope["headers"], exchange.headers)
-            if hot:
-                await exchange.reply(await self._ingest(exchange))
+            if hot is not None:
+                await exchange.reply(await self._ingest(exchange, unhexlify(hot[1])))
             elif method == "OPTIONS" and {b"origin", ASKED_METHOD} <= exchange.headers.keys():
                 self._gate.check_origin(exchange.headers[b"origin"])
                 await exchange.reply((204, [*PREFLIGHT, *COMMON], b""))
             else:
-                await self._control(routed, exchange.receive, exchange.send)
+                if method == "HEAD":  # uvicorn leaves the body out
+                    exchange.scope = {**scope, "method": "GET"}
+                await self._control(exchange.scope, exchange.receive, exchange.send)
         except ClientDisconnected:
             return
         except (Exception, asyncio.CancelledError) as error:
             await self._fail(exchange, error)
+        finally:
+            room.taken -= exchange.kept
         seconds = time.perf_counter() - started
-        if hot:
-            self._metrics.add(REPORTS, method, exchange.status, seconds, exchange.read)
-        else:
-            route = getattr(routed.get("route"), "path", "unmatched")
-            self._log(exchange, route, seconds)
+        if hot is None:
+            route = getattr(exchange.scope.get("route"), "path", "unmatched")
+            told = {"method": method, "route": route, "status": exchange.status}
+            logs.info("request", **told, ms=round(seconds * 1e3, 2), bytes=exchange.read)
+        self._metrics.add(route, method, exchange.status, seconds, exchange.read)
 
     async def _fail(self, exchange: Exchange, error: BaseException) -> None:
         """Answer with a refusal, unless an answer was begun."""
@@ -182,18 +288,6 @@ class Middleware:
             problem = stopping()
         else:
             logs.error("unexpected", **logs.place_of(error))
-            problem = unexpected()
+            problem = problems.unexpected()
         if not exchange.status:
             await exchange.reply(refusal(problem))
-
-    def _log(self, exchange: Exchange, route: str, seconds: float) -> None:
-        method = exchange.scope["method"] if exchange.scope["method"] in METHODS else "other"
-        self._metrics.add(route, method, exchange.status, seconds, exchange.read)
-        logs.info(
-            "request",
-            method=method,
-            route=route,
-            status=exchange.status,
-            ms=round(seconds * 1e3, 2),
-            bytes=exchange.read,
-        )

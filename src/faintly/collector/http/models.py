@@ -42,16 +42,7 @@ Key = (
 Level = Annotated[
     float, Field(ge=0.01, le=1 - 1e-9, description="Confidence level of the intervals.")
 ]
-Posterior = Annotated[
-    bool, Field(description="Also what the crowd of keys says about each: sharper, and biased.")
-]
-Above = Annotated[
-    float | None,
-    Field(ge=-1, le=1, description="With the posterior: the chance that a mean is larger."),
-]
-FalseRate = Annotated[float, Field(ge=1e-9, le=0.5)]
 Control = Literal["family", "fdr"]
-Rows = Annotated[int, Field(ge=1, le=MAX_KEYS)]
 Period = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -59,7 +50,7 @@ Model = TypeVar("Model", bound=BaseModel)
 class Question(BaseModel):
     """What clients send: nothing beyond the fields below."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid")
 
 
 class NewCollection(Question):
@@ -94,6 +85,22 @@ class NewCollection(Question):
         return [0] if self.period_s is None else []
 
 
+class DeletionQuery(Question):
+    """A collection to delete."""
+
+    confirm: str = Field("", description="The digest once more.")
+
+
+class ReportsQuery(Question):
+    """What names a batch of reports."""
+
+    request: str = Field(
+        pattern="^[0-9a-f]{32}$",
+        description="16 fresh random bytes; a retry repeats them and counts once.",
+    )
+    epoch: int = Field(0, ge=0, le=MAX_EPOCH, description="0 unless given.")
+
+
 class EpochState(Question):
     """What an epoch shall be."""
 
@@ -110,10 +117,13 @@ class TokensWanted(Question):
 class Asked(Question):
     """What estimates and top lists have in common."""
 
-    epoch: EpochChoice = None
     level: Level = 0.95
-    posterior: Posterior = False
-    above: Above = None
+    posterior: bool = Field(
+        False, description="Also what the crowd of keys says about each: sharper, and biased."
+    )
+    above: float | None = Field(
+        None, ge=-1, le=1, description="With the posterior: the chance that a mean is larger."
+    )
 
     @property
     def crowd(self) -> bool:
@@ -125,20 +135,22 @@ class KeysAsked(Asked):
     """Keys to estimate."""
 
     keys: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
+    epoch: EpochChoice = None
 
 
 class TopFields(Asked):
     """A top list."""
 
-    count: Rows = 20
+    count: int = Field(20, ge=1, le=MAX_KEYS)
     control: Control = "family"
-    false_rate: FalseRate = 0.05
+    false_rate: float = Field(0.05, ge=1e-9, le=0.5)
 
 
 class TopAsked(TopFields):
     """Candidates to choose a top list from; an open universe cannot be listed."""
 
     candidates: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
+    epoch: EpochChoice = None
 
 
 class HistoryAsked(Question):
@@ -146,6 +158,35 @@ class HistoryAsked(Question):
 
     keys: list[Key] = Field(min_length=1, max_length=MAX_HISTORY_KEYS)
     level: Level = 0.95
+
+
+class EpochQuery(Question):
+    """An epoch, as an address names it."""
+
+    epoch: str | None = Field(
+        None,
+        pattern="^(all|[0-9]{1,16})$",
+        description="An epoch, or all; without it the latest with answers.",
+    )
+
+
+class NoiseQuery(EpochQuery):
+    """Keys that nobody holds."""
+
+    level: Level = 0.95
+    keys: int = Field(1, ge=1, le=2**31, description="Keys looked at together.")
+
+
+class KeysQuery(Asked, EpochQuery):
+    """A few keys to estimate; as text, even if they are numbers."""
+
+    keys: list[Annotated[str, Field(max_length=1_000)]] = Field(  # a head of a request is bounded
+        alias="key", min_length=1, max_length=20, description="A key; repeat it for more."
+    )
+
+
+class TopQuery(TopFields, EpochQuery):
+    """A top list of all keys."""
 
 
 def _answer(name: str, words: str, **fields: Any) -> type[BaseModel]:
@@ -268,7 +309,7 @@ def parse(model: type[Model], body: bytes) -> Model:
     if not body:
         raise Problem(INVALID, "body: Field required", JSON_HINT)
     try:
-        return model.model_validate(json.loads(body, object_pairs_hook=no_repeats))
+        return model.model_validate(json.loads(body, object_pairs_hook=no_repeats), strict=True)
     except RepeatedField as error:
         raise Problem(BAD_REQUEST, f"the body is ambiguous: {error}") from None
     except ValidationError as error:

@@ -1,13 +1,10 @@
-"""What a connection may cost: limits around uvicorn's own HTTP protocol.
+"""What a connection may cost: limits on top of uvicorn's own HTTP protocol.
 
 uvicorn bounds neither the time a request takes to arrive, nor the size of its head, nor how slowly
-an answer is read. So a second parser of the same library sees the bytes first. Nothing depends on
-how uvicorn works inside: its protocol is made as uvicorn makes it, and is called as asyncio does.
+an answer is read. All that is overridden or used of its protocol has a public name.
 """
 
 import asyncio
-import re
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -16,7 +13,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from faintly.collector.http.middleware import refusal
+from faintly.collector.http.middleware import Room, refusal
 from faintly.collector.problems import BAD_REQUEST, BUSY, Problem
 
 HEAD_BYTES = 65_536  # of a request's line and headers, or of what follows its body
@@ -24,22 +21,12 @@ BODY_BYTES = 2 << 30  # of a body that is refused, and read before the connectio
 ARRIVE_S = 60.0  # how long a request may take to arrive, and a connection to send its first
 STALL_S = 60.0  # how often to check that an answer is being read
 STALL_BYTES = 1 << 20  # of it that must have left since; a slow line takes ten times as many
-TOGETHER_BYTES = 4096  # of a write that waits for the next one
-UPGRADE = re.compile(rb"(?i)\r\nupgrade:[^\r\n]*")
 TOLD = 64  # connections above the limit that are told so
 TELL_S = 1.0  # how long they have to read it
 
 
-@dataclass(slots=True)
-class Room:
-    """How many connections a process may have, and has."""
-
-    most: int
-    taken: int = 0
-
-
-class Protocol(asyncio.Protocol):
-    """One connection: uvicorn's protocol behind limits."""
+class Protocol(HttpToolsProtocol):
+    """One connection."""
 
     def __init__(
         self,
@@ -51,30 +38,23 @@ class Protocol(asyncio.Protocol):
         room: Room,
     ) -> None:
         """Take what uvicorn gives to its own protocol, and the room that connections share."""
-        self._loop = _loop or asyncio.get_running_loop()
-        self._inner = HttpToolsProtocol(config, server_state, app_state, _loop)
+        super().__init__(config, server_state, app_state, _loop)
         self._room = room
-        self._transport: asyncio.Transport
         self._timer: asyncio.TimerHandle | None = None  # runs until a request is complete
         self._guard: asyncio.TimerHandle | None = None  # runs while an answer waits to be read
-        self._served = False  # by uvicorn
         self._deaf = False  # nothing more is read
-        self._kept = b""  # what came with a head that is not complete: uvicorn gets it later
-        self._begun = 0  # requests that began in it, or before it and were not complete
-        self._arriving = self._in_head = self._completed = False
+        self._completed = False  # a request, with what came last
         self._unended = 0  # bytes since headers were complete or a part of a body came
         self._body = 0  # bytes of it so far
-        self._parser = self._new_parser()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request, but not for ever."""
-        # It has every method of a transport.
-        self._transport = cast(asyncio.Transport, Together(transport, self._loop))
         self._room.taken += 1
         over = self._room.taken - self._room.most
+        # It has every method of a transport.
+        self.transport = cast(asyncio.Transport, Together(transport))
         if over <= 0:
-            self._served = True
-            self._inner.connection_made(self._transport)
+            super().connection_made(self.transport)
             self._set_timer(ARRIVE_S)
         elif over <= TOLD:
             self._refuse(Problem(BUSY, "too many connections are open"))
@@ -86,9 +66,7 @@ class Protocol(asyncio.Protocol):
         self._room.taken -= 1
         self._stop_timer()
         self._stop_guard()
-        if self._served:
-            self._inner.connection_lost(exc)
-        del self._parser  # which refers to this object, and garbage is seldom looked for
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, unless headers never end or the rest of a request does not come."""
@@ -99,106 +77,84 @@ class Protocol(asyncio.Protocol):
                 words = "the headers are too large"
                 self._refuse(Problem(BAD_REQUEST, words, "Send fewer of them."))
                 return
-            self._take(data[:most])
-            data = data[most:]
-
-    def _take(self, data: bytes) -> None:
-        self._completed = False
-        self._unended += len(data)
-        try:
-            self._follow(data)
-        except httptools.HttpParserError:
-            self._refuse(Problem(BAD_REQUEST, "this is not HTTP", "Send HTTP/1.1."))
-            return
-        if self._body > BODY_BYTES:
-            self._deaf = True
-            self._transport.close()
-            return
-        if not self._in_head:
-            data, self._kept = self._kept, b""
-            self._inner.data_received(data)
-        if self._timer is None and (self._arriving or not self._completed):
-            self._set_timer(ARRIVE_S)
-
-    def _follow(self, data: bytes) -> None:
-        """Parse what came, and keep it for uvicorn."""
-        if not self._kept:
-            self._begun = int(self._arriving)
-        while True:
+            if self.timeout_keep_alive_task is not None:
+                self.timeout_keep_alive_task.cancel()
+                self.timeout_keep_alive_task = None
+            self._completed = False
+            self._unended += min(len(data), most)
             try:
-                self._parser.feed_data(data)
+                self.parser.feed_data(data[:most])
+                data = data[most:]
             except httptools.HttpParserUpgrade as upgrade:
-                end = upgrade.args[0]
-                self._ignore_upgrade(self._kept + data[:end])
-                data = data[end:]
-            else:
-                self._kept += data
+                data = self._plain_head() + data[upgrade.args[0] :]
+            except httptools.HttpParserError:
+                self._refuse(Problem(BAD_REQUEST, "this is not HTTP", "Send HTTP/1.1."))
                 return
+            if self._body > BODY_BYTES:
+                self._deaf = True
+                self.transport.close()
+            elif self._timer is None and not self._completed:
+                self._set_timer(ARRIVE_S)
 
-    def _ignore_upgrade(self, head: bytes) -> None:
-        """Serve a request that asks for another protocol as if it did not, which HTTP allows.
+    def _plain_head(self) -> bytes:
+        """Return the head of a request that asks for another protocol as if it did not.
 
-        Some clients ask for HTTP/2 with every request. The parser takes what follows the headers
-        for the other protocol's, so it is given them anew, without that header.
+        HTTP allows that, and some clients ask for HTTP/2 with every request. The parser takes what
+        follows such a head for the other protocol's, so another one parses it.
         """
-        if self._begun != 1:  # where the head begins is not known
-            raise httptools.HttpParserError("an upgrade in a row of requests")
-        self._parser, self._kept, self._begun = self._new_parser(), b"", 0
-        plain = UPGRADE.sub(b"", head)
-        self._parser.feed_data(plain)
-        self._inner.data_received(plain)
-        self._begun = int(self._arriving)
-
-    def _new_parser(self) -> httptools.HttpRequestParser:
-        made = httptools.HttpRequestParser(self)
+        version = self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%s: %s" % each for each in self.headers if each[0] != b"upgrade"]
+        self.parser = httptools.HttpRequestParser(self)
         # As uvicorn's: nothing that follows the last request of a connection is an error.
-        made.set_dangerous_leniencies(lenient_data_after_close=True)
-        return made
-
-    def on_message_begin(self) -> None:
-        """Begin to wait for the rest of a request."""
-        self._arriving = self._in_head = True
-        self._begun += 1
-        self._body = 0
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return b"\r\n".join((*lines, b"", b""))
 
     def on_headers_complete(self) -> None:
-        """Stop counting bytes of the head."""
-        self._unended = 0
-        self._in_head = self._parser.should_upgrade()
-        if self._in_head and self._parser.get_method() == b"CONNECT":
+        """Stop counting bytes of the head, and begin to wait for the rest of a request."""
+        self._unended, self._body, self._completed = 0, 0, False
+        if not self.parser.should_upgrade():
+            super().on_headers_complete()
+        elif self.parser.get_method() == b"CONNECT":
             raise httptools.HttpParserError("an upgrade that cannot be ignored")
 
     def on_body(self, body: bytes) -> None:
         """Count a part of a body."""
         self._unended = 0
         self._body += len(body)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Stop waiting."""
-        if self._parser.should_upgrade():
+        if self.parser.should_upgrade():  # it comes again
             return
-        self._unended, self._arriving, self._completed = 0, False, True
+        self._unended, self._completed = 0, True
         self._stop_timer()
-        if not self._parser.should_keep_alive():  # it may say so behind its body
-            self._deaf = True
+        self._deaf = not self.parser.should_keep_alive()  # it may say so behind its body
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Let an answer leave that has a head alone."""
+        self.transport.write(b"")
+        super().on_response_complete()
 
     def pause_writing(self) -> None:
         """Begin to look whether the answer is read."""
-        self._inner.pause_writing()
+        super().pause_writing()
         self._watch()
 
     def resume_writing(self) -> None:
         """Stop looking: it was."""
         self._stop_guard()
-        self._inner.resume_writing()
+        super().resume_writing()
 
     def _watch(self, before: int | None = None) -> None:
         """Cut off who lets an answer lie in memory, where less than it should has left."""
-        left = self._transport.get_write_buffer_size()
+        left = self.transport.get_write_buffer_size()
         if before is not None and left > before - STALL_BYTES:
-            self._transport.abort()
+            self.transport.abort()
             return
-        self._guard = self._loop.call_later(STALL_S, self._watch, left)
+        self._guard = self.loop.call_later(STALL_S, self._watch, left)
 
     def _stop_guard(self) -> None:
         if self._guard is not None:
@@ -206,7 +162,7 @@ class Protocol(asyncio.Protocol):
             self._guard = None
 
     def _set_timer(self, seconds: float) -> None:
-        self._timer = self._loop.call_later(seconds, self._transport.close)
+        self._timer = self.loop.call_later(seconds, self.transport.close)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -215,17 +171,24 @@ class Protocol(asyncio.Protocol):
 
     def _refuse(self, problem: Problem) -> None:
         """Answer instead of uvicorn, and close soon: to close while more comes would reset it."""
-        if self._served:
-            self._served = False
-            self._inner.connection_lost(ConnectionAbortedError())
         self._deaf = True
-        status, headers, body = refusal(problem)
-        lines = [b"%s: %s\r\n" % each for each in headers]
-        first = b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode())
-        self._transport.write(b"".join((first, *lines, b"connection: close\r\n\r\n", body)))
-        if self._transport.can_write_eof():  # not with TLS
-            self._transport.write_eof()
         self._stop_timer()
+        cycle = self.cycle
+        due = cycle is not None and not cycle.response_complete
+        if due and (self.pipeline or not cycle.more_body):
+            # Whole requests came before: they are answered, and nothing else.
+            cycle.keep_alive, cycle.disconnected = False, cycle.more_body
+            self._set_timer(ARRIVE_S)
+            return
+        super().connection_lost(ConnectionAbortedError())  # for uvicorn it ends here
+        if not (due and cycle.response_started):
+            status, headers, body = refusal(problem)
+            lines = [b"%s: %s\r\n" % each for each in headers]
+            first = b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode())
+            self.transport.write(b"".join((first, *lines, b"connection: close\r\n\r\n")))
+            self.transport.write(body)
+        if self.transport.can_write_eof():  # not with TLS
+            self.transport.write_eof()
         self._set_timer(TELL_S)
 
 
@@ -236,32 +199,22 @@ class Together:
     and often one where they are read: an eighth of all that a single report takes.
     """
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport, self._loop, self._first = transport, loop, b""
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport, self._head = transport, b""
         self.is_closing = transport.is_closing  # asked with every answer, so found at once
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def write(self, data: "bytes | memoryview[Any]") -> None:
-        """Write, or wait for more until the event loop has done what is due."""
-        if self._first or len(data) > TOGETHER_BYTES:
-            first, self._first = self._first, b""
-            self._transport.write(first + data)
-        elif data:
-            self._first = bytes(data)
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        if self._first:
-            self.write(b"")
-
-    def write_eof(self) -> None:
-        """Write what is left, and tell that no more comes."""
-        self._flush()
-        self._transport.write_eof()
+        """Write; a head waits for what comes next, which is nothing at the end of an answer."""
+        head, self._head = self._head, b""
+        if not head and data[:9] == b"HTTP/1.1 " and data[9:10] != b"1":  # 100 is not an answer
+            self._head = bytes(data)
+        elif head or data:
+            self._transport.write(head + data if head else data)
 
     def close(self) -> None:
         """Write what is left, and close."""
-        self._flush()
+        self.write(b"")
         self._transport.close()

@@ -13,29 +13,23 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from itertools import count
 from multiprocessing.connection import Pipe
 from typing import Any
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
+from faintly.collector import problems
 from faintly.collector.http import logs, models
-from faintly.collector.http.answers import START, Call, Counted, Fault, Question
-from faintly.collector.http.middleware import unexpected
+from faintly.collector.http.answers import START, Call, Counted, Question
 from faintly.collector.problems import BUSY, READER_LOST, Problem, abandoned, stopping
 from faintly.collector.storage.sketches import SketchFile
 from faintly.collector.storage.store import Store
 
 WAITING = 64  # questions that may wait,
 WAIT_S = 10.0  # and for how long
-HELD_BYTES = 128 << 20  # of bodies of questions, until they are answered
-
-
-class ReaderLost(Exception):
-    """A reader died, or does not speak as it should."""
 
 
 class Shelf:
@@ -54,12 +48,8 @@ class Shelf:
 
     def each(self) -> list[Counted]:
         """Return what answers about each epoch with sealed reports would count."""
-        epochs = sorted(self._registry.collection(self._digest).epochs.items())
-        return [
-            Counted(number, {number: self._sketches.mark(each)}, each.pending)
-            for number, each in epochs
-            if each.sealed
-        ]
+        epochs = self._registry.collection(self._digest).epochs
+        return [self.counted(each) for each in sorted(epochs) if epochs[each].sealed]
 
     def file(self, number: int, rebuild: bool) -> SketchFile:
         """Return the sketch file of an epoch, made anew if it turned out to be damaged."""
@@ -78,26 +68,18 @@ def start(pipe: int, stops: int) -> subprocess.Popen[bytes]:
     )
 
 
-class ReaderProcess:
-    """One reader, and our ends of the pipes to it."""
+class Seat:
+    """Room for one reader, which is started when it is needed, and our ends of the pipes to it."""
 
     def __init__(self) -> None:
-        self._pipe, theirs = Pipe()
-        listening, self._stops = Pipe(duplex=False)
-        try:
-            with theirs, listening:
-                self._process = start(theirs.fileno(), listening.fileno())
-        except OSError:
-            words = "no process could be started to compute the answer"
-            raise Problem(READER_LOST, words) from None
+        self.process: subprocess.Popen[bytes] | None = None
+        self._closed, self._lock = False, threading.Lock()
 
-    @property
-    def lives(self) -> bool:
-        """Return whether the process has not ended."""
-        return self._process.poll() is None
-
-    def ask(self, asked: Question, shelf: Shelf) -> Any:
+    def ask(self, asked: Question, shelf: Shelf, left: threading.Event) -> Any:
         """Return the answer to a question, after what the reader needs to know for it."""
+        self._start()
+        if left.is_set():  # before there was a reader to tell
+            raise abandoned()
         trouble: Exception | None = None
         try:
             self._pipe.send(asked)
@@ -105,88 +87,79 @@ class ReaderProcess:
                 try:
                     reply = getattr(shelf, told.method)(*told.arguments)
                 except Exception as error:
-                    trouble, reply = error, unexpected()  # the reader gives up
+                    trouble, reply = error, problems.unexpected()  # the reader gives up
                 self._pipe.send(reply)
-        except Exception as error:
-            raise ReaderLost from error
+        except Exception:  # it died, or does not speak as it should
+            asked.file.unlink(missing_ok=True)
+            self.end()
+            if self._closed:
+                raise stopping() from None
+            raise Problem(READER_LOST, "the process that computed the answer ended") from None
         if trouble is not None:
             raise trouble
+        if isinstance(told, Problem):
+            raise told
         return told
+
+    def _start(self) -> None:
+        """Start a reader, unless there is one that lives."""
+        if self.process is not None and self.process.poll() is not None:
+            self.end()
+        with self._lock:
+            if self._closed:
+                raise stopping()
+            if self.process is not None:
+                return
+            self._pipe, theirs = Pipe()
+            listening, self._stops = Pipe(duplex=False)
+            try:
+                with theirs, listening:
+                    self.process = start(theirs.fileno(), listening.fileno())
+            except OSError:
+                words = "no process could be started to compute the answer"
+                raise Problem(READER_LOST, words) from None
 
     def give_up(self, number: int) -> None:
         """Tell the reader that nobody waits for a question any more; never blocks."""
-        with suppress(OSError):  # it is gone itself
-            self._stops.send(number)
+        if self.process is not None:
+            with suppress(OSError):  # it is gone itself
+                self._stops.send(number)
 
-    def end(self) -> int:
-        """Kill the process, and return its exit status; whoever waits for it sees it lost."""
-        self._process.kill()
-        return self._process.wait()
-
-
-class Seat:
-    """Room for one reader, which is started when it is needed."""
-
-    reader: ReaderProcess | None = None
+    def end(self, *, close: bool = False) -> None:
+        """Kill the reader, if there is one; whoever waits for it sees it lost."""
+        with self._lock:
+            self._closed = self._closed or close
+            process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            status = process.wait()
+            if not close:
+                logs.error("reader died", status=status)
 
 
 class Readers:
     """The readers of one collector."""
 
-    def __init__(self, store: Store, most: int, body_bytes: int) -> None:
-        """Have at most so many readers, and take bodies of so many bytes."""
+    def __init__(self, store: Store, most: int) -> None:
+        """Have at most so many readers."""
         self._store, self._numbers, self._waiting = store, count(), 0
-        self._held, self._most_held = 0, max(HELD_BYTES, body_bytes)
-        self._threads, self._lock = ThreadPoolExecutor(most, "answers"), threading.Lock()
+        self._threads = ThreadPoolExecutor(most, "answers")
         self.seats = [Seat() for _ in range(most)]
         # The one used last comes first: it may have the sketch.
         self._free: asyncio.LifoQueue[Seat] = asyncio.LifoQueue()
         for seat in self.seats:
             self._free.put_nowait(seat)
-        self.stopping = self._closed = False
+        self.stopping = False
 
-    @asynccontextmanager
-    async def body(self, request: Request) -> AsyncIterator[bytes]:
-        """Yield the body of a question, which counts as held until it is answered."""
-        held, pieces = 0, []
-        try:
-            async for piece in request.stream():
-                held += len(piece)
-                self._held += len(piece)
-                if self._held > self._most_held:
-                    raise Problem(BUSY, "too many long questions wait")
-                pieces.append(piece)
-            yield b"".join(pieces)
-        except ClientDisconnect:
-            raise abandoned() from None
-        finally:
-            self._held -= held
-
-    async def ask(
-        self,
-        request: Request,
-        kind: str,
-        digest: str = "",
-        *,
-        fields: dict[str, Any] | None = None,
-        body: bytes = b"",
-    ) -> Any:
+    async def ask(self, request: Request, kind: str, digest: str, body: bytes) -> Any:
         """Return the answer to a question, once a reader is free and has computed it.
 
-        The kinds are those of `answers.answer`; a body is not looked at here. Raises `Problem` if
-        no reader was free in time, the client disconnected, or the reader says so.
+        The kinds are those of `answers.answer`; the body is not looked at here. Raises `Problem`
+        if no reader was free in time, the client disconnected, or the reader says so.
         """
-        head = request.headers
-        asked = Question(
-            number=next(self._numbers),
-            kind=kind,
-            collection=digest,
-            fields=fields or {},
-            accept=head.get("accept") or "*/*",
-            known=head.get("if-none-match", ""),
-            body=body,
-            spool=self._store.folder / "spool",
-        )
+        head, spool = request.headers, self._store.folder / "spool"
+        given = head.get("accept") or "*/*", head.get("if-none-match", "")
+        asked = Question(next(self._numbers), kind, digest, *given, body, spool)
         answer = asyncio.create_task(self._answer(asked))
         gone = asyncio.create_task(_disconnection(request))
         try:
@@ -214,8 +187,7 @@ class Readers:
             return await asyncio.shield(answered)
         except asyncio.CancelledError:
             left.set()
-            if seat.reader is not None:
-                seat.reader.give_up(asked.number)
+            seat.give_up(asked.number)
             raise
         finally:
             # Now or later: a seat is taken until its thread is done.
@@ -236,49 +208,15 @@ class Readers:
             self._waiting -= 1
 
     def _compute(self, seat: Seat, asked: Question, left: threading.Event) -> Any:
-        reader = self._reader(seat)
-        if left.is_set():  # before there was a reader to tell
-            raise abandoned()
-        try:
-            told = reader.ask(asked, Shelf(self._store, bytes.fromhex(asked.collection)))
-        except ReaderLost:
-            asked.file.unlink(missing_ok=True)
-            with self._lock:
-                if self._closed:
-                    raise stopping() from None
-                self._lost(seat)
-            raise Problem(READER_LOST, "the process that computed the answer ended") from None
-        if isinstance(told, Problem):
-            raise told
-        if isinstance(told, Fault):
-            logs.error("unexpected", **told.place)
-            raise unexpected()
-        return told
-
-    def _reader(self, seat: Seat) -> ReaderProcess:
-        """Return the reader of a seat, a new one if it has none that lives."""
-        with self._lock:
-            if self.stopping:
-                raise stopping()
-            if seat.reader is not None and not seat.reader.lives:
-                self._lost(seat)
-            seat.reader = seat.reader or ReaderProcess()
-            return seat.reader
-
-    def _lost(self, seat: Seat) -> None:
-        assert seat.reader is not None
-        logs.error("reader died", status=seat.reader.end())
-        seat.reader = None
+        if self.stopping:
+            raise stopping()
+        return seat.ask(asked, Shelf(self._store, bytes.fromhex(asked.collection)), left)
 
     def close(self) -> None:
         """End all readers; whoever still waits for one is told that the collector stops."""
-        with self._lock:
-            self.stopping = self._closed = True
-            readers = [seat.reader for seat in self.seats if seat.reader is not None]
-            for seat in self.seats:
-                seat.reader = None
-        for reader in readers:
-            reader.end()
+        self.stopping = True
+        for seat in self.seats:
+            seat.end(close=True)
 
 
 async def _disconnection(request: Request) -> None:

@@ -1,18 +1,19 @@
 """What all routes share: access checks, documented errors, replies."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response, Security
+from fastapi import Depends, FastAPI, Path, Request, Response, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from faintly.collector.http import answers
 from faintly.collector.http.access import Sessions
-from faintly.collector.http.ingest import Ingest
 from faintly.collector.http.metrics import Metrics
+from faintly.collector.http.middleware import Ingest
 from faintly.collector.http.models import JSON_HINT, MAX_NAME, Refusal, parse
 from faintly.collector.http.readers import Readers
 from faintly.collector.problems import INVALID, TOO_LARGE, Problem
@@ -75,14 +76,6 @@ async def _digest_of(request: Request, named: NameOrDigest) -> str:
 
 
 Digest = Annotated[str, Depends(_digest_of)]
-EpochQuery = Annotated[
-    str | None,
-    Query(
-        alias="epoch",
-        pattern="^(all|[0-9]{1,16})$",
-        description="An epoch, or all; without it the latest with answers.",
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +113,12 @@ def check_json(request: Request) -> None:
 class Routes:
     """Adds routes under one heading of the documentation, for credentials of one role."""
 
-    def __init__(self, service: Service, router: APIRouter, role: str | None, place: str) -> None:
+    def __init__(
+        self, app: FastAPI, service: Service, tag: str, role: str | None, place: str = ""
+    ) -> None:
         """Check against a service; anybody may where the role is None. Addresses begin alike."""
-        self._service, self._router, self._role, self._place = service, router, role, place
+        self._app, self._service, self._tag = app, service, tag
+        self._role, self._place = role, place
 
     def __call__(
         self,
@@ -146,9 +142,10 @@ class Routes:
         if body is not None:
             content = {answers.JSON: {"schema": body.model_json_schema()}}
             options["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
-        return self._router.api_route(
+        return self._app.api_route(
             self._place + path.removesuffix("/"),
             methods=[method],
+            tags=[self._tag],
             summary=summary,
             response_model=model,
             responses=REFUSALS | (responses or {}),
@@ -162,7 +159,7 @@ class Routes:
             request: Request,
             _: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)],
         ) -> None:
-            self._service.sessions.check(request.headers, role)
+            self._service.sessions.check(request, role)
             if not strict:
                 return
             given = [name for name, _ in request.query_params.multi_items()]
@@ -170,7 +167,9 @@ class Routes:
             if len(single) > len(set(single)):
                 raise Problem(INVALID, "query: it has a parameter twice", "Give each of them once.")
             # A misspelt `epoch` would select another epoch.
-            taken = [each.alias for each in request.scope["route"].dependant.query_params]
+            models = request.scope["route"].dependant.query_params  # one or none
+            fields = [each.field_info.annotation.model_fields.items() for each in models]
+            taken = [each.alias or name for name, each in itertools.chain(*fields)]
             if not set(given) <= set(taken):
                 words = "query: it has a parameter that is not known here"
                 hint = f"This address takes {', '.join(taken) or 'no parameters'}."
@@ -182,8 +181,3 @@ class Routes:
 def json_reply(document: dict[str, Any], status: int = 200) -> Response:
     """Return a reply with a JSON document."""
     return Response(encode_json(document), status, media_type=answers.JSON)
-
-
-def epoch_of(text: str | None) -> Any:
-    """Return the epoch of a query parameter: a number, "all" or None."""
-    return text if text in {None, "all"} else int(text or 0)

@@ -1,14 +1,15 @@
 """Routes of answers, which readers compute: estimates, top lists, history, noise floor, sketch."""
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import IO, Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
 
 from faintly.collector.http import answers, models, routes
-from faintly.collector.http.routes import OCTETS, Answers, Digest, EpochQuery, Service, epoch_of
+from faintly.collector.http.routes import OCTETS, Answers, Digest, Service
 from faintly.collector.problems import BUSY, Problem
 
 SAME: Answers = {304: {"description": "Nothing changed since the answer with this ETag."}}
@@ -20,98 +21,44 @@ SKETCH: Answers = {
         "content": {OCTETS: BINARY},
     }
 }
+TABULAR = (  # address, name, words, and what may come
+    ("POST /estimates", "estimates", "Estimate keys, with their error", models.Estimates, TABLE),
+    ("GET /estimates", "estimates_of", "Estimate a few keys", models.Estimates, TABLE),
+    ("GET /top", "top", "The largest means among all keys", models.Top, TABLE),
+    ("POST /top", "top_of", "The largest means among candidates", models.Top, TABLE),
+    ("POST /history", "history", "Estimate keys epoch by epoch", models.History, SAME),
+    (
+        "GET /noise-floor",
+        "noise_floor",
+        "What a key that nobody holds may show",
+        models.NoiseFloor,
+        SAME,
+    ),
+)
+Ask = Callable[[Request, str, str, bytes], Awaitable[Any]]
+Endpoint = Callable[..., Awaitable[Response]]
 Known = Annotated[str | None, Header(alias="if-none-match")]
-FewKeys = Annotated[
-    list[Annotated[str, Query(max_length=1_000)]],  # a head of a request is bounded
-    Query(alias="key", min_length=1, max_length=20, description="A key; repeat it for more."),
-]
-KeyCount = Annotated[int, Query(ge=1, le=2**31, description="Keys looked at together.")]
 PIECE = 1 << 20  # bytes of a file read at a time
 DOWNLOADS = 16  # sketches downloaded at a time: each takes its size on the disk
 
 
-def answer_routes(service: Service) -> APIRouter:
-    """Return the routes."""
-    router, ask = APIRouter(tags=["answers"]), service.readers.ask
-    read = routes.Routes(service, router, "read", routes.ONE)
-    downloads: weakref.WeakSet[IO[bytes]] = weakref.WeakSet()
-
-    async def posted(request: Request, kind: str, digest: str) -> Response:
-        """Return what a reader answers to the body of a request."""
-        routes.check_json(request)
-        async with service.readers.body(request) as body:
-            return _reply(await ask(request, kind, digest, body=body))
-
-    words = "Estimate keys, with their error"
-
-    @read("POST /estimates", words, models.Estimates, body=models.KeysAsked, responses=TABLE)
-    async def estimates(digest: Digest, request: Request, _: Known = None) -> Response:
-        return await posted(request, "estimates", digest)
-
-    @read("GET /estimates", "Estimate a few keys", models.Estimates, responses=TABLE)
-    async def estimates_of(
-        digest: Digest,
-        request: Request,
-        keys: FewKeys,
-        *,
-        epoch: EpochQuery = None,
-        level: models.Level = 0.95,
-        posterior: models.Posterior = False,
-        above: models.Above = None,
-        _: Known = None,
-    ) -> Response:
-        fields: dict[str, Any] = {"keys": keys, "epoch": epoch_of(epoch), "level": level}
-        fields |= {"posterior": posterior, "above": above}
-        return _reply(await ask(request, "estimates", digest, fields=fields))
-
-    @read("GET /top", "The largest means among all keys", models.Top, responses=TABLE)
-    async def top(
-        digest: Digest,
-        request: Request,
-        *,
-        count: models.Rows = 20,
-        epoch: EpochQuery = None,
-        control: models.Control = "family",
-        false_rate: models.FalseRate = 0.05,
-        level: models.Level = 0.95,
-        posterior: models.Posterior = False,
-        above: models.Above = None,
-        _: Known = None,
-    ) -> Response:
-        fields: dict[str, Any] = {"count": count, "epoch": epoch_of(epoch), "level": level}
-        fields |= {"control": control, "false_rate": false_rate}
-        fields |= {"posterior": posterior, "above": above}
-        return _reply(await ask(request, "top", digest, fields=fields))
-
-    words = "The largest means among candidates"
-
-    @read("POST /top", words, models.Top, body=models.TopAsked, responses=TABLE)
-    async def top_of(digest: Digest, request: Request, _: Known = None) -> Response:
-        return await posted(request, "top", digest)
-
-    words = "Estimate keys epoch by epoch"
-
-    @read("POST /history", words, models.History, body=models.HistoryAsked, responses=SAME)
-    async def history(digest: Digest, request: Request, _: Known = None) -> Response:
-        return await posted(request, "history", digest)
-
-    words = "What a key that nobody holds may show"
-
-    @read("GET /noise-floor", words, models.NoiseFloor, responses=SAME)
-    async def noise_floor(
-        digest: Digest,
-        request: Request,
-        epoch: EpochQuery = None,
-        level: models.Level = 0.95,
-        keys: KeyCount = 1,
-        _: Known = None,
-    ) -> Response:
-        fields = {"epoch": epoch_of(epoch), "level": level, "keys": keys}
-        return _reply(await ask(request, "noise-floor", digest, fields=fields))
+def answer_routes(app: FastAPI, service: Service) -> None:
+    """Add the routes."""
+    read = routes.Routes(app, service, "answers", "read", routes.ONE)
+    ask, downloads = service.readers.ask, weakref.WeakSet[IO[bytes]]()
+    for address, name, words, model, responses in TABULAR:
+        options: dict[str, Any] = {"name": name, "responses": responses}
+        asked = answers.KINDS[address]
+        if address.startswith("GET"):
+            read(address, words, model, **options)(_queried(ask, address, asked))
+        else:
+            read(address, words, model, body=asked, **options)(_posted(ask, address))
 
     @read("GET /sketch", "Download the sketch", responses=SKETCH, response_class=Response)
-    async def fetch_sketch(digest: Digest, request: Request, epoch: EpochQuery = None) -> Response:
-        path = await ask(request, "sketch", digest, fields={"epoch": epoch_of(epoch)})
+    async def fetch_sketch(
+        digest: Digest, request: Request, query: Annotated[models.EpochQuery, Query()]
+    ) -> Response:
+        path = await ask(request, "GET /sketch", digest, _body(query))
         file = path.open("rb")
         path.unlink()  # it takes room on the disk until it is closed
         if sum(not each.closed for each in downloads) >= DOWNLOADS:
@@ -120,7 +67,31 @@ def answer_routes(service: Service) -> APIRouter:
         headers = {"content-length": str(file.seek(0, 2))}
         return StreamingResponse(_pieces(file), media_type=OCTETS, headers=headers)
 
-    return router
+
+def _queried(ask: Ask, kind: str, model: Any) -> Endpoint:
+    """Return an endpoint that has its question in the address."""
+
+    async def answer(
+        digest: Digest, request: Request, query: Annotated[model, Query()], _: Known = None
+    ) -> Response:
+        return _reply(await ask(request, kind, digest, _body(query)))
+
+    return answer
+
+
+def _posted(ask: Ask, kind: str) -> Endpoint:
+    """Return an endpoint that has its question in the body."""
+
+    async def answer(digest: Digest, request: Request, _: Known = None) -> Response:
+        routes.check_json(request)
+        return _reply(await ask(request, kind, digest, await request.body()))
+
+    return answer
+
+
+def _body(query: BaseModel) -> bytes:
+    """Return the question in an address as readers take it."""
+    return query.model_dump_json(by_alias=True).encode()
 
 
 def _reply(made: answers.Response) -> Response:

@@ -1,9 +1,10 @@
 """Routes of collections: create, show, send reports, open and close epochs, seal, delete."""
 
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from faintly.collector.http import models, routes
@@ -13,8 +14,8 @@ from faintly.collector.problems import BAD_REQUEST, Problem
 from faintly.collector.storage.status import CollectionStatus, segments_of, status_of
 from faintly.collector.storage.store import Store
 from faintly.core import Plan
-from faintly.core.epochs import MAX_EPOCH
 
+TAG = "collections"
 FOREVER = "public, max-age=31536000, immutable"
 CREATED: Answers = {201: {"model": CollectionStatus, "description": "It is new."}}
 PLAN: Answers = {
@@ -24,18 +25,6 @@ PLAN: Answers = {
     },
     304: {"description": "The asker has it already."},
 }
-Confirm = Annotated[str, Query(description="The digest once more.")]
-RequestId = Annotated[
-    str,
-    Query(
-        alias="request",
-        pattern="^[0-9a-f]{32}$",
-        description="16 fresh random bytes; a retry repeats them and counts once.",
-    ),
-]
-EpochNumber = Annotated[
-    int, Query(alias="epoch", ge=0, le=MAX_EPOCH, description="0 unless given.")
-]
 NEEDED = "The single-use token, where the collection needs one."
 Token = Annotated[str | None, Header(alias="Faintly-Token", description=NEEDED)]
 BATCH = {  # not a parameter: FastAPI would read it before it checks the credential
@@ -51,12 +40,10 @@ def _status(store: Store, digest: str) -> Response:
     return json_reply(asdict(status_of(store.registry.collection(bytes.fromhex(digest)))))
 
 
-def collection_routes(service: Service) -> APIRouter:
-    """Return the routes of collections."""
-    router, store = APIRouter(tags=["collections"]), service.store
-    read, admin, submit = (
-        routes.Routes(service, router, role, routes.EVERY) for role in ("read", "admin", "submit")
-    )
+def collection_routes(app: FastAPI, service: Service) -> None:
+    """Add the routes of collections."""
+    store, every = service.store, partial(routes.Routes, app, service, TAG, place=routes.EVERY)
+    read, admin, submit = map(every, ("read", "admin", "submit"))
 
     @read("GET /", "List the collections", models.Collections)
     def list_collections() -> Response:
@@ -68,13 +55,12 @@ def collection_routes(service: Service) -> APIRouter:
     @admin("POST /", words, CollectionStatus, body=models.NewCollection, responses=CREATED)
     async def create_collection(request: Request) -> Response:
         routes.check_json(request)
-        async with service.readers.body(request) as body:
-            if len(body) <= routes.SHORT_BYTES:
-                return await run_in_threadpool(create, *new_collection(body))
-            # A plan with names may be long. A reader parses it, so that nobody else waits.
-            return await run_in_threadpool(
-                create, *await service.readers.ask(request, "collections", body=body)
-            )
+        body = await request.body()
+        if len(body) <= routes.SHORT_BYTES:
+            return await run_in_threadpool(create, *new_collection(body))
+        # A plan with names may be long. A reader parses it, so that nobody else waits.
+        parsed = await service.readers.ask(request, "collections", "", body)
+        return await run_in_threadpool(create, *parsed)
 
     def create(wanted: models.NewCollection, plan: Plan) -> Response:
         known = plan.digest in store.registry.collections
@@ -89,8 +75,10 @@ def collection_routes(service: Service) -> APIRouter:
     words = "Delete a collection and its reports for good"
 
     @admin("DELETE /{digest}", words, models.Deleted)
-    def delete_collection(digest: Digest, confirm: Confirm = "") -> Response:
-        if confirm != digest:
+    def delete_collection(
+        digest: Digest, query: Annotated[models.DeletionQuery, Query()]
+    ) -> Response:
+        if query.confirm != digest:
             hint = "Add ?confirm= and the digest once more; what is deleted is gone."
             raise Problem(BAD_REQUEST, "deleting needs confirm", hint)
         store.delete(bytes.fromhex(digest))
@@ -99,21 +87,16 @@ def collection_routes(service: Service) -> APIRouter:
     @submit("POST /{digest}/reports", "Send reports", models.Counted, openapi_extra=BATCH)
     async def send_reports(
         digest: routes.PlanDigest,
-        _request: RequestId,
-        _epoch: EpochNumber = 0,
+        _: Annotated[models.ReportsQuery, Query()],
         _token: Token = None,
     ) -> Response:
         raise AssertionError(f"the middleware takes reports for {digest}")
 
-    return router
 
-
-def part_routes(service: Service) -> APIRouter:
-    """Return the routes of what belongs to a collection: plan, epochs, tokens, sealed files."""
-    router, store = APIRouter(tags=["collections"]), service.store
-    read, admin, anybody = (
-        routes.Routes(service, router, role, routes.ONE) for role in ("read", "admin", "plan")
-    )
+def part_routes(app: FastAPI, service: Service) -> None:
+    """Add the routes of what belongs to a collection: plan, epochs, tokens, sealed files."""
+    store, one = service.store, partial(routes.Routes, app, service, TAG, place=routes.ONE)
+    read, admin, anybody = map(one, ("read", "admin", "plan"))
 
     @anybody("GET /plan", "Fetch the plan", responses=PLAN)
     def fetch_plan(
@@ -157,5 +140,3 @@ def part_routes(service: Service) -> APIRouter:
     def list_segments(digest: Digest) -> Response:
         rows = segments_of(store, bytes.fromhex(digest))
         return json_reply({"segments": [asdict(each) for each in rows]})
-
-    return router

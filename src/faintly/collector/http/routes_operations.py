@@ -5,16 +5,15 @@ import os
 import tempfile
 import time
 from collections import Counter
-from functools import lru_cache
+from functools import lru_cache, partial
 from shutil import disk_usage
 from typing import Any, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import FastAPI, Response
 from pydantic import BaseModel, Field
 
 from faintly.collector.http import models
-from faintly.collector.http.ingest import Ingest
-from faintly.collector.http.middleware import REPORTS
+from faintly.collector.http.middleware import REPORTS, Ingest
 from faintly.collector.http.routes import ONE, Answers, Digest, Routes, Service, json_reply
 from faintly.collector.problems import CANNOT_STORE, Problem, stopping
 from faintly.collector.storage.collection import CLOSED, OPEN, Collection, State
@@ -106,10 +105,9 @@ class Anatomy(BaseModel):
     checksum_bytes: int
 
 
-def operation_routes(service: Service) -> APIRouter:
-    """Return the routes, which take any query, like other probes."""
-    router = APIRouter(tags=["operation"])
-    route, read = (Routes(service, router, role, "") for role in (None, "read"))
+def operation_routes(app: FastAPI, service: Service) -> None:
+    """Add the routes, which take any query, like other probes."""
+    route, read = map(partial(Routes, app, service, "operation"), (None, "read"))
 
     @route("GET /healthz", "Does the process live?", models.Alive)
     async def healthz() -> Response:  # no thread: all of them may be busy
@@ -123,8 +121,6 @@ def operation_routes(service: Service) -> APIRouter:
     @read("GET /metrics", "Metrics", strict=False, responses=PAGE, response_class=Response)
     def metrics() -> Response:
         return Response(service.metrics.page(), headers={"content-type": TEXT})
-
-    return router
 
 
 def check_ready(store: Store, ingest: Ingest) -> None:
@@ -161,10 +157,10 @@ def warnings(store: Store) -> list[str]:
     return [f"{what}; epochs of both times take reports. Put it right, then restart the collector"]
 
 
-def activity_routes(service: Service) -> APIRouter:
-    """Return the routes."""
-    router, store = APIRouter(tags=["activity"]), service.store
-    read, plan = (Routes(service, router, role, "") for role in ("read", "plan"))
+def activity_routes(app: FastAPI, service: Service) -> None:
+    """Add the routes."""
+    store = service.store
+    read, plan = map(partial(Routes, app, service, "activity"), ("read", "plan"))
 
     @read("GET /v1/activity", "What arrives, and how the collector fares", Activity)
     def activity() -> Response:
@@ -199,8 +195,6 @@ def activity_routes(service: Service) -> APIRouter:
                 "checksum_bytes": CHECKSUM_BYTES,
             }
         )
-
-    return router
 
 
 def _fields(layout: Layout) -> list[dict[str, int]]:

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import Field
 
@@ -48,21 +48,18 @@ def _headers(
     return {"content-security-policy": policy, "referrer-policy": "no-referrer"}
 
 
-def docs_routes(app: FastAPI) -> APIRouter:
-    """Return the routes of the documentation."""
-    router = APIRouter(include_in_schema=False)
+def docs_routes(app: FastAPI) -> None:
+    """Add the routes of the documentation."""
     page = DOCS.read_bytes()
     headers = _headers(script=_hash(page, b"script"), style=_hash(page, b"style"))
 
-    @router.get("/docs")
+    @app.get("/docs", include_in_schema=False)
     def show_page() -> Response:
         return Response(page, media_type=MEDIA[".html"], headers=headers)
 
-    @router.get("/openapi.json")
+    @app.get("/openapi.json", include_in_schema=False)
     def show_document() -> Response:
         return json_reply(app.openapi())
-
-    return router
 
 
 def _hash(page: bytes, tag: bytes) -> str:
@@ -71,8 +68,8 @@ def _hash(page: bytes, tag: bytes) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(found[1]).digest()).decode('ascii')}'"
 
 
-def demo_routes(folder: Path) -> APIRouter:
-    """Return the routes of a folder's page, which may call any collector."""
+def demo_routes(app: FastAPI, folder: Path) -> None:
+    """Add the routes of a folder's page, which may call any collector."""
     if not (folder / INDEX).is_file():
         raise InvalidInput(f"demo: there is no page {folder / INDEX}")
     # Only these are ever served, so that no request can name another file.
@@ -81,28 +78,22 @@ def demo_routes(folder: Path) -> APIRouter:
         for path in folder.iterdir()
         if path.suffix in MEDIA and NAME.fullmatch(path.name)
     }
-    router = APIRouter(prefix="/demo", include_in_schema=False)
 
-    @router.get("")
+    @app.get("/demo", include_in_schema=False)
     def show_folder() -> Response:
         return RedirectResponse("/demo/")
 
-    @router.get("/")
-    def show_page() -> Response:
-        return show_file(INDEX)
-
-    @router.get("/{name}")
+    @app.get("/demo/{name:path}", include_in_schema=False)
     def show_file(name: str) -> Response:
+        name = name or INDEX
         if name not in files:
             raise Problem(NOT_FOUND, "the page has no such file")
         return Response(files[name], media_type=MEDIA[Path(name).suffix], headers=_headers("*"))
 
-    return router
 
-
-def page_routes(service: Service) -> APIRouter:
-    """Return the routes of the collector's own page."""
-    router, sessions = APIRouter(include_in_schema=False), service.sessions
+def page_routes(app: FastAPI, service: Service) -> None:
+    """Add the routes of the collector's own page."""
+    sessions = service.sessions
     if not (FOLDER / INDEX).is_file():
         raise InvalidInput("the page is not installed; run make js, or install a wheel")
     files = {path.name: path.read_bytes() for path in (FOLDER / "assets").iterdir()}
@@ -112,14 +103,14 @@ def page_routes(service: Service) -> APIRouter:
     alone = ("cross-origin-opener-policy", "cross-origin-resource-policy")
     common = _headers() | dict.fromkeys(alone, "same-origin")
 
-    @router.get("/")
+    @app.get("/", include_in_schema=False)
     async def show_page(request: Request) -> Response:
         headers = {**common, "cache-control": "no-cache", "etag": etag}
         if request.headers.get("if-none-match") == etag:
             return Response(status_code=304, headers=headers)
         return Response(index, media_type=MEDIA[".html"], headers=headers)
 
-    @router.get("/assets/{name}")
+    @app.get("/assets/{name}", include_in_schema=False)
     async def show_file(name: str, request: Request) -> Response:
         if name not in files:
             raise Problem(NOT_FOUND, "the page has no such file", "Reload the page.")
@@ -128,22 +119,20 @@ def page_routes(service: Service) -> APIRouter:
             kept, headers["content-encoding"] = short, "gzip"
         return Response(kept[name], media_type=MEDIA[Path(name).suffix], headers=headers)
 
-    @router.get("/session")
+    @app.get("/session", include_in_schema=False)
     async def show_session(request: Request) -> Response:
-        return json_reply({"role": sessions.role(request.headers)})
+        return json_reply({"role": sessions.role(request)})
 
-    @router.post("/session")
+    @app.post("/session", include_in_schema=False)
     async def sign_in(request: Request, given: Annotated[SignIn, asked(SignIn)]) -> Response:
         _check_own(request)
         return _cookie(request, "read", sessions.open(given.credential.strip()), int(LIFE_S))
 
-    @router.delete("/session")
+    @app.delete("/session", include_in_schema=False)
     async def sign_out(request: Request) -> Response:
         _check_own(request)
-        sessions.close(request.headers)
+        sessions.close(request)
         return _cookie(request, None, "", 0)
-
-    return router
 
 
 def _check_own(request: Request) -> None:

@@ -2,7 +2,6 @@
 
 import errno
 import gc
-import importlib
 import resource
 import signal
 import socket
@@ -13,11 +12,13 @@ from functools import partial
 from types import FrameType
 from typing import Any, cast
 
+import pyarrow.parquet  # noqa: F401 - sealing imports it late, which takes a file when they are scarce
 import uvicorn
 
 from faintly.collector.http import logs
 from faintly.collector.http.app import Collector, build
-from faintly.collector.http.protocol import Protocol, Room
+from faintly.collector.http.middleware import Room
+from faintly.collector.http.protocol import Protocol
 from faintly.collector.http.settings import Settings
 from faintly.collector.storage.store import Store
 from faintly.errors import InvalidInput
@@ -28,7 +29,6 @@ BACKLOG = 2048
 OWN_FILES = 256  # open files that are not connections: databases, segments, sketches, downloads
 GARBAGE = 50_000  # objects between two searches: requests that wait are no garbage, and found often
 SWITCH_S = 0.0005  # a commit takes the interpreter back about eight times, and must not wait long
-NEEDED = ("pyarrow.parquet",)  # imported late elsewhere, and not at all once files are scarce
 
 
 class Server(uvicorn.Server):
@@ -54,6 +54,7 @@ class Server(uvicorn.Server):
 def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     """Serve a folder until a signal comes; `on_ready` gets the address once it listens.
 
+    The process should end then: how it takes signals and collects garbage is not changed back.
     Raises `FolderInUse` if another collector has the folder, `InvalidInput` if the address is not
     available or would be open to anyone.
     """
@@ -75,8 +76,6 @@ def _run(
 ) -> None:
     logs.configure(settings.log_level)
     collector = build(store, settings)
-    for name in NEEDED:
-        importlib.import_module(name)
     config = uvicorn.Config(
         collector.middleware,
         http=cast(Any, partial(Protocol, room=Room(allow_files(settings.connections)))),
@@ -104,22 +103,16 @@ def _run(
     # Objects created so far live on; scanning them again and again would delay requests.
     gc.collect()
     gc.freeze()
-    threshold, interval = gc.get_threshold(), sys.getswitchinterval()
     gc.set_threshold(GARBAGE)
     sys.setswitchinterval(SWITCH_S)
     # uvicorn raises the signal again at the end, which must not kill us before sealing.
-    both = (signal.SIGINT, signal.SIGTERM)
-    before = {each: signal.signal(each, lambda *_: None) for each in both}
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda *_: None)
     try:
         Server(config, collector, ready).run(sockets=[listener])
         logs.info("stopping")
     finally:
         collector.close()
-        for each, handler in before.items():
-            signal.signal(each, handler)
-        gc.unfreeze()
-        gc.set_threshold(*threshold)
-        sys.setswitchinterval(interval)
 
 
 def allow_files(wanted: int) -> int:

@@ -8,13 +8,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
 )
 
 from faintly.collector.storage.store import Limits
@@ -39,15 +40,15 @@ def _origin(text: str) -> str:
 Origin = Annotated[str, AfterValidator(_origin)]
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """The settings of one collector process; the field names are those of the file."""
 
-    model_config = SettingsConfigDict(env_prefix=VARIABLES, extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     data: Path
     host: str = "127.0.0.1"
     port: int = Field(PORT, ge=0, le=65535)
-    cors: Annotated[tuple[Origin, ...], NoDecode] = ()  # origins whose pages may call
+    cors: tuple[Origin, ...] = ()  # origins whose pages may call
     allow_anyone: bool = False
     proxy: bool = False  # a proxy forwards requests of others to this address
     demo: Path | None = None  # folder of a page to serve under /demo
@@ -77,18 +78,6 @@ class Settings(BaseSettings):
             raise ValueError("give both tls_cert and tls_key, or neither")
         return self
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is given
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - likewise
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Put flags before variables before the file."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
-
     @property
     def limits(self) -> Limits:
         """Return the limits of the store."""
@@ -112,21 +101,23 @@ class Settings(BaseSettings):
 
 def read_settings(file: Path | None, **flags: Any) -> Settings:
     """Return the settings of a TOML file and of flags, unless None, or raise `InvalidInput`."""
-    given = {name: value for name, value in flags.items() if value is not None}
-    known = {VARIABLES + name.upper() for name in Settings.model_fields}
+    given: dict[str, Any] = {}
+    if file is not None:
+        if not file.is_file():
+            raise InvalidInput(f"there is no file {file}")
+        try:
+            given = tomllib.loads(file.read_text("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InvalidInput(f"{file} is not TOML: {error}") from None
     for name in sorted(os.environ):
-        if name.upper().startswith(VARIABLES) and name.upper() not in known:
-            raise InvalidInput(f"the variable {name} is not a setting; unset or correct it")
-    if file is not None and not file.is_file():
-        raise InvalidInput(f"there is no file {file}")
-
-    class Chosen(Settings):
-        model_config = SettingsConfigDict(toml_file=file)
-
+        if name.upper().startswith(VARIABLES):
+            setting = name.upper().removeprefix(VARIABLES).lower()
+            if setting not in Settings.model_fields:
+                raise InvalidInput(f"the variable {name} is not a setting; unset or correct it")
+            given[setting] = os.environ[name]
+    given |= {name: value for name, value in flags.items() if value is not None}
     try:
-        return Chosen(**given)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{file} is not TOML: {error}") from None
+        return Settings.model_validate(given)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "settings"

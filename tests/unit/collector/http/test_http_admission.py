@@ -65,9 +65,9 @@ class Gate:
 @pytest.fixture
 def gate(web, monkeypatch):
     """Stands before every reader, and is open after the test."""
-    made = Gate(readers.ReaderProcess.ask, len(web.collector.service.readers.seats))
+    made = Gate(readers.Seat.ask, len(web.collector.service.readers.seats))
     monkeypatch.setattr(readers, "WAIT_S", 600.0)  # a busy machine must not refuse for us
-    monkeypatch.setattr(readers.ReaderProcess, "ask", lambda *given: made(*given))  # noqa: PLW0108 - bound
+    monkeypatch.setattr(readers.Seat, "ask", lambda *given: made(*given))  # noqa: PLW0108 - bound
     yield made
     made.open()
 
@@ -262,16 +262,16 @@ def test_who_waits_when_time_is_over_is_told_so(web, slow, caplog):
     assert submitting.answer == (503, "STOPPING")
     web.collector.service.readers._threads.shutdown()  # waits for what still computes
     assert len(seen) < len(KEYS)
-    assert web.collector.service.ingest._held == 0
+    assert web.collector.middleware.reports.taken == 0
 
 
 def test_long_questions_together_have_a_bound(web, address, refused, monkeypatch):
-    service = web.collector.service
-    monkeypatch.setattr(service.readers, "_most_held", 100)
+    room = web.collector.middleware.questions
+    monkeypatch.setattr(room, "most", 100)
     long = {"json": {"keys": [1] * 100}}
     refused(web("POST", f"{address}/estimates", **long), 429, "BUSY")
     assert web("POST", f"{address}/estimates", **ESTIMATES).status_code == 200
-    assert service.readers._held == 0
+    assert room.taken == 0
 
 
 def test_who_hangs_up_before_the_end_of_a_question_asks_nothing(web, address):
@@ -283,7 +283,7 @@ def test_who_hangs_up_before_the_end_of_a_question_asks_nothing(web, address):
         return asker.answer
 
     assert asyncio.run(ask()) == (499, "ABANDONED")
-    assert web.collector.service.readers._held == 0
+    assert web.collector.middleware.questions.taken == 0
 
 
 def test_nothing_is_left_of_a_sketch_that_nobody_waits_for(web, address, monkeypatch):

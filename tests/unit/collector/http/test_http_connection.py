@@ -192,7 +192,7 @@ def test_who_sends_too_much_is_told(web, address, path, chunked):
             return await asyncio.to_thread(plain, port)
 
     assert asyncio.run(talk()).startswith(b"HTTP/1.1 413")
-    assert web.collector.service.ingest._held == 0
+    assert web.collector.middleware.reports.taken == 0
 
 
 def test_a_refused_body_without_end_is_cut_off(web, address, monkeypatch):
@@ -241,12 +241,12 @@ def test_who_hangs_up_is_counted_all_the_same(web, address, plan, body_of):
         with web.store.database.write_lock:  # the commit waits until it is gone
             async with line_to(web.collector) as line:
                 line.writer.write(request_of(address, body_of(plan, 1)))
-                while not web.collector.service.ingest._held:
+                while not web.collector.middleware.reports.taken:
                     await asyncio.sleep(0.001)
                 line.writer.transport.abort()
                 while line.state.connections:
                     await asyncio.sleep(0.001)
-        while web.collector.service.ingest._held:
+        while web.collector.middleware.reports.taken:
             await asyncio.sleep(0.001)
 
     asyncio.run(asyncio.wait_for(talk(), 20))
@@ -261,7 +261,7 @@ def test_a_server_that_stops_answers_first_and_hangs_up_then(web, address, plan,
         async with line_to(web.collector) as line:
             with web.store.database.write_lock:
                 line.writer.write(whole[:-5] if half else whole)
-                while not web.collector.service.ingest._held:
+                while not web.collector.middleware.reports.taken:
                     await asyncio.sleep(0.001)
                 for connection in list(line.state.connections):
                     connection.shutdown()
@@ -426,20 +426,21 @@ def test_the_head_of_an_answer_leaves_with_its_body():
             written.append(None)
 
     async def write():
-        both = protocol.Together(Wire(), asyncio.get_running_loop())
-        both.write(b"head")
-        both.write(b"body")
-        both.write(b"")
-        both.write(b"alone")
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        both.write(bytes(protocol.TOGETHER_BYTES + 1))
-        both.write(b"last")
-        both.close()
+        both = protocol.Together(Wire())
+        for data in (b"HTTP/1.1 200 head", b"body", b"", b"more", b"HTTP/1.1 100 Continue"):
+            both.write(data)
+        for last in (both.write, lambda _: both.close()):
+            both.write(b"HTTP/1.1 304 alone")
+            last(b"")
 
     asyncio.run(write())
-    large = bytes(protocol.TOGETHER_BYTES + 1)
-    assert written == [b"headbody", b"alone", large, b"last", None]
+    assert written == [
+        b"HTTP/1.1 200 headbody",
+        b"more",
+        b"HTTP/1.1 100 Continue",
+        *[b"HTTP/1.1 304 alone"] * 2,
+        None,
+    ]
 
 
 def test_nothing_is_left_of_a_connection_that_ended(web, address, plan, body_of):

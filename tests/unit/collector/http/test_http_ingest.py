@@ -29,7 +29,7 @@ def test_any_content_type_is_counted(web, address, plan, body_of, reports, kind)
     answer = web.send(plan, body_of(plan, reports), headers=headers)
     assert answer.status_code == 200
     assert answer.json() == {"status": "counted", "reports": reports}
-    assert answer.headers["cache-control"] == "no-store"
+    assert set(answer.headers) == {"content-type", "content-length"}
     assert pending(web, plan) == reports
 
 
@@ -87,7 +87,7 @@ def test_unknown_places_are_refused(web, address, plan, open_plan, body_of, refu
     refused(web.send(open_plan, body_of(open_plan, 1)), 404, "UNKNOWN_COLLECTION")
     refused(web.send(plan, body_of(plan, 1), params={"epoch": "7"}), 404, "UNKNOWN_EPOCH")
     unhex = address[:-1] + "g"
-    refused(web("POST", f"{unhex}/reports?request={ID}"), 400, "BAD_REQUEST")
+    refused(web("POST", f"{unhex}/reports?request={ID}"), 422, "INVALID")
     refused(web("POST", f"{address}0/reports?request={ID}"), 422, "INVALID")
     refused(web("GET", f"{address}/reports"), 405, "METHOD_NOT_ALLOWED")
 

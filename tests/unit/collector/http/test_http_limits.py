@@ -75,17 +75,17 @@ def test_a_strangers_body_is_not_read(web, address, refused):
 
 
 def test_bodies_have_so_much_memory_and_no_more(web, address, plan, body_of, refused):
-    ingest = web.collector.service.ingest
+    room = web.collector.middleware.reports
     body = body_of(plan, 1000)
-    taken = ingest._held = ingest._most_held - len(body) + 1  # by others that wait
+    taken = room.taken = room.most - len(body) + 1  # by others that wait
     refused(web.send(plan, body), 429, "BUSY")
     refused(web.send(plan, iter([body[:500], body[500:]])), 429, "BUSY")
-    assert ingest._held == taken
-    ingest._held = 0
+    assert room.taken == taken
+    room.taken = 0
     assert web.send(plan, body).status_code == 200
     assert web.send(plan, iter([body[:500], body[500:]])).status_code == 200
     refused(web.send(plan, iter([body[:500], body[:500]])), 400, "BAD_REPORTS")
-    assert ingest._held == 0
+    assert room.taken == 0
 
 
 def test_the_event_loop_does_not_open_epochs(make_web, plan, body_of, monkeypatch):
@@ -245,7 +245,7 @@ def test_who_sends_nothing_more_is_cut_off(web, address, monkeypatch, rest):
     monkeypatch.setattr(protocol, "ARRIVE_S", 0.2)
     pieces = [] if rest is None else [head_of(address) + rest]
     assert asyncio.run(answered_to(web.collector, pieces)) == b""
-    assert web.collector.service.ingest._held == 0
+    assert web.collector.middleware.reports.taken == 0
 
 
 def test_who_is_quick_is_answered_and_kept(web, address, plan, body_of, monkeypatch):
@@ -278,16 +278,25 @@ def test_an_upgrade_costs_no_report(web, address, plan, body_of, upgrade, cut):
 
 
 @pytest.mark.parametrize("first", ["a body", "a request"])
-def test_an_upgrade_behind_something_else_is_refused(web, address, plan, body_of, first):
-    """Where its head begins is not known, and a guess could take one thing for another."""
+def test_an_upgrade_behind_something_else_is_ignored_too(web, address, plan, body_of, first):
     body = body_of(plan, 3)
     one = head_of(address) + b"Content-Length: %d\r\n\r\n" % len(body)
     two = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + UPGRADE + b"\r\n"
-    pieces = [one, body + two] if first == "a body" else [one + body + two]
+    last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    pieces = [one, body + two + last] if first == "a body" else [one + body + two + last]
     got = asyncio.run(answered_to(web.collector, pieces))
-    assert got.startswith(b"HTTP/1.1 400")
-    assert got.count(b"HTTP/1.1 ") == 1
-    assert status_of(web.store.registry.collection(plan.digest)).pending == 0
+    assert got.count(b"HTTP/1.1 200") == got.count(b"HTTP/1.1 ") == 3
+    assert status_of(web.store.registry.collection(plan.digest)).pending == 3
+
+
+def test_what_is_refused_takes_no_answer_from_what_came_before(web, address, plan, body_of):
+    """Out of turn, a refusal would seem to be the answer to another request."""
+    body = body_of(plan, 3)
+    one = head_of(address) + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    two = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    got = asyncio.run(answered_to(web.collector, [one + two + b"nonsense\r\n\r\n"]))
+    assert got.count(b"HTTP/1.1 200") == got.count(b"HTTP/1.1 ") == 2
+    assert status_of(web.store.registry.collection(plan.digest)).pending == 3
 
 
 def test_many_upgrades_at_once_are_all_ignored(web):
@@ -390,10 +399,10 @@ def test_a_long_answer_goes_out_in_pieces():
     async def receive():
         return {"type": "http.request"}
 
-    gate = access.Gate(None, (), 0, local=True)
+    gate, room = access.Gate(None, (), 0, local=True), middleware.Room(0)
 
     async def answer():
-        exchange = middleware.Exchange({"method": "GET", "headers": []}, receive, send, gate)
+        exchange = middleware.Exchange({"headers": []}, receive, send, gate, room)
         await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
         await exchange.send({"type": "http.response.body", "body": body, "more_body": False})
 

@@ -34,7 +34,7 @@ def address(web, plan, body_of):
 def numbers(web):
     """Return the process ids of the readers, those free and those at work."""
     seats = web.collector.service.readers.seats
-    return [each.reader._process.pid for each in seats if each.reader is not None]
+    return [each.process.pid for each in seats if each.process is not None]
 
 
 def at_the_sketch(web, monkeypatch, act):
@@ -188,9 +188,7 @@ def test_a_damaged_sketch_is_rebuilt_where_it_can_be(web, plan, body_of, refused
         else:
             path.write_bytes(damage)
         for seat in web.collector.service.readers.seats:  # nothing is kept
-            if seat.reader is not None:
-                seat.reader.end()
-                seat.reader = None
+            seat.end()
         answer = web("POST", f"{address}/estimates", **ESTIMATES)
         if retention == "keep":
             assert answer.json() == before
@@ -203,7 +201,7 @@ def test_what_was_given_up_is_known_by_its_number():
     found = answers.Source(None, listening)
 
     def begin(number):
-        found.begin(answers.Question(number, "", "", {}, "", "", b"", Path()))
+        found.begin(answers.Question(number, "", "", "", "", b"", Path()))
 
     begin(0)
     told.send(3)
