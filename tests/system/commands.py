@@ -9,24 +9,25 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # where `evaluation` is
 
 # ruff: noqa: F401 — these take long to import
-import pydantic
-import rich.console
+import rich.progress
+import rich.table
+from pydantic import TypeAdapter
+from typer.main import get_command
 
-import faintly.collector.storage.store
+import faintly.collector.admin.fsck
 import faintly.data
 import faintly.engine
 import faintly.planner
 import faintly.simulate
-from evaluation.command import main as evaluation
-from faintly.cli import main as faintly_main
+from evaluation.command import app as evaluation
+from faintly.cli import app, main, plan_output
 
-PROGRAMS = {"faintly": faintly_main, "evaluation": evaluation}
+PROGRAMS = {"faintly": get_command(app), "evaluation": get_command(evaluation)}
 LONGEST_S = 120  # no command of the tests takes that long
 
 
@@ -43,7 +44,21 @@ def become(command: dict) -> None:
     signal.alarm(LONGEST_S)
 
 
-def answer_requests() -> Callable[[], None] | None:
+def run(program: str) -> None:
+    """Run a program and end this process; a traceback takes the usual way."""
+    try:
+        main(PROGRAMS[program])
+        status = 0
+    except SystemExit as end:
+        status = end.code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(
+        status
+    )  # taking everything down that was imported would take longer than most commands
+
+
+def answer_requests() -> str:
     """Fork for each line on standard input, and return the program to run in the forks."""
     gc.freeze()  # or collecting garbage would copy every page to each fork
     _say("ready")
@@ -52,9 +67,9 @@ def answer_requests() -> Callable[[], None] | None:
         if not pid:
             command = json.loads(line)
             become(command)
-            return PROGRAMS[command["program"]]
+            return command["program"]
         _say(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
-    return None
+    return ""
 
 
 def _say(text: str) -> None:
@@ -63,4 +78,4 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__" and (program := answer_requests()):
-    program()
+    run(program)
