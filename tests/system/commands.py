@@ -1,12 +1,15 @@
 """A process that forks commands, on request: everything is imported once, each is its own.
 
 Each line on standard input is a JSON object: the program, which is `faintly` or `evaluation`, its
-arguments, folder, environment and output files. Prints the status of the command when it has ended.
+arguments, folder, environment and output files. Prints the status of the command when it has ended;
+of one with a limit of open files, which runs on its own, the process id, and the status, or null,
+for each later line with that number.
 """
 
 import gc
 import json
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -26,6 +29,7 @@ import faintly.planner
 import faintly.simulate
 from evaluation.command import app as evaluation
 from faintly.cli import app, main, plan_output
+from tests.system.serving import end_with_parent
 
 PROGRAMS = {"faintly": get_command(app), "evaluation": get_command(evaluation)}
 LONGEST_S = 120  # no command of the tests takes that long
@@ -37,11 +41,15 @@ def become(command: dict) -> None:
     os.environ.update(command["environment"])
     os.chdir(command["folder"])
     for number, name in enumerate((os.devnull, command["out"], command["err"])):
-        file = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
+        file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, number)
         os.close(file)
     sys.argv = [command["program"], *command["arguments"]]
-    signal.alarm(LONGEST_S)
+    if "files" in command:
+        end_with_parent()
+        resource.setrlimit(resource.RLIMIT_NOFILE, command["files"])
+    else:
+        signal.alarm(LONGEST_S)
 
 
 def run(program: str) -> None:
@@ -63,12 +71,19 @@ def answer_requests() -> str:
     gc.freeze()  # or collecting garbage would copy every page to each fork
     _say("ready")
     for line in sys.stdin:
+        command = json.loads(line)
+        if isinstance(command, int):
+            pid, ended = os.waitpid(command, os.WNOHANG)
+            _say(json.dumps(os.waitstatus_to_exitcode(ended) if pid else None))
+            continue
         pid = os.fork()
         if not pid:
-            command = json.loads(line)
             become(command)
             return command["program"]
-        _say(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+        if "files" in command:
+            _say(str(pid))
+        else:
+            _say(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
     return ""
 
 
