@@ -8,6 +8,7 @@ So does one without its proof note, or whose guarantee names a theorem that no n
 import inspect
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,7 @@ def build(name, case, **changes):
     return mechanism_of(make_plan(mechanism=name, **{**COMMON, **case, **changes}))
 
 
+@cache
 def served(name):
     """Return one mechanism for every unit and decoding that `name` can serve."""
     found = []
