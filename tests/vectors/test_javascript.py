@@ -220,7 +220,7 @@ def test_an_audit_passes_the_client_and_catches_a_broken_one(name):
 def test_the_command_audits_another_client(tmp_path):
     plan = make_plan(
         protect="event", epsilon=2.0, sparsity=3, clients=1000, universe=64, bins=1,
-        mechanism="signed-binning", salt=bytes(16),
+        mechanism="signed-binning", salt=bytes(16), decode="direct",
     )  # fmt: skip
     (tmp_path / "plan.json").write_text(plan.to_json())
     command = [sys.executable, "-m", "faintly", "audit", "--plan", str(tmp_path / "plan.json")]
