@@ -5,7 +5,7 @@
 #   scripts/fuzz.sh SECONDS TARGET...    these targets alone
 #
 # FUZZ_CORPUS names a folder to keep inputs in from run to run: set it for long runs.
-# First a planted mistake must be found, or the fuzzer itself is broken.
+# A planted mistake must be found as well, or the fuzzer itself is broken.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
