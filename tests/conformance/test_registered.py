@@ -117,7 +117,11 @@ def test_signed_binning_passes_the_suite(case):
     ("case", "values"),
     [
         ({"protect": "event", "epsilon": 1.0, "sparsity": 2, "steps": 2}, (1.0, -0.3)),
-        ({"protect": "event", "epsilon": 3.0, "sparsity": 1, "steps": 1, "bins": 2}, (0.7, -1.0)),
+        pytest.param(
+            {"protect": "event", "epsilon": 3.0, "sparsity": 1, "steps": 1, "bins": 2},
+            (0.7, -1.0),
+            marks=pytest.mark.long,
+        ),
         ({"protect": "l1:1", "epsilon": 1.0, "sparsity": 1, "steps": 2}, (0.1, 0.9)),
         ({"protect": "user", "epsilon": 1.0, "sparsity": 3, "steps": 1}, (1.0, 0.25, -1.0)),
     ],
