@@ -18,9 +18,10 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constrain
 unexport PYTHONDONTWRITEBYTECODE
 
 # Where the integers of kernels show; unit/kernels itself tests both languages in `make test`.
-NUMPY_TESTS := tests/conformance/test_registered.py tests/vectors tests/unit/kernels/test_native.py \
+NUMPY_TESTS := tests/conformance/test_registered.py tests/vectors/test_vectors.py \
+	tests/unit/kernels/test_native.py \
 	$(addprefix tests/property/test_,hashing.py merges.py randomize.py reports.py) \
-	$(addprefix tests/unit/,baselines engine mechanisms primitives spark)
+	$(addprefix tests/unit/,baselines engine mechanisms spark)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-long test-numpy sanitize fuzz check js image stat vectors docs cli-reference reproduce bench peers clean

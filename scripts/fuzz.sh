@@ -5,7 +5,7 @@
 #   scripts/fuzz.sh SECONDS TARGET...    these targets alone
 #
 # FUZZ_CORPUS names a folder to keep inputs in from run to run: set it for long runs.
-# First a planted mistake must be found, or the fuzzer itself is broken.
+# A planted mistake must be found as well, or the fuzzer itself is broken.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,21 +20,6 @@ if ! "$PYTHON" -c 'import atheris' 2>/dev/null; then
     exit 1
 fi
 
-# fuzz TARGET SECONDS: one run, in the scratch folder, where crashing inputs are left.
-fuzz() {
-    (cd "$scratch" && PYTHONPATH="$root/src${PYTHONPATH:+:$PYTHONPATH}" \
-        "$PYTHON" "$root/fuzz/run.py" "$1" "$2" "${FUZZ_CORPUS:-$scratch/corpus}/$1") \
-        >"$scratch/$1.log" 2>&1
-}
-
-if fuzz planted 60 || ! grep -q 'IndexError: planted' "$scratch/planted.log"; then
-    tail -n 30 "$scratch/planted.log"
-    echo "fuzz: the planted mistake was not found"
-    exit 1
-fi
-rm -f "$scratch"/crash-*
-echo "planted mistake found"
-
 if [ $# -eq 0 ]; then
     mapfile -t names < <(PYTHONPATH="$root/src:$root/fuzz" "$PYTHON" -c \
         'import targets; print(*targets.TARGETS, sep="\n")')
@@ -42,23 +27,43 @@ else
     names=("$@")
 fi
 
-# report TARGET: fuzz it, and print one line, or the end of its output where it fails.
+# report TARGET STATUS: print one line, or the end of its output where it failed.
 report() {
-    local name=$1
-    if ! fuzz "$name" "$seconds"; then
-        tail -n 60 "$scratch/$name.log"
-        cp "$scratch"/crash-* "$scratch"/timeout-* "$scratch"/oom-* "$root" 2>/dev/null || true
+    local name=$1 log=$1.log
+    if [ "$name" = planted ] && [ "$2" -ne 0 ] && grep -q 'IndexError: planted' "$log"; then
+        rm -f crash-*
+        echo "planted mistake found"
+    elif [ "$name" = planted ]; then
+        tail -n 30 "$log"
+        echo "fuzz: the planted mistake was not found"
+        return 1
+    elif [ "$2" -ne 0 ]; then
+        tail -n 60 "$log"
+        cp crash-* timeout-* oom-* "$root" 2>/dev/null || true
         echo "fuzz: $name failed; the input was copied here"
         return 1
+    else
+        echo "$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs, nothing found"
     fi
-    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$scratch/$name.log")
-    echo "$name: $runs inputs, nothing found"
 }
 
+# lane NUMBER: fuzz its share of the targets in a folder of its own, where crashing inputs are left.
 # A target keeps one core busy, so there is a lane for each core.
 lane() {
-    local place
-    for ((place = $1; place < ${#names[@]}; place += cores)); do report "${names[place]}"; done
+    local name status place mine=() left
+    if [ "$1" -eq 0 ]; then mine=(planted); fi
+    for ((place = $1; place < ${#names[@]}; place += cores)); do mine+=("${names[place]}"); done
+    mkdir "$scratch/$1"
+    cd "$scratch/$1"
+    left=${#mine[@]}
+    while read -r name status; do
+        if report "$name" "$status"; then left=$((left - 1)); fi
+    done < <(PYTHONPATH="$root/src${PYTHONPATH:+:$PYTHONPATH}" "$PYTHON" "$root/fuzz/run.py" \
+        "$seconds" "${FUZZ_CORPUS:-$scratch/corpus}" "${mine[@]}" 2>run.log)
+    if [ "$left" -gt 0 ]; then
+        tail -n 5 run.log
+        return 1
+    fi
 }
 cores=$(nproc)
 lanes=()

@@ -32,10 +32,20 @@ print(kernels.instructions())'
 SANITIZERS=(-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
     -fno-omit-frame-pointer -Wno-maybe-uninitialized) # at -O1 it warns of what -O3 sees is right
 
-# build FLAGS...: compile the copy for one target alone.
+# compile FILE FLAGS...: make the object of a file of the copy, for one target alone.
+compile() {
+    "$CC" -std=gnu11 -Wall -Wextra -c -fPIC -DFAINTLY_ONE_TARGET "${@:2}" -o "$1.o" "$1"
+}
+# link: make the library of all objects.
+link() {
+    "$CC" -shared -fsanitize=address,undefined -o "$library" "$kernels"/*.o
+}
+# build FLAGS...: compile the copy, a file for each core at a time.
 build() {
-    "$CC" -std=gnu11 -Wall -Wextra -shared -fPIC -DFAINTLY_ONE_TARGET "$@" -o "$library" \
-        "$kernels"/*.c
+    export -f compile
+    printf '%s\0' "$kernels"/*.c |
+        CC=$CC xargs -0 -P "$(nproc)" -I{} bash -c 'compile "$@"' compile {} "${SANITIZERS[@]}" "$@"
+    link
 }
 
 # run ARGS...: Python with the copy in place of the installed package.
@@ -66,15 +76,18 @@ report() {
 }
 
 # self_test NAME FILE CHANGE FINDING ARGS...: Python on a sanitized mutant must fail, and for its
-# fault.
+# fault. Of the build, the object of that file alone is another; of a header, the one that shows it.
 self_test() {
     local log=$scratch/mutant name=$1 file=$2 change=$3 finding=$4
+    local object=$kernels/${file/kernels.h/hashing.c}
+    cp "$object.o" "$scratch/sound.o"
     sed -i "$change" "$kernels/$file"
     if cmp -s "$root/src/faintly/kernels/$file" "$kernels/$file"; then
         echo "sanitize: the mutant $name is no different; mend its pattern" >&2
         exit 1
     fi
-    build "${SANITIZERS[@]}"
+    compile "$object" "${SANITIZERS[@]}"
+    link
     if run_sanitized "${@:5}" >"$log" 2>&1 ||
         ! grep -Eqs "$finding" "$log" "$scratch"/found*; then
         cat "$log"
@@ -84,8 +97,10 @@ self_test() {
     printf '%-30s %-9s found: %s\n' "mutant" "" "$name"
     rm -f "$scratch"/found*
     cp "$root/src/faintly/kernels/$file" "$kernels/$file"
+    cp "$scratch/sound.o" "$object.o"
 }
 
+build
 if [ "${1:-}" = --self-test ]; then
     self_test "a code too many" hashing.c \
         's/codes + start;/codes + start + 1;/' \
@@ -107,7 +122,7 @@ fi
 
 # sanitized NAME FLAGS...: the tests on a build for one instruction set, with the sanitizers.
 sanitized() {
-    build "${SANITIZERS[@]}" "${@:2}"
+    build "${@:2}"
     report "$1, sanitized" run_sanitized
 }
 
@@ -116,7 +131,8 @@ has() {
     grep -qw "$1" /proc/cpuinfo 2>/dev/null
 }
 
-sanitized "baseline"
+link
+report "baseline, sanitized" run_sanitized
 if [ "$(uname -m)" = x86_64 ]; then
     if has avx2; then
         sanitized "avx2" -mavx2

@@ -72,7 +72,7 @@ SPAN_SAFE = {
 
 
 @pytest.mark.parametrize("case", SPAN_SAFE.values(), ids=SPAN_SAFE)
-@pytest.mark.parametrize("epsilon", [2.0, 3.0])
+@pytest.mark.parametrize("epsilon", [2.0, pytest.param(3.0, marks=pytest.mark.long)])
 def test_span_safe_keeps_epsilon_for_every_map_and_any_number_of_items(epsilon, case):
     bits, symbols, sparsity, items, grid, maps = case
     mechanism = small("span-safe", epsilon, sparsity=sparsity, symbol_bits=bits, symbols=symbols)
@@ -155,7 +155,7 @@ POLYNOMIAL = {
 
 
 @pytest.mark.parametrize("case", POLYNOMIAL.values(), ids=POLYNOMIAL)
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("epsilon", [0.5, pytest.param(1.0, marks=pytest.mark.long), 2.0])
 def test_polynomial_keeps_epsilon_with_all_collisions(epsilon, case):
     bits, sparsity, symbols, grid = case
     mechanism = small(
@@ -202,7 +202,11 @@ def test_polynomial_mutants_fail_the_same_check(mechanism):
 
 
 # epsilon, symbol_bits and the loss of two items with dependent rows.
-DEPENDENT = [(1.0, 2, 1.870), (2.0, 2, 3.189), (1.0, 3, 2.000)]
+DEPENDENT = [
+    (1.0, 2, 1.870),
+    (2.0, 2, 3.189),
+    pytest.param(1.0, 3, 2.000, marks=pytest.mark.long),
+]
 
 
 @pytest.mark.parametrize(("epsilon", "bits", "loss"), DEPENDENT)

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from faintly import Client, SparseVector, Universe, make_plan
@@ -96,7 +96,6 @@ def lengths():
     return [len(sent(client, {})) for client in CLIENTS]
 
 
-@settings(max_examples=60, deadline=None)
 @given(ITEMS)
 @example({1: Fraction(10**400), 2: Decimal("sNaN"), 3: math.inf})
 @example([[1, 2], {}, set(), object()])
@@ -105,7 +104,6 @@ def test_one_report_of_one_length(lengths, items):
     assert [len(sent(client, items)) for client in CLIENTS] == lengths
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.dictionaries(KEYS, VALUES, max_size=12))
 def test_entries_too(lengths, entries):
     assert [len(sent(client, entry_vector(entries))) for client in CLIENTS] == lengths

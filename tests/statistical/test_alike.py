@@ -122,8 +122,9 @@ TABLE = {"decode": "table"}
 USER = {"protect": "user", "mechanism": "projection-choice"}
 
 
+@pytest.mark.long
 def test_one_map_shows_ghosts_and_many_do_not(seed):
-    """For every push: the first row below, and the mutant where it shows in every run."""
+    """The first row below, and the mutant where it shows in every run."""
     people, truth = same(20_000, 14, 8_192)
     judge(observe(people, truth, seed, RUNS, sparsity=14, **EVENT, **TABLE))
     people, truth = same(20_000, 14, 65_536)
@@ -145,7 +146,7 @@ def test_people_who_hold_more_than_planned_are_alike(seed):
 @pytest.mark.parametrize(
     ("items", "size"),
     [
-        pytest.param(14, 8_192, marks=WHOLE, id="small"),  # as many runs as above, for every push
+        pytest.param(14, 8_192, marks=WHOLE, id="small"),  # as many runs as above
         pytest.param(14, 65_536, marks=LONG, id="large"),
         pytest.param(32, 65_536, marks=LONG, id="blocks"),
     ],

@@ -16,7 +16,7 @@ from faintly.core import VectorBatch
 from faintly.engine.answers import threshold_score
 from faintly.primitives.entropy import seeded
 
-RUNS, KEYS, CLIENTS = 20, 10_000, 2_000
+RUNS, KEYS, CLIENTS = 20, 5_000, 2_000
 PROMISED, FALSE_ALARM = 0.05, 1e-9
 
 POLYNOMIAL = {

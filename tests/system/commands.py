@@ -1,32 +1,37 @@
 """A process that forks commands, on request: everything is imported once, each is its own.
 
 Each line on standard input is a JSON object: the program, which is `faintly` or `evaluation`, its
-arguments, folder, environment and output files. Prints the status of the command when it has ended.
+arguments, folder, environment and output files. Prints the status of the command when it has ended;
+of one with a limit of open files, which runs on its own, the process id, and the status, or null,
+for each later line with that number.
 """
 
 import gc
 import json
 import os
+import resource
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # where `evaluation` is
 
 # ruff: noqa: F401 — these take long to import
-import pydantic
-import rich.console
+import rich.progress
+import rich.table
+from pydantic import TypeAdapter
+from typer.main import get_command
 
-import faintly.collector.storage.store
+import faintly.collector.admin.fsck
 import faintly.data
 import faintly.engine
 import faintly.planner
 import faintly.simulate
-from evaluation.command import main as evaluation
-from faintly.cli import main as faintly_main
+from evaluation.command import app as evaluation
+from faintly.cli import app, main, plan_output
+from tests.system.serving import end_with_parent
 
-PROGRAMS = {"faintly": faintly_main, "evaluation": evaluation}
+PROGRAMS = {"faintly": get_command(app), "evaluation": get_command(evaluation)}
 LONGEST_S = 120  # no command of the tests takes that long
 
 
@@ -36,25 +41,50 @@ def become(command: dict) -> None:
     os.environ.update(command["environment"])
     os.chdir(command["folder"])
     for number, name in enumerate((os.devnull, command["out"], command["err"])):
-        file = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
+        file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, number)
         os.close(file)
     sys.argv = [command["program"], *command["arguments"]]
-    signal.alarm(LONGEST_S)
+    if "files" in command:
+        end_with_parent()
+        resource.setrlimit(resource.RLIMIT_NOFILE, command["files"])
+    else:
+        signal.alarm(LONGEST_S)
 
 
-def answer_requests() -> Callable[[], None] | None:
+def run(program: str) -> None:
+    """Run a program and end this process; a traceback takes the usual way."""
+    try:
+        main(PROGRAMS[program])
+        status = 0
+    except SystemExit as end:
+        status = end.code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(
+        status
+    )  # taking everything down that was imported would take longer than most commands
+
+
+def answer_requests() -> str:
     """Fork for each line on standard input, and return the program to run in the forks."""
     gc.freeze()  # or collecting garbage would copy every page to each fork
     _say("ready")
     for line in sys.stdin:
+        command = json.loads(line)
+        if isinstance(command, int):
+            pid, ended = os.waitpid(command, os.WNOHANG)
+            _say(json.dumps(os.waitstatus_to_exitcode(ended) if pid else None))
+            continue
         pid = os.fork()
         if not pid:
-            command = json.loads(line)
             become(command)
-            return PROGRAMS[command["program"]]
-        _say(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
-    return None
+            return command["program"]
+        if "files" in command:
+            _say(str(pid))
+        else:
+            _say(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+    return ""
 
 
 def _say(text: str) -> None:
@@ -63,4 +93,4 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__" and (program := answer_requests()):
-    program()
+    run(program)

@@ -3,12 +3,13 @@
 import json
 import os
 import random
+import resource
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -68,22 +69,83 @@ def _runner(program: str, commands: subprocess.Popen, tmp_path: Path, tmp_path_f
     def run(*arguments: object, status: int = 0) -> Result:
         out.write_bytes(b"")
         err.write_bytes(b"")
-        command = {
-            "program": program,
-            "arguments": [str(argument) for argument in arguments],
-            "folder": str(tmp_path),
-            "environment": dict(os.environ),
-            "out": str(out),
-            "err": str(err),
-        }
-        commands.stdin.write(json.dumps(command) + "\n")
-        commands.stdin.flush()
-        ended = int(commands.stdout.readline())
+        ended = _ask(commands, _command(program, arguments, tmp_path, out, err, {}))
         done = Result(ended, out.read_text(), err.read_text())
         assert ended == status, done.err + done.out
         return done
 
     return run
+
+
+def _command(
+    program: str,
+    arguments: Sequence[object],
+    folder: Path,
+    out: Path,
+    err: Path,
+    environment: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the command as commands.py takes it."""
+    return {
+        "program": program,
+        "arguments": [str(argument) for argument in arguments],
+        "folder": str(folder),
+        "environment": dict(os.environ) | dict(environment),
+        "out": str(out),
+        "err": str(err),
+    }
+
+
+def _ask(commands: subprocess.Popen, command: object) -> Any:
+    commands.stdin.write(json.dumps(command) + "\n")
+    commands.stdin.flush()
+    return json.loads(commands.stdout.readline())
+
+
+class Forked:
+    """`faintly ARGUMENTS` that runs on its own, as a process of Popen does."""
+
+    def __init__(
+        self,
+        commands: subprocess.Popen,
+        arguments: Sequence[str],
+        folder: Path,
+        log: Path,
+        files: int | None = None,
+        **environment: str,
+    ) -> None:
+        self._commands, self._status = commands, None
+        self._out = folder / f"out-{time.monotonic_ns()}"
+        self._out.touch()
+        command = _command("faintly", arguments, folder, self._out, log, environment)
+        # So many files at a time: half of them by default, which it may raise.
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        command["files"] = limits if files is None else (files // 2, files)
+        self.pid = _ask(commands, command)
+
+    def first_line(self) -> str:
+        """Return the first line that it prints, or "" if it ends before."""
+        while not (line := self._out.read_text()).endswith("\n") and self.poll() is None:
+            time.sleep(0.005)
+        return line
+
+    def poll(self) -> int | None:
+        """Return its status once it has ended."""
+        if self._status is None:
+            self._status = _ask(self._commands, self.pid)
+        return self._status
+
+    def wait(self, patience_s: float) -> int:
+        """Return its status, which it must have by then."""
+        give_up = time.monotonic() + patience_s
+        while (status := self.poll()) is None:
+            assert time.monotonic() < give_up, "it does not end"
+            time.sleep(0.005)
+        return status
+
+    def send_signal(self, sign: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, sign)
 
 
 def _ready(program: str) -> Iterator[subprocess.Popen]:

@@ -6,6 +6,7 @@ break what the crash test must notice; they live here, so that the product has n
 """
 
 import ctypes
+import gc
 import inspect
 import json
 import os
@@ -14,13 +15,17 @@ import sys
 import threading
 from concurrent.futures import Future
 
-import faintly.collector.http.serve  # noqa: F401  what takes long to import
-from faintly.cli import main
+from pydantic import TypeAdapter  # noqa: F401  this and the next take long to import
+from typer.main import get_command
+
+import faintly.collector.http.serve  # noqa: F401
+from faintly.cli import app, main
 from faintly.collector.storage.seal import Sealer
 from faintly.collector.storage.store import Store
 
 take = Store.take
 SIGNATURE = inspect.signature(take)
+PROGRAM = get_command(app)
 LATE_S = 0.1  # a quick disk would close the gap before a kill falls into it
 
 
@@ -77,6 +82,7 @@ MUTANTS = {"": take, "answers_early": answers_early, "forgets_requests": forgets
 def serve_on_request():
     """Fork a collector for each line on standard input."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that are killed
+    gc.freeze()  # or collecting garbage would copy every page to each fork
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     for line in sys.stdin:
@@ -94,7 +100,7 @@ def serve_on_request():
         else:
             Store.take = MUTANTS[name]
         sys.argv = ["faintly", *arguments]
-        main()
+        main(PROGRAM)
         os._exit(0)
 
 

@@ -431,6 +431,7 @@ def test_help_shows_words_in_brackets(faintly):
         assert faintly(group, "--help").out.startswith("Usage: "), "no box, no markup"
 
 
+@pytest.mark.long
 def test_demo_finds_the_top_of_the_list(faintly, tmp_path):
     """lodash is held by 12 % at a standard error of 0.4 %: missing it would take 20 of them."""
     answer = faintly("demo", "-o", "out", "--json").json

@@ -10,11 +10,13 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from typer.main import get_command
 
-from faintly.cli import main
+from faintly.cli import app, main
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 
+PROGRAM = get_command(app)
 RUN = [sys.executable, "-c", "from faintly.cli import main; main()", "plan"]
 COMMON = ["--protect", "event", "--sparsity", "8", "--universe", "1000"]
 FULL = [*COMMON, "--epsilon", "1", "--clients", "20000"]
@@ -31,7 +33,7 @@ def run(capsys, monkeypatch):
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["faintly", "plan", *map(str, arguments)])
         with pytest.raises(SystemExit) as stopped:
-            main()
+            main(PROGRAM)
         seen = capsys.readouterr()
         return SimpleNamespace(stdout=seen.out, stderr=seen.err, returncode=stopped.value.code or 0)
 

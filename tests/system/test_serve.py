@@ -24,6 +24,7 @@ from faintly.collector.storage.store import Store
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
+from tests.system.conftest import Forked
 
 FAINTLY = [sys.executable, "-c", "from faintly.cli import main; main()"]
 PATIENCE_S = 600  # a busy machine is no failure
@@ -32,24 +33,12 @@ PATIENCE_S = 600  # a busy machine is no failure
 class Server:
     """A running collector."""
 
-    def __init__(
-        self, folder: Path, *options: str, files: int | None = None, **environment: str
-    ) -> None:
-        self.folder = folder
-        command = [*FAINTLY, "serve", "--data", str(folder), "--port", "0", "--json", *options]
-        if files is not None:  # open at a time: half of them by default, which it may raise
-            limits = f"ulimit -Sn {files // 2}; ulimit -Hn {files}"
-            command = ["sh", "-c", f'{limits}; exec "$@"', "sh", *command]
-        self.process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=(folder.parent / "log").open("a"),
-            text=True,
-            env=os.environ | environment,
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, (folder.parent / "log").read_text()
+    def __init__(self, commands: Any, folder: Path, *options: str, **settings: Any) -> None:
+        self.folder, log = folder, folder.parent / "log"
+        command = ["serve", "--data", str(folder), "--port", "0", "--json", *options]
+        self.process = Forked(commands, command, folder.parent, log, **settings)
+        line = self.process.first_line()
+        assert line, log.read_text()
         self.ready = json.loads(line)
 
     @property
@@ -86,18 +75,16 @@ Start = Callable[..., Server]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(commands: Any, tmp_path: Path) -> Iterator[Start]:
     running: list[Server] = []
 
     def run(*options: str, **settings: Any) -> Server:
-        running.append(Server(tmp_path / "data", *options, **settings))
+        running.append(Server(commands, tmp_path / "data", *options, **settings))
         return running[-1]
 
     yield run
     for server in running:
-        server.process.kill()
-        server.process.wait()
-        server.process.stdout.close()
+        server.stop(signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")

@@ -116,11 +116,11 @@ HASHED = [
 @every(("order", "family"), HASHED)
 @every("size", [1, 15, 16, 75])
 def test_both_read_alike(order, family, size, generator):
-    seeds = generator.integers(0, 2**64, 4, dtype=np.uint64)
-    symbols = generator.integers(0, order, (4, size)).astype(np.uint8)
+    seeds = generator.integers(0, 2**64, 2, dtype=np.uint64)
+    symbols = generator.integers(0, order, (2, size)).astype(np.uint8)
     readings = generator.integers(-3, 4, order)
     how = {"field": fields.field_of(order), "family": family}
-    for count in (5, 130):  # within a block, and across
+    for count in (5, 130) if size == 16 else (130,):  # within a block, and across
         ids = generator.integers(0, 2**64, count, dtype=np.uint64)
         np.testing.assert_array_equal(
             compiled.read_inner(seeds, symbols, ids, readings, **how),

@@ -95,7 +95,9 @@ LONG = pytest.mark.long
 @pytest.mark.parametrize(
     ("rows", "values", "universe"),
     [
-        ({"client": [1, 2, 3], "item": [0, 1, 1]}, "set", Universe.indexed(2)),
+        pytest.param(
+            {"client": [1, 2, 3], "item": [0, 1, 1]}, "set", Universe.indexed(2), marks=LONG
+        ),
         pytest.param(
             {"client": [1, 2, 3], "item": [7, 10**9, 1]}, "set", Universe.open(), marks=LONG
         ),

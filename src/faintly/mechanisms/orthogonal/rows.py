@@ -42,16 +42,18 @@ def constants(count: int, bits: int) -> tuple[int, ...]:
 
     In a field too small for that, the next powers of X, which are only independent.
     """
-    chosen, candidate = [1], START
+    chosen, tried, candidate = [1], set[int](), START
     sums = 2**count - 1
     # As many different products as that, none of them 0, must fit into the field.
     for _ in range(TRIES if sums * (sums + 1) // 2 < 2**bits else 0):
         if len(chosen) == count:
             return tuple(chosen)
         candidate = (candidate * STEP + 1) & 0xFFFFFFFF
-        wanted = [*chosen, candidate >> (32 - bits)]
-        if _products_differ(wanted, bits):
-            chosen = wanted
+        element = candidate >> (32 - bits)
+        # What failed beside some constants fails beside more; small fields repeat themselves.
+        if element not in tried and _products_differ([*chosen, element], bits):
+            chosen.append(element)
+        tried.add(element)
     return tuple(1 << min(place, bits - 1) for place in range(count))
 
 

@@ -59,6 +59,21 @@ class Web:
         query = {"request": request or os.urandom(16).hex()} | options.pop("params", {})
         return self("POST", path, content=body, params=query, **options)
 
+    def cleaned(self) -> bool:
+        """Forget collections and credentials, and return whether all is as it was at first."""
+        try:
+            for digest in list(self.store.registry.collections):
+                self.store.delete(digest)
+            for label, _ in self.store.credentials.labels():
+                self.store.credentials.remove(label)
+        except Exception:
+            return False
+        return not self.collector.service.ingest.stopping
+
+    def close(self) -> None:
+        self.collector.close()
+        self.store.close()
+
 
 async def _later(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
     for piece in pieces:
@@ -141,23 +156,54 @@ def processes() -> None:
     """Let readers be the processes that they are outside of tests."""
 
 
+def open_web(folder: Path, limits: Limits = QUIET, **settings: Any) -> Web:
+    """Open a store and build its collector."""
+    store = Store.open(folder, limits)
+    return Web(store, build(store, read_settings(None, data=folder, **settings)))
+
+
 @pytest.fixture
 def make_web(tmp_path: Path) -> Iterator[Callable[..., Web]]:
     """Return a maker of collectors with settings, in one folder, closed after the test."""
     opened: list[Web] = []
 
     def make(limits: Limits = QUIET, **settings: Any) -> Web:
-        folder = tmp_path / "data"
-        store = Store.open(folder, limits)
-        opened.append(Web(store, build(store, read_settings(None, data=folder, **settings))))
+        opened.append(open_web(tmp_path / "data", limits, **settings))
         return opened[-1]
 
     yield make
     for web in opened:
-        web.collector.close()
-        web.store.close()
+        web.close()
 
 
 @pytest.fixture
 def web(make_web: Callable[..., Web]) -> Web:
+    """A collector of the test's own, for one that counts, breaks or ends it."""
     return make_web()
+
+
+@pytest.fixture(scope="session")
+def _kept() -> Iterator[list[Web]]:
+    """The collector that is shared, once there is one."""
+    kept: list[Web] = []
+    yield kept
+    for web in kept:
+        web.close()
+
+
+@pytest.fixture
+def shared_web(
+    _kept: list[Web],
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Web]:
+    """A collector that others have used before, and left without collections and credentials.
+
+    To build one takes longer than most tests.
+    """
+    if not _kept:
+        _kept.append(open_web(tmp_path_factory.mktemp("shared") / "data"))
+    yield _kept[0]
+    monkeypatch.undo()
+    if not _kept[0].cleaned():
+        _kept.pop().close()

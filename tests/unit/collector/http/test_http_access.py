@@ -14,6 +14,11 @@ ROLES = ("submit", "read", "admin")
 PAGE = "https://shop.example"
 
 
+@pytest.fixture
+def web(shared_web):
+    return shared_web
+
+
 def bearer(secret: str) -> dict[str, str]:
     return {"authorization": f"Bearer {secret}"}
 

@@ -18,6 +18,11 @@ HOSTILE = ["<script>alert(1)</script>", 'a"b\\c', "\x00\x1b[31m", "\u2028", "ğ•
 
 
 @pytest.fixture
+def web(shared_web):
+    return shared_web
+
+
+@pytest.fixture
 def address(web, plan, body_of):
     """A collection with 500 sealed reports of epoch 0, 300 of epoch 4, and 7 pending of that."""
     made = web.create(plan, epochs=[0, 4, 9])

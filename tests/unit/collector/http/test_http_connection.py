@@ -19,6 +19,11 @@ NOBODY = "00" * 16
 NOWHERE = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
+@pytest.fixture
+def web(shared_web):
+    return shared_web
+
+
 class Line:
     """One connection to a collector, over a socket."""
 

@@ -16,6 +16,11 @@ from faintly.mechanisms import mechanism_of
 from tests.every import every
 
 
+@pytest.fixture
+def web(shared_web):
+    return shared_web
+
+
 def test_a_collection_lives_and_dies(web, plan, body_of, refused):
     address = web.create(plan, name="teas", retention="drop", epochs=[2, 1])
     again = web(
@@ -234,8 +239,9 @@ def test_a_wrong_method_is_told_the_right_ones(web, refused, method, path, metho
     assert told.headers["allow"] == methods
 
 
-def test_the_document_has_a_route_of_its_own(web):
+def test_the_document_has_a_route_of_its_own(make_web):
     """Metrics and logs would count it among addresses that are not there."""
+    web = make_web()
     web("GET", "/openapi.json")
     lines = web("GET", "/metrics").text.splitlines()
     counted = 'faintly_http_requests_total{method="GET",route="/openapi.json",status="200"} 1.0'
@@ -284,7 +290,8 @@ def test_an_epoch_is_written_in_digits(web, plan, refused, epoch):
     assert [each["epoch"] for each in web("GET", address).json()["epochs"]] == [0]
 
 
-def test_head_is_get_without_the_body(web, plan, body_of):
+def test_head_is_get_without_the_body(make_web, plan, body_of):
+    web = make_web()
     address = web.create(plan)
     web.send(plan, body_of(plan, 5))
     web.store.seal()

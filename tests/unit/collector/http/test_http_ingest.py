@@ -14,6 +14,11 @@ ID = "0123456789abcdef" * 2
 
 
 @pytest.fixture
+def web(shared_web):
+    return shared_web
+
+
+@pytest.fixture
 def address(web, plan):
     return web.create(plan)
 

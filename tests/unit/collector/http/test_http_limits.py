@@ -16,6 +16,11 @@ from faintly.collector.storage.store import Limits
 
 
 @pytest.fixture
+def web(shared_web):
+    return shared_web
+
+
+@pytest.fixture
 def address(web, plan):
     return web.create(plan, epochs=[0, 1, 2, 3])
 
@@ -37,14 +42,17 @@ def test_damage_is_told_apart_from_faults(make_web, plan, body_of, refused, rete
     assert web("POST", f"{address}/estimates", json={"keys": [1]}).status_code == 200
 
 
-def test_damaged_pending_reports_are_told(web, address, plan, body_of, refused):
+def test_damaged_pending_reports_are_told(make_web, plan, body_of, refused):
+    web = make_web()
+    address = web.create(plan)
     web.send(plan, body_of(plan, 50))
     with web.store.database.transaction() as connection:
         connection.execute("UPDATE inbox SET records = zeroblob(length(records))")
     refused(web("POST", f"{address}/seal"), 503, "DAMAGED")
 
 
-def test_a_full_disk_is_told_to_who_administers(web, plan, body_of, refused, monkeypatch):
+def test_a_full_disk_is_told_to_who_administers(make_web, plan, body_of, refused, monkeypatch):
+    web = make_web()
     address = web.create(plan, tokens=True)
     writer = web.store.database._writer
     pages = writer.execute("PRAGMA page_count").fetchone()[0]

@@ -18,6 +18,11 @@ OWN, FOREIGN = {"sec-fetch-site": "same-origin"}, {"sec-fetch-site": "cross-site
 
 
 @pytest.fixture
+def web(shared_web):
+    return shared_web
+
+
+@pytest.fixture
 def guarded(web):
     """A collector with a credential of each role, and the secrets."""
     secrets = {role: web.store.credentials.add(role, role) for role in ("submit", "read", "admin")}
@@ -201,7 +206,8 @@ def test_other_cookies_are_nobody(guarded, refused, text):
     refused(told, 401, "NOT_AUTHORISED")
 
 
-def test_activity_tells_what_arrives(web, plan, open_plan, body_of):
+def test_activity_tells_what_arrives(make_web, plan, open_plan, body_of):
+    web = make_web()
     web.create(plan, name="first")
     web.create(open_plan)
     web.send(plan, body_of(plan, 7))
@@ -291,7 +297,8 @@ def test_answers_as_parquet(web, plan, body_of):
     assert rest == {name: each for name, each in answer.items() if name != "estimates"}
 
 
-def test_every_metric_of_the_dashboard_exists(web, plan, body_of):
+def test_every_metric_of_the_dashboard_exists(make_web, plan, body_of):
+    web = make_web()
     web.create(plan)
     web.send(plan, body_of(plan, 3))
     web.send(plan, b"nonsense")

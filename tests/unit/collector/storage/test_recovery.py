@@ -92,15 +92,20 @@ os.kill(os.getpid(), 9)
 """
 
 
-@pytest.fixture
-def killed(tmp_path, plan, batches, body_of):
-    """Return a folder whose store died with five bodies in the log and none in the file."""
-    (tmp_path / "plan").write_text(plan.to_json())
-    (tmp_path / "body").write_bytes(body_of(plan, batches[0]))
-    folder = tmp_path / "data"
-    done = run(SUBMIT, folder, tmp_path / "plan", tmp_path / "body")
+@pytest.fixture(scope="module")
+def _killed(tmp_path_factory, plan, batches_of, body_of):
+    place = tmp_path_factory.mktemp("killed")
+    (place / "plan").write_text(plan.to_json())
+    (place / "body").write_bytes(body_of(plan, batches_of(plan, 40, 10)[0]))
+    done = run(SUBMIT, place / "data", place / "plan", place / "body")
     assert done.returncode == -signal.SIGKILL, done.stderr
-    return folder
+    return place / "data"
+
+
+@pytest.fixture
+def killed(_killed, tmp_path):
+    """Return a folder whose store died with five bodies in the log and none in the file."""
+    return Path(shutil.copytree(_killed, tmp_path / "data"))
 
 
 def test_what_was_acknowledged_survives_a_kill(killed, open_store, plan, batches, body_of):
