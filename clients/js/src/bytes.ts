@@ -10,7 +10,10 @@ export function hex(bytes: Uint8Array): string {
 /** Return the bytes of digits in lower case, of which a queue has a hundred thousand at a time. */
 export function unhex(text: string): Uint8Array {
   const out = new Uint8Array(text.length / 2);
-  for (let i = 0; i < text.length; i++) out[i >> 1] = 16 * out[i >> 1] + (((text.charCodeAt(i) % 32) + 9) % 25);
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    out[i >> 1] = (out[i >> 1] << 4) | ((code & 15) + 9 * (code >> 6));
+  }
   return out;
 }
 
