@@ -134,7 +134,7 @@ def maps_of(bits, salt=0, size=None, maps=1):
     )
 
 
-@pytest.mark.parametrize("bits", [3, 6, 9])
+@pytest.mark.parametrize("bits", [3, 6, pytest.param(9, marks=pytest.mark.long)])
 def test_linear_signs_are_exactly_pairwise_over_all_rows(bits):
     """No tolerance: averaged over every r, two keys have correlation 0 and a key with itself 1."""
     codes = maps_of(bits).codes(np.arange(2**bits, dtype=np.uint64), 0)

@@ -296,7 +296,7 @@ def maps_that_must_be_equal(reader, totals, largest, found):
     return largest - others <= limit / reader.mechanism.scale
 
 
-@pytest.mark.parametrize("decode", ["table", "direct"])
+@pytest.mark.parametrize("decode", ["direct", pytest.param("table", marks=pytest.mark.long)])
 def test_a_key_that_many_hold_has_a_posterior(decode, seed, monkeypatch):
     """At epsilon 4 maps differ more by how many of their clients hold a key than by noise.
 

@@ -171,6 +171,7 @@ def run(records, name, runs, seed, truth_of=true_means, **changes):
     return result, Z * math.sqrt(2 / (len(ids) * runs))
 
 
+@pytest.mark.long
 def test_clothing_shows_the_predicted_error_and_honest_intervals(records, seed, default_seed):
     """User level, epsilon 1, k = 6, 256 groups: n·MSE 35.98, in 3 bytes."""
     result, allowed = run(records, "clothing", 4, seed, sparsity=6)
@@ -197,6 +198,7 @@ def test_intervals_of_half_the_variance_are_noticed(records, seed):
     assert not covers(run(records, "clothing", 2, seed, sparsity=6)[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["bins", "unsigned"])
 def test_bins_on_kosarak_in_direct_mode(records, seed, form, odds):
     """Epsilon 4, 400 keys: V0 where nobody holds a key, read-off variances elsewhere.

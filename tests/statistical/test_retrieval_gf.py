@@ -171,6 +171,7 @@ def score_of(result):
     return (result.mean("n_mse") - predicted) / spread
 
 
+@pytest.mark.long
 def test_eight_bytes_on_clothing_err_as_the_bound_says(records, seed, default_seed):
     result = simulated(records, 3, seed, max_bytes=8)
     z, limit = score_of(result), 3 if default_seed else LIMIT

@@ -37,7 +37,7 @@ def test_a_mean_that_would_be_missed_is_foretold(crowd, protect):
         assert part in found.describe()
 
 
-@pytest.mark.parametrize("protect", ["user", "event"])
+@pytest.mark.parametrize("protect", ["event", pytest.param("user", marks=pytest.mark.long)])
 def test_a_plan_from_a_sample_answers_the_truth(crowd, protect):
     plan = make_plan(protect=protect, sample=crowd, salt=bytes(16), **WANTED)
     assert plan.sparsity == 60
@@ -119,6 +119,7 @@ def test_what_cannot_be_chosen_is_refused(crowd):
     assert min(one.sparsity for one in far.tried) >= 10
 
 
+@pytest.mark.long
 def test_bias_and_noise_are_drawn(crowd, tmp_path):
     pytest.importorskip("matplotlib")
     trials = try_sparsities(crowd, protect="user", **WANTED)
