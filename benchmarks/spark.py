@@ -3,7 +3,7 @@
 python -m benchmarks.spark [--reports 1e6] [--json FILE] [--plot FILE]
 
 Every time is CPU time of all processes that take part, driver, executors and Python workers, so
-that whatever else the machine does changes little. The constants of `faintly.spark.sizing` are
+that whatever else the machine does changes little. The constants of `benchmarks.sizing` are
 fitted to these rows; the plot shows that model.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks import document, samples
 from benchmarks.result import Row, shown
 from benchmarks.script import finish, options, started
+from benchmarks.sizing import Constants, Job, cost, factors, simulate
 from faintly.client.bulk import randomize
 from faintly.core import Plan
 from faintly.engine.aggregate import Aggregator
@@ -25,7 +26,6 @@ from faintly.spark import aggregate, session
 from faintly.spark.keys import secret_of, streams
 from faintly.spark.pieces import entries_of
 from faintly.spark.records import Sifter
-from faintly.spark.sizing import Constants, Job, cost, factors, simulate
 from faintly.wire import report_v1
 
 TICK = os.sysconf("SC_CLK_TCK")

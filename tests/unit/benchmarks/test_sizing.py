@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.sizing import Constants, Job, cost, factors, most_useful, simulate
 from benchmarks.spark import CONSTANTS
-from faintly.spark.sizing import Constants, Job, cost, factors, most_useful, simulate
 
 RESULT = Path(__file__).parents[3] / "benchmarks" / "results" / "spark.json"
 
