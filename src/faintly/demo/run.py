@@ -15,6 +15,7 @@ from faintly.engine import Reader, TopList, aggregate
 from faintly.engine.files import atomic_write, load_sketch, read_reports, save_plan, save_sketch
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan, predict
+from faintly.planner.plots import draw_answers
 from faintly.primitives.entropy import secure
 from faintly.wire.report_v1 import encode_batch
 
@@ -103,6 +104,21 @@ def _compare(reader: Reader, names: list[str], truth: FloatArray, signed: Plan) 
         error_posterior=_root(every.answers()[0] - truth),
         error_zero=_root(truth),
         keys=len(names),
+    )
+
+
+def draw_chart(result: DemoResult, path: Path) -> None:
+    """Write a picture of the answers beside the truth."""
+    found = result.top.estimates
+    budget = f"epsilon {result.plan.budget.epsilon:g} per dependency"
+    title = f"{found.reports:,} clients, {budget}, {result.record_bytes} bytes each"
+    draw_answers(
+        path,
+        found,
+        result.truth,
+        noise=(-found.noise_floor, found.noise_floor, "a name that nobody uses (95 %)"),
+        labels=("share of packages that depend on it", title),
+        unbiased=True,
     )
 
 
