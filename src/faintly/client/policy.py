@@ -11,9 +11,9 @@ a missing report that somebody holds more. So it is refused unless the applicati
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from faintly.core import Budget, Guarantee, Plan, Unit, UserLevel
+from faintly.core import Budget, Guarantee, Plan, Unit, UserLevel, parse_unit
 from faintly.core.arguments import listed, text
-from faintly.core.spending import at_least, units_of
+from faintly.core.spending import at_least
 from faintly.errors import FaintlyError, InvalidInput, PlanRefused
 from faintly.mechanisms import MechanismApi, mechanism_class, mechanism_of
 
@@ -61,7 +61,7 @@ class Policy:
             raise TypeError("units must be a list, such as ['event', 'user']")
         return cls(
             budget=Budget(epsilon, delta),
-            units=units_of(tuple(listed(units, "units"))),
+            units=tuple(parse_unit(unit) for unit in listed(units, "units")),
             bounded_items=bounded_items,
             baselines=_names(baselines),
         )
