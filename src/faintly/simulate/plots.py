@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from faintly.planner.plots import COLOURS, FAINT, draw_answers, figure
-from faintly.simulate.comparison import Compared, Comparison
+from faintly.simulate.comparison import Comparison
 from faintly.simulate.preview import Preview
 from faintly.simulate.run import TOP
 from faintly.simulate.scores import Simulation
@@ -30,7 +30,9 @@ def draw(comparison: Comparison, path: Path) -> None:
         _draw_found(found, comparison)
         for axes in (error, found):
             axes.grid(True, axis="x")
-        error.set_yticks(range(len(rows)), [_label(one) for one in rows])
+        titles = [textwrap.fill(one.title, WIDTH) for one in rows]
+        sizes = [f"{one.result.bytes:,} bytes" for one in rows]
+        error.set_yticks(range(len(rows)), map("\n".join, zip(titles, sizes, strict=True)))
         error.set_ylim(len(rows) - 0.5, -0.5)  # the best on top
         plan, result = comparison.plan, comparison.of_plan
         made.suptitle(
@@ -40,10 +42,6 @@ def draw(comparison: Comparison, path: Path) -> None:
             ha="left",
         )
         made.legend(loc="outside lower center", ncols=2)
-
-
-def _label(one: Compared) -> str:
-    return f"{textwrap.fill(one.entrant.title, WIDTH)}\n{one.result.bytes:,} bytes"
 
 
 def _draw_error(axes: "Axes", comparison: Comparison) -> None:
