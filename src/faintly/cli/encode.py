@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-from faintly.cli import data_options as given
-from faintly.cli.options import option
+from faintly.cli.data_options import Files, Rows
+from faintly.cli.options import grouped, option
 from faintly.cli.output import ADVICE, Json, Output, PlanFile, emit, note, progress, say
 from faintly.errors import TooManyItems
 
@@ -13,14 +13,12 @@ if TYPE_CHECKING:
     from faintly.mechanisms import Mechanism
 
 
+@grouped
 def encode(
-    data: given.Files,
+    data: Files,
     plan: PlanFile,
     output: Output,
-    client: given.ClientColumn = None,
-    key: given.KeyColumn = None,
-    value: given.ValueColumn = None,
-    duplicates: given.Duplicates = None,
+    rows: Rows,
     strict: Annotated[
         bool,
         option(
@@ -54,7 +52,7 @@ def encode(
 
     loaded = load_plan(plan)
     mechanism = mechanism_of(loaded)
-    records = given.read(data, client, key, value, duplicates, strict=strict)
+    records = rows.read(data, strict=strict)
     vectors = _vectors(records, mechanism)
     held = len(vectors)
     if held > loaded.clients:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faintly.cli import data_options as given
-from faintly.cli.options import mechanisms, option, whole
+from faintly.cli.data_options import FileOptions, Rows
+from faintly.cli.options import grouped, mechanisms, option, whole
 from faintly.cli.output import ADVICE, Json, PlanFile, counted, emit, note, progress, say, table
 
 if TYPE_CHECKING:
@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 Known = tuple["VectorBatch", "IdArray", Any]
 
 
+@grouped
 def simulate(
     plan: PlanFile,
-    data: given.FileOptions,
-    client: given.ClientColumn = None,
-    key: given.KeyColumn = None,
-    value: given.ValueColumn = None,
-    duplicates: given.Duplicates = None,
+    data: FileOptions,
+    rows: Rows,
     runs: Annotated[int, whole("Independent runs.", least=1)] = 10,
     seed: Annotated[int, whole("Seed of hashing, noise and any cut.")] = 1,
     compare: Annotated[
@@ -60,7 +58,7 @@ def simulate(
         from faintly.planner.plots import pyplot
 
         pyplot(plot)  # a picture that cannot be drawn is refused before the work
-    known = _known(loaded, given.read(data, client, key, value, duplicates))
+    known = _known(loaded, rows.read(data))
     from faintly.simulate import compare as run_all
 
     names = [] if compare is None else [name.strip() for name in compare.split(",")]
