@@ -117,7 +117,10 @@ def read_plan(document: str | bytes) -> Plan:
 
 
 def admit(plan: Plan, policy: Policy | None) -> MechanismApi:
-    """Return the mechanism of a plan, if the policy allows it and its integers keep its promise."""
+    """Return the mechanism of a plan, if the policy allows it and its integers keep its promise.
+
+    Baselines, and mechanisms that refuse some vectors, are refused unless the policy allows them.
+    """
     if isinstance(policy, Policy):
         policy.check(plan)
     elif policy is not None or plan.parsed:
@@ -130,12 +133,6 @@ def admit(plan: Plan, policy: Policy | None) -> MechanismApi:
         _check_statement(plan, mechanism.guarantee())
     except FaintlyError as error:
         raise PlanRefused(f"the plan breaks its promise: {error}") from error
-    _check_mechanism(mechanism, policy)
-    return mechanism
-
-
-def _check_mechanism(mechanism: MechanismApi, policy: Policy | None) -> None:
-    """Refuse a baseline, or a mechanism that refuses some vectors, unless the policy allows it."""
     name = mechanism.name
     if mechanism.baseline and (policy is None or name not in policy.baselines):
         raise PlanRefused(
@@ -144,10 +141,11 @@ def _check_mechanism(mechanism: MechanismApi, policy: Policy | None) -> None:
         )
     if mechanism.enforces_sparsity and (policy is None or not policy.bounded_items):
         raise PlanRefused(
-            f"{name} takes at most {mechanism.plan.sparsity} items here, and a missing "
-            "report would reveal that there are more; an application that never reports more "
-            "says so in its policy, with bounded_items=True"
+            f"{name} takes at most {plan.sparsity} items here, and a missing report would reveal "
+            "that there are more; an application that never reports more says so in its policy, "
+            "with bounded_items=True"
         )
+    return mechanism
 
 
 def _check_statement(plan: Plan, proven: Guarantee) -> None:
