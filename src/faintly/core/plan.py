@@ -284,8 +284,14 @@ def _fields(reader: _Reader) -> dict[str, Any]:
     if reader.take("format", str) != FORMAT:
         raise InvalidPlan(f"the plan's format must be {FORMAT!r}")
     hashing = _Reader(reader.take("hashing", dict), "hashing")
+    protect, salt = reader.take("protect", str), reader.take("salt", str)
+    unit = parse_unit(protect)
+    if str(unit) != protect:
+        raise InvalidPlan(f"plan field 'protect' must be written {str(unit)!r}")
+    if not re.fullmatch(r"([0-9a-f]{2})*", salt):
+        raise InvalidPlan("salt must be lower-case hexadecimal")
     found = {
-        "unit": _unit(reader.take("protect", str)),
+        "unit": unit,
         "budget": Budget(reader.decimal("epsilon"), reader.decimal("delta")),
         "sparsity": reader.take("sparsity", int),
         "clients": reader.take("clients", int),
@@ -299,12 +305,15 @@ def _fields(reader: _Reader) -> dict[str, Any]:
             maps=hashing.take("maps", int),
         ),
         "decode": reader.take("decode", str),
-        "salt": _salt(reader.take("salt", str)),
+        "salt": bytes.fromhex(salt),
         "values": _values(reader),
     }
     hashing.done()
     reader.done()
-    _check_text(found)
+    try:
+        canonical_json([found["mechanism"], found["parameters"]])
+    except UnicodeEncodeError:  # JSON can spell with escapes what UTF-8 cannot write
+        raise InvalidPlan("a text of the plan has a lone surrogate") from None
     return found
 
 
@@ -320,21 +329,6 @@ def _parameters(given: dict[str, Any]) -> dict[str, Parameter]:
     return given
 
 
-def _check_text(found: dict[str, Any]) -> None:
-    """Refuse lone surrogates, which JSON can spell with escapes but UTF-8 cannot write."""
-    try:
-        canonical_json([found["mechanism"], found["parameters"]])
-    except UnicodeEncodeError:
-        raise InvalidPlan("a text of the plan has a lone surrogate") from None
-
-
-def _unit(text: str) -> Unit:
-    unit = parse_unit(text)
-    if str(unit) != text:
-        raise InvalidPlan(f"plan field 'protect' must be written {str(unit)!r}")
-    return unit
-
-
 def _values(reader: _Reader) -> str:
     if "values" not in reader.left:
         return VALUES[0]
@@ -342,12 +336,6 @@ def _values(reader: _Reader) -> str:
     if values == VALUES[0]:
         raise InvalidPlan(f"plan field 'values' must be left out where it is {VALUES[0]!r}")
     return values
-
-
-def _salt(text: str) -> bytes:
-    if not re.fullmatch(r"[0-9a-f]*", text) or len(text) % 2:
-        raise InvalidPlan("salt must be lower-case hexadecimal")
-    return bytes.fromhex(text)
 
 
 def _universe(reader: _Reader) -> Universe:

@@ -70,6 +70,17 @@ def figure(path: Path, *shape: int, **how: Any) -> Iterator[tuple[Any, Any]]:
         plt.close(made)
 
 
+def plain_log(axis: Any) -> None:
+    """Label a logarithmic axis with plain numbers, as many as fit beside each other."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    low, high = sorted(axis.get_view_interval())
+    marks = (1,) if high > 1000 * low else (1, 2, 5) if high > 10 * low else range(1, 10)
+    axis.set_major_locator(LogLocator(subs=marks))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:g}")
+
+
 def draw_answers(
     path: Path,
     found: Estimates,
@@ -123,12 +134,11 @@ def draw(ranking: Ranking, path: Path, trials: Trials | None = None) -> None:
         if trials is not None:
             _bias_against_noise(every[2], trials)
         for axes in every:
-            axes.minorticks_off()
             axes.set_yscale("log")
             axes.grid(True, which="major")
             axes.set_ylabel(axes.get_ylabel() or "worst-case standard error of one mean")
-            _plain(axes.xaxis)
-            _plain(axes.yaxis)
+            plain_log(axes.xaxis)
+            plain_log(axes.yaxis)
         made.suptitle(
             f"protect {request.unit}, sparsity {request.sparsity:,}, {request.clients:,} clients",
             x=0.01,
@@ -166,7 +176,7 @@ def _look(name: str) -> dict[str, Any]:
 
 
 def _error_against_bytes(axes: "Axes", ranking: Ranking) -> None:
-    axes.set_xscale("log", base=2)
+    axes.set_xscale("log")
     for one in sorted(ranking.candidates, key=lambda each: each.decode):
         look = _look(one.mechanism)
         axes.plot(
@@ -189,7 +199,6 @@ def _error_against_bytes(axes: "Axes", ranking: Ranking) -> None:
     _draw_front(axes, pareto([one for one in ranking.candidates if not one.drawbacks]))
     axes.set_xlabel("bytes of one report")
     axes.set_title(f"error against bytes, epsilon {ranking.request.budget.epsilon:g}")
-    axes.set_xticks(_spaced({one.bytes for one in ranking.candidates}, axes.get_xlim()))
 
 
 def _draw_front(axes: "Axes", front: list[Candidate]) -> None:
@@ -208,16 +217,6 @@ def _draw_front(axes: "Axes", front: list[Candidate]) -> None:
     )
 
 
-def _spaced(sizes: set[int], limits: tuple[float, float]) -> list[int]:
-    """Return the report sizes whose labels fit beside each other, the smallest first."""
-    room = math.log(limits[1] / limits[0]) / 14
-    kept: list[int] = []
-    for size in sorted(sizes):
-        if not kept or math.log(size / kept[-1]) >= room:
-            kept.append(size)
-    return kept
-
-
 def _error_against_epsilon(axes: "Axes", ranking: Ranking) -> None:
     axes.set_xscale("log")
     for name, points in best_by_epsilon(ranking).items():
@@ -231,7 +230,6 @@ def _error_against_epsilon(axes: "Axes", ranking: Ranking) -> None:
     axes.axvline(request.budget.epsilon, color="0.75", linewidth=1, zorder=0)
     axes.set_xlabel("epsilon of one report (the thin line is the plan's)")
     axes.set_title("error against epsilon, best of each mechanism")
-    axes.set_xticks([0.25, 0.5, 1, 2, 4, 6])
 
 
 def _bias_against_noise(axes: "Axes", trials: Trials) -> None:
@@ -248,19 +246,6 @@ def _bias_against_noise(axes: "Axes", trials: Trials) -> None:
     axes.set_xlabel("sparsity (the thin line is the best)")
     axes.set_ylabel("error of the mean that loses most")
     axes.set_title("bias against noise, on the sample")
-
-
-def _plain(axis: Any) -> None:
-    """Label an axis with plain numbers, as many as fit without touching each other."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    plain = FuncFormatter(lambda value, _: f"{value:g}")
-    low, high = axis.get_view_interval()
-    # Within one decade or so the major ticks alone would leave the axis bare.
-    narrow = axis.axis_name == "y" and high / max(low, 1e-300) < 40
-    few = FuncFormatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "235" else "")
-    axis.set_major_formatter(plain)
-    axis.set_minor_formatter((few if high / low > 3 else plain) if narrow else NullFormatter())
 
 
 def _key(ranking: Ranking) -> list[Any]:

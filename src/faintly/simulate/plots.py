@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from faintly.planner.plots import COLOURS, FAINT, draw_answers, figure
+from faintly.planner.plots import COLOURS, FAINT, draw_answers, figure, plain_log
 from faintly.simulate.comparison import Comparison
 from faintly.simulate.preview import Preview
 from faintly.simulate.run import TOP
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDE = 8  # largest error over smallest from which a linear axis would hide the small ones
-VERY_WIDE = 1000  # the same ratio, from which more than one number to a decade would overlap
 LABELS = {"truth": "unbiased", "posterior": "posterior"}
 WIDTH = 32  # letters of a label, which leaves most of the picture to the errors
 
@@ -57,7 +56,8 @@ def _draw_error(axes: "Axes", comparison: Comparison) -> None:
         axes.axvline(zero, color="0.5", linestyle=":", label="all-zero answer")
         drawn.append(zero)
     if max(drawn) > WIDE * min(drawn) > 0:
-        _plain_log(axes, (1, 2, 5) if max(drawn) < VERY_WIDE * min(drawn) else (1,))
+        axes.set_xscale("log")
+        plain_log(axes.xaxis)
     else:
         axes.set_xlim(left=0)
     axes.set_xlabel("n·MSE, over all keys")
@@ -86,16 +86,6 @@ def _draw_found(axes: "Axes", comparison: Comparison) -> None:
     axes.set_xlim(0, 1)
     axes.set_xlabel(f"share of the true top {TOP} found")
     axes.tick_params(axis="y", length=0)
-
-
-def _plain_log(axes: "Axes", marks: tuple[int, ...]) -> None:
-    """Make the x axis logarithmic, with plain numbers at these marks of each decade."""
-    from matplotlib.ticker import LogLocator
-
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=marks))
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.minorticks_off()
 
 
 def draw_preview(seen: Preview, path: Path) -> None:
