@@ -201,37 +201,29 @@ def _explain_top(found: dict[str, Any]) -> None:
 
 def _show_estimates(found: dict[str, Any], last: str, cells: Sequence[str]) -> None:
     """Print a row for each key of a document, with an extra last column if it has a heading."""
-    interval = f"{found['level']:.0%} interval"
-    about = found.get("posterior")
-    if about is None:
-        headings = ["mean", "std. error", interval]
-    else:
-        headings = ["posterior", interval, "unbiased", interval]
+    interval, about = f"{found['level']:.0%} interval", found.get("posterior")
+    columns = [("mean", "mean"), ("std. error", "stderr"), (interval, "low high")]
+    if about is not None:
+        columns = [("posterior", "posterior_mean"), (interval, "posterior_low posterior_high")]
         if about["threshold"] is not None:
-            headings.insert(2, f"P(> {about['threshold']:g})")
+            columns.append((f"P(> {about['threshold']:g})", "posterior_above"))
+        columns += [("unbiased", "mean"), (interval, "low high")]
     table(
-        ["key", *headings, *([last] if last else [])],
+        ["key", *(heading for heading, _ in columns), *([last] if last else [])],
         (
-            (shown(row["key"]), *_posterior(row), *_unbiased(row), *([cell] if last else []))
+            [shown(row["key"]), *(_cell(row, names) for _, names in columns)] + [cell] * bool(last)
             for row, cell in zip(found["estimates"], cells, strict=True)
         ),
     )
 
 
-def _unbiased(row: dict[str, Any]) -> tuple[str, ...]:
-    error = () if "posterior_mean" in row else (f"{row['stderr']:.5f}",)
-    return f"{row['mean']:.5f}", *error, f"{row['low']:.5f} … {row['high']:.5f}"
-
-
-def _posterior(row: dict[str, Any]) -> tuple[str, ...]:
-    """Return the cells of the posterior of a row; none where there is no posterior."""
-    if "posterior_mean" not in row:
-        return ()
-    above = ("posterior_above",) if "posterior_above" in row else ()
-    if row["posterior_mean"] is None:
-        return "", "maps disagree", *("" for _ in above)
-    interval = f"{row['posterior_low']:.5f} … {row['posterior_high']:.5f}"
-    return f"{row['posterior_mean']:.5f}", interval, *(f"{row[name]:.1%}" for name in above)
+def _cell(row: dict[str, Any], names: str) -> str:
+    """Return one number of a row, or the two of an interval."""
+    numbers = [row[name] for name in names.split()]
+    if None in numbers:  # there is no posterior
+        return "maps disagree" if len(numbers) > 1 else ""
+    form = ".1%" if names == "posterior_above" else ".5f"
+    return " … ".join(format(number, form) for number in numbers)
 
 
 def _finish(found: dict[str, Any], plan: "Plan", explain: bool) -> None:

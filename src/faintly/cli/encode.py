@@ -82,6 +82,8 @@ def encode(
 
 def _vectors(records: "Records", mechanism: "Mechanism") -> "VectorBatch":
     """Return one vector for each client of the rows, such that the mechanism takes it."""
+    import numpy as np
+
     from faintly.data import projected, to_vectors
 
     plan = mechanism.plan
@@ -93,20 +95,12 @@ def _vectors(records: "Records", mechanism: "Mechanism") -> "VectorBatch":
             f"keys left out: {lost.unknown:,}; values that are no numbers: {lost.absent:,}; "
             f"clipped: {lost.clipped:,}; repeated items: {lost.repeated:,}"
         )
-    if mechanism.enforces_sparsity:
-        _check_lengths(records, vectors, mechanism)
-    return vectors
-
-
-def _check_lengths(records: "Records", vectors: "VectorBatch", mechanism: "Mechanism") -> None:
-    import numpy as np
-
-    plan = mechanism.plan
     over = vectors.lengths > plan.sparsity
-    if over.any():
+    if mechanism.enforces_sparsity and over.any():
         row = int(np.argmax(records.clients == np.argmax(over)))
         raise TooManyItems(
             f"{records.source.at(row)}: this client holds {int(vectors.lengths[over][0]):,} items, "
             f"and {int(over.sum()):,} of {len(vectors):,} clients hold more than {plan.sparsity}, "
             f"which {plan.mechanism} refuses; choose which to keep, or plan a larger sparsity"
         )
+    return vectors

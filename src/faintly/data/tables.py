@@ -44,19 +44,15 @@ def records_from_columns(
 def records_from_frame(frame: Any, columns: Columns, source: Source) -> Records:
     """Return the records of a pandas or polars DataFrame."""
     found = columns.find([str(name) for name in frame.columns], "the table")
-    clients, keys, values = (
-        None if name is None else _frame_column(frame, name, part, source)
-        for name, part in zip(found, ("client", "item", "value"), strict=True)
-    )
+    read: list[AnyArray | None] = []
+    for name in found:
+        column = None if name is None else frame[name]
+        if column is not None and (source.strict or name != found.value):
+            missing = column.isna() if hasattr(column, "isna") else column.is_null()
+            source.check(np.asarray(missing.to_numpy(), dtype=bool), MISSING.format(name))
+        read.append(None if column is None else np.asarray(column.to_numpy()))
+    clients, keys, values = read
     return records_from_columns(clients, keys, values, source, columns.duplicates)
-
-
-def _frame_column(frame: Any, name: str, part: str, source: Source) -> AnyArray:
-    column = frame[name]
-    missing = column.isna() if hasattr(column, "isna") else column.is_null()
-    if source.strict or part != "value":
-        source.check(np.asarray(missing.to_numpy(), dtype=bool), MISSING.format(name))
-    return np.asarray(column.to_numpy())
 
 
 def records_from_arrow(table: Any, columns: Columns, source: Source) -> Records:
