@@ -1,8 +1,8 @@
 """A load generator for a collector: how many requests a second does this machine take?
 
-Raw asyncio protocols over persistent connections, with reports made in advance: it may share the
-machine with the server that it measures, so it must be cheap. Every request has a fresh id, so
-that the collector counts each one.
+Persistent connections, and reports made in advance: it may share the machine with the server that
+it measures, so it must be cheap. Every request has a fresh id, so that the collector counts each
+one.
 """
 
 import asyncio
@@ -10,11 +10,11 @@ import io
 import json
 import os
 import ssl
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -26,10 +26,10 @@ from faintly.mechanisms import mechanism_of
 from faintly.primitives.entropy import secure
 from faintly.wire.report_v1 import encode_batch, resize_batches
 
-ID_POOL = 1024  # request ids drawn at once
 REFUSED_PAUSE_S = 0.05  # wait after a refusal; otherwise only refusals would be measured
-TICK_S = 0.001
 DRAIN_S = 10.0
+
+Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,183 +90,92 @@ def run(load: Load) -> Measured:
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(_run(load))
-    return uvloop.run(_run(load))
-
-
-async def _run(load: Load) -> Measured:
-    made = _Generator(load)
-    await made.open()
-    await made.work()
-    return made.measured
+        return asyncio.run(_Generator(load).run())
+    return uvloop.run(_Generator(load).run())
 
 
 class _Generator:
-    """Hands requests to connections as they become free, or as they fall due."""
+    """Sends requests on several connections, each as soon as it is free and one is due."""
 
     def __init__(self, load: Load) -> None:
         self.load, self.measured = load, Measured()
         self._url = urlsplit(load.server)
-        self._loop = asyncio.get_running_loop()
-        self._idle: deque[_Sender] = deque()
-        self._ids: list[bytes] = []
-        self._tokens = None if load.tokens is None else deque(load.tokens)
+        self._tokens = None if load.tokens is None else iter(load.tokens)
         self._begun = self._end = 0.0
-        self._asked = self._flying = 0
-        self._drained = asyncio.Event()
-        self._head, self._tails = self._frames()
+        self._asked = 0
+        # What all requests share, around the id and before the length of the body.
+        path = f"{self._url.path.rstrip('/')}/v1/collections/{load.digest}/reports"
+        secret = [] if load.credential is None else [f"Authorization: Bearer {load.credential}"]
+        lines = [f"&epoch={load.epoch} HTTP/1.1", f"Host: {self._url.netloc}", *secret]
+        self._start = f"POST {path}?request="
+        self._rest = "\r\n".join([*lines, "Content-Length: "])
 
-    def _frames(self) -> tuple[bytes, list[bytes]]:
-        load, path = self.load, self._url.path.rstrip("/")
-        head = f"POST {path}/v1/collections/{load.digest}/reports?request="
-        lines = [f"&epoch={load.epoch} HTTP/1.1", f"Host: {self._url.netloc}"]
-        if load.credential is not None:
-            lines.append(f"Authorization: Bearer {load.credential}")
-        rest = "\r\n".join(lines)
-        tails = [f"{rest}\r\nContent-Length: {len(body)}\r\n" for body in load.bodies]
-        return head.encode(), [tail.encode() for tail in tails]
-
-    async def open(self) -> None:
-        """Make every connection before the clock starts."""
+    async def run(self) -> Measured:
+        """Make every connection before the clock starts, send, and wait for the last answers."""
         try:
-            await asyncio.gather(*(self._connect() for _ in range(self.load.connections)))
+            lines = await asyncio.gather(*(self._connect() for _ in range(self.load.connections)))
         except OSError:
             raise SendFailed("UNREACHABLE", "cannot connect to the collector") from None
-
-    async def _connect(self) -> None:
-        secure_ = self._url.scheme == "https"
-        port = self._url.port or (443 if secure_ else 80)
-        await self._loop.create_connection(
-            lambda: _Sender(self),
-            self._url.hostname or "",
-            port,
-            ssl=(self.load.tls or True) if secure_ else None,
-        )
-
-    async def work(self) -> None:
-        """Send until the time is over, then wait for the last answers."""
         self._begun = perf_counter()
         self._end = self._begun + self.load.seconds
-        while perf_counter() < self._end and not self._exhausted:
-            self._hand_out()
-            await asyncio.sleep(TICK_S)
-        self._end = min(self._end, perf_counter())
-        self._check_drained()
-        try:
-            await asyncio.wait_for(self._drained.wait(), DRAIN_S)
-        except TimeoutError:
-            self.measured.errors["NO_ANSWER"] += self._flying
+        senders = [asyncio.create_task(self._send_all(line)) for line in lines]
+        _, late = await asyncio.wait(senders, timeout=self.load.seconds + DRAIN_S)
+        if late:
+            self.measured.errors["NO_ANSWER"] = len(late)
         self.measured.seconds = perf_counter() - self._begun
+        return self.measured
 
-    @property
-    def _exhausted(self) -> bool:
-        return self._tokens is not None and not self._tokens
+    async def _connect(self) -> Line:
+        tls = (self.load.tls or True) if self._url.scheme == "https" else None
+        port = self._url.port or (443 if tls else 80)
+        return await asyncio.open_connection(self._url.hostname or "", port, ssl=tls)
 
-    def _hand_out(self) -> None:
-        """Send on idle connections. They were free in time, so any delay was ours."""
-        while self._idle and not self._exhausted:
-            now = perf_counter()
-            if now >= self._end or self._due(now) > now:
+    async def _send_all(self, line: Line) -> None:
+        """Send on one connection until the time is over or there are no more tokens."""
+        while (due := self._due()) < self._end:
+            token = None if self._tokens is None else next(self._tokens, "")
+            if token == "":
                 return
-            self._send(self._idle.popleft(), now)
+            request = self._request(token)
+            if due > perf_counter():
+                await asyncio.sleep(due - perf_counter())
+                due = perf_counter()  # the connection was free in time, so any delay was ours
+            try:
+                if line[0].at_eof() or line[1].is_closing():
+                    line = await self._connect()
+                line[1].write(request)
+                status, body = await _answer(line[0])
+            except (OSError, EOFError):
+                line[1].close()
+                self.measured.errors["DISCONNECTED"] += 1
+                await asyncio.sleep(REFUSED_PAUSE_S)
+                continue
+            if status == b"200":
+                self.measured.latencies.append(perf_counter() - due)
+                self.measured.reports += self.load.reports
+            else:
+                self.measured.errors[_code(status, body)] += 1
+                await asyncio.sleep(REFUSED_PAUSE_S)
 
-    def _due(self, now: float) -> float:
+    def _due(self) -> float:
         rate = self.load.rate
-        return now if rate is None else self._begun + self._asked / rate
+        return perf_counter() if rate is None else self._begun + self._asked / rate
 
-    def free(self, sender: "_Sender") -> None:
-        """Give a free connection its next request, or mark it idle."""
-        if sender.transport.is_closing():
-            return
-        now = perf_counter()
-        due = self._due(now)
-        if now >= self._end or due > now or self._exhausted:
-            self._idle.append(sender)
-        else:
-            self._send(sender, due)
-
-    def _send(self, sender: "_Sender", due: float) -> None:
-        if not self._ids:
-            drawn = os.urandom(16 * ID_POOL).hex().encode()
-            self._ids = [drawn[start : start + 32] for start in range(0, len(drawn), 32)]
-        number = self._asked % len(self._tails)
-        token = f"Faintly-Token: {self._tokens.popleft()}\r\n" if self._tokens else ""
-        parts = [self._head, self._ids.pop(), self._tails[number], token.encode(), b"\r\n"]
+    def _request(self, token: str | None) -> bytes:
+        """Return the next request, under an id of its own."""
+        load = self.load
+        body = load.bodies[self._asked % len(load.bodies)]
         self._asked += 1
-        self._flying += 1
-        sender.due, sender.busy = due, True
-        sender.transport.write(b"".join([*parts, self.load.bodies[number]]))
-
-    def answered(self, sender: "_Sender", status: bytes, body: bytes) -> None:
-        """Count an answer."""
-        self._flying -= 1
-        if status == b"200":
-            self.measured.latencies.append(perf_counter() - sender.due)
-            self.measured.reports += self.load.reports
-            self.free(sender)
-        else:
-            self.measured.errors[_code(status, body)] += 1
-            self._loop.call_later(REFUSED_PAUSE_S, self.free, sender)
-        self._check_drained()
-
-    def lost(self, sender: "_Sender") -> None:
-        """Count a broken connection, and replace it."""
-        if sender in self._idle:
-            self._idle.remove(sender)
-        if sender.busy:
-            self._flying -= 1
-            self.measured.errors["DISCONNECTED"] += 1
-        if perf_counter() < self._end:
-            self._loop.call_later(REFUSED_PAUSE_S, self._reconnect)
-        self._check_drained()
-
-    def _reconnect(self) -> None:
-        task = self._loop.create_task(self._connect())
-        task.add_done_callback(self._reconnected)
-
-    def _reconnected(self, task: "asyncio.Task[None]") -> None:
-        if task.exception() is not None and perf_counter() < self._end:
-            self._loop.call_later(REFUSED_PAUSE_S, self._reconnect)
-
-    def _check_drained(self) -> None:
-        if not self._flying and perf_counter() >= self._end:
-            self._drained.set()
+        lines = [f"{self._start}{os.urandom(16).hex()}{self._rest}{len(body)}"]
+        lines += [] if token is None else [f"Faintly-Token: {token}"]
+        return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-class _Sender(asyncio.Protocol):
-    """One connection: a request, its answer, the next request."""
-
-    __slots__ = ("_generator", "_part", "busy", "due", "transport")
-
-    def __init__(self, generator: _Generator) -> None:
-        self._generator, self._part, self.due, self.busy = generator, b"", 0.0, False
-        self.transport: asyncio.Transport
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the first request."""
-        self.transport = cast(asyncio.Transport, transport)
-        self._generator.free(self)
-
-    def data_received(self, data: bytes) -> None:
-        """Pass an answer on once it is whole."""
-        data = self._part + data if self._part else data
-        end = data.find(b"\r\n\r\n") + 4
-        if end < 4 or len(data) < end + _content_length(data, end):
-            self._part = data
-            return
-        self._part = b""
-        if self.busy:
-            self.busy = False
-            self._generator.answered(self, data[9:12], data[end:])
-
-    def connection_lost(self, _error: Exception | None) -> None:
-        """Tell the generator, which counts the request in flight."""
-        self._generator.lost(self)
-
-
-def _content_length(data: bytes, end: int) -> int:
-    at = data[:end].lower().find(b"content-length:")
-    return int(data[at + 15 : data.find(b"\r", at)]) if at >= 0 else 0
+async def _answer(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    """Return the status and the body of an answer."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    size = head.lower().partition(b"content-length:")[2].partition(b"\r")[0]
+    return head[9:12], await reader.readexactly(int(size or 0))
 
 
 def _code(status: bytes, body: bytes) -> str:

@@ -139,13 +139,11 @@ def _reading_events(
     Needed where a report encodes an item in a combination of bits, none of which shows it alone.
     """
     ids, gaps = changed
-    one, other = (_readings(mechanism, batch, ids) @ gaps for batch in held)
-    return [("the reading of what changed is above 0", one > 0, other > 0)]
-
-
-def _readings(mechanism: Mechanism, batch: ReportBatch, ids: IdArray) -> np.ndarray:
-    count = min(READ, len(batch))
-    return np.array([mechanism.read(batch.take(slice(i, i + 1)), ids) for i in range(count)])
+    signs = []
+    for batch in held:
+        alone = (batch.take(slice(i, i + 1)) for i in range(min(READ, len(batch))))
+        signs.append(np.array([mechanism.read(one, ids) for one in alone]) @ gaps > 0)
+    return [("the reading of what changed is above 0", signs[0], signs[1])]
 
 
 def _evidence(row: tuple[str, int, int, int]) -> float:

@@ -51,16 +51,12 @@ class Audit:
 
     def document(self) -> dict[str, Any]:
         """Return the audit as JSON."""
-        return {
-            "digest": self.digest,
-            "passed": self.passed,
-            "findings": [_finite(asdict(finding)) for finding in self.findings],
-        }
-
-
-def _finite(finding: dict[str, Any]) -> dict[str, Any]:
-    """Return the finding with null for an infinite loss, which JSON cannot express."""
-    return {key: None if value == float("inf") else value for key, value in finding.items()}
+        # JSON cannot express an infinite loss.
+        findings = [
+            {key: None if value == float("inf") else value for key, value in asdict(one).items()}
+            for one in self.findings
+        ]
+        return {"digest": self.digest, "passed": self.passed, "findings": findings}
 
 
 Make = Callable[[Plan], Mechanism]
@@ -119,12 +115,11 @@ def _statement(mechanism: Mechanism) -> Iterator[Finding]:
 
 
 def _law(mechanism: Mechanism) -> Iterator[Finding]:
-    found = False
-    for case in mechanism.small_cases():
-        found = True
+    cases = list(mechanism.small_cases())
+    for case in cases:
         checked = checks.check_case(case)
         yield replace(checked, check="law", evidence=_case_words(case, checked.evidence))
-    if not found:
+    if not cases:
         yield Finding("law", False, 0, 0, "the mechanism offers no case to enumerate")
 
 

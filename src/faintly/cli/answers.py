@@ -6,11 +6,12 @@ Both sources answer with the document that `--json` prints.
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from faintly.cli import options
-from faintly.cli.options import argument, option, real, whole, word
+from faintly.cli.options import argument, grouped, option, real, whole, word
 from faintly.cli.output import Json, Level, emit, note, progress, read_keys, say, shown, table
 from faintly.cli.remote import CaFile, CredentialFile, connect
 from faintly.errors import InvalidInput, UnknownKey
@@ -20,33 +21,70 @@ if TYPE_CHECKING:
     from faintly.core import Key, Plan, Universe
     from faintly.engine import Reader
 
-Integers = Annotated[
-    bool, option("Open universe: keys are integers, as in a Parquet column.", "--integers")
-]
-ServerOption = Annotated[
-    str | None, option("Ask a collector, such as http://127.0.0.1:8790.", "--server")
-]
-Collection = Annotated[
-    str | None,
-    option("With --server: the collection's name, or its plan's digest.", "--collection"),
-]
-EpochOption = Annotated[
-    str | None,
-    option(
-        "With --server: an epoch, or all [default: the latest with answers].",
-        "--epoch",
-        metavar="NUMBER|all",
-    ),
-]
-Explain = Annotated[
-    bool, option("Say in full what is promised, and what the words mean.", "--explain")
-]
-Above = Annotated[
-    float | None, real("With the posterior: the chance that a mean is larger than this.")
-]
 ONE_MAP = "the key stands out by one of its maps, where other keys may be in the way"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What both commands may be told: whom to ask, and how."""
+
+    above: Annotated[
+        float | None, real("With the posterior: the chance that a mean is larger than this.")
+    ] = None
+    integers: Annotated[
+        bool, option("Open universe: keys are integers, as in a Parquet column.", "--integers")
+    ] = False
+    level: Level = 0.95
+    server: Annotated[str | None, option("Ask a collector, such as http://127.0.0.1:8790.")] = None
+    collection: Annotated[
+        str | None, option("With --server: the collection's name, or its plan's digest.")
+    ] = None
+    epoch: Annotated[
+        str | None,
+        option(
+            "With --server: an epoch, or all [default: the latest with answers].",
+            metavar="NUMBER|all",
+        ),
+    ] = None
+    credential_file: CredentialFile = None
+    ca_file: CaFile = None
+    explain: Annotated[
+        bool, option("Say in full what is promised, and what the words mean.", "--explain")
+    ] = False
+    as_json: Json = False
+
+    @contextmanager
+    def source(self, sketch: Path | None) -> Iterator["_File | _Collector"]:
+        """Yield the sketch file, or the collection where there is a server."""
+        if self.server is None:
+            if self.collection is not None or self.epoch is not None:
+                raise InvalidInput(
+                    "--collection and --epoch belong to a collector; add --server URL"
+                )
+            if sketch is None:
+                raise InvalidInput(
+                    "name a sketch file, or a collector: --server URL --collection NAME"
+                )
+            yield _File(sketch, self.level)
+            return
+        if self.collection is None:
+            raise InvalidInput("say which collection of the collector: --collection NAME")
+        with connect(self.server, self.credential_file, self.ca_file, 0) as connection:
+            yield _Collector(connection, self.collection, self.epoch, self.level)
+
+    def keys(self, texts: list[str], universe: "Universe") -> list[Any]:
+        """Return keys typed on a command line in the type that the universe has."""
+        if universe.kind != "indexed" and not self.integers:
+            return list(texts)
+        for text in texts:
+            if not re.fullmatch("-?[0-9]{1,20}", text):
+                size = universe.size
+                held = "any integer" if size is None else f"the numbers 0..{size - 1}"
+                raise UnknownKey(f"the keys of this plan are {held}, and {text!r} is none of them")
+        return [int(text) for text in texts]
+
+
+@grouped
 def query(
     words: Annotated[
         list[str] | None,
@@ -62,32 +100,23 @@ def query(
     posterior: Annotated[
         bool, option("Show posterior means first: they use what all keys show.", "--posterior")
     ] = False,
-    above: Above = None,
-    integers: Integers = False,
-    level: Level = 0.95,
-    server: ServerOption = None,
-    collection: Collection = None,
-    epoch: EpochOption = None,
-    credential_file: CredentialFile = None,
-    ca_file: CaFile = None,
-    explain: Explain = False,
-    as_json: Json = False,
+    *,
+    asked: Asked,
 ) -> None:
     """Estimate the mean of each key over the reporting clients, with its error.
 
     Asks a sketch file, or with --server a collection of a running collector.
     """
     first, *others = words or [""]
-    sketch = Path(first) if first and server is None else None
-    texts = others if server is None else list(words or [])
+    sketch = Path(first) if first and asked.server is None else None
+    texts = others if asked.server is None else list(words or [])
     texts += read_keys(keys_from) if keys_from else []
-    remote = (server, collection, epoch, credential_file, ca_file)
-    with _source(sketch, level, *remote) as source:
+    with asked.source(sketch) as source:
         if not texts:
             raise InvalidInput("give at least one key, or --keys-from FILE")
-        keys = _as_keys(texts, source.plan.universe, integers)
-        found = source.estimates(keys, posterior=posterior, above=above)
-    if as_json:
+        keys = asked.keys(texts, source.plan.universe)
+        found = source.estimates(keys, posterior=posterior, above=asked.above)
+    if asked.as_json:
         emit(found)
         return
     alone = "posterior" not in found
@@ -97,9 +126,10 @@ def query(
         f"{found['reports']:,} reports. Noise floor of one key that nobody holds: "
         f"±{found['noise_floor']:.5f}."
     )
-    _finish(found, source.plan, explain)
+    _finish(found, source.plan, asked.explain)
 
 
+@grouped
 def top(
     sketch: Annotated[
         Path | None, argument("A sketch file; none with --server.", show_default=False)
@@ -122,16 +152,8 @@ def top(
             show_default=False,
         ),
     ] = None,
-    above: Above = None,
-    integers: Integers = False,
-    level: Level = 0.95,
-    server: ServerOption = None,
-    collection: Collection = None,
-    epoch: EpochOption = None,
-    credential_file: CredentialFile = None,
-    ca_file: CaFile = None,
-    explain: Explain = False,
-    as_json: Json = False,
+    *,
+    asked: Asked,
 ) -> None:
     """List the keys with the largest means, and mark those that stand out of the noise.
 
@@ -139,26 +161,25 @@ def top(
     """
     from faintly.engine.answers import populated
 
-    if server is not None and sketch is not None:
+    if asked.server is not None and sketch is not None:
         raise InvalidInput("ask a sketch file or a collector, not both: leave one out")
-    remote = (server, collection, epoch, credential_file, ca_file)
-    with _source(sketch, level, *remote) as source:
+    with asked.source(sketch) as source:
         universe = source.plan.universe
         if keys_from is None and universe.size is None:
             raise InvalidInput(
                 "an open universe has no list of keys; name some with --keys-from FILE"
             )
-        keys = _as_keys(read_keys(keys_from), universe, integers) if keys_from else None
+        keys = asked.keys(read_keys(keys_from), universe) if keys_from else None
         if posterior is None:
-            posterior = populated(source.plan, len(keys or ())) or above is not None
-        asked = {"count": count, "control": control, "false_rate": false_rate}
-        found = source.top(keys, **asked, posterior=posterior, above=above)
-    if as_json:
+            posterior = populated(source.plan, len(keys or ())) or asked.above is not None
+        how = {"count": count, "control": control, "false_rate": false_rate}
+        found = source.top(keys, **how, posterior=posterior, above=asked.above)
+    if asked.as_json:
         emit(found)
         return
     _show_estimates(found, "significant", [row["verdict"] for row in found["estimates"]])
     _explain_top(found)
-    _finish(found, source.plan, explain)
+    _finish(found, source.plan, asked.explain)
 
 
 def _explain_top(found: dict[str, Any]) -> None:
@@ -180,37 +201,29 @@ def _explain_top(found: dict[str, Any]) -> None:
 
 def _show_estimates(found: dict[str, Any], last: str, cells: Sequence[str]) -> None:
     """Print a row for each key of a document, with an extra last column if it has a heading."""
-    interval = f"{found['level']:.0%} interval"
-    about = found.get("posterior")
-    if about is None:
-        headings = ["mean", "std. error", interval]
-    else:
-        headings = ["posterior", interval, "unbiased", interval]
+    interval, about = f"{found['level']:.0%} interval", found.get("posterior")
+    columns = [("mean", "mean"), ("std. error", "stderr"), (interval, "low high")]
+    if about is not None:
+        columns = [("posterior", "posterior_mean"), (interval, "posterior_low posterior_high")]
         if about["threshold"] is not None:
-            headings.insert(2, f"P(> {about['threshold']:g})")
+            columns.append((f"P(> {about['threshold']:g})", "posterior_above"))
+        columns += [("unbiased", "mean"), (interval, "low high")]
     table(
-        ["key", *headings, *([last] if last else [])],
+        ["key", *(heading for heading, _ in columns), *([last] if last else [])],
         (
-            (shown(row["key"]), *_posterior(row), *_unbiased(row), *([cell] if last else []))
+            [shown(row["key"]), *(_cell(row, names) for _, names in columns)] + [cell] * bool(last)
             for row, cell in zip(found["estimates"], cells, strict=True)
         ),
     )
 
 
-def _unbiased(row: dict[str, Any]) -> tuple[str, ...]:
-    error = () if "posterior_mean" in row else (f"{row['stderr']:.5f}",)
-    return f"{row['mean']:.5f}", *error, f"{row['low']:.5f} … {row['high']:.5f}"
-
-
-def _posterior(row: dict[str, Any]) -> tuple[str, ...]:
-    """Return the cells of the posterior of a row; none where there is no posterior."""
-    if "posterior_mean" not in row:
-        return ()
-    above = ("posterior_above",) if "posterior_above" in row else ()
-    if row["posterior_mean"] is None:
-        return "", "maps disagree", *("" for _ in above)
-    interval = f"{row['posterior_low']:.5f} … {row['posterior_high']:.5f}"
-    return f"{row['posterior_mean']:.5f}", interval, *(f"{row[name]:.1%}" for name in above)
+def _cell(row: dict[str, Any], names: str) -> str:
+    """Return one number of a row, or the two of an interval."""
+    numbers = [row[name] for name in names.split()]
+    if None in numbers:  # there is no posterior
+        return "maps disagree" if len(numbers) > 1 else ""
+    form = ".1%" if names == "posterior_above" else ".5f"
+    return " … ".join(format(number, form) for number in numbers)
 
 
 def _finish(found: dict[str, Any], plan: "Plan", explain: bool) -> None:
@@ -284,36 +297,11 @@ class _Collector:
 
 
 def _epoch(text: str | None) -> int | str | None:
-
     if text is None or text == "all":
         return text
     if not (text.isascii() and text.isdigit()):
         raise InvalidInput(f"an epoch is a number, or all; got {text!r}")
     return int(text)
-
-
-@contextmanager
-def _source(
-    sketch: Path | None,
-    level: float,
-    server: str | None,
-    collection: str | None,
-    epoch: str | None,
-    credential_file: Path | None,
-    ca_file: Path | None,
-) -> Iterator["_File | _Collector"]:
-    """Yield the sketch file, or the collection where there is a server."""
-    if server is None:
-        if collection is not None or epoch is not None:
-            raise InvalidInput("--collection and --epoch belong to a collector; add --server URL")
-        if sketch is None:
-            raise InvalidInput("name a sketch file, or a collector: --server URL --collection NAME")
-        yield _File(sketch, level)
-        return
-    if collection is None:
-        raise InvalidInput("say which collection of the collector: --collection NAME")
-    with connect(server, credential_file, ca_file, 0) as connection:
-        yield _Collector(connection, collection, epoch, level)
 
 
 @contextmanager
@@ -326,14 +314,3 @@ def _watched(reader: "Reader") -> Iterator["Reader"]:
             display.update(task, completed=round(100 * share), visible=share < 1)
 
         yield reader.watched(lambda: None, done)
-
-
-def _as_keys(texts: list[str], universe: "Universe", integers: bool) -> list[Any]:
-    """Return keys typed on a command line in the type that the universe has."""
-    if universe.kind != "indexed" and not integers:
-        return list(texts)
-    for text in texts:
-        if not re.fullmatch("-?[0-9]{1,20}", text):
-            held = "any integer" if universe.size is None else f"the numbers 0..{universe.size - 1}"
-            raise UnknownKey(f"the keys of this plan are {held}, and {text!r} is none of them")
-    return [int(text) for text in texts]

@@ -11,6 +11,17 @@ from faintly.cli.output import Json, bars, emit, say, shown, table
 if TYPE_CHECKING:
     from faintly.demo import DemoResult
 
+WORDS = (
+    "{reports:,} reports of {bytes} bytes; {keys:,} names asked. {top20_recall:.0%} of the true "
+    "top 20 are in the list, and {coverage95:.1%} of all 95 % intervals hold the truth. Noise "
+    "floor of one name that nobody uses: ±{noise_floor:.4f}.\n"
+    "Typical error over all names: unbiased {error:.5f}, posterior {error_posterior:.5f} (fitted "
+    "to {population}), and {error_zero:.5f} for the answer 0 to everything. "
+    "{coverage95_posterior:.1%} of posterior intervals hold the truth.\n"
+    "People hold sets here, and the plan says so: values of either sign would need {signed}, "
+    "whose standard error is {signed_error_ratio:.1f} times as large, in {signed_bytes} bytes."
+)
+
 
 def demo(
     output: Annotated[
@@ -51,23 +62,12 @@ def _document(result: "DemoResult", out: Path) -> dict[str, Any]:
         document["estimates"], result.truth, result.top.significant, strict=True
     ):
         row |= {"truth": float(truth), "significant": bool(significant)}
-    return document | {
-        "top20_recall": result.recall,
-        "coverage95": result.covered,
-        "coverage95_posterior": result.covered_posterior,
-        "error": result.error,
-        "error_posterior": result.error_posterior,
-        "error_zero": result.error_zero,
-        "keys": result.keys,
-        "bytes": result.record_bytes,
-        "mechanism": result.plan.mechanism,
-        "signed_error_ratio": result.signed.times,
-        "epsilon": result.plan.budget.epsilon,
-        "chart": str(out / "top.png"),
-    }
+    return document | result.measures | {"chart": str(out / "top.png")}
 
 
 def _show(result: "DemoResult", out: Path) -> None:
+    from faintly.mechanisms import mechanism_of
+
     found, made = result.top.estimates, result.top.estimates.posterior
     assert made is not None
     answers = found.answers()[0]
@@ -87,24 +87,14 @@ def _show(result: "DemoResult", out: Path) -> None:
             for row, answer, truth, verdict, bar in rows
         ),
     )
-    say(
-        f"{found.reports:,} reports of {result.record_bytes} bytes; {result.keys:,} names asked. "
-        f"{result.recall:.0%} of the true top 20 are in the list, and {result.covered:.1%} of all "
-        f"95 % intervals hold the truth. Noise floor of one name that nobody uses: "
-        f"±{found.noise_floor:.4f}."
-    )
-    say(
-        f"Typical error over all names: unbiased {result.error:.5f}, posterior "
-        f"{result.error_posterior:.5f} (fitted to {made.population}), and {result.error_zero:.5f} "
-        f"for the answer 0 to everything. {result.covered_posterior:.1%} of posterior intervals "
-        f"hold the truth."
-    )
-    signed = result.signed
-    say(
-        f"People hold sets here, and the plan says so: values of either sign would need "
-        f"{signed.mechanism}, whose standard error is {signed.times:.1f} times as large, in "
-        f"{signed.record_bytes} bytes."
-    )
+    more = {
+        "reports": found.reports,
+        "noise_floor": found.noise_floor,
+        "population": made.population,
+        "signed": result.signed.mechanism,
+        "signed_bytes": mechanism_of(result.signed).layout.record_bytes,
+    }
+    say(WORDS.format(**result.measures, **more))
     say(found.guarantee.describe())
     say(f"\nWritten to {out}/: plan.json, reports.fnt, sketch.fns, top.png. Go on with:")
     for command in (

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-from faintly.cli import data_options as given
-from faintly.cli.options import option
+from faintly.cli.data_options import Files, Rows
+from faintly.cli.options import grouped, option
 from faintly.cli.output import ADVICE, Json, Output, PlanFile, emit, note, progress, say
 from faintly.errors import TooManyItems
 
@@ -13,14 +13,12 @@ if TYPE_CHECKING:
     from faintly.mechanisms import Mechanism
 
 
+@grouped
 def encode(
-    data: given.Files,
+    data: Files,
     plan: PlanFile,
     output: Output,
-    client: given.ClientColumn = None,
-    key: given.KeyColumn = None,
-    value: given.ValueColumn = None,
-    duplicates: given.Duplicates = None,
+    rows: Rows,
     strict: Annotated[
         bool,
         option(
@@ -54,7 +52,7 @@ def encode(
 
     loaded = load_plan(plan)
     mechanism = mechanism_of(loaded)
-    records = given.read(data, client, key, value, duplicates, strict=strict)
+    records = rows.read(data, strict=strict)
     vectors = _vectors(records, mechanism)
     held = len(vectors)
     if held > loaded.clients:
@@ -84,6 +82,8 @@ def encode(
 
 def _vectors(records: "Records", mechanism: "Mechanism") -> "VectorBatch":
     """Return one vector for each client of the rows, such that the mechanism takes it."""
+    import numpy as np
+
     from faintly.data import projected, to_vectors
 
     plan = mechanism.plan
@@ -95,20 +95,12 @@ def _vectors(records: "Records", mechanism: "Mechanism") -> "VectorBatch":
             f"keys left out: {lost.unknown:,}; values that are no numbers: {lost.absent:,}; "
             f"clipped: {lost.clipped:,}; repeated items: {lost.repeated:,}"
         )
-    if mechanism.enforces_sparsity:
-        _check_lengths(records, vectors, mechanism)
-    return vectors
-
-
-def _check_lengths(records: "Records", vectors: "VectorBatch", mechanism: "Mechanism") -> None:
-    import numpy as np
-
-    plan = mechanism.plan
     over = vectors.lengths > plan.sparsity
-    if over.any():
+    if mechanism.enforces_sparsity and over.any():
         row = int(np.argmax(records.clients == np.argmax(over)))
         raise TooManyItems(
             f"{records.source.at(row)}: this client holds {int(vectors.lengths[over][0]):,} items, "
             f"and {int(over.sum()):,} of {len(vectors):,} clients hold more than {plan.sparsity}, "
             f"which {plan.mechanism} refuses; choose which to keep, or plan a larger sparsity"
         )
+    return vectors

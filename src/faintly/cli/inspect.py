@@ -102,9 +102,13 @@ def ledger(
     account shows "unbounded". Limits are the application's, so they are not in the file.
     """
     from faintly.client.ledger import read_book
+    from faintly.core import EventLevel, UserLevel, WithinL1
 
     book = read_book(file)
-    accounts = [_account(book, unit) for unit in _units(book)]
+    seen = {charge.unit for charge in book.spending.counts}
+    distances = sorted(unit.distance for unit in seen if isinstance(unit, WithinL1))
+    units: list[Unit] = [EventLevel(), UserLevel(), *map(WithinL1, distances)]
+    accounts = [_account(book, unit) for unit in units]
     plans: list[dict[str, Any]] = [
         {"digest": digest.hex(), "last_epoch": epoch, "report_kept": (digest, epoch) in book.kept}
         for digest, epoch in sorted(book.last.items())
@@ -126,14 +130,6 @@ def ledger(
                 for row in plans
             ],
         )
-
-
-def _units(book: "Book") -> "list[Unit]":
-    from faintly.core import EventLevel, UserLevel, WithinL1
-
-    seen = {charge.unit for charge in book.spending.counts}
-    distances = sorted(unit.distance for unit in seen if isinstance(unit, WithinL1))
-    return [EventLevel(), UserLevel(), *(WithinL1(distance) for distance in distances)]
 
 
 def _account(book: "Book", unit: "Unit") -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """faintly load: how much load a collector on this machine takes."""
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,7 +53,6 @@ def load(
         Path | None, option("File with an admin credential, to make and delete a collection.")
     ] = None,
     ca_file: CaFile = None,
-    keep: Annotated[bool, option("Keep the collection it made.", "--keep")] = False,
     as_json: Json = False,
 ) -> None:
     """Load a collector with made-up, valid reports, and show what it takes.
@@ -68,7 +69,7 @@ def load(
     reports, pool = (1, SINGLE_POOL) if singles else (batch, BATCH_POOL)
     with (
         connect(server, admin_credential_file, ca_file, 0) as connection,
-        _collection(connection, plan, digest, epoch, keep) as loaded,
+        _collection(connection, plan, digest, epoch) as loaded,
     ):
         load_ = Load(
             server=server,
@@ -92,12 +93,15 @@ def load(
 
 @contextmanager
 def _collection(
-    connection: "Connection", plan: Path | None, digest: str | None, epoch: int, keep: bool
+    connection: "Connection", plan: Path | None, digest: str | None, epoch: int
 ) -> Iterator["Plan"]:
     """Yield the plan of the collection to load: the one that is named, or one made for this."""
     from faintly.client.policy import Policy
     from faintly.client.transport import named_path
+    from faintly.core.plan import SALT_BYTES
+    from faintly.engine.files import load_plan
     from faintly.mechanisms import mechanism_names
+    from faintly.planner import make_plan
 
     if digest is not None:
         if plan is not None:
@@ -110,32 +114,21 @@ def _collection(
         policy = Policy.pinned(digest, bounded_items=True, baselines=baselines)
         yield connection.plan(digest, policy)
         return
-    made = _fresh(plan)
+    if plan is None:
+        made = make_plan(
+            protect="event", epsilon=1.0, sparsity=8, clients=1_000_000, universe=10_000
+        )
+    else:
+        # A salt of its own, so that no collection of people has its digest.
+        made = replace(load_plan(plan), salt=os.urandom(SALT_BYTES))
     body: dict[str, Any] = {"plan": made.document(), "name": "faintly load", "epochs": [epoch]}
     connection.ask("POST", "/v1/collections", body)
     name = made.digest.hex()
     try:
         yield made
     finally:
-        if keep:
-            note(f"kept the collection {name}")
-        else:
-            connection.close()  # the server may have closed it while the load ran
-            connection.call("DELETE", f"/v1/collections/{name}?confirm={name}")
-
-
-def _fresh(plan: Path | None) -> "Plan":
-    """Return a plan with a salt of its own, so that no collection of people has its digest."""
-    import os
-    from dataclasses import replace
-
-    from faintly.core.plan import SALT_BYTES
-    from faintly.engine.files import load_plan
-    from faintly.planner import make_plan
-
-    if plan is not None:
-        return replace(load_plan(plan), salt=os.urandom(SALT_BYTES))
-    return make_plan(protect="event", epsilon=1.0, sparsity=8, clients=1_000_000, universe=10_000)
+        connection.close()  # the server may have closed it while the load ran
+        connection.call("DELETE", f"/v1/collections/{name}?confirm={name}")
 
 
 def _show(measured: dict[str, Any]) -> None:

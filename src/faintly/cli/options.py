@@ -4,9 +4,11 @@
 repeated here, so that --help need not import those rooms, and a test compares the two.
 """
 
+import inspect
 import math
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Literal, get_args
 
@@ -28,6 +30,32 @@ Values = Literal["signed", "nonnegative", "set"]
 _GROUPED = re.compile(r"-?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
 _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 MOST_DIGITS = 30  # a larger exponent would be a typing error, and take long
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that takes the fields of a dataclass instead of a parameter of that type.
+
+    So commands share options, and what is done with them.
+    """
+
+    def call(**given: Any) -> None:
+        for name, kind in groups.items():
+            own = {each.name: given.pop(each.name) for each in fields(kind)}
+            given[name] = kind(**own)
+        command(**given)
+
+    parameters = list(inspect.signature(command).parameters.values())
+    groups: dict[str, Any] = {
+        each.name: each.annotation for each in parameters if is_dataclass(each.annotation)
+    }
+    options: list[inspect.Parameter] = []
+    for parameter in parameters:
+        shared = groups.get(parameter.name)
+        options += [parameter] if shared is None else inspect.signature(shared).parameters.values()
+    options = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in options]
+    call.__name__, call.__doc__ = command.__name__, command.__doc__
+    call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    return call
 
 
 def group(text: str) -> typer.Typer:

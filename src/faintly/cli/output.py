@@ -108,15 +108,12 @@ def progress() -> Iterator["Progress"]:
         TimeRemainingColumn,
     )
 
-    columns = (
+    console = Console(stderr=True)
+    shown = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    shown = Progress(
-        *columns,
         console=console,
         disable=not console.is_terminal,
         # A step may take minutes, and the time that is left is known by all steps so far.

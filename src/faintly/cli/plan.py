@@ -10,11 +10,15 @@ from faintly.cli.output import Json, note, say
 from faintly.errors import InvalidPlan
 
 if TYPE_CHECKING:
-    from faintly.cli.plan_output import Shown
     from faintly.core import Universe
     from faintly.planner import Ranking, Solution, Trials
 
 BINNING = "signed-binning"  # the mechanism that --bins, --row, --steps and --cap belong to
+# Options that are fields of a request as they stand.
+REQUESTED = (
+    *("protect", "epsilon", "sparsity", "clients", "delta", "failure", "values", "share"),
+    *("decode", "family", "maps", "bits", "max_bytes", "mean_square", "hard_sparsity"),
+)
 
 
 def plan(
@@ -138,34 +142,22 @@ def plan(
     Example: faintly plan --protect event --epsilon 1 --sparsity 16 --clients 100000
     --universe open -o plan.json
     """
-    from faintly.cli.plan_output import Shown
+    from faintly.cli.plan_output import Shown, describe, document
 
-    named, own = _options(mechanism, option, bins, max_bytes, row, steps, cap)
-    wanted: dict[str, Any] = {
-        "protect": protect,
-        "epsilon": epsilon,
-        "sparsity": sparsity,
-        "clients": clients,
-        "universe": _universe(universe),
-        "delta": delta,
-        "failure": failure,
-        "values": values,
-        "share": share,
-        "mechanism": named,
-        "options": own,
-        "decode": decode,
-        "family": family,
-        "maps": maps,
-        "bits": bits,
-        "max_bytes": max_bytes,
-        "memory": memory * 2**20,
-        "mean_square": mean_square,
-        "measure": rank,
-        "hard_sparsity": hard_sparsity,
-    }
+    given = locals()
+    wanted = {name: given[name] for name in REQUESTED}
+    wanted |= {"universe": _universe(universe), "memory": memory * 2**20, "measure": rank}
+    wanted["mechanism"], wanted["options"] = _options(given)
     trials = None if sample is None else _tried(sample, wanted)
     ranking, solution = _ranked(target_error, **wanted)
-    _keep(ranking, output, plot, trials)
+    if output is not None:
+        from faintly.engine.files import save_plan
+
+        save_plan(ranking.pick.plan, output)
+    if plot is not None:
+        from faintly.planner.plots import draw
+
+        draw(ranking, plot, trials)
     shown = Shown(
         ranking=ranking,
         trials=trials,
@@ -176,7 +168,16 @@ def plan(
         explain=explain,
         verbose=verbose,
     )
-    _show(shown, output, plot, as_json)
+    if as_json:
+        document(shown)
+        return
+    describe(shown)
+    if plot is not None:
+        say(f"drawn to         {plot}")
+    if output is None:
+        note("nothing was written; add -o plan.json to keep this plan")
+    else:
+        say(f"written to       {output}")
 
 
 def _tried(sample: Path, wanted: dict[str, Any]) -> "Trials":
@@ -191,34 +192,6 @@ def _tried(sample: Path, wanted: dict[str, Any]) -> "Trials":
         wanted["sparsity"] = trials.pick.sparsity
     wanted["mean_square"] = trials.at(wanted["sparsity"]).ranking.request.mean_square
     return trials
-
-
-def _keep(
-    ranking: "Ranking", output: Path | None, plot: Path | None, trials: "Trials | None"
-) -> None:
-    if output is not None:
-        from faintly.engine.files import save_plan
-
-        save_plan(ranking.pick.plan, output)
-    if plot is not None:
-        from faintly.planner.plots import draw
-
-        draw(ranking, plot, trials)
-
-
-def _show(shown: "Shown", output: Path | None, plot: Path | None, as_json: bool) -> None:
-    from faintly.cli.plan_output import describe, document
-
-    if as_json:
-        document(shown)
-        return
-    describe(shown)
-    if plot is not None:
-        say(f"drawn to         {plot}")
-    if output is None:
-        note("nothing was written; add -o plan.json to keep this plan")
-    else:
-        say(f"written to       {output}")
 
 
 def _ranked(target_error: float | None, **wanted: Any) -> tuple["Ranking", "Solution | None"]:
@@ -236,36 +209,28 @@ def _ranked(target_error: float | None, **wanted: Any) -> tuple["Ranking", "Solu
     return ranking, None
 
 
-def _options(
-    mechanism: str | None,
-    pairs: list[str] | None,
-    bins: str | None,
-    max_bytes: int | None,
-    row: str | None,
-    steps: int | None,
-    cap: str | None,
-) -> tuple[str | None, dict[str, Any] | None]:
+def _options(given: dict[str, Any]) -> tuple[str | None, dict[str, Any] | None]:
     """Return the mechanism that is named and its own options, None for all its variants."""
-    options: dict[str, Any] = {}
-    for pair in pairs or []:
+    mechanism, options = given["mechanism"], {}
+    for pair in given["option"] or []:
         name, equals, value = pair.partition("=")
         if not equals:
             raise InvalidPlan(f"an option is given as NAME=VALUE, got {pair!r}")
         options[name] = _value(value)
-    asked = {"bins": None if bins is None else _value(bins), "row": row, "steps": steps}
-    own: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    if bins == "best" and max_bytes is not None:
-        own["max_bytes"] = max_bytes
-    if cap is not None:
+    own = {name: given[name] for name in ("bins", "row", "steps", "cap") if given[name] is not None}
+    if "bins" in own:
+        own["bins"] = _value(own["bins"])
+    if own.get("bins") == "best" and given["max_bytes"] is not None:
+        own["max_bytes"] = given["max_bytes"]
+    if "cap" in own:
         try:
-            own["cap"] = None if cap == "none" else float(cap)
+            own["cap"] = None if own["cap"] == "none" else float(own["cap"])
         except ValueError:
-            raise InvalidPlan(f"cap must be none or a number above 0, got {cap!r}") from None
+            raise InvalidPlan(f"cap must be none or a number above 0, got {own['cap']!r}") from None
     if own and mechanism is None:
         mechanism = BINNING
         note(f"--{min(own)} belongs to {BINNING}, so no other mechanism is considered")
-    options |= own
-    return mechanism, options or None
+    return mechanism, options | own or None
 
 
 def _value(text: str) -> int | str:

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from faintly.cli.output import counted, emit, note, say, table
-from faintly.core import Plan
 from faintly.core.estimate import normal_quantile
 from faintly.errors import BoundDoesNotApply
 from faintly.mechanisms import mechanism_of
@@ -114,7 +113,9 @@ def describe(shown: Shown) -> None:
         say(f"solved           {shown.solution.description}")
     say(f"you can learn    {_learned(ranking)}")
     say(f"is promised      {mechanism_of(pick.plan).guarantee().short()}")
-    say(f"it costs         {_cost(pick)}")
+    memory = f"about {pick.memory / 2**20:,.1f} MiB"
+    size = counted(pick.bytes, "byte")
+    say(f"it costs         {size} from each person, and {memory} of the server's memory")
     if shown.verbose:
         _say_details(ranking)
     if shown.verbose or shown.everything or shown.explain:
@@ -150,22 +151,17 @@ def _learned(ranking: Ranking) -> str:
     return f"{what} stand out among {keys}; {known}"
 
 
-def _cost(pick: Candidate) -> str:
-    return (
-        f"{counted(pick.bytes, 'byte')} from each person, and about "
-        f"{pick.memory / 2**20:,.1f} MiB of the server's memory"
-    )
-
-
 def _say_details(ranking: Ranking) -> None:
     """Print every number of the plan."""
     pick = ranking.pick
     made, model, hashing = pick.plan, pick.error, pick.plan.hashing
-    linear = f", {hashing.bits} bits, {counted(hashing.maps, 'map')}"
-    maps = linear if hashing.family == "linear" else ""
+    maps = f", {hashing.bits} bits, {counted(hashing.maps, 'map')}" if hashing.maps else ""
     visible = smallest_visible(model.stderr, ranking.request.keys)
     say(f"digest           {made.digest.hex()}")
-    say(f"mechanism        {made.mechanism} ({_parameters(made)})")
+    # No lists, which do not fit on a line. Chances are out of 2^32.
+    short = [pair for pair in made.parameters.items() if isinstance(pair[1], int | str)]
+    parameters = ", ".join(f"{name} {value}" for name, value in short)
+    say(f"mechanism        {made.mechanism} ({parameters})")
     say(f"decoding         {made.decode}, {hashing.family} hash{maps}; {pick.decoding}")
     say(f"report           {pick.bytes} bytes")
     say(f"server memory    about {pick.memory / 2**20:,.1f} MiB")
@@ -211,13 +207,11 @@ def _say_trials(trials: Trials, taken: int) -> None:
 
 
 def _say_shuffled(found: dict[str, Any]) -> None:
-    if found["epsilon"] is None:
-        say(f"shuffling        no bound: {found['reason']}")
-        return
-    say(
-        f"shuffling        epsilon {found['epsilon']:.3g}, delta {found['delta']:g} for the "
-        f"mixture of all reports: {found['caveat']}"
-    )
+    bound = f"no bound: {found.get('reason')}"
+    if found["epsilon"] is not None:
+        bound = f"epsilon {found['epsilon']:.3g}, delta {found['delta']:g} for the mixture of all "
+        bound += f"reports: {found['caveat']}"
+    say(f"shuffling        {bound}")
 
 
 def _say_candidates(shown: Shown) -> None:
@@ -251,12 +245,3 @@ def _say_candidates(shown: Shown) -> None:
     if shown.everything:
         for reason in ranking.reasons:
             say(f"refused          {reason}")
-
-
-def _parameters(made: Plan) -> str:
-    """Return the plan's parameters that fit on a line: no lists. Chances are out of 2^32."""
-    return ", ".join(
-        f"{name} {value}"
-        for name, value in made.parameters.items()
-        if value is not None and not isinstance(value, list)
-    )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faintly.cli import data_options as given
-from faintly.cli.options import mechanisms, option, whole
+from faintly.cli.data_options import FileOptions, Rows
+from faintly.cli.options import grouped, mechanisms, option, whole
 from faintly.cli.output import ADVICE, Json, PlanFile, counted, emit, note, progress, say, table
 
 if TYPE_CHECKING:
@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 Known = tuple["VectorBatch", "IdArray", Any]
 
 
+@grouped
 def simulate(
     plan: PlanFile,
-    data: given.FileOptions,
-    client: given.ClientColumn = None,
-    key: given.KeyColumn = None,
-    value: given.ValueColumn = None,
-    duplicates: given.Duplicates = None,
+    data: FileOptions,
+    rows: Rows,
     runs: Annotated[int, whole("Independent runs.", least=1)] = 10,
     seed: Annotated[int, whole("Seed of hashing, noise and any cut.")] = 1,
     compare: Annotated[
@@ -60,77 +58,48 @@ def simulate(
         from faintly.planner.plots import pyplot
 
         pyplot(plot)  # a picture that cannot be drawn is refused before the work
-    known = _known(loaded, given.read(data, client, key, value, duplicates))
-    if compare is not None:
-        names = [name.strip() for name in compare.split(",")]
-        _compare(loaded, known, names, plot, as_json, runs=runs, seed=seed)
-        return
-    _simulate(loaded, known, as_json, runs=runs, seed=seed)
-
-
-def _simulate(plan: "Plan", known: Known, as_json: bool, *, runs: int, seed: int) -> None:
-    from faintly.simulate import simulate as run_all
-
-    with progress() as bar:
-        task = bar.add_task("simulating", total=runs)
-        bar.advance(task, 0)  # starts the clock, so that the first run predicts the others
-        result = run_all(plan, *known, runs=runs, seed=seed, on_run=lambda: bar.advance(task))
-    if as_json:
-        emit(result.document() | {"seed": seed})
-    else:
-        _describe(result)
-
-
-def _compare(
-    plan: "Plan",
-    known: Known,
-    names: list[str],
-    plot: Path | None,
-    as_json: bool,
-    *,
-    runs: int,
-    seed: int,
-) -> None:
+    known = _known(loaded, rows.read(data))
     from faintly.simulate import compare as run_all
-    from faintly.simulate.plots import draw
 
+    names = [] if compare is None else [name.strip() for name in compare.split(",")]
     with progress() as bar:
         task = bar.add_task("simulating", total=None)
-        bar.advance(task, 0)
+        bar.advance(task, 0)  # starts the clock, so that the first run predicts the others
 
         def show(title: str, done: int, total: int) -> None:
             bar.update(task, description=title, completed=done, total=total)
 
-        result = run_all(plan, names, *known, runs=runs, seed=seed, on_step=show)
+        result = run_all(loaded, names, *known, runs=runs, seed=seed, on_step=show)
     if plot is not None:
+        from faintly.simulate.plots import draw
+
         draw(result, plot)
+    shown = result.of_plan if compare is None else result
     if as_json:
-        emit(result.document() | {"runs": runs, "seed": seed})
-        return
-    _describe_all(result)
-    if plot is not None:
-        say(f"drawn to {plot}")
+        emit(shown.document() | {"runs": runs, "seed": seed})
+    elif compare is None:
+        _describe(result.of_plan)
+    else:
+        _describe_all(result)
+        if plot is not None:
+            say(f"drawn to {plot}")
 
 
 def _known(plan: "Plan", records: "Records") -> Known:
-    """Return what the clients hold, the keys to ask about, and their true means."""
+    """Return what the clients hold, the keys to ask about, and their true means.
+
+    All keys of the universe are asked about, or every key of the data where it is open.
+    """
+    import numpy as np
+
     from faintly.data import to_vectors, true_means
 
     vectors = to_vectors(records, plan)
     if len(vectors) > plan.clients:
         note(f"{len(vectors):,} clients, where the plan expects {plan.clients:,}; all report")
-    vectors = vectors.padded(plan.clients)
-    ids = _asked(plan, vectors)
+    vectors, size = vectors.padded(plan.clients), plan.universe.size
+    ids = np.unique(vectors.indices) if size is None else np.arange(size, dtype=np.uint64)
     return vectors, ids, true_means(vectors, ids)
-
-
-def _asked(plan: "Plan", vectors: "VectorBatch") -> "IdArray":
-    """Return the ids to ask about: the whole universe, or every key of the data if it is open."""
-    import numpy as np
-
-    if plan.universe.size is not None:
-        return np.arange(plan.universe.size, dtype=np.uint64)
-    return np.unique(vectors.indices)
 
 
 def _describe(result: "Simulation") -> None:
@@ -196,8 +165,8 @@ def _describe_all(comparison: "Comparison") -> None:
     headings += ["top 20", "stand out"]
     table(headings, map(_row, comparison.compared), title)
     for one in comparison.compared:
-        if one.entrant.drawbacks:
-            say(f"{one.entrant.plan.mechanism}: {'; '.join(one.entrant.drawbacks)}.")
+        if one.drawbacks:
+            say(f"{one.plan.mechanism}: {'; '.join(one.drawbacks)}.")
     for left in comparison.left_out:
         say(f"{left.mechanism} is left out: {left.reason}.")
     say(
@@ -211,7 +180,7 @@ def _describe_all(comparison: "Comparison") -> None:
 def _row(one: "Compared") -> list[str]:
     result = one.result
     return [
-        one.entrant.title,
+        one.title,
         f"{result.bytes:,}",
         _with_spread(result.mean("n_mse"), result.stderr("n_mse")),
         f"{result.mean('predicted_n_var'):.4g}",

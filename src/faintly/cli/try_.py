@@ -1,25 +1,24 @@
 """faintly try: from a file of rows to what a private collection would find in it."""
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from faintly.cli import data_options as given
-from faintly.cli.options import Protect, option, real, whole
+from faintly.cli.data_options import Files, Rows
+from faintly.cli.options import Protect, grouped, option, real, whole
 from faintly.cli.output import Json, bars, emit, progress, say, shown, table
 
 if TYPE_CHECKING:
     from faintly.simulate import Preview
 
 
+@grouped
 def try_(
-    data: given.Files,
-    client: given.ClientColumn = None,
-    key: given.KeyColumn = None,
-    value: given.ValueColumn = None,
+    data: Files,
+    rows: Rows,
     epsilon: Annotated[float, real("Privacy budget of one report.")] = 1.0,
     protect: Protect = "event",
-    duplicates: given.Duplicates = None,
     sparsity: Annotated[
         int | None, whole("Items a report is made for [default: the best for these data].", least=1)
     ] = None,
@@ -41,7 +40,7 @@ def try_(
         from faintly.planner.plots import pyplot
 
         pyplot(plot)  # a picture that cannot be drawn is refused before the work
-    read = [given.read(data, client, key, value, duplicates)]
+    read = [rows.read(data)]
     from faintly.simulate import try_ as run  # after the first sign of progress
 
     with progress() as bar:
@@ -57,7 +56,7 @@ def try_(
             read.pop(),  # not held here, so that its memory is freed once there are vectors
             epsilon=epsilon,
             protect=protect,
-            duplicates=duplicates,
+            duplicates=rows.duplicates,
             sparsity=sparsity,
             count=count,
             seed=seed,
@@ -78,13 +77,11 @@ def try_(
     _show(seen)
     if plot is not None:
         say(f"Drawn to {plot}.")
-    columns = {"--client": client, "--key": key, "--value": value, "--duplicates": duplicates}
+    columns = {f"--{name}": given for name, given in asdict(rows).items()}
     _next(seen, data, columns, output)
 
 
 def _document(seen: "Preview") -> dict[str, Any]:
-    from dataclasses import asdict
-
     from faintly.engine.documents import top_document
 
     document = top_document(seen.top)

@@ -37,21 +37,40 @@ _HEX = re.compile(r"([0-9a-f]{2})*")
 
 
 @dataclass(frozen=True, slots=True)
-class Charged:
-    """A report was paid for, whether or not it was made."""
+class _OfEpoch:
+    """What most records begin with: a plan, and one of its epochs."""
 
     digest: bytes
     epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Charged(_OfEpoch):
+    """A report was paid for, whether or not it was made."""
+
     charge: Charge
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(_OfEpoch):
     """The bytes of a report, sent now and each time the same report is requested."""
 
-    digest: bytes
-    epoch: int
     report: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Sending(_OfEpoch):
+    """The request id that all attempts to send a report share."""
+
+    request: bytes
+
+
+class Sent(_OfEpoch):
+    """A report that the collector acknowledged."""
+
+
+class Last(_OfEpoch):
+    """The latest epoch that was charged for a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +79,6 @@ class Total:
 
     charge: Charge
     count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Last:
-    """The latest epoch that was charged for a plan."""
-
-    digest: bytes
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sending:
-    """The request id that all attempts to send a report share."""
-
-    digest: bytes
-    epoch: int
-    request: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A report that the collector acknowledged."""
-
-    digest: bytes
-    epoch: int
 
 
 Record = Charged | Kept | Total | Last | Sending | Sent

@@ -194,11 +194,11 @@ class Ledger:
 
     def spent(self, account: str | Unit) -> Loss | None:
         """Return what an account has spent; None where some report has no bound there."""
-        return self._now().spending.spent(_unit(account))
+        return self._now().spending.spent(parse_unit(account))
 
     def left(self, account: str | Unit) -> Loss:
         """Return what a limited account has left."""
-        unit = _unit(account)
+        unit = parse_unit(account)
         if unit not in self.limits.accounts:
             raise InvalidInput(f"the ledger sets no limit on {unit}")
         return self.limits.left(self._now().spending, unit)
@@ -283,7 +283,3 @@ def _checked(data: bytes, mark: bytes | None) -> tuple[Book, Journal]:
 
 def _mark_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.mark")
-
-
-def _unit(account: str | Unit) -> Unit:
-    return parse_unit(account) if isinstance(account, str) else account

@@ -11,9 +11,9 @@ a missing report that somebody holds more. So it is refused unless the applicati
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from faintly.core import Budget, Guarantee, Plan, Unit, UserLevel
+from faintly.core import Budget, Guarantee, Plan, Unit, UserLevel, parse_unit
 from faintly.core.arguments import listed, text
-from faintly.core.spending import at_least, units_of
+from faintly.core.spending import at_least
 from faintly.errors import FaintlyError, InvalidInput, PlanRefused
 from faintly.mechanisms import MechanismApi, mechanism_class, mechanism_of
 
@@ -61,7 +61,7 @@ class Policy:
             raise TypeError("units must be a list, such as ['event', 'user']")
         return cls(
             budget=Budget(epsilon, delta),
-            units=units_of(tuple(listed(units, "units"))),
+            units=tuple(parse_unit(unit) for unit in listed(units, "units")),
             bounded_items=bounded_items,
             baselines=_names(baselines),
         )
@@ -117,7 +117,10 @@ def read_plan(document: str | bytes) -> Plan:
 
 
 def admit(plan: Plan, policy: Policy | None) -> MechanismApi:
-    """Return the mechanism of a plan, if the policy allows it and its integers keep its promise."""
+    """Return the mechanism of a plan, if the policy allows it and its integers keep its promise.
+
+    Baselines, and mechanisms that refuse some vectors, are refused unless the policy allows them.
+    """
     if isinstance(policy, Policy):
         policy.check(plan)
     elif policy is not None or plan.parsed:
@@ -130,12 +133,6 @@ def admit(plan: Plan, policy: Policy | None) -> MechanismApi:
         _check_statement(plan, mechanism.guarantee())
     except FaintlyError as error:
         raise PlanRefused(f"the plan breaks its promise: {error}") from error
-    _check_mechanism(mechanism, policy)
-    return mechanism
-
-
-def _check_mechanism(mechanism: MechanismApi, policy: Policy | None) -> None:
-    """Refuse a baseline, or a mechanism that refuses some vectors, unless the policy allows it."""
     name = mechanism.name
     if mechanism.baseline and (policy is None or name not in policy.baselines):
         raise PlanRefused(
@@ -144,10 +141,11 @@ def _check_mechanism(mechanism: MechanismApi, policy: Policy | None) -> None:
         )
     if mechanism.enforces_sparsity and (policy is None or not policy.bounded_items):
         raise PlanRefused(
-            f"{name} takes at most {mechanism.plan.sparsity} items here, and a missing "
-            "report would reveal that there are more; an application that never reports more "
-            "says so in its policy, with bounded_items=True"
+            f"{name} takes at most {plan.sparsity} items here, and a missing report would reveal "
+            "that there are more; an application that never reports more says so in its policy, "
+            "with bounded_items=True"
         )
+    return mechanism
 
 
 def _check_statement(plan: Plan, proven: Guarantee) -> None:

@@ -98,10 +98,10 @@ def push(
                         request=state.requests[number],
                     )
                 except SendFailed as error:
-                    if error.code == TOO_LARGE:
-                        state.forget()
-                        raise _too_large(error, parcel.batch) from None
-                    raise
+                    if error.code != TOO_LARGE:
+                        raise
+                    state.forget()
+                    raise _too_large(error, parcel.batch) from None
                 state.acknowledge(number)
                 replayed += size * receipt.replayed
                 sent += size * (not receipt.replayed)

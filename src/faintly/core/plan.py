@@ -10,15 +10,15 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any, Self
 
 from faintly.core.arrays import AnyArray, IdArray
 from faintly.core.privacy import Budget, Unit, WithinL1, decimal_text, parse_unit
-from faintly.core.strict_json import no_repeats
+from faintly.core.strict_json import canonical_json, no_repeats
 from faintly.core.universe import Key, Universe
-from faintly.core.vector import SparseVector, vector_from_mapping
+from faintly.core.vector import SparseVector
 from faintly.errors import InvalidPlan, InvalidVector
 
 FORMAT = "faintly-plan/1"
@@ -119,10 +119,7 @@ class Plan(Terms):
     @cached_property
     def canonical(self) -> bytes:
         """Return the canonical JSON that the digest is taken of."""
-        document = self.document()
-        return json.dumps(
-            document, sort_keys=True, separators=(",", ":"), ensure_ascii=False
-        ).encode("utf-8")
+        return canonical_json(self.document())
 
     @cached_property
     def digest(self) -> bytes:
@@ -156,11 +153,7 @@ class Plan(Terms):
             "universe": universe,
             "mechanism": self.mechanism,
             "parameters": dict(self.parameters),
-            "hashing": {
-                "family": self.hashing.family,
-                "bits": self.hashing.bits,
-                "maps": self.hashing.maps,
-            },
+            "hashing": asdict(self.hashing),
             "decode": self.decode,
             "salt": self.salt.hex(),
             **values,
@@ -204,7 +197,7 @@ class Plan(Terms):
             self.ids(items.indices, private=True)
             return items
         if isinstance(items, Mapping):
-            return vector_from_mapping(self.ids(list(items), private=True), items)
+            return SparseVector(self.ids(list(items), private=True), list(items.values()))
         if isinstance(items, str | bytes) or not isinstance(items, Iterable):
             raise InvalidVector(
                 "a vector is made of a mapping of key to value, or of a set of keys"
@@ -291,8 +284,14 @@ def _fields(reader: _Reader) -> dict[str, Any]:
     if reader.take("format", str) != FORMAT:
         raise InvalidPlan(f"the plan's format must be {FORMAT!r}")
     hashing = _Reader(reader.take("hashing", dict), "hashing")
+    protect, salt = reader.take("protect", str), reader.take("salt", str)
+    unit = parse_unit(protect)
+    if str(unit) != protect:
+        raise InvalidPlan(f"plan field 'protect' must be written {str(unit)!r}")
+    if not re.fullmatch(r"([0-9a-f]{2})*", salt):
+        raise InvalidPlan("salt must be lower-case hexadecimal")
     found = {
-        "unit": _unit(reader.take("protect", str)),
+        "unit": unit,
         "budget": Budget(reader.decimal("epsilon"), reader.decimal("delta")),
         "sparsity": reader.take("sparsity", int),
         "clients": reader.take("clients", int),
@@ -306,12 +305,15 @@ def _fields(reader: _Reader) -> dict[str, Any]:
             maps=hashing.take("maps", int),
         ),
         "decode": reader.take("decode", str),
-        "salt": _salt(reader.take("salt", str)),
+        "salt": bytes.fromhex(salt),
         "values": _values(reader),
     }
     hashing.done()
     reader.done()
-    _check_text(found)
+    try:
+        canonical_json([found["mechanism"], found["parameters"]])
+    except UnicodeEncodeError:  # JSON can spell with escapes what UTF-8 cannot write
+        raise InvalidPlan("a text of the plan has a lone surrogate") from None
     return found
 
 
@@ -327,21 +329,6 @@ def _parameters(given: dict[str, Any]) -> dict[str, Parameter]:
     return given
 
 
-def _check_text(found: dict[str, Any]) -> None:
-    """Refuse lone surrogates, which JSON can spell with escapes but UTF-8 cannot write."""
-    try:
-        json.dumps([found["mechanism"], found["parameters"]], ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:
-        raise InvalidPlan("a text of the plan has a lone surrogate") from None
-
-
-def _unit(text: str) -> Unit:
-    unit = parse_unit(text)
-    if str(unit) != text:
-        raise InvalidPlan(f"plan field 'protect' must be written {str(unit)!r}")
-    return unit
-
-
 def _values(reader: _Reader) -> str:
     if "values" not in reader.left:
         return VALUES[0]
@@ -349,12 +336,6 @@ def _values(reader: _Reader) -> str:
     if values == VALUES[0]:
         raise InvalidPlan(f"plan field 'values' must be left out where it is {VALUES[0]!r}")
     return values
-
-
-def _salt(text: str) -> bytes:
-    if not re.fullmatch(r"[0-9a-f]*", text) or len(text) % 2:
-        raise InvalidPlan("salt must be lower-case hexadecimal")
-    return bytes.fromhex(text)
 
 
 def _universe(reader: _Reader) -> Universe:

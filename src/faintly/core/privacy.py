@@ -62,8 +62,10 @@ class WithinL1:
 Unit = EventLevel | UserLevel | WithinL1
 
 
-def parse_unit(text: str) -> Unit:
-    """Return the unit that `text` names: event, user or l1:DISTANCE."""
+def parse_unit(text: str | Unit) -> Unit:
+    """Return the unit that `text` names, event, user or l1:DISTANCE; a unit stays what it is."""
+    if isinstance(text, Unit):
+        return text
     if not isinstance(text, str):
         raise InvalidPlan("protect must be event, user or l1:DISTANCE, or one of these units")
     if text == "event":

@@ -123,10 +123,10 @@ class Sketch:
         return (
             self.plan.digest == other.plan.digest
             and (self.squares, self.mass) == (other.squares, other.mass)
-            and np.array_equal(self.reports, other.reports)
-            and _equal(self.tables, other.tables)
-            and _equal(self.hash_seeds, other.hash_seeds)
-            and _equal(self.fields, other.fields)
+            and all(
+                np.array_equal(getattr(self, name), getattr(other, name))
+                for name in ("reports", "tables", "hash_seeds", "fields")
+            )
         )
 
 
@@ -180,9 +180,3 @@ def in_order(seeds: IdArray, fields: WordArray) -> bool:
             return False
         tied = tied[after == before]
     return True
-
-
-def _equal(left: np.ndarray | None, right: np.ndarray | None) -> bool:
-    if left is None or right is None:
-        return left is right
-    return np.array_equal(left, right)

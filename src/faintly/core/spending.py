@@ -49,18 +49,12 @@ def decimal_of(value: Fraction) -> str:
     >>> decimal_of(Fraction(5, 4)), decimal_of(Fraction(3)), decimal_of(Fraction(1, 3))
     ('1.25', '3', '0.333333333333')
     """
-    places = 0
-    rest = value.denominator
-    for prime in (2, 5):
-        count = 0
-        while rest % prime == 0:
-            rest //= prime
-            count += 1
-        places = max(places, count)
-    if rest != 1:
+    places = value.denominator.bit_length()  # enough, if any number of places is
+    digits, rest = divmod(value.numerator * 10**places, value.denominator)
+    if rest:
         return f"{float(value):.12g}"
-    digits = str(value.numerator * 10**places // value.denominator).rjust(places + 1, "0")
-    return f"{digits[: len(digits) - places]}.{digits[len(digits) - places :]}".rstrip(".")
+    text = str(digits).rjust(places + 1, "0")
+    return f"{text[:-places]}.{text[-places:].rstrip('0')}".rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +181,7 @@ class Limits:
         """Return the limits that a mapping names, such as {"event": 4, "user": (8, "1e-6")}."""
         if not isinstance(limits, Mapping) or not limits:
             raise InvalidInput("a ledger needs at least one limit, on event, user or l1:DISTANCE")
-        units = units_of(tuple(limits))
-        return cls(dict(zip(units, map(Loss.of, limits.values()), strict=True)))
+        return cls({parse_unit(unit): Loss.of(limit) for unit, limit in limits.items()})
 
     def accept(self, charge: Charge) -> None:
         """Raise `PlanRefused` where a charge has no bound in a limited account."""
@@ -223,14 +216,6 @@ class Limits:
             max(Fraction(0), limit.epsilon - spent.epsilon),
             max(Fraction(0), limit.delta - spent.delta),
         )
-
-
-def units_of(units: tuple[str | Unit, ...]) -> tuple[Unit, ...]:
-    """Return units, parsing those that are given by name."""
-    return tuple(
-        unit if isinstance(unit, EventLevel | UserLevel | WithinL1) else parse_unit(unit)
-        for unit in units
-    )
 
 
 def at_least(unit: Unit, wanted: Unit) -> bool:

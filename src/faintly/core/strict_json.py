@@ -1,5 +1,9 @@
-"""JSON objects that name each field once; the standard parser keeps the last of several."""
+"""JSON with one meaning and one spelling.
 
+Each field is named once, where the standard parser would keep the last of several.
+"""
+
+import json
 from typing import Any
 
 
@@ -17,3 +21,9 @@ def no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(fields) != len(pairs):
         raise RepeatedField("a field appears twice")
     return fields
+
+
+def canonical_json(document: Any) -> bytes:
+    """Return the one spelling of a document that digests are taken of: sorted, without spaces."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8")

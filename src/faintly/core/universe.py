@@ -55,8 +55,10 @@ class Universe:
         positions = {name: position for position, name in enumerate(names)}
         if len(positions) != len(names):
             raise InvalidPlan("a named universe lists a name twice; remove the repetition")
-        for name in names:
-            _utf8(name, InvalidPlan)
+        try:
+            "".join(names).encode("utf-8")
+        except UnicodeEncodeError:
+            raise InvalidPlan("a name has a lone surrogate, which UTF-8 cannot write") from None
         return cls("named", len(names), tuple(names), positions)
 
     @classmethod
@@ -130,13 +132,6 @@ class Universe:
 def key_hash(data: bytes, salt: bytes) -> int:
     """Return the 64-bit id of a byte string: BLAKE2s keyed with the salt, little-endian."""
     return int.from_bytes(hashlib.blake2s(data, digest_size=8, key=salt).digest(), "little")
-
-
-def _utf8(text: str, error: type[Exception]) -> bytes:
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise error("a name has a lone surrogate, which UTF-8 cannot write") from None
 
 
 def _as_numbers(keys: Sequence[Any] | AnyArray) -> Sequence[Any] | AnyArray:

@@ -5,9 +5,9 @@ Neither type has a serializer, and neither prints its contents: private data
 leaves a client through `Mechanism.randomize` and in no other way.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray
 from faintly.errors import InvalidVector
 
 
-def _check_values(values: Sequence[float] | AnyArray, where: str) -> FloatArray:
+def _check_values(values: Sequence[float] | AnyArray) -> FloatArray:
     try:
         given = np.asarray(values)
         if given.size and given.dtype.kind not in "fiub":
@@ -24,7 +24,7 @@ def _check_values(values: Sequence[float] | AnyArray, where: str) -> FloatArray:
         floats = given.astype(np.float64)
     except (TypeError, ValueError):
         # The original message would quote the value, so it is dropped from the chain.
-        raise InvalidVector(f"{where} must be real numbers in [-1, 1]") from None
+        raise InvalidVector("values must be real numbers in [-1, 1]") from None
     bad = ~(np.abs(floats) <= 1.0)  # written so that NaN is bad, too
     if bad.any():
         raise InvalidVector(f"value at position {int(np.argmax(bad))} is outside [-1, 1]")
@@ -57,7 +57,7 @@ class SparseVector:
         if ids.dtype.kind == "i" and (ids < 0).any():
             raise InvalidVector(f"index at position {int(np.argmax(ids < 0))} is negative")
         # A set is a vector of ones.
-        weights = np.ones(len(ids)) if values is None else _check_values(values, "values")
+        weights = np.ones(len(ids)) if values is None else _check_values(values)
         if weights.shape != ids.shape:
             raise InvalidVector("indices and values must have the same length")
         order = np.argsort(ids, kind="stable")
@@ -168,8 +168,3 @@ class VectorBatch:
             return self
         offsets = np.pad(self.offsets, (0, count - len(self)), mode="edge")
         return VectorBatch(offsets, self.indices, self.values)
-
-
-def vector_from_mapping(ids: IdArray, items: Mapping[Any, float]) -> SparseVector:
-    """Return the vector whose ids, in the mapping's order, carry the mapping's values."""
-    return SparseVector(ids, _check_values(list(items.values()), "values"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from faintly.data.naming import Columns
 from faintly.data.opening import READABLE, STDIN, OnRead, kind_of, opened
 from faintly.data.records import Records
-from faintly.data.tables import ParquetRows
+from faintly.data.tables import ArrowRows
 from faintly.data.text import TextRows
 from faintly.errors import InvalidData, InvalidInput
 
@@ -47,16 +47,12 @@ def read_records(
         raise InvalidInput("give at least one file to read")
     if files.count(STDIN) > 1:
         raise InvalidInput("standard input can be read once only; give - once")
-    return _read_rows(files, columns, strict, on_read)
-
-
-def _read_rows(files: list[Path], columns: Columns, strict: bool, on_read: OnRead) -> Records:
-    rows: TextRows | ParquetRows | None = None
+    rows: TextRows | ArrowRows | None = None
     kinds = set()
-    for path in files:
-        if path != STDIN and kind_of(path) is None:
-            raise InvalidData(f"{path.name} is not one of {READABLE}; convert it first")
-        with opened(path) as source:
+    for file in files:
+        if file != STDIN and kind_of(file) is None:
+            raise InvalidData(f"{file.name} is not one of {READABLE}; convert it first")
+        with opened(file) as source:
             # Rows of CSV and JSON lines may follow each other.
             kinds.add(source.kind if source.kind in ("parquet", "sets") else "text")
             if len(kinds) > 1:
@@ -65,7 +61,7 @@ def _read_rows(files: list[Path], columns: Columns, strict: bool, on_read: OnRea
                     "their clients may be the same or not"
                 )
             if rows is None:
-                rows = (ParquetRows if kinds == {"parquet"} else TextRows)(columns, strict, on_read)
+                rows = (ArrowRows if kinds == {"parquet"} else TextRows)(columns, strict, on_read)
             rows.read(source)
     assert rows is not None
     return rows.done()

@@ -113,8 +113,12 @@ def records_of(data: Any, *, strict: bool = True, columns: Columns | None = None
     if isinstance(data, Records):
         loose = replace(data.source, strict=False)  # lenient records cannot become strict again
         return data if strict else replace(data, source=loose)
-    if _is_paths(data):
-        return _from_files(data, columns, strict)
+    paths = isinstance(data, list | tuple) and all(isinstance(one, Path) for one in data)
+    if isinstance(data, str | Path) or (paths and data):  # text in a list is keys
+        if isinstance(data, str) and not Path(data).exists():
+            # It may be somebody's key and not a path, so it is not shown.
+            raise InvalidData(f"cannot read a str that is not the path of a file; pass {SHAPES}")
+        return read_records(data, columns, strict=strict)
     package = type(data).__module__.partition(".")[0]
     if package == "scipy" and hasattr(data, "tocsr"):
         return _from_matrix(data, strict)
@@ -128,20 +132,6 @@ def records_of(data: Any, *, strict: bool = True, columns: Columns | None = None
     if isinstance(data, Sequence) and not isinstance(data, str | bytes):
         return replace(_from_clients(data, strict), duplicates=columns.duplicates)
     raise InvalidData(f"cannot read a {type(data).__name__}; pass {SHAPES}")
-
-
-def _is_paths(data: Any) -> bool:
-    """Return whether this is a file, or a list of nothing but `Path`s; text in a list is keys."""
-    if isinstance(data, list | tuple):
-        return bool(data) and all(isinstance(one, Path) for one in data)
-    return isinstance(data, str | Path)
-
-
-def _from_files(data: Any, columns: Columns, strict: bool) -> Records:
-    if isinstance(data, str) and not Path(data).exists():
-        # It may be somebody's key and not a path, so it is not shown.
-        raise InvalidData(f"cannot read a str that is not the path of a file; pass {SHAPES}")
-    return read_records(data, columns, strict=strict)
 
 
 def _is_column(part: Any) -> bool:

@@ -19,12 +19,8 @@ _THINGS = "site url domain page product sku song track movie film book word term
 _PEOPLE = "user person customer member account device visitor respondent subscriber"
 OWN = {"client": ("client",), "key": ("item", "key"), "value": ("value",)}
 OBVIOUS = {
-    "client": (
-        "clientid",
-        "uid",
-        *(f"{one}{end}" for one in _PEOPLE.split() for end in ("", "id")),
-    ),
-    "key": ("itemid", "keyid", *(f"{one}{end}" for one in _THINGS.split() for end in ("", "id"))),
+    "client": ("clientid", "uid", *(one + end for one in _PEOPLE.split() for end in ("", "id"))),
+    "key": ("itemid", "keyid", *(one + end for one in _THINGS.split() for end in ("", "id"))),
     "value": (),
 }
 CALLED = {"client": "client", "key": "item (or key)", "value": "value"}
@@ -89,15 +85,12 @@ class Columns:
             if not chosen:
                 raise InvalidData(f"{where} has no column {given}; say which column is the {part}")
             return _only(chosen, part, where)
-        own = [name for name in _alike(names, OWN[part]) if name not in self._taken(part)]
-        if own:
-            return _only(own, part, where)
-        obvious = [name for name in _alike(names, OBVIOUS[part]) if name not in self._taken(part)]
-        return _only(obvious, part, where) if obvious else None
-
-    def _taken(self, part: str) -> set[str | None]:
-        """Return the columns that the caller gave another part."""
-        return {getattr(self, other) for other in OWN if other != part}
+        taken = {getattr(self, other) for other in OWN if other != part}
+        for known in (OWN[part], OBVIOUS[part]):
+            chosen = [name for name in _alike(names, known) if name not in taken]
+            if chosen:
+                return _only(chosen, part, where)
+        return None
 
 
 class Found(NamedTuple):

@@ -3,6 +3,7 @@
 true mean of x = Σ over clients of v[x] / clients, absent items counting as 0.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -24,7 +25,6 @@ REPEATED = (
     "this client already holds this item; count such rows once or sum them up (duplicates, or "
     "--duplicates), or drop the row"
 )
-MAX_INDEX_DIGITS = 10  # an indexed universe holds at most 2^31 keys
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -107,7 +107,10 @@ def projected(records: Records, plan: Plan, domain: str = "signed") -> tuple[Vec
     """Return one vector per client as a device would make it, and what they lost together."""
     keys = as_indices(records.keys, plan.universe)
     ids, known = plan.universe.known(keys, plan.salt)
-    rows = _first_rows(records, ids) if records.duplicates == "once" else slice(None)
+    rows: slice | IntArray = slice(None)
+    if records.duplicates == "once":
+        places, order, _ = _sorted_places(records, ids)
+        rows = order[np.diff(places, prepend=-1) > 0]  # the first row of each client's item
     codes = records.codes[rows]
     return project_rows(
         records.clients[rows],
@@ -128,7 +131,14 @@ def check_taken(values: FloatArray, plan: Plan, source: Source) -> None:
 
 def vectors_in(records: Records, universe: Universe, salt: bytes = b"") -> VectorBatch:
     """Return the same as `to_vectors`, for data with a universe but no plan yet."""
-    places, order, ids = _sorted_places(records, _key_ids(records, universe, salt))
+    keys = as_indices(records.keys, universe)
+    key_ids, known = universe.known(keys, salt)
+    if not known.all():
+        # Keys are distinct but rows repeat them: point at the first row that holds a refused one.
+        row = int(np.argmin(known[records.codes]))
+        text = isinstance(keys[records.codes[row]], str | bytes)
+        raise records.source.refuse(row, _key_rule(universe, text))
+    places, order, ids = _sorted_places(records, key_ids)
     values = records.values[order]
     repeated = places[1:] == places[:-1]
     if repeated.any():
@@ -159,12 +169,6 @@ def _sorted_places(records: Records, key_ids: IdArray) -> tuple[IntArray, IntArr
     places += ranks[records.codes]
     order = np.argsort(places, kind="stable")
     return places[order], order, ids
-
-
-def _first_rows(records: Records, key_ids: IdArray) -> IntArray:
-    """Return the first row of each client's item."""
-    places, order, _ = _sorted_places(records, key_ids)
-    return order[np.concatenate([[True], places[1:] != places[:-1]])[: len(order)]]
 
 
 def repeated_rows(records: Records) -> int:
@@ -208,43 +212,24 @@ def true_means(vectors: VectorBatch, ids: IdArray) -> FloatArray:
     return np.asarray(sums[back] / len(vectors), dtype=np.float64)
 
 
-def _key_ids(records: Records, universe: Universe, salt: bytes) -> IdArray:
-    keys = as_indices(records.keys, universe)
-    ids, known = universe.known(keys, salt)
-    if not known.all():
-        # Keys are distinct but rows repeat them: point at the first row that holds a refused one.
-        row = int(np.argmin(known[records.codes]))
-        text = isinstance(keys[records.codes[row]], str | bytes)
-        raise records.source.refuse(row, _key_rule(universe, text))
-    return ids
-
-
 def as_indices(keys: AnyArray | Sequence[Key], universe: Universe) -> AnyArray | Sequence[Key]:
     """Return keys with text such as "17" as integers, where the universe is indexed."""
     if universe.kind != "indexed" or isinstance(keys, np.ndarray):
         return keys
-    return [_index(key) for key in keys]
-
-
-def _index(key: Key) -> Key:
-    """Return text such as "17" as its integer; other keys stay, for the plan to judge."""
-    if not isinstance(key, str) or not key.isascii() or not key.isdigit():
-        return key
     # One spelling per index: "017" is more likely a code than the number 17.
-    return int(key) if len(key) <= MAX_INDEX_DIGITS and str(int(key)) == key else key
+    index = re.compile(r"0|[1-9][0-9]{0,9}")  # an indexed universe holds at most 2^31 keys
+    return [int(key) if isinstance(key, str) and index.fullmatch(key) else key for key in keys]
 
 
 def _key_rule(universe: Universe, text: bool) -> str:
     if universe.kind == "indexed":
         assert universe.size is not None
-        if text:
-            return (
-                f"item is text, and the plan's keys are the numbers 0..{universe.size - 1}; plan "
-                "with the universe open, or with a list of names"
-            )
+        last = universe.size - 1
+        if not text:
+            return f"item is not an index in 0..{last}; enlarge the plan's universe or drop the row"
         return (
-            f"item is not an index in 0..{universe.size - 1}; "
-            "enlarge the plan's universe or drop the row"
+            f"item is text, and the plan's keys are the numbers 0..{last}; plan with the universe "
+            "open, or with a list of names"
         )
     if universe.kind == "named":
         return "item is not one of the plan's names; add it to the universe or drop the row"

@@ -14,7 +14,6 @@ from faintly.data.columns import Source, number_labels, number_values
 from faintly.data.naming import DUPLICATES, Columns, Found
 from faintly.data.opening import OnRead, Opened
 from faintly.data.records import Records
-from faintly.data.text import NOT_A_NUMBER
 from faintly.errors import InvalidData, MissingDependency
 
 BATCH = 2**20  # rows of a Parquet file that are read together: 50 MB, with long keys
@@ -45,24 +44,20 @@ def records_from_columns(
 def records_from_frame(frame: Any, columns: Columns, source: Source) -> Records:
     """Return the records of a pandas or polars DataFrame."""
     found = columns.find([str(name) for name in frame.columns], "the table")
-    clients, keys, values = (
-        None if name is None else _frame_column(frame, name, part, source)
-        for name, part in zip(found, ("client", "item", "value"), strict=True)
-    )
+    read: list[AnyArray | None] = []
+    for name in found:
+        column = None if name is None else frame[name]
+        if column is not None and (source.strict or name != found.value):
+            missing = column.isna() if hasattr(column, "isna") else column.is_null()
+            source.check(np.asarray(missing.to_numpy(), dtype=bool), MISSING.format(name))
+        read.append(None if column is None else np.asarray(column.to_numpy()))
+    clients, keys, values = read
     return records_from_columns(clients, keys, values, source, columns.duplicates)
-
-
-def _frame_column(frame: Any, name: str, part: str, source: Source) -> AnyArray:
-    column = frame[name]
-    missing = column.isna() if hasattr(column, "isna") else column.is_null()
-    if source.strict or part != "value":
-        source.check(np.asarray(missing.to_numpy(), dtype=bool), MISSING.format(name))
-    return np.asarray(column.to_numpy())
 
 
 def records_from_arrow(table: Any, columns: Columns, source: Source) -> Records:
     """Return the records of a pyarrow Table or RecordBatch."""
-    rows = ArrowRows(columns, source)
+    rows = ArrowRows(columns, source.strict)
     rows.begin(list(table.column_names))
     for batch in table.to_batches() if hasattr(table, "to_batches") else [table]:
         rows.add(batch)
@@ -75,16 +70,33 @@ class ArrowRows:
     Batches may come from several files. A row's label is kept once, in Arrow's own form.
     """
 
-    def __init__(self, columns: Columns, source: Source) -> None:
-        self._columns, self._strict, self._word = columns, source.strict, source.word
+    def __init__(self, columns: Columns, strict: bool, on_read: OnRead = lambda *_: None) -> None:
+        self._columns, self._strict, self._on_read = columns, strict, on_read
         self._files: list[tuple[int, str]] = []
         self._found = Found("", "", None)
         self._labels = {"client": _Labels("client"), "item": _Labels("item")}
         self._clients: list[AnyArray] = []
         self._codes: list[AnyArray] = []
         self._values: list[AnyArray] = []
-        self._texts = False  # values were numbers written as text
         self.count = 0
+
+    def read(self, file: Opened) -> None:
+        """Add the rows of a Parquet file."""
+        parquet = load("pyarrow.parquet", "reading Parquet")
+        errors = load("pyarrow", "reading Parquet").ArrowException
+        try:
+            stored = parquet.ParquetFile(file.whole())
+            found = self.begin(list(stored.schema_arrow.names), file.name)
+            first, total = self.count, stored.metadata.num_rows
+            self._on_read(file.name, 0, 0.0)
+            for batch in stored.iter_batches(BATCH, columns=found.names):
+                self.add(batch)
+                done = self.count - first
+                self._on_read(file.name, done, done / total)
+        except (errors, OSError):
+            raise InvalidData(
+                f"{file.name} is not a readable Parquet file; write it again"
+            ) from None
 
     def begin(self, names: list[str], file: str = "") -> Found:
         """Start a table of these columns, and return which of them are read."""
@@ -99,80 +111,35 @@ class ArrowRows:
         parts = {"client": found.client, "item": found.key, "value": found.value}
         for part, name in parts.items():
             if name is not None and (self._strict or part != "value"):
-                self._check(batch.column(name).is_null(), MISSING.format(name))
+                missing = _array(batch.column(name).is_null())
+                if missing.any():
+                    row = self.count + int(np.argmax(missing))
+                    raise source.refuse(row, MISSING.format(name))
         for part, kept in (("client", self._clients), ("item", self._codes)):
             kept.append(self._labels[part].numbers(batch.column(parts[part]), source))
         if found.value is None:
             self._values.append(np.broadcast_to(1.0, len(batch)))
         else:
-            self._values.append(self._numbers(batch.column(found.value)))
+            self._values.append(_numbers(batch.column(found.value), source))
         self.count += len(batch)
 
     def done(self) -> Records:
         """Return the rows as checked records."""
-        source = self._source()
-        if self._texts:
-            raise source.refuse_all("needs numbers in column value; convert the column")
         # Sets stay one number in memory, whatever the rows.
         ones = all(part.strides == (0,) for part in self._values)
-        keys = self._labels["item"].distinct
         return Records.checked(
             _concatenated(self._clients, np.int64),
             _concatenated(self._codes, np.int64),
-            keys,
+            self._labels["item"].distinct,
             None if ones else _concatenated(self._values, np.float64),
-            source=source,
+            source=self._source(),
             count=len(self._labels["client"]),
             duplicates=self._columns.duplicates,
         )
 
     def _source(self) -> Source:
         name = self._files[0][1] if self._files else ""
-        return Source(self._word, name, None, self._strict, tuple(self._files))
-
-    def _check(self, bad: Any, rule: str) -> None:
-        wrong = _array(bad)
-        if wrong.any():
-            raise self._source().refuse(self.count + int(np.argmax(wrong)), rule)
-
-    def _numbers(self, column: Any) -> FloatArray:
-        types, arrow = load("pyarrow.types", "this table"), load("pyarrow", "this table")
-        if types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        kind = column.type
-        if types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind):
-            return _array(column.cast(arrow.float64(), safe=False)).astype(np.float64)
-        if _label_type(kind) is None:
-            raise self._source().refuse_all("needs numbers in column value; convert the column")
-        self._check(_no_numbers(column), NOT_A_NUMBER)
-        self._texts = True
-        return np.zeros(len(column))
-
-
-class ParquetRows(ArrowRows):
-    """Collects rows of Parquet files."""
-
-    def __init__(self, columns: Columns, strict: bool, on_read: OnRead) -> None:
-        super().__init__(columns, Source("row", strict=strict))
-        self._on_read = on_read
-
-    def read(self, source: Opened) -> None:
-        """Add the rows of a file."""
-        parquet = load("pyarrow.parquet", "reading Parquet")
-        errors = load("pyarrow", "reading Parquet").ArrowException
-        try:
-            file = parquet.ParquetFile(source.whole())
-            found = self.begin(list(file.schema_arrow.names), source.name)
-            first, total = self.count, file.metadata.num_rows
-            self._on_read(source.name, 0, 0.0)
-            for batch in file.iter_batches(BATCH, columns=found.names):
-                self.add(batch)
-                done = self.count - first
-                self._on_read(source.name, done, done / total)
-        except (errors, OSError):
-            raise InvalidData(
-                f"{source.name} is not a readable Parquet file; write it again"
-            ) from None
+        return Source("row", name, None, self._strict, tuple(self._files))
 
 
 class _Labels:
@@ -241,15 +208,14 @@ def _label_type(kind: Any) -> Any | None:
     return None
 
 
-def _no_numbers(column: Any) -> AnyArray:
-    """Return which texts are not numbers; slow, and used for errors only."""
-    bad = np.zeros(len(column), dtype=bool)
-    for row, text in enumerate(column.to_pylist()):
-        try:
-            float(text)
-        except ValueError:
-            bad[row] = True
-    return bad
+def _numbers(column: Any, source: Source) -> FloatArray:
+    types, arrow = load("pyarrow.types", "this table"), load("pyarrow", "this table")
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind):
+        return _array(column.cast(arrow.float64(), safe=False)).astype(np.float64)
+    raise source.refuse_all("needs numbers in column value; convert the column")
 
 
 def _is_integer(kind: Any) -> bool:

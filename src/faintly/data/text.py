@@ -10,7 +10,7 @@ import csv
 import json
 import math
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -82,20 +82,16 @@ class TextRows:
     def done(self) -> Records:
         """Return the rows as checked records."""
         keys: list[Key] = list(self.key_numbers)  # type: ignore[arg-type]  # checked when added
-        lines, files = _array(self.lines, np.int64), tuple(self.files)
+        lines, files = np.asarray(self.lines), tuple(self.files)
         return Records.checked(
-            _array(self.clients, np.int64),
-            _array(self.codes, np.int64),
+            np.asarray(self.clients),
+            np.asarray(self.codes),
             integers_or_list(keys),
-            _array(self.values, np.float64),
+            np.asarray(self.values),
             source=Source("line", files[0][1], lines, self.strict, files),
             count=len(self.client_numbers),
             duplicates=self.columns.duplicates,
         )
-
-
-def _array(column: "array[Any]", kind: Any) -> Any:
-    return np.frombuffer(column, kind) if len(column) else np.zeros(0, kind)
 
 
 def _fill_from_csv(file: Opened, rows: TextRows) -> None:
@@ -244,33 +240,29 @@ class _Form:
                 line, "client is neither an integer nor text; quote it or drop the row"
             )
         client = rows.client_numbers[label]
-        if self.several:
-            _add_items(fields["items"], client, line, rows)
-        else:
-            value = 1.0 if self.found.value is None else fields[self.found.value]
-            _add_item(client, fields[self.found.key], value, line, rows)
+        for key, value in self._items(fields, line, rows):
+            # Exact types: JSON's true is an int to Python, and 1.0 would share the key of 1.
+            if type(key) not in KEY_TYPES:
+                raise rows.refuse(line, "item is neither an integer nor text; quote it or drop it")
+            number = value if type(value) is float else _number(value, line, rows)
+            rows.add(client, key, number, line)
 
-
-def _add_items(items: Any, client: int, line: int, rows: TextRows) -> None:
-    if isinstance(items, Mapping):
-        for key, value in items.items():
-            _add_item(client, key, value, line, rows)
-    elif isinstance(items, list):
-        for key in items:
-            _add_item(client, key, 1.0, line, rows)
-    else:
+    def _items(
+        self, fields: dict[str, Any], line: int, rows: TextRows
+    ) -> Iterable[tuple[Any, Any]]:
+        """Return the keys and values of one line."""
+        items = fields[self.found.key]
+        if not self.several:
+            return [(items, 1.0 if self.found.value is None else fields[self.found.value])]
+        if isinstance(items, dict):
+            return items.items()
+        if isinstance(items, list):
+            return ((key, 1.0) for key in items)
         raise rows.refuse(
             line,
             "items is neither an object of values nor a list of keys; write "
             '{"a": 0.5} or ["a", "b"]',
         )
-
-
-def _add_item(client: int, key: Any, value: Any, line: int, rows: TextRows) -> None:
-    # Exact types: JSON's true is an int to Python, and 1.0 would share the key of 1.
-    if type(key) not in KEY_TYPES:
-        raise rows.refuse(line, "item is neither an integer nor text; quote it or drop it")
-    rows.add(client, key, value if type(value) is float else _number(value, line, rows), line)
 
 
 def _number(value: Any, line: int, rows: TextRows) -> float:

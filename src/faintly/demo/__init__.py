@@ -3,7 +3,6 @@
 Each of 120,000 packages plays a client that holds the names of what it depends on.
 """
 
-from faintly.demo.chart import draw_chart
-from faintly.demo.run import DemoResult, run_demo
+from faintly.demo.run import DemoResult, draw_chart, run_demo
 
 __all__ = ["DemoResult", "draw_chart", "run_demo"]

@@ -15,6 +15,7 @@ from faintly.engine import Reader, TopList, aggregate
 from faintly.engine.files import atomic_write, load_sketch, read_reports, save_plan, save_sketch
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan, predict
+from faintly.planner.plots import draw_answers
 from faintly.primitives.entropy import secure
 from faintly.wire.report_v1 import encode_batch
 
@@ -24,30 +25,14 @@ SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Signed:
-    """The plan for values of either sign, which does not know that people hold sets."""
-
-    mechanism: str
-    record_bytes: int
-    times: float  # its standard error, predicted, relative to that of the plan used
-
-
-@dataclass(frozen=True, slots=True)
 class DemoResult:
     """What the demo found, beside the truth that a real collector would never see."""
 
     plan: Plan
-    record_bytes: int
+    signed: Plan  # for values of either sign: it does not know that people hold sets
     top: TopList
     truth: FloatArray  # true mean of each row of the top list
-    recall: float  # share of the true top rows that are in the list
-    covered: float  # share of all keys whose interval holds the true mean
-    covered_posterior: float  # the same of posterior intervals
-    error: float  # root of the mean squared error over all keys
-    error_posterior: float  # the same of posterior means
-    error_zero: float  # the same of the answer 0 to everything
-    keys: int
-    signed: _Signed
+    measures: dict[str, Any]  # what `faintly demo --json` calls them
 
 
 def run_demo(folder: Path, epsilon: float, on_step: Callable[[str], None]) -> DemoResult:
@@ -86,23 +71,37 @@ def _compare(reader: Reader, names: list[str], truth: FloatArray, signed: Plan) 
     true_mean = dict(zip(names, truth, strict=True))
     best = {names[int(position)] for position in np.argsort(-truth, kind="stable")[:SHOWN]}
     listed = [str(key) for key in top.estimates.keys]
-    return DemoResult(
-        plan=reader.sketch.plan,
-        record_bytes=reader.mechanism.layout.record_bytes,
-        signed=_Signed(
-            mechanism=signed.mechanism,
-            record_bytes=mechanism_of(signed).layout.record_bytes,
-            times=predict(signed).stderr / predict(reader.sketch.plan).stderr,
-        ),
-        top=top,
-        truth=np.array([true_mean[key] for key in listed]),
-        recall=len(best.intersection(listed)) / len(best),
-        covered=float(((every.low <= truth) & (truth <= every.high)).mean()),
-        covered_posterior=float(((made.low <= truth) & (truth <= made.high)).mean()),
-        error=_root(every.mean - truth),
-        error_posterior=_root(every.answers()[0] - truth),
-        error_zero=_root(truth),
-        keys=len(names),
+    measures = {
+        "top20_recall": len(best.intersection(listed)) / len(best),
+        "coverage95": float(((every.low <= truth) & (truth <= every.high)).mean()),
+        "coverage95_posterior": float(((made.low <= truth) & (truth <= made.high)).mean()),
+        # Roots of the mean squared error over all keys; the last is of the answer 0 to everything.
+        "error": _root(every.mean - truth),
+        "error_posterior": _root(every.answers()[0] - truth),
+        "error_zero": _root(truth),
+        "keys": len(names),
+        "bytes": reader.mechanism.layout.record_bytes,
+        "mechanism": reader.sketch.plan.mechanism,
+        # The standard error of the plan for values of either sign, relative to the one used.
+        "signed_error_ratio": predict(signed).stderr / predict(reader.sketch.plan).stderr,
+        "epsilon": reader.sketch.plan.budget.epsilon,
+    }
+    rows = np.array([true_mean[key] for key in listed])
+    return DemoResult(reader.sketch.plan, signed, top, rows, measures)
+
+
+def draw_chart(result: DemoResult, path: Path) -> None:
+    """Write a picture of the answers beside the truth."""
+    found = result.top.estimates
+    budget = f"epsilon {result.plan.budget.epsilon:g} per dependency"
+    title = f"{found.reports:,} clients, {budget}, {result.measures['bytes']} bytes each"
+    draw_answers(
+        path,
+        found,
+        result.truth,
+        noise=(-found.noise_floor, found.noise_floor, "a name that nobody uses (95 %)"),
+        labels=("share of packages that depend on it", title),
+        unbiased=True,
     )
 
 

@@ -138,8 +138,10 @@ def user_average_bound(epsilon: float, sparsity: int, universe: int | None = Non
     The argument bounds the second moment; over a universe of d keys a mean square of k/d
     belongs to the values themselves and is taken off.
     """
+    ratio, gain = math.exp(epsilon), math.expm1(epsilon)
+    single = 8 / gain if ratio >= 3 else ((ratio + 1) / gain) ** 2
     own = 0.0 if universe is None else sparsity / universe
-    return sparsity * _single_bound(epsilon) - own
+    return sparsity * single - own
 
 
 def user_signs_bound(epsilon: float, sparsity: int) -> float:
@@ -172,10 +174,3 @@ def _l1_bound(
         return 0.0
     sizes = {items: min(1.0, distance / (2 * items)) for items in {most, max(1, most - 1)}}
     return max(size**2 * user(items) for items, size in sizes.items())
-
-
-def _single_bound(epsilon: float) -> float:
-    ratio = math.exp(epsilon)
-    if ratio >= 3:
-        return 8 / math.expm1(epsilon)
-    return ((ratio + 1) / math.expm1(epsilon)) ** 2

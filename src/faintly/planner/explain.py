@@ -14,6 +14,10 @@ _WITH_VALUES = {
     "nonnegative": " with values between 0 and 1",
     "set": "",
 }
+_FROM_WHOM = (
+    "What is hidden, and from whom. From everybody who sees reports: the operator, its staff and "
+    "suppliers, an eavesdropper, anyone who obtains the files later."
+)
 
 
 def explain(ranking: Ranking, expected_mean: float | None = None) -> list[str]:
@@ -21,7 +25,7 @@ def explain(ranking: Ranking, expected_mean: float | None = None) -> list[str]:
     pick = ranking.pick
     return [
         _collected(pick),
-        _hidden(pick),
+        f"{_FROM_WHOM} {mechanism_of(pick.plan).guarantee().describe()}",
         _open(pick),
         accuracy(pick, ranking.request.keys, expected_mean),
         f"Why this way. {why(ranking)}",
@@ -46,14 +50,15 @@ def why(ranking: Ranking) -> str:
         text += (
             f" Mind that {' and '.join(pick.drawbacks)}; nothing without such a drawback serves."
         )
-    better = _passed_over(ranking)
-    if better is not None and better is not other:
+    better = min(ranking.candidates, key=lambda one: one.worst)
+    # Only a drawback put the candidate that errs least below the pick.
+    if better.drawbacks and better.worst < 0.95 * pick.worst and better is not other:
         text += (
             f" {better.title} with {better.decode} decoding would have n·Var {better.worst:.4g} "
             f"in {better.bytes} bytes, but {' and '.join(better.drawbacks)}."
         )
-    table = _by_table(ranking)
-    if table is not None:
+    table = next((one for one in ranking.candidates if one.decode == "table"), None)
+    if table is not None and pick.decode != "table":
         text += (
             f" It reads the reports themselves: tables within the memory would have n·Var "
             f"{table.worst:.4g} in {table.bytes} bytes ({table.title})."
@@ -67,19 +72,6 @@ def why(ranking: Ranking) -> str:
     if other.drawbacks:
         text += f", ranked below because {' and '.join(other.drawbacks)}"
     return f"{text}."
-
-
-def _passed_over(ranking: Ranking) -> Candidate | None:
-    """Return the candidate that errs least, where only a drawback put it below the pick."""
-    least = min(ranking.candidates, key=lambda one: one.worst)
-    return least if least.drawbacks and least.worst < 0.95 * ranking.pick.worst else None
-
-
-def _by_table(ranking: Ranking) -> Candidate | None:
-    """Return the best candidate that decodes by tables, where the pick does not."""
-    if ranking.pick.decode == "table":
-        return None
-    return next((one for one in ranking.candidates if one.decode == "table"), None)
 
 
 def held(share: float) -> str:
@@ -102,14 +94,6 @@ def _collected(pick: Candidate) -> str:
         f"{_WITH_VALUES[plan.values]}, usually at most {plan.sparsity} of them, by a procedure "
         "that adds noise; the list itself never leaves the device. A device with an empty list "
         "sends a report too, of the same length."
-    )
-
-
-def _hidden(pick: Candidate) -> str:
-    return (
-        "What is hidden, and from whom. From everybody who sees reports: the operator, its staff "
-        "and suppliers, an eavesdropper, anyone who obtains the files later. "
-        f"{mechanism_of(pick.plan).guarantee().describe()}"
     )
 
 
@@ -184,7 +168,7 @@ def warnings(ranking: Ranking, expected_mean: float | None = None) -> list[str]:
         )
     if plan.budget.delta and not mechanism_of(plan).guarantee().budget.delta:
         found.append("the plan chosen is pure and makes no use of delta")
-    found += [f"{drawback}" for drawback in pick.drawbacks]
+    found += pick.drawbacks
     size = plan.universe.size
     if size is not None and plan.sparsity > size:
         found.append(f"no vector can hold {plan.sparsity} of {size} keys; a smaller sparsity helps")

@@ -24,7 +24,7 @@ from faintly.core.spending import Loss, exact
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import mechanism_of
 from faintly.planner.plan_request import as_universe, check_salt, request_for
-from faintly.planner.search import Candidate, Ranking, survey
+from faintly.planner.search import survey
 
 ENTRY_DISTANCE = 2.0  # 1 + |v| where an entry comes or goes, |v - v'| where its value changes
 ENTRY_COORDINATES = 2
@@ -114,7 +114,10 @@ def key_value_plan(
         survey(request_for(protect=unit, epsilon=budget.epsilon, delta=budget.delta, **wanted))
         for unit, budget in _routes(protect, Budget(epsilon, delta))
     ]
-    plan = _best(rankings).plan
+    found = [ranking.pick for ranking in rankings if ranking.candidates]
+    if not found:
+        raise InvalidPlan(rankings[-1].refusal_message)
+    plan = min(found, key=lambda one: (bool(one.drawbacks), one.worst)).plan
     return plan if salt is None else replace(plan, salt=salt)
 
 
@@ -127,10 +130,3 @@ def _routes(protect: str, budget: Budget) -> list[tuple[str, Budget]]:
         raise InvalidPlan(f"protect must be entry or user for key-value data, got {protect!r}")
     half = Budget(budget.epsilon / ENTRY_COORDINATES)
     return [("event", half), (f"l1:{ENTRY_DISTANCE:g}", budget)]
-
-
-def _best(rankings: list[Ranking]) -> Candidate:
-    found = [ranking.pick for ranking in rankings if ranking.candidates]
-    if not found:
-        raise InvalidPlan(rankings[-1].refusal_message)
-    return min(found, key=lambda one: (bool(one.drawbacks), one.worst))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from faintly.core import Budget, Unit, Universe
+from faintly.core import Budget, Unit, Universe, parse_unit
 from faintly.core.arguments import real, text, whole
 from faintly.core.plan import (
     DECODES,
@@ -16,7 +16,6 @@ from faintly.core.plan import (
     check_values,
     shared_fields,
 )
-from faintly.core.spending import units_of
 from faintly.errors import InvalidPlan
 from faintly.mechanisms import Request, mechanism_names
 from faintly.mechanisms.api import SHARE, CommonRequest, check_share
@@ -126,7 +125,7 @@ def request_for(
         rest |= {name: kind(rest[name], name) for name in names if rest.get(name) is not None}
     rest = {name: value for name, value in rest.items() if value is not None}  # all have defaults
     return PlanRequest(
-        unit=units_of((protect,))[0],
+        unit=parse_unit(protect),
         budget=Budget(epsilon, delta),
         sparsity=whole(sparsity, "sparsity"),
         clients=whole(clients, "clients"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from faintly.core import Universe, VectorBatch
+from faintly.core import VectorBatch
 from faintly.core.plan import MAX_SPARSITY
 from faintly.data import find_dataset, read_records, vectors_in
 from faintly.data.inputs import records_of
@@ -92,7 +92,13 @@ def try_sparsities(sample: Any, *, sparsity: int | None = None, **wanted: Any) -
         **wanted: what else `request_for` takes.
     """
     universe = as_universe(wanted["universe"])
-    vectors = sample_vectors(sample, universe)
+    if isinstance(sample, VectorBatch):
+        universe.ids(sample.indices, b"", private=True)  # refuses what is outside
+        vectors = sample
+    else:
+        named = isinstance(sample, str | Path)
+        rows = read_records(find_dataset(sample)) if named else records_of(sample)
+        vectors = vectors_in(rows, universe)
     given = wanted.pop("mean_square", None)
     square = mean_square(vectors) if given is None else given
     tried: list[Trial] = []
@@ -110,15 +116,6 @@ def try_sparsities(sample: Any, *, sparsity: int | None = None, **wanted: Any) -
     if refusal is not None and not tried:
         raise refusal
     return Trials(tried=tried)
-
-
-def sample_vectors(sample: Any, universe: Universe) -> VectorBatch:
-    """Return one vector per client of a pilot."""
-    if isinstance(sample, VectorBatch):
-        universe.ids(sample.indices, b"", private=True)  # refuses what is outside
-        return sample
-    named = isinstance(sample, str | Path)
-    return vectors_in(read_records(find_dataset(sample)) if named else records_of(sample), universe)
 
 
 def _sparsities(vectors: VectorBatch, asked: int | None) -> list[int]:

@@ -292,10 +292,6 @@ def drawbacks_of(
         yield f"the server needs {memory / 2**30:,.0f} GiB"
 
 
-def _ease(one: Candidate) -> tuple[bool, int, int, str]:
-    return one.decode == "direct", one.bytes, one.operations, one.title
-
-
 def ordered(candidates: Iterable[Candidate], measure: str) -> list[Candidate]:
     """Return the candidates best first, by the rules that `survey` states."""
     finite = (one for one in candidates if math.isfinite(getattr(one, measure)))
@@ -307,6 +303,8 @@ def ordered(candidates: Iterable[Candidate], measure: str) -> list[Candidate]:
         tied = [
             one for one in left if getattr(one, measure) <= limit and bool(one.drawbacks) == flawed
         ]
-        done += sorted(tied, key=_ease)
+        done += sorted(
+            tied, key=lambda one: (one.decode == "direct", one.bytes, one.operations, one.title)
+        )
         left = left[len(tied) :]
     return done

@@ -1,6 +1,6 @@
 """How a plan performs on data whose truth is known: what `faintly simulate` runs."""
 
-from faintly.simulate.comparison import Compared, Comparison, Entrant, LeftOut, compare
+from faintly.simulate.comparison import Compared, Comparison, LeftOut, compare
 from faintly.simulate.preview import Held, More, Preview, try_
 from faintly.simulate.run import simulate
 from faintly.simulate.scores import SCORES, Simulation
@@ -9,7 +9,6 @@ __all__ = [
     "SCORES",
     "Compared",
     "Comparison",
-    "Entrant",
     "Held",
     "LeftOut",
     "More",

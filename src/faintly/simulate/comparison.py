@@ -5,8 +5,10 @@ planner ranks best, under the plan's salt, so that keys have the same ids. All h
 of runs and the same seed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import count
 from typing import Any
 
 from faintly.core import FloatArray, IdArray, Plan, VectorBatch
@@ -26,15 +28,7 @@ NARROW = {
 }
 
 OnStep = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entrant:
-    """One mechanism, and the plan that it takes part with."""
-
-    title: str
-    plan: Plan
-    drawbacks: tuple[str, ...] = ()
+Form = tuple[str, Plan, tuple[str, ...]]  # title, plan and drawbacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +41,21 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One mechanism and how it did."""
+    """One mechanism, the plan that it took part with, and how it did."""
 
-    entrant: Entrant
+    title: str
+    plan: Plan
+    drawbacks: tuple[str, ...]
     result: Simulation
 
     def document(self) -> dict[str, Any]:
         """Return what a simulation of its plan alone would say, and what the plan is."""
-        plan = self.entrant.plan
         return {
-            "mechanism": plan.mechanism,
-            "title": self.entrant.title,
-            "drawbacks": list(self.entrant.drawbacks),
+            "mechanism": self.plan.mechanism,
+            "title": self.title,
+            "drawbacks": list(self.drawbacks),
             **self.result.document(),
-            "plan": plan.document(),
+            "plan": self.plan.document(),
         }
 
 
@@ -75,7 +70,7 @@ class Comparison:
     @property
     def of_plan(self) -> Simulation:
         """Return how the plan itself did."""
-        return next(one.result for one in self.compared if one.entrant.plan is self.plan)
+        return next(one.result for one in self.compared if one.plan is self.plan)
 
     def document(self) -> dict[str, Any]:
         """Return everything as one JSON object."""
@@ -110,48 +105,31 @@ def compare(
         on_step: called before each mechanism and after each run, with the mechanism, the runs
             that are done and the runs in all.
     """
-    entrants, left_out = _entrants(plan, names)
-    total = runs * len(entrants)
-    compared = []
-    for place, entrant in enumerate(entrants):
-        step = _counter(on_step, entrant.title, place * runs, total)
+    forms: list[Form] = [(f"{plan.mechanism} (the plan)", plan, ())]
+    left_out, compared = [], []
+    for name in _expanded(names):
+        found = None if name == plan.mechanism else _best_form(name, plan)
+        if isinstance(found, str):
+            left_out.append(LeftOut(name, found))
+        elif found is not None:
+            forms.append(found)
+    for place, (title, own, drawbacks) in enumerate(forms):
+        step = partial(_step, on_step, title, count(place * runs), runs * len(forms))
+        step()
         try:
-            result = simulate(entrant.plan, vectors, ids, truth, runs=runs, seed=seed, on_run=step)
+            result = simulate(own, vectors, ids, truth, runs=runs, seed=seed, on_run=step)
         except FaintlyError as error:
-            if entrant.plan is plan:  # what the plan refuses is wrong with the data
+            if own is plan:  # what the plan refuses is wrong with the data
                 raise
-            left_out.append(LeftOut(entrant.plan.mechanism, str(error)))
+            left_out.append(LeftOut(own.mechanism, str(error)))
         else:
-            compared.append(Compared(entrant, result))
+            compared.append(Compared(title, own, drawbacks, result))
     compared.sort(key=lambda one: one.result.mean("n_mse"))
     return Comparison(plan=plan, compared=tuple(compared), left_out=tuple(left_out))
 
 
-def _counter(on_step: OnStep, title: str, done: int, total: int) -> Callable[[], None]:
-    """Report the start of a mechanism, and return a function that reports each run."""
-
-    def step() -> None:
-        nonlocal done
-        done += 1
-        on_step(title, done, total)
-
-    on_step(title, done, total)
-    return step
-
-
-def _entrants(plan: Plan, names: Iterable[str]) -> tuple[list[Entrant], list[LeftOut]]:
-    """Return the plan and the best form of every other mechanism, and those that have none."""
-    entrants = [Entrant(title=f"{plan.mechanism} (the plan)", plan=plan)]
-    left_out: list[LeftOut] = []
-    for name in _expanded(names):
-        if name == plan.mechanism:
-            continue
-        found = _best_form(name, plan)
-        if isinstance(found, Entrant):
-            entrants.append(found)
-        else:
-            left_out.append(found)
-    return entrants, left_out
+def _step(on_step: OnStep, title: str, done: Iterator[int], total: int) -> None:
+    on_step(title, next(done), total)
 
 
 def _expanded(names: Iterable[str]) -> list[str]:
@@ -165,15 +143,13 @@ def _expanded(names: Iterable[str]) -> list[str]:
     return list(listed)
 
 
-def _best_form(name: str, plan: Plan) -> Entrant | LeftOut:
+def _best_form(name: str, plan: Plan) -> Form | str:
     """Return the form that `faintly plan --mechanism NAME` would choose, or why there is none."""
     ranking = survey(PlanRequest(**shared_fields(plan, Terms), mechanism=name))
     if not ranking.candidates:
         reasons = dict.fromkeys(one.reason for one in ranking.refused)
-        return LeftOut(name, "; ".join(reasons) or "its error has no bound")
+        return "; ".join(reasons) or "its error has no bound"
     best, domain = ranking.pick, mechanism_of(ranking.pick.plan).domain
     # A mechanism for fewer kinds of values may have a smaller error, so this is said.
-    narrow = NARROW[domain] if domain != mechanism_of(plan).domain else None
-    drawbacks = [*best.drawbacks, *filter(None, [narrow])]
-    salted = replace(best.plan, salt=plan.salt)
-    return Entrant(title=best.title, plan=salted, drawbacks=tuple(drawbacks))
+    narrow = (NARROW[domain],) if domain != mechanism_of(plan).domain else ()
+    return best.title, replace(best.plan, salt=plan.salt), (*best.drawbacks, *narrow)

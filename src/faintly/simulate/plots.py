@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from faintly.planner.plots import COLOURS, pyplot
-from faintly.simulate.comparison import Compared, Comparison
+from faintly.planner.plots import COLOURS, FAINT, draw_answers, figure, plain_log
+from faintly.simulate.comparison import Comparison
 from faintly.simulate.preview import Preview
 from faintly.simulate.run import TOP
 from faintly.simulate.scores import Simulation
@@ -16,48 +16,31 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDE = 8  # largest error over smallest from which a linear axis would hide the small ones
-VERY_WIDE = 1000  # the same ratio, from which more than one number to a decade would overlap
-FAINT = "#8FBBD9"  # a lighter shade of the first colour
 LABELS = {"truth": "unbiased", "posterior": "posterior"}
-LONGEST = 40  # letters of a key beside its row
 WIDTH = 32  # letters of a label, which leaves most of the picture to the errors
 
 
 def draw(comparison: Comparison, path: Path) -> None:
     """Write the picture, in the format that the file's name asks for."""
-    plt = pyplot(path)
     rows = comparison.compared
-    figure, (error, found) = plt.subplots(
-        1,
-        2,
-        figsize=(11, 0.55 * len(rows) + 2.1),
-        width_ratios=[3, 2],
-        sharey=True,
-        layout="constrained",
-    )
-    _draw_error(error, comparison)
-    _draw_found(found, comparison)
-    for axes in (error, found):
-        axes.grid(True, axis="x", color="0.9", linewidth=0.8)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-    error.set_yticks(range(len(rows)), [_label(one) for one in rows])
-    error.set_ylim(len(rows) - 0.5, -0.5)  # the best on top
-    plan, result = comparison.plan, comparison.of_plan
-    figure.suptitle(
-        f"protect {plan.unit}, epsilon {plan.budget.epsilon:g}, sparsity {plan.sparsity:,}, "
-        f"{result.reports:,} clients, {result.keys:,} keys, {len(result.runs):,} runs",
-        x=0.01,
-        ha="left",
-        fontsize=12,
-    )
-    figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-
-
-def _label(one: Compared) -> str:
-    return f"{textwrap.fill(one.entrant.title, WIDTH)}\n{one.result.bytes:,} bytes"
+    size = {"figsize": (11, 0.55 * len(rows) + 2.1), "width_ratios": [3, 2]}
+    with figure(path, 1, 2, sharey=True, **size) as (made, (error, found)):
+        _draw_error(error, comparison)
+        _draw_found(found, comparison)
+        for axes in (error, found):
+            axes.grid(True, axis="x")
+        titles = [textwrap.fill(one.title, WIDTH) for one in rows]
+        sizes = [f"{one.result.bytes:,} bytes" for one in rows]
+        error.set_yticks(range(len(rows)), map("\n".join, zip(titles, sizes, strict=True)))
+        error.set_ylim(len(rows) - 0.5, -0.5)  # the best on top
+        plan, result = comparison.plan, comparison.of_plan
+        made.suptitle(
+            f"protect {plan.unit}, epsilon {plan.budget.epsilon:g}, sparsity {plan.sparsity:,}, "
+            f"{result.reports:,} clients, {result.keys:,} keys, {len(result.runs):,} runs",
+            x=0.01,
+            ha="left",
+        )
+        made.legend(loc="outside lower center", ncols=2)
 
 
 def _draw_error(axes: "Axes", comparison: Comparison) -> None:
@@ -73,7 +56,8 @@ def _draw_error(axes: "Axes", comparison: Comparison) -> None:
         axes.axvline(zero, color="0.5", linestyle=":", label="all-zero answer")
         drawn.append(zero)
     if max(drawn) > WIDE * min(drawn) > 0:
-        _plain_log(axes, (1, 2, 5) if max(drawn) < VERY_WIDE * min(drawn) else (1,))
+        axes.set_xscale("log")
+        plain_log(axes.xaxis)
     else:
         axes.set_xlim(left=0)
     axes.set_xlabel("n·MSE, over all keys")
@@ -104,47 +88,16 @@ def _draw_found(axes: "Axes", comparison: Comparison) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _plain_log(axes: "Axes", marks: tuple[int, ...]) -> None:
-    """Make the x axis logarithmic, with plain numbers at these marks of each decade."""
-    from matplotlib.ticker import LogLocator
-
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=marks))
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.minorticks_off()
-
-
 def draw_preview(seen: Preview, path: Path) -> None:
-    """Write the picture, in the format that the file's name asks for."""
-    plt = pyplot(path)
-    found = seen.top.estimates
-    mean, low, high = found.answers()
-    places = np.arange(len(found))[::-1]
-    figure, axes = plt.subplots(figsize=(8, 0.32 * len(found) + 1.8), layout="constrained")
-    if seen.visible < 1:
-        axes.axvspan(0, seen.visible, color="0.93", label="too small to stand out")
-    axes.errorbar(
-        mean,
-        places,
-        xerr=np.stack([mean - low, high - mean]),
-        fmt="o",
-        color=COLOURS[0],
-        capsize=3,
-        label="private answer, 95 % interval",
-    )
-    axes.plot(seen.truth, places, "D", color=COLOURS[1], markersize=5, label="truth")
-    axes.set_yticks(places, [_short(key) for key in found.keys])
-    axes.set_xlabel("share of people" if seen.held.values == "set" else "mean over all people")
+    """Write the answers beside the truth, in the format that the file's name asks for."""
+    axis = "share of people" if seen.held.values == "set" else "mean over all people"
     budget = f"epsilon {seen.plan.budget.epsilon:g}, {seen.plan.unit} level"
     title = f"{seen.held.clients:,} people, {budget}, {seen.bytes:,} bytes each"
-    axes.set_title(title, loc="left", fontsize=11)
-    axes.legend(loc="lower right", frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-
-
-def _short(key: object) -> str:
-    # A dollar sign would begin mathematics.
-    text = str(key).replace("$", r"\$")
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    draw_answers(
+        path,
+        seen.top.estimates,
+        seen.truth,
+        noise=(0, seen.visible if seen.visible < 1 else 0, "too small to stand out"),
+        labels=(axis, title),
+        unbiased=False,
+    )

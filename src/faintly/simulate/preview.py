@@ -268,22 +268,10 @@ def _more(ranking: Ranking, truth: FloatArray, visible: float, listed: int) -> M
     smallest = float(np.sort(truth)[::-1][: max(1, listed)][-1])
     wanted = listed if 0 < smallest < visible else 0
     target = smallest if wanted else visible / 2
-    ratio = visible / target
-    request = ranking.request
-    digits = int(request.clients * ratio**2)
-    return More(
-        target=target,
-        wanted=wanted,
-        clients=_rounded_up(digits),
-        epsilon=_epsilon(ranking, ranking.pick.stderr / ratio),
-    )
-
-
-def _epsilon(ranking: Ranking, target_error: float) -> float | None:
-    request = ranking.request
+    ratio, request = visible / target, ranking.request
     try:
-        solved = solve(
-            target_error,
+        epsilon = solve(
+            ranking.pick.stderr / ratio,
             protect=request.unit,
             epsilon=None,
             sparsity=request.sparsity,
@@ -291,13 +279,9 @@ def _epsilon(ranking: Ranking, target_error: float) -> float | None:
             universe=request.universe,
             values=request.values,
             mean_square=request.mean_square,
-        )
+        ).value
     except FaintlyError:
-        return None
-    return solved.value
-
-
-def _rounded_up(number: int) -> int:
-    """Return the number with two digits that count, rounded up."""
-    unit = 10 ** max(0, len(str(number)) - 2)
-    return -(-number // unit) * unit
+        epsilon = None
+    clients = int(request.clients * ratio**2)
+    unit = 10 ** max(0, len(str(clients)) - 2)  # two digits count
+    return More(target=target, wanted=wanted, clients=-(-clients // unit) * unit, epsilon=epsilon)

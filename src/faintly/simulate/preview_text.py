@@ -14,42 +14,24 @@ KINDS = {
 
 def describe(seen: "Preview") -> list[str]:
     """Return the sentences, in the order in which people ask."""
-    return [
-        _who(seen),
-        _promise(seen),
-        _found(seen),
-        _smallest(seen),
-        _more(seen),
-        *filter(None, [_bias(seen)]),
-    ]
-
-
-def _who(seen: "Preview") -> str:
-    held = seen.held
+    held, rows = seen.held, len(seen.truth)
     again = f" Of the rows, {held.repeated:,} repeat a key of their person." * bool(held.repeated)
-    return (
+    who = (
         f"{_count(held.clients, 'person', 'people')}, {_count(held.keys, 'key', 'keys')}, "
         f"{_count(held.rows, 'row', 'rows')}. {KINDS[held.values]}; "
         f"half of them hold {held.half:,} or fewer, the most {held.most:,}.{again}"
     )
-
-
-def _promise(seen: "Preview") -> str:
-    items = "1 item" if seen.plan.sparsity == 1 else f"{seen.plan.sparsity:,} items"
-    return (
-        f"Each sends one report of {seen.bytes:,} bytes, made for people of up to {items}. "
-        f"{seen.guarantee.short()}"
+    promise = (
+        f"Each sends one report of {seen.bytes:,} bytes, made for people of up to "
+        f"{_count(seen.plan.sparsity, 'item', 'items')}. {seen.guarantee.short()}"
     )
-
-
-def _found(seen: "Preview") -> str:
-    rows = len(seen.truth)
-    right = round(seen.recall * rows)
-    return (
-        f"Keys that stand out of the noise: {seen.found:,} of {seen.held.keys:,}. Of the true top "
-        f"{rows:,}, {right:,} are in the list. Of all 95 % intervals, {seen.coverage:.0%} hold the "
-        "truth."
+    found = (
+        f"Keys that stand out of the noise: {seen.found:,} of {held.keys:,}. Of the true top "
+        f"{rows:,}, {round(seen.recall * rows):,} are in the list. Of all 95 % intervals, "
+        f"{seen.coverage:.0%} hold the truth."
     )
+    beyond = [seen.excess.describe()] if seen.excess.over else []
+    return [who, promise, found, _smallest(seen), _more(seen), *beyond]
 
 
 def _smallest(seen: "Preview") -> str:
@@ -81,10 +63,6 @@ def _more(seen: "Preview") -> str:
     )
     crowd = f"{_count(more.clients, 'person', 'people')} instead of {seen.held.clients:,}"
     return f"To find {what}, it would take {crowd}, or {budget}."
-
-
-def _bias(seen: "Preview") -> str:
-    return seen.excess.describe() if seen.excess.over else ""
 
 
 def _count(number: int, one: str, many: str) -> str:

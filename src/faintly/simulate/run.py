@@ -13,13 +13,11 @@ and standard errors are those that the mechanism predicts from what the clients 
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from faintly.client import randomize_all
-from faintly.core import AnyArray, FloatArray, IdArray, Plan, Posterior, VectorBatch
-from faintly.core.estimate import normal_quantile
+from faintly.core import AnyArray, Estimates, FloatArray, IdArray, Plan, VectorBatch
 from faintly.data import cut
 from faintly.engine import Reader, aggregate
 from faintly.engine.crowd import Crowd, Noisy
@@ -83,48 +81,41 @@ def simulate(
     )
 
 
-class Answers(NamedTuple):
-    """What one run says about each key."""
-
-    mean: FloatArray
-    stderr: FloatArray
-    low: FloatArray  # of the intervals
-    high: FloatArray
-    stands_out: AnyArray
-    posterior: Posterior | None  # None: the keys are too few for a prior
-
-
 def _made(
     mechanism: Mechanism, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
-) -> Answers:
+) -> Estimates:
     """Return what the engine answers to reports that clients made."""
     sketch = aggregate(mechanism.plan, randomize_all(mechanism.plan, vectors, public, secret))
     reader = Reader(sketch)
     crowd = reader.populated(len(ids))
-    found = reader.posterior_ids(ids, ids) if crowd else reader.estimate_ids(ids, ids)
-    stands_out = found.score >= smallest_visible(1.0, len(ids))
-    return Answers(found.mean, found.stderr, found.low, found.high, stands_out, found.posterior)
+    return reader.posterior_ids(ids, ids) if crowd else reader.estimate_ids(ids, ids)
 
 
 def _drawn(
     mechanism: Mechanism, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
-) -> Answers:
+) -> Estimates:
     """Return means by the law of the sum of all reports, which are too long to make."""
     clients = max(1, len(vectors))
     totals = mechanism.simulated_totals(vectors, ids, public, secret)
     mean = totals * np.float64(mechanism.scale / clients)
-    variances = mechanism.predicted_variances(vectors, ids)
     null = np.sqrt(mechanism.predicted_variance(mean_square(vectors)) / clients)
-    stands_out = mean >= smallest_visible(float(null), len(ids))
-    stderr = np.sqrt(variances / clients)
-    reach = normal_quantile(LEVEL) * stderr
     made = None
     if len(ids) >= FEWEST:
         # The noise of a key that nobody holds; that of held keys would not be known.
         noisy, one_sided = Noisy(mean, np.full(len(ids), null)), mechanism.domain != "signed"
         prior = fit(Crowd.of(noisy), f"the {len(ids):,} keys asked", nonnegative=one_sided)
         made = prior.posterior(noisy, LEVEL)
-    return Answers(mean, stderr, mean - reach, mean + reach, stands_out, made)
+    return Estimates(
+        keys=ids.tolist(),
+        mean=mean,
+        stderr=np.sqrt(mechanism.predicted_variances(vectors, ids) / clients),
+        reports=clients,
+        guarantee=mechanism.guarantee(),
+        null_stderr=float(null),
+        score=mean / null,
+        level=LEVEL,
+        posterior=made,
+    )
 
 
 class _Judge:
@@ -136,35 +127,28 @@ class _Judge:
         self.truth, self.carried, self.held, self.reports = truth, carried, held, reports
         self.best = np.argsort(-truth, kind="stable")[:TOP]
 
-    def run(self, found: Answers) -> Run:
+    def run(self, found: Estimates) -> Run:
+        own = found.mean, found.low, found.high
+        posterior = None if found.posterior is None else self._score(found.answers(), self.truth)
+        stands_out = found.score >= smallest_visible(1.0, len(found))
         return Run(
-            truth=self._score(found, self.truth),
-            after_cut=self._score(found, self.carried),
-            posterior=self._score_posterior(found),
+            truth=self._score(own, self.truth),
+            after_cut=self._score(own, self.carried),
+            posterior=posterior,
             predicted_n_var=float((found.stderr**2).mean() * self.reports),
-            significant=int(found.stands_out.sum()),
-            false_significant=int((found.stands_out & ~self.held).sum()),
+            significant=int(stands_out.sum()),
+            false_significant=int((stands_out & ~self.held).sum()),
             top=np.stack([found.mean, found.stderr])[:, self.best[:SHOWN]],
         )
 
-    def _score_posterior(self, found: Answers) -> Score | None:
-        made = found.posterior
-        if made is None:
-            return None
-        # Where maps disagree there is no posterior, and the estimate takes its place.
-        none = np.isnan(made.mean)
-        shown = found._replace(
-            mean=np.where(none, found.mean, made.mean),
-            low=np.where(none, found.low, made.low),
-            high=np.where(none, found.high, made.high),
-        )
-        return self._score(shown, self.truth)
-
-    def _score(self, found: Answers, truth: FloatArray) -> Score:
-        error = found.mean - truth
-        covered = (found.low <= truth) & (truth <= found.high)
+    def _score(
+        self, answers: tuple[FloatArray, FloatArray, FloatArray], truth: FloatArray
+    ) -> Score:
+        mean, low, high = answers
+        error = mean - truth
+        covered = (low <= truth) & (truth <= high)
         top = np.argsort(-truth, kind="stable")[:TOP]
-        listed = np.argsort(-found.mean, kind="stable")[:TOP]
+        listed = np.argsort(-mean, kind="stable")[:TOP]
         mse = float((error**2).mean())
         return Score(
             linf=float(np.abs(error).max()),

@@ -18,6 +18,7 @@ import numpy as np
 
 from faintly.core import AnyArray, Plan, Sketch, SketchShape
 from faintly.core.sketch import MOST_REPORTS, in_order, table_type
+from faintly.core.strict_json import canonical_json
 from faintly.errors import FaintlyError, InvalidPlan, Reject, SketchRejected
 
 MAGIC = b"FNTS"
@@ -47,7 +48,7 @@ def encode_sketch(sketch: Sketch) -> bytes:
 
 
 def _pieces(sketch: Sketch) -> Iterator[bytes]:
-    text = _canonical(
+    text = canonical_json(
         {
             "mass": str(sketch.mass),
             "plan": sketch.plan.document(),
@@ -62,17 +63,6 @@ def _pieces(sketch: Sketch) -> Iterator[bytes]:
     assert sketch.hash_seeds is not None and sketch.fields is not None
     yield from _portions(sketch.hash_seeds, "<u8")
     yield from _portions(sketch.fields, "<u4")
-
-
-def _canonical(header: Any) -> bytes:
-    return json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def _is_canonical(header: Any, text: bytes) -> bool:
-    try:
-        return _canonical(header) == text
-    except UnicodeEncodeError:  # half of a surrogate pair can be escaped, but not written
-        return False
 
 
 def _padding(header_bytes: int) -> int:
@@ -136,6 +126,7 @@ def _header(text: bytes) -> Sketch:
     try:
         header = json.loads(text.decode("utf-8"))
         plan = Plan.from_json(json.dumps(header["plan"], ensure_ascii=False))
+        canonical = canonical_json(header) == text
     except InvalidPlan as error:
         raise SketchRejected(Reject.BAD_HEADER, f"its plan is invalid: {error}") from None
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -145,7 +136,7 @@ def _header(text: bytes) -> Sketch:
     mass, squares = (_number(header[name], name) for name in ("mass", "squares"))
     if mass >= (LIMIT if plan.decode == "table" else 1):
         raise SketchRejected(Reject.BAD_HEADER, "mass is more than such a sketch can have")
-    if not _is_canonical(header, text):
+    if not canonical:
         raise SketchRejected(Reject.BAD_HEADER, "the header is not written canonically")
     return Sketch(plan, _counts(header["reports"], plan), squares, mass)
 

@@ -30,13 +30,13 @@ def comparison():
 def test_the_smallest_error_comes_first(comparison):
     errors = [one.result.mean("n_mse") for one in comparison.compared]
     assert errors == sorted(errors)
-    names = [one.entrant.plan.mechanism for one in comparison.compared]
+    names = [one.plan.mechanism for one in comparison.compared]
     assert sorted(names) == ["k-fold", "retrieval", "signed-binning"]
 
 
 def test_each_does_as_it_would_alone(comparison):
     for one in comparison.compared:
-        alone = simulate(one.entrant.plan, *KNOWN, runs=3, seed=1)
+        alone = simulate(one.plan, *KNOWN, runs=3, seed=1)
         assert alone.document() == one.result.document()
         assert one.result.mean("n_mse") == pytest.approx(
             one.result.mean("predicted_n_var"), rel=0.5
@@ -46,7 +46,7 @@ def test_each_does_as_it_would_alone(comparison):
 def test_all_serve_what_the_plan_serves(comparison):
     """Fresh salts would make other ids in an open universe, and other results each time."""
     for one in comparison.compared:
-        plan = one.entrant.plan
+        plan = one.plan
         own = {"mechanism": "", "parameters": {}, "hashing": PLAN.hashing, "decode": "table"}
         assert replace(plan, **own) == replace(PLAN, **own)
     assert comparison.of_plan.document() == simulate(PLAN, *KNOWN, runs=3, seed=1).document()
@@ -63,7 +63,7 @@ def test_who_refuses_is_listed_with_the_reason(comparison):
 
 def test_all_are_those_that_the_planner_chooses_from():
     found = compare(PLAN, ["all", "k-fold", "retrieval"], *KNOWN, runs=1, seed=1)
-    names = [one.entrant.plan.mechanism for one in found.compared]
+    names = [one.plan.mechanism for one in found.compared]
     names += [one.mechanism for one in found.left_out]
     assert sorted(names) == sorted([*mechanism_names(baselines=False), "k-fold"])
 
@@ -91,7 +91,7 @@ def test_a_mechanism_that_refuses_long_vectors_says_so():
 
 def _drawbacks(plan, other, known=KNOWN):
     found = compare(plan, [other], *known, runs=1, seed=1).compared
-    return next(one.entrant.drawbacks for one in found if one.entrant.plan.mechanism == other)
+    return next(one.drawbacks for one in found if one.plan.mechanism == other)
 
 
 def test_a_mechanism_that_takes_less_says_so():
