@@ -143,7 +143,7 @@ class Reader:
         if self._given is not None:
             return self._given
         assert self.sketch.tables is not None
-        return self.mechanism.transform(self.sketch.tables)
+        return self.mechanism.tables.transform(self.sketch.tables)
 
     @property
     def _maps(self) -> int:
@@ -161,7 +161,7 @@ class Reader:
         if plan.decode == "table":
             size = plan.universe.size
             if size is None or size > MOST_OWN or not np.array_equal(ids, np.arange(size)):
-                return self.mechanism.gather(self._transformed, ids)
+                return self.mechanism.tables.gather(self._transformed, ids)
             return self._every_sum
         found = np.empty((2, len(ids)), dtype=np.int64)
         size = max(1, READ_ENTRIES // self._maps)
@@ -174,7 +174,7 @@ class Reader:
     @cached_property
     def _every_sum(self) -> IntArray:
         """Return the sums of every key, which ghosts, lists and estimates share."""
-        return self.mechanism.gather(self._transformed, self._every_key()[0])
+        return self.mechanism.tables.gather(self._transformed, self._every_key()[0])
 
     def _read(self, ids: IdArray, before: float, share: float) -> IntArray:
         """Return the integers (maps, ids) of direct reading, and report progress from `before` on.
@@ -183,7 +183,11 @@ class Reader:
         """
         values, read = np.zeros((self._maps, len(ids)), dtype=np.int64), 0
         for batch in self.sketch.batches(REPORTS if self._check is None else WATCHED):
-            chosen = self.mechanism.map_of(batch) if self._maps > 1 else np.zeros(1, dtype=np.int64)
+            chosen = (
+                self.mechanism.tables.map_of(batch)
+                if self._maps > 1
+                else np.zeros(1, dtype=np.int64)
+            )
             for row in np.unique(chosen).tolist():
                 mine = batch if self._maps == 1 else batch.take(chosen == row)
                 for piece in self._pieces(len(ids), len(mine)):
@@ -324,7 +328,7 @@ class Reader:
     def variances(self, ids: IdArray, means: FloatArray) -> FloatArray:
         """Return the variances of keys, for which some mechanisms read all reports again."""
         if self.sketch.plan.decode == "table":
-            return self.mechanism.table_variance(self._transformed, self.sketch, ids, means)
+            return self.mechanism.tables.variance(self._transformed, self.sketch, ids, means)
         pieces = self._pieces(len(ids), self.sketch.count)
         found = [self.mechanism.variance(self.sketch, ids[piece], means[piece]) for piece in pieces]
         # Without keys there is no piece: whoever asks for the noise floor alone names none.
@@ -365,7 +369,7 @@ class Reader:
 
     def energy(self) -> tuple[float, int]:
         """Return the sum of squares of what the transform holds for keys, and its entries."""
-        flat = self._transformed[: self.mechanism.table_shape[0]].reshape(-1)
+        flat = self._transformed[: self.mechanism.tables.shape[0]].reshape(-1)
         squares = 0.0
         for start in range(0, len(flat), ENTRIES):
             part = flat[start : start + ENTRIES].astype(np.float64)

@@ -6,7 +6,7 @@ import numpy as np
 
 from faintly import kernels
 from faintly.core import AnyArray, FloatArray, IdArray, IntArray, ReportBatch, VectorBatch
-from faintly.mechanisms.tables import Tables
+from faintly.mechanisms.api import MechanismApi
 from faintly.primitives.entropy import Rng, uniform_seeds
 
 SIMULATED_FIELDS = 2**22  # report fields that a simulation holds at once: 16 MiB
@@ -15,7 +15,7 @@ LENGTHS = 64  # at which a function of a client's number of items is computed
 COUNTED = 2**24  # keys up to which sums use an array over the universe
 
 
-class Simulated(Tables):
+class Simulated(MechanismApi):
     """The integers of many reports at once, for the evaluation."""
 
     def simulated_totals(
@@ -40,7 +40,7 @@ class Simulated(Tables):
 
 
 def totals(
-    mechanism: Tables, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
+    mechanism: MechanismApi, vectors: VectorBatch, ids: IdArray, public: Rng, secret: Rng
 ) -> IntArray:
     """Return what `read` gives over one report of each vector, by the plan's own decoding."""
     batches = _reports(mechanism, vectors, public, secret)
@@ -49,15 +49,16 @@ def totals(
         for batch in batches:
             sums += mechanism.read(batch, ids)
         return sums
-    tables, mass = np.zeros(mechanism.table_shape, dtype=np.int64), 0
+    tables = mechanism.tables
+    sums, mass = np.zeros(tables.shape, dtype=np.int64), 0
     for batch in batches:
-        cells = mechanism.cells(batch)
-        mass = kernels.scatter_add(tables, cells.index, cells.weight, mass)
-    return mechanism.gather(mechanism.transform(tables), ids)[0]
+        cells = tables.cells(batch)
+        mass = kernels.scatter_add(sums, cells.index, cells.weight, mass)
+    return tables.gather(tables.transform(sums), ids)[0]
 
 
 def _reports(
-    mechanism: Tables, vectors: VectorBatch, public: Rng, secret: Rng
+    mechanism: MechanismApi, vectors: VectorBatch, public: Rng, secret: Rng
 ) -> Iterator[ReportBatch]:
     size = max(1, SIMULATED_FIELDS // len(mechanism.layout.widths))
     for start in range(0, len(vectors), size):
