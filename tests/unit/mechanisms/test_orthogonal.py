@@ -162,13 +162,13 @@ def test_a_byte_limit_takes_fewer_rows():
 
 
 def product(left, right, bits):
-    return int(rows.products(np.array([left], np.uint64), np.array([right], np.uint64), bits)[0])
+    return int(rows.products(np.array([left], np.uint32), np.array([right], np.uint32), bits)[0])
 
 
 @pytest.mark.parametrize(("count", "bits"), [(2, 16), (3, 15), (4, 11), (2, 8), (6, 18)])
 def test_products_of_sums_of_constants_all_differ(count, bits):
     chosen = rows.constants(count, bits)
-    sums = rows.combined(list(chosen))[1:]
+    sums = rows.combined(chosen)[1:].tolist()
     products = [product(a, b, bits) for i, a in enumerate(sums) for b in sums[i:]]
     assert chosen[0] == 1
     assert len(set(products)) == len(products)

@@ -136,7 +136,7 @@ class Orthogonal(BitCells):
             rows = hashed.reshape(len(ids), self.channel.most, self._words) & self._low_bits
             return np.zeros(len(ids), dtype=np.int64), rows
         blocks, elements = self.split(self.tables.maps.codes(ids, maps), self._field)
-        return blocks, public.table_rows(elements, public.images(list(self.constants), self._field))
+        return blocks, public.table_rows(elements, self.constants, self._field)
 
     @property
     def _field(self) -> int:
@@ -259,9 +259,8 @@ class Orthogonal(BitCells):
                 yield 0, *masks
             return
         elements = np.arange(2**self._field, dtype=np.uint32)
-        image = public.images(list(self.constants), self._field)
         for block in range(self.blocks):
-            for rows in public.table_rows(elements, image):
+            for rows in public.table_rows(elements, self.constants, self._field):
                 yield block, *laws.masks_of(rows, self.channel, self.bits)
 
     def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int, int], ...]:

@@ -46,6 +46,6 @@ class CellTables(Tables):
         made = tables.astype(wide_enough(tables, int(weights.sum())))
         made[:, 0] = 0
         kernels.walsh_hadamard(made)
-        combined = rows.combined(list(self.mechanism.constants))
-        images = rows.images(combined, self.mechanism.bits - channel.most)
+        sums = rows.combined(self.mechanism.constants)
+        images = rows.images(sums, self.mechanism.bits - channel.most)
         return kernels.fold_characters(made, images, weights)

@@ -107,14 +107,12 @@ class SignedBinning(Planned):
     def _bins(self, vectors: VectorBatch, seeds: IdArray, rounded: NarrowArray) -> IntArray:
         """Return the sums of signed values in every client's bins."""
         items = (seeds, vectors.offsets, vectors.indices, rounded)
-        if self.plan.hashing.family == "linear":
-            return kernels.bin_linear(*items, bins=self.bins, maps=self.tables.maps)
-        return kernels.bin_hashed(*items, bins=self.bins, family=self.plan.hashing.family)
+        return kernels.bin_items(*items, bins=self.bins, hashed=self._hashed)
 
-    def _places(self, seeds: IdArray, ids: IdArray) -> hashing.Places:
-        if self.plan.hashing.family == "linear":
-            return self.tables.maps.places(seeds, ids, self.bins)
-        return hashing.places(seeds, ids, self.bins, self.plan.hashing.family)
+    @property
+    def _hashed(self) -> str | hashing.LinearMaps:
+        family = self.plan.hashing.family
+        return self.tables.maps if family == "linear" else family
 
     def _values(self, batch: ReportBatch) -> IntArray:
         return batch.fields.astype(np.int64, order="C") - self.range
@@ -209,7 +207,8 @@ class SignedBinning(Planned):
         yield from itertools.product(one, repeat=items)
 
     def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int], ...]:
-        place = self._places(np.full(len(ids), seed, dtype=np.uint64), ids)
+        seeds = np.full(len(ids), seed, dtype=np.uint64)
+        place = hashing.places(seeds, ids, self.bins, self._hashed)
         return tuple(zip(place.bins.tolist(), place.signs.tolist(), strict=True))
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:
