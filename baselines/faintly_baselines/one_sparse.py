@@ -57,7 +57,7 @@ from faintly.primitives.entropy import Rng
 from faintly.primitives.noise import FULL
 from faintly.primitives.rounding import bernoulli
 from faintly_baselines import slots as slotting
-from faintly_baselines.slots import MAX_BINS, Places, best_bins, threshold
+from faintly_baselines.slots import MAX_BINS, Places, best_bins
 from faintly_baselines.unhashed import largest_variance
 
 SCHEMES = ("hashing", "hadamard", "optimal")
@@ -114,7 +114,8 @@ class OneSparse(Mechanism):
         if bins is None:
             bins = best_bins(request.budget.epsilon) if scheme == "optimal" else 1
         require.integer(bins, "bins", 1, MAX_BINS)
-        keep = threshold(noise.exact(request.budget.epsilon), 2 * bins)
+        epsilon = noise.exact(request.budget.epsilon)
+        keep = noise.response_threshold(epsilon, outcomes=2 * bins)
         parameters = {"scheme": scheme, "bins": bins, "keep": keep}
         return Calibrated(parameters=parameters, hashing=_hashing(request, cls.name))
 

@@ -250,7 +250,7 @@ def _user(request: Request, steps: int | None) -> Calibrated:
         "clip": math.ceil(clip * fine),
         "range": 1,
         "noise": [],
-        "response": plain.response_threshold(epsilon),
+        "response": noise.response_threshold(noise.exact(epsilon)),
     }
     return Calibrated(parameters=parameters, hashing=made.hashing)
 

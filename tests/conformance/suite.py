@@ -53,7 +53,7 @@ def exact_moments(mechanism: Mechanism, values: Sequence[float]) -> tuple[FloatA
     laws, total, squares = Laws(mechanism), np.zeros(len(ids)), np.zeros(len(ids))
     seeds = _seed_of_each(mechanism, ids)
     for outcome, seed in seeds.items():
-        chances = laws.of(tuple(values), outcome[: len(values)])
+        chances = laws.table([tuple(values)], outcome[: len(values)])[0]
         said = _readings(mechanism, seed, reports, ids)
         total += chances @ said
         squares += chances @ said**2

@@ -46,9 +46,14 @@ class TopList:
     estimates: Estimates
     significant: np.ndarray
     threshold: float  # the mean below which nothing is significant
-    compared: int  # keys the list was chosen from
+    every: Estimates  # of all keys that the list was chosen from
     control: str  # family: 5 % chance of any false one; fdr: 5 % of the significant ones
     false_rate: float
+
+    @property
+    def compared(self) -> int:
+        """Return how many keys the list was chosen from."""
+        return len(self.every)
 
     @property
     def verdicts(self) -> list[str]:
@@ -427,21 +432,6 @@ class Reader:
             posterior: also the posterior of each key; see `Reader.posterior`.
             above: with it, the chance that a mean is larger than this.
         """
-        return self.top_among(
-            count, candidates, control, false_rate, posterior=posterior, above=above
-        )[0]
-
-    def top_among(
-        self,
-        count: int,
-        candidates: Sequence[Key] | AnyArray | None = None,
-        control: str = "family",
-        false_rate: float = 0.05,
-        *,
-        posterior: bool = False,
-        above: float | None = None,
-    ) -> tuple[TopList, Estimates]:
-        """Return the list of `top`, and the estimates of all keys that it was chosen from."""
         count = whole(count, "the number of rows", InvalidInput)
         false_rate = real(false_rate, "the false rate", InvalidInput)
         control = text(control, "control", InvalidInput)
@@ -464,15 +454,14 @@ class Reader:
         if posterior:
             prior = self._prior(Noisy.of(every), agreed, ids)
             rows = self._with_posterior(rows, agreed[shown], prior, above)
-        chosen = TopList(
+        return TopList(
             estimates=rows,
             significant=every.score[shown] >= least,
             threshold=every.mean_at(least),
-            compared=len(every),
+            every=every,
             control=control,
             false_rate=false_rate,
         )
-        return chosen, every
 
 
 def _ignore(share: float) -> None:

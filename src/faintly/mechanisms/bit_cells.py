@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -57,6 +57,15 @@ class CellShape:
 
 
 Sized = TypeVar("Sized", bound=CellShape)
+
+
+class Wanted(NamedTuple):
+    """Sizes that a request fixes; None leaves them open."""
+
+    bits: int | None
+    blocks: int | None
+    maps: int | None
+    max_bytes: int | None
 
 
 def smallest(shapes: Sequence[Sized], clients: int) -> Sized | None:

@@ -128,7 +128,7 @@ def test_ghosts_are_those_of_the_law():
     [
         ({"protect": "user"}, UnsupportedUnit, "protects event"),
         ({"protect": "l1:1"}, UnsupportedUnit, "protects event"),
-        ({"epsilon": 1e-10}, BoundDoesNotApply, "at least"),
+        ({"epsilon": 1e-10}, BoundDoesNotApply, "use a larger epsilon"),
         ({"bits": 5}, InvalidPlan, "use at least 6 bits"),
         ({"bits": 8}, InvalidPlan, "use at least 12 bits"),
         ({"bits": 29}, InvalidPlan, "between 2 and 28"),
