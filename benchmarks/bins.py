@@ -45,7 +45,7 @@ def pairs(
         tables = sketches[which].tables
         assert tables is not None
         mechanism = mechanisms[which]
-        mechanism.gather(mechanism.transform(tables), ids)
+        mechanism.tables.gather(mechanism.tables.transform(tables), ids)
 
     with one_core():
         ingest = compare(

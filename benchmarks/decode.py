@@ -66,7 +66,7 @@ def many_cells(effort: Effort, reports: int = 1_000_000, keys: int = 2**20) -> l
     batches = [whole.take(slice(start, start + report_v1.BATCH_REPORTS)) for start in starts]
     packed = [report_v1.encode_batch(batch, layout) for batch in batches]
     ids = np.arange(keys, dtype=np.uint64)
-    tables = np.ones(mechanism_of(plan).table_shape, dtype=np.int32)
+    tables = np.ones(mechanism_of(plan).tables.shape, dtype=np.int32)
     arrays: list[AnyArray] = [whole.hash_seeds, whole.fields, tables]
     copies = [array.copy() for array in arrays]
 

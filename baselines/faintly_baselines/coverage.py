@@ -44,7 +44,6 @@ from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
 from faintly_baselines.rings import Rings
-from faintly_baselines.unhashed import growth, only_direct
 
 FAMILY = "prf"
 NAMES = ("slots", "arc", "weight")
@@ -70,7 +69,7 @@ class Coverage(Mechanism):
         """Return the parameters for these slots and this arc."""
         chance = weight(request.sparsity, request.budget.epsilon, slots, arc)
         parameters = {"slots": slots, "arc": arc, "weight": chance}
-        hashing = only_direct(request, cls.name, FAMILY)
+        hashing = require.direct(request, cls.name, FAMILY)
         return Calibrated(parameters=parameters, hashing=hashing)
 
     @classmethod
@@ -260,7 +259,7 @@ def covered_total(sparsity: int, epsilon: float, slots: int) -> float:
 
 def weight(sparsity: int, epsilon: float, slots: int, arc: int) -> int:
     """Return Q = ⌊2^32·e^ε/Ω⌋: rounding down keeps epsilon."""
-    grown, most = growth(epsilon), sparsity * arc
+    grown, most = noise.growth_at_most(epsilon), sparsity * arc
     if most >= slots:
         raise InvalidPlan(f"{sparsity} arcs of {arc} cover all of {slots} slots; use more slots")
     made = int(noise.FULL * grown / (most * grown + slots - most))

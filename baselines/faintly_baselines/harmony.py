@@ -52,14 +52,14 @@ class Harmony(OneKey):
     def calibrate(cls, request: Request) -> Calibrated:
         """Choose the coin of randomized response."""
         require.no_more(request.options, "harmony")
-        hashing = plain.check_request(request, "harmony")
-        threshold = plain.response_threshold(request.budget.epsilon)
+        hashing = plain.check(request, "harmony")
+        threshold = noise.response_threshold(noise.exact(request.budget.epsilon))
         return Calibrated(parameters={"threshold": threshold}, hashing=hashing)
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         given = require.named(plan, NAMES)
-        plain.check_plan(plan, "harmony")
+        plain.check(plan, "harmony")
         return cls(plan=plan, threshold=plain.check_response(given["threshold"], "threshold"))
 
     @property

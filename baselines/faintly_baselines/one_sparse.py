@@ -50,13 +50,14 @@ from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.tables import Tables
 from faintly.primitives import hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
 from faintly.primitives.noise import FULL
 from faintly.primitives.rounding import bernoulli
 from faintly_baselines import slots as slotting
-from faintly_baselines.slots import MAX_BINS, Places, best_bins, threshold
+from faintly_baselines.slots import MAX_BINS, Places, best_bins
 from faintly_baselines.unhashed import largest_variance
 
 SCHEMES = ("hashing", "hadamard", "optimal")
@@ -68,6 +69,19 @@ BLOCK = 2**20  # slots that are dealt, or read, at once
 OPEN_BITS = (16, 24)  # least and most code bits that folding keys needs
 
 
+class SlotTables(Tables):
+    """Tables of the signed cells of all slots."""
+
+    mechanism: "OneSparse"
+
+    def cells(self, batch: ReportBatch) -> Cells:
+        """Return a cell of weight +1 or -1 for each slot."""
+        cell = batch.fields[:, : self.mechanism.slots]
+        table = self.map_of(batch).astype(np.uint32) << np.uint32(self.hashing.bits)
+        weight = 1 - 2 * (cell & np.uint32(1)).astype(np.int32)
+        return Cells((table[:, None] | cell >> np.uint32(1)).ravel(), weight.ravel())
+
+
 @dataclass(frozen=True, kw_only=True)
 class OneSparse(Mechanism):
     """Slots that hold one item each, and the scheme that randomizes a slot."""
@@ -75,6 +89,7 @@ class OneSparse(Mechanism):
     baseline: ClassVar[bool] = True
     protects: ClassVar[Unit]
     theorem: ClassVar[str]
+    tables = cached_property(SlotTables)
     plan: Plan
     scheme: str
     bins: int  # b
@@ -99,7 +114,8 @@ class OneSparse(Mechanism):
         if bins is None:
             bins = best_bins(request.budget.epsilon) if scheme == "optimal" else 1
         require.integer(bins, "bins", 1, MAX_BINS)
-        keep = threshold(noise.exact(request.budget.epsilon), 2 * bins)
+        epsilon = noise.exact(request.budget.epsilon)
+        keep = noise.response_threshold(epsilon, outcomes=2 * bins)
         parameters = {"scheme": scheme, "bins": bins, "keep": keep}
         return Calibrated(parameters=parameters, hashing=_hashing(request, cls.name))
 
@@ -141,7 +157,7 @@ class OneSparse(Mechanism):
         """Return the seed and a symbol for each slot; in table mode its cell, and the map."""
         if not self._table:
             return fields_below(self._symbols, self.slots, self.plan.hashing.seed_bytes)
-        return self._layout_of((1 + self.plan.hashing.bits,) * self.slots)
+        return self.tables.layout((1 + self.plan.hashing.bits,) * self.slots)
 
     @property
     def chances(self) -> tuple[float, float]:
@@ -194,7 +210,7 @@ class OneSparse(Mechanism):
         if rows is None:
             return said
         cells: WordArray = rows << np.uint32(1) | said
-        return self._numbered(cells, self.maps.map_of(seeds))
+        return self.tables.numbered(cells, self.tables.maps.map_of(seeds))
 
     def _uniform(self, count: int, rng: Rng) -> AnyArray:
         if self.bins == 1:
@@ -244,9 +260,10 @@ class OneSparse(Mechanism):
     def _mapped(self, seeds: IdArray, slots: IntArray, ids: IdArray) -> tuple[WordArray, AnyArray]:
         """Return code and sign (as the lowest bit) of each id in the public map of its owner."""
         if self.plan.hashing.maps == 1:
-            return self.codes(ids, 0), self.flips(ids, 0)
-        chosen = self.maps.map_of(seeds)[slots // self.slots]
-        return self.maps.codes(ids, chosen), self.maps.masks(ids, chosen) < 0
+            return self.tables.codes(ids, 0), self.tables.flips(ids, 0)
+        maps = self.tables.maps
+        chosen = maps.map_of(seeds)[slots // self.slots]
+        return maps.codes(ids, chosen), maps.masks(ids, chosen) < 0
 
     def _word_of(self, slot: IntArray) -> tuple[IntArray, WordArray]:
         """Return which word of an id's hash, and which bit of it, has the sign for a slot."""
@@ -255,17 +272,10 @@ class OneSparse(Mechanism):
         word, bit = np.divmod(slot, WORD_BITS)
         return word, bit.astype(np.uint32)
 
-    def cells(self, batch: ReportBatch) -> Cells:
-        """Return a cell of weight +1 or -1 for each slot."""
-        cell = batch.fields[:, : self.slots]
-        table = self.map_of(batch).astype(np.uint32) << np.uint32(self.plan.hashing.bits)
-        weight = 1 - 2 * (cell & np.uint32(1)).astype(np.int32)
-        return Cells((table[:, None] | cell >> np.uint32(1)).ravel(), weight.ravel())
-
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σ ±s(x)·1[h(x) = j] over the slots (j, ±) of all reports, for each id."""
         if self._table:
-            return self.read_cells(batch, ids)
+            return self.tables.read(batch, ids)
         return self._hits(batch, ids)[0]
 
     def _hits(self, batch: ReportBatch, ids: IdArray) -> tuple[IntArray, IntArray]:

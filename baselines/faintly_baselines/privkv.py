@@ -54,14 +54,14 @@ class PrivKV(OneKey):
     def calibrate(cls, request: Request) -> Calibrated:
         """Give half of epsilon to presence and half to the sign, as published."""
         require.no_more(request.options, "privkv")
-        hashing = plain.check_request(request, "privkv")
-        half = plain.response_threshold(request.budget.epsilon / 2)
+        hashing = plain.check(request, "privkv")
+        half = noise.response_threshold(noise.exact(request.budget.epsilon / 2))
         return Calibrated(parameters={"presence": half, "sign": half}, hashing=hashing)
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         given = require.named(plan, NAMES)
-        plain.check_plan(plan, "privkv")
+        plain.check(plan, "privkv")
         checked = {name: plain.check_response(given[name], name) for name in NAMES}
         return cls(plan=plan, **checked)
 

@@ -44,7 +44,7 @@ from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
-from faintly.mechanisms.signed_binning import SignedBinning, raw_law, rows
+from faintly.mechanisms.signed_binning import BinTables, SignedBinning, raw_law, rows
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -60,12 +60,26 @@ STEPS = {
 MAX_CLIP = 2**31  # a choice among twice as many fits 32 bits
 
 
+class BitTables(BinTables):
+    """Tables of bins, or of a single bit."""
+
+    mechanism: "SignedBinningPublished"
+
+    def cells(self, batch: ReportBatch) -> Cells:
+        """Return the cell of the bit, of weight +1 or -1, or the cells of the bins."""
+        if self.mechanism.response is None:
+            return super().cells(batch)
+        doubled = batch.fields * np.uint32(2)  # 2 or 0, about a middle of 1
+        return Cells(*kernels.linear_cells(batch.hash_seeds, doubled, 1, self.maps))
+
+
 @register("signed-binning-published")
 @dataclass(frozen=True, kw_only=True)
 class SignedBinningPublished(SignedBinning):
     """Bins as its parent has them, or a single bit."""
 
     baseline = True
+    tables = cached_property(BitTables)
 
     response: int | None  # how often the bit is the true one, out of 2^32; None: Laplace noise
 
@@ -148,13 +162,6 @@ class SignedBinningPublished(SignedBinning):
         if self.response is None:
             return super()._values(batch)
         return 2 * batch.fields.astype(np.int64, order="C") - 1
-
-    def cells(self, batch: ReportBatch) -> Cells:
-        """Return the cell of the bit, of weight +1 or -1, or the cells of the bins."""
-        if self.response is None:
-            return super().cells(batch)
-        doubled = batch.fields * np.uint32(2)  # 2 or 0, about a middle of 1
-        return Cells(*kernels.linear_cells(batch.hash_seeds, doubled, 1, self.maps))
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:
         """Return n·Var: for the bit, the square of what it stands for, less the squared mean."""
@@ -243,7 +250,7 @@ def _user(request: Request, steps: int | None) -> Calibrated:
         "clip": math.ceil(clip * fine),
         "range": 1,
         "noise": [],
-        "response": plain.response_threshold(epsilon),
+        "response": noise.response_threshold(noise.exact(epsilon)),
     }
     return Calibrated(parameters=parameters, hashing=made.hashing)
 

@@ -3,17 +3,13 @@
 import itertools
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
 from faintly.core import AnyArray, FloatArray, IntArray
-from faintly.errors import BoundDoesNotApply
-from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
-from faintly.primitives.noise import FULL
 
 MAX_BINS = 2**16  # more than any epsilon up to 11 wants
 
@@ -71,14 +67,3 @@ def best_bins(epsilon: float) -> int:
     growth = math.exp(epsilon)
     near = max(1, min(MAX_BINS - 1, math.floor((growth - 1) / 2)))
     return min((near, near + 1), key=lambda bins: (growth + 2 * bins - 1) ** 2 / bins)
-
-
-def threshold(epsilon: Fraction, symbols: int) -> int:
-    """Return T = ⌊2^32·e^ε/(e^ε+symbols-1)⌋: rounding down keeps epsilon."""
-    shrunk = noise.exp_at_least(-epsilon)
-    keep = math.floor(FULL / (1 + (symbols - 1) * shrunk))
-    if keep * symbols <= FULL:
-        raise BoundDoesNotApply(
-            f"epsilon is too small for 32-bit thresholds over {symbols} symbols; use a larger one"
-        )
-    return keep

@@ -2,18 +2,16 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from faintly.core import FloatArray, Hashing, IntArray, Layout, Plan, Universe, VectorBatch
-from faintly.errors import BoundDoesNotApply, InvalidPlan
-from faintly.mechanisms import coordinates
+from faintly.errors import InvalidPlan
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Request
-from faintly.mechanisms.coordinates import Coordinates
+from faintly.mechanisms.coordinates import FAMILY, Coordinates
 from faintly.mechanisms.law import SmallCase
 from faintly.primitives import noise
 from faintly.primitives.entropy import Rng
@@ -65,46 +63,12 @@ class OneKey(Unhashed):
         yield SmallCase(self.small(sparsity=2, universe=few), (-1.0, 0.0, 0.5), 4)
 
 
-def check_request(request: Request, owner: str) -> Hashing:
+def check(given: Request | Plan, owner: str) -> Hashing:
     """Return the hash that a plan names, or refuse an open universe, tables or another hash."""
-    hashing = coordinates.check_request(request, owner)
-    _check_size(request.universe.size, owner)
-    return hashing
-
-
-def only_direct(request: Request, owner: str, family: str) -> Hashing:
-    """Return the only hash there is, or refuse a request for another one or for tables."""
-    if request.decode != "direct" or request.family not in (None, family):
-        raise InvalidPlan(f"{owner} needs --decode direct --family {family}")
-    require.no_tables(request, owner)
-    return Hashing(family=family)
-
-
-def check_plan(plan: Plan, owner: str) -> None:
-    """Refuse a plan of another decoding, hash or kind of universe."""
-    require.direct(plan, owner, coordinates.FAMILY)
-    _check_size(plan.universe.size, owner)
-
-
-def _check_size(size: int | None, owner: str) -> None:
-    if size is None:
+    hashing = require.direct(given, owner, FAMILY)
+    if given.universe.size is None:
         raise InvalidPlan(f"{owner} numbers its keys; give a size or a list of names")
-
-
-def growth(epsilon: float) -> Fraction:
-    """Return a fraction not above e^epsilon, and less than one part in 10^50 below it."""
-    return 1 / noise.exp_at_least(-noise.exact(epsilon))
-
-
-def response_threshold(epsilon: float) -> int:
-    """Return ⌊2^32·e^ε/(e^ε+1)⌋: how often randomized response tells the truth."""
-    grown = growth(epsilon)
-    threshold = int(noise.FULL * grown / (grown + 1))
-    if 2 * threshold <= noise.FULL:
-        raise BoundDoesNotApply(
-            f"epsilon {epsilon:g} is too small for 32-bit thresholds; use a larger epsilon"
-        )
-    return threshold
+    return hashing
 
 
 def check_response(value: Any, name: str) -> int:

@@ -53,7 +53,7 @@ def exact_moments(mechanism: Mechanism, values: Sequence[float]) -> tuple[FloatA
     laws, total, squares = Laws(mechanism), np.zeros(len(ids)), np.zeros(len(ids))
     seeds = _seed_of_each(mechanism, ids)
     for outcome, seed in seeds.items():
-        chances = laws.of(tuple(values), outcome[: len(values)])
+        chances = laws.table([tuple(values)], outcome[: len(values)])[0]
         said = _readings(mechanism, seed, reports, ids)
         total += chances @ said
         squares += chances @ said**2
@@ -110,11 +110,13 @@ def check_decoding(mechanism: Mechanism) -> Finding:
     limits = np.array(mechanism.layout.limits)
     fields = source.integers(0, limits, (DECODED, len(limits))).astype(np.uint32)
     batch = ReportBatch(plan.digest, public, fields)
-    tables = np.zeros(mechanism.table_shape, dtype=np.int64)
-    cells = mechanism.cells(batch)
+    tables = np.zeros(mechanism.tables.shape, dtype=np.int64)
+    cells = mechanism.tables.cells(batch)
     kernels.scatter_add(tables, cells.index, cells.weight, 0)
     ids = np.arange(size, dtype=np.uint64)
-    differ = mechanism.gather(mechanism.transform(tables), ids)[0] != mechanism.read(batch, ids)
+    differ = mechanism.tables.gather(mechanism.tables.transform(tables), ids)[0] != mechanism.read(
+        batch, ids
+    )
     return Finding("decoding", not differ.any(), float(differ.sum()), 0.0)
 
 
@@ -124,6 +126,6 @@ def conformance(
     """Yield the verdict of every check that applies to a mechanism of small parameters."""
     yield check_statement(mechanism)
     yield check_reports(mechanism)
-    if mechanism.plan.hashing.family == "linear" and mechanism.table_shape[1] > 1:
+    if mechanism.plan.hashing.family == "linear" and mechanism.tables.shape[1] > 1:
         yield check_decoding(mechanism)
     yield check_privacy(mechanism, grid, items)

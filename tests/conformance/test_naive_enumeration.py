@@ -9,7 +9,6 @@ from faintly.core import UserLevel
 from faintly.mechanisms import checks, mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives import noise as coins
-from faintly_baselines.slots import threshold
 
 GRID = (-1.0, 0.0, 0.5, 1.0)
 
@@ -61,7 +60,7 @@ def test_response_at_user_level_with_four_keys_that_two_people_do_not_share():
     mechanism = small("user", "response", sparsity=2, keys=4)
     assert worst(mechanism) == pytest.approx(1.0, abs=1e-7)
     # Mutant: epsilon/k for each coordinate, as if both people held the same keys.
-    careless = with_spread(mechanism, threshold(coins.exact(1.0) / 2, 3))
+    careless = with_spread(mechanism, coins.response_threshold(coins.exact(1.0) / 2, outcomes=3))
     assert worst(careless) > 1.9
 
 

@@ -74,7 +74,7 @@ def enumerate_maps(mechanism, grid, items, signs=(1,)):
     maps = list(itertools.product(itertools.product(rows, signs), repeat=items))
     worst, excess = 0.0, np.zeros(len(left))
     for outcome in maps:
-        table = np.stack([laws.of(values, outcome) for values in vectors])
+        table = laws.table(vectors, outcome)
         free = np.array([_independent(values, outcome, mechanism.order) for values in vectors])
         good = free[left] & free[right]
         ratios = np.abs(np.log(table[left[good]] / table[right[good]]))

@@ -11,6 +11,7 @@ import pytest
 
 from faintly.mechanisms import checks, mechanism_of
 from faintly.planner import make_plan
+from faintly.primitives import noise
 from faintly_baselines import slots as slotting
 from tests.conformance import suite
 
@@ -36,7 +37,9 @@ def small(name, *, epsilon=1.0, sparsity=2, **options):
 
 def double_epsilon(mechanism):
     """Mutant: the threshold of twice the epsilon."""
-    keep = slotting.threshold(Fraction(2 * mechanism.plan.budget.epsilon), 2 * mechanism.bins)
+    keep = noise.response_threshold(
+        Fraction(2 * mechanism.plan.budget.epsilon), outcomes=2 * mechanism.bins
+    )
     return replace(mechanism, keep=keep)
 
 

@@ -145,7 +145,7 @@ def test_estimates_are_unbiased_and_their_variance_is_as_stated(name, count):
     assert variance.max() <= mechanism.worst_variance() * (1 + 1e-12)
     assert variance == pytest.approx(predicted(mechanism, values), rel=1e-9)
     if name in (*SMALL_RINGS, "harmony"):
-        exact = mechanism.variance(mechanism.empty_sketch(), None, np.array([*values, 0.0]))
+        exact = mechanism.variance(mechanism.tables.empty_sketch(), None, np.array([*values, 0.0]))
         assert variance == pytest.approx(exact, rel=1e-9)
 
 

@@ -302,13 +302,13 @@ def test_shuffles_agree(seed, count, width, key_bits, shift):
 @given(SEEDS, HELD, st.integers(1, 100), FAMILIES)
 def test_bins_of_clients_agree(seed, held, bins, family):
     case = clients(np.random.default_rng(seed), held)
-    same_for_clients("bin_hashed", *case, bins=bins, family=family)
+    same_for_clients("bin_items", *case, bins=bins, hashed=family)
 
 
 @given(SEEDS, HELD, st.integers(0, 7), MAPS)
 def test_linear_bins_of_clients_agree(seed, held, width, maps):
     case = clients(np.random.default_rng(seed), held)
-    same_for_clients("bin_linear", *case, bins=2**width, maps=maps)
+    same_for_clients("bin_items", *case, bins=2**width, hashed=maps)
 
 
 @given(SEEDS, HELD, MAPS)

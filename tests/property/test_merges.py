@@ -35,7 +35,7 @@ def three(data, plan):
 def test_merging_is_associative_and_commutative(name, data):
     plan = PLANS[name]
     a, b, c = three(data, plan)
-    empty = mechanism_of(plan).empty_sketch()
+    empty = mechanism_of(plan).tables.empty_sketch()
     assert a.merge(b) == b.merge(a)
     assert a.merge(b.merge(c)) == a.merge(b).merge(c)
     assert a.merge(empty) == a == empty.merge(a)

@@ -200,7 +200,7 @@ def test_noise_is_refused(data):
     plan = PLANS["event-one-bin"]
     for read in (
         lambda: report_v1.decode_batch(data, plan.digest, mechanism_of(plan).layout),
-        lambda: sketch_v1.decode_sketch(data, lambda plan: mechanism_of(plan).sketch_shape),
+        lambda: sketch_v1.decode_sketch(data, lambda plan: mechanism_of(plan).tables.sketch_shape),
     ):
         try:
             read()
@@ -216,7 +216,7 @@ def test_sketches(name, data):
     _, batch = data.draw(batches(layout=layout, digest=plan.digest))
     sketch = aggregate(plan, [batch])
     written = sketch_v1.encode_sketch(sketch)
-    back = sketch_v1.decode_sketch(written, lambda plan: mechanism_of(plan).sketch_shape)
+    back = sketch_v1.decode_sketch(written, lambda plan: mechanism_of(plan).tables.sketch_shape)
     assert back == sketch
     assert sketch_v1.encode_sketch(back) == written
 

@@ -58,7 +58,7 @@ class Planted:
         mechanism, ids = mechanism_of(self.plan), self.plan.ids(NAMES)
         self.shared = np.stack(
             [
-                mechanism.entries(ids, j)[:, None] == mechanism.entries(held_ids, j)
+                mechanism.tables.entries(ids, j)[:, None] == mechanism.tables.entries(held_ids, j)
                 for j in range(MAPS)
             ],
             axis=2,
@@ -139,7 +139,7 @@ def test_two_collisions_are_as_rare_as_stated(unit, seed, odds):
     called one of these twelve significant.
     """
     planted = Planted(unit, seed.to_bytes(16, "little"))
-    codes = math.prod(mechanism_of(planted.plan).table_shape) // MAPS
+    codes = math.prod(mechanism_of(planted.plan).tables.shape) // MAPS
     pairs = len(NAMES) * len(planted.held)
 
     def twice(shared):

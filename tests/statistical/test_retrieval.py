@@ -55,8 +55,8 @@ def outcome_under(mechanism, seed):
     ids, seeds = np.arange(5, dtype=np.uint64), np.full(5, seed, dtype=np.uint64)
     order = np.argsort(hashing.hash_words(seeds, ids, hashing.ORDER, 1, "prf")[:, 0], kind="stable")
     if mechanism.plan.hashing.family == "linear":
-        block, code = np.divmod(mechanism.entries(ids, 0), mechanism.table_shape[1])
-        rows, signs = 2 * code.astype(int) + 1, mechanism.maps.masks(ids, np.array([0]))
+        block, code = np.divmod(mechanism.tables.entries(ids, 0), mechanism.tables.shape[1])
+        rows, signs = 2 * code.astype(int) + 1, mechanism.tables.maps.masks(ids, np.array([0]))
     else:
         block = np.zeros(5, int)
         rows = hashing.hash_words(seeds, ids, hashing.EQUATION, 1, "prf")[:, 0] & 7
@@ -225,7 +225,7 @@ class Linear(Retrieval):
 def test_the_key_of_code_zero_reads_like_any_other(kind, holds, rng_of):
     plan = plan_of(universe=64, sparsity=1, bits=7, maps=1)
     mechanism = kind.from_plan(plan)
-    codes = mechanism.maps.codes(np.arange(64, dtype=np.uint64), np.array([0]))
+    codes = mechanism.tables.maps.codes(np.arange(64, dtype=np.uint64), np.array([0]))
     zero = np.flatnonzero(codes == 0)
     assert len(zero) == 1
     count = 5000

@@ -16,6 +16,7 @@ from faintly.core import SparseVector, VectorBatch
 from faintly.data import cut, to_vectors, true_means
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
+from faintly.primitives import noise
 from faintly.primitives.entropy import seeded
 from faintly_baselines import slots as slotting
 
@@ -40,7 +41,7 @@ def build(name, **changes):
 def double_epsilon(mechanism):
     """Mutant: the client of twice the epsilon, read by a server that does not know."""
     twice = Fraction(2 * mechanism.plan.budget.epsilon)
-    return replace(mechanism, keep=slotting.threshold(twice, 2 * mechanism.bins))
+    return replace(mechanism, keep=noise.response_threshold(twice, outcomes=2 * mechanism.bins))
 
 
 def misfit(odds, mechanism, values, rng, client=None):
@@ -183,6 +184,8 @@ def test_clothing_shows_the_paper_s_error(name, records, seed, default_seed, odd
     if default_seed:
         assert gap <= 3 * found.std(ddof=1) / math.sqrt(runs) / predicted
     # Mutant: a tenth more budget in the constant alone.
-    wrong = replace(mechanism, keep=slotting.threshold(Fraction(11, 10), 2)).scale / mechanism.scale
+    wrong = (
+        replace(mechanism, keep=noise.response_threshold(Fraction(11, 10))).scale / mechanism.scale
+    )
     assert abs(found.mean() * wrong**2 / predicted - 1) > limit
     assert predicted / 47_958 == pytest.approx(PAPER[name], rel=0.04)

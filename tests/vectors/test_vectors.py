@@ -63,7 +63,7 @@ def independent_id(document, key):
 
 
 def shape_of(plan):
-    return mechanism_of(plan).sketch_shape
+    return mechanism_of(plan).tables.sketch_shape
 
 
 def test_regeneration_changes_nothing():

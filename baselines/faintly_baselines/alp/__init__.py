@@ -47,7 +47,7 @@ from faintly.mechanisms.simulation import BLOCK, by_value, mean_square, means_at
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 from faintly_baselines.alp import estimate, simulation
-from faintly_baselines.unhashed import growth, only_direct, simulation_source
+from faintly_baselines.unhashed import simulation_source
 
 THEOREM = "alp.proof.md, Theorem 1 (rounded levels in unary, every bit turned at random)"
 NAMES = ("rows", "columns", "level", "flip")
@@ -90,7 +90,7 @@ class Alp(Mechanism):
         require.no_more(options, "alp", "alpha, rows and published")
         if not (isinstance(alpha, int | float) and 0 < alpha <= ONE):
             raise InvalidPlan(f"alpha must be a number above 0 and at most {ONE}, got {alpha!r}")
-        hashing = only_direct(request, "alp", FAMILY)
+        hashing = require.direct(request, "alp", FAMILY)
         epsilon = request.budget.epsilon
         flip = math.ceil(noise.FULL / (Fraction(alpha) + 2))
         level = int(ONE * epsilon / (2 * alpha)) if published else _highest_level(flip, epsilon)
@@ -329,7 +329,7 @@ def _ratio(flip: int, level: int) -> Fraction:
 
 
 def _highest_level(flip: int, epsilon: float) -> int:
-    allowed, low, high = growth(epsilon), 0, ONE * (estimate.MAX_COLUMNS + 1)
+    allowed, low, high = noise.growth_at_most(epsilon), 0, ONE * (estimate.MAX_COLUMNS + 1)
     while high - low > 1:
         middle = (low + high) // 2
         if _ratio(flip, middle) <= allowed:

@@ -36,7 +36,7 @@ from faintly.errors import InvalidPlan
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms import simulation
 from faintly.mechanisms.api import Calibrated, Request
-from faintly.mechanisms.coordinates import FAMILY, Coordinates, check_request, joint_law
+from faintly.mechanisms.coordinates import FAMILY, Coordinates, joint_law
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
@@ -78,7 +78,7 @@ class Naive(Coordinates):
         require.no_more(options, "naive", "noise and steps")
         made = KINDS[kind].calibrate(request, _keys(request.universe), steps)
         made.check()
-        hashing = check_request(request, "naive")
+        hashing = require.direct(request, "naive", FAMILY)
         parameters = {
             "noise": kind,
             "steps": made.steps,

@@ -34,7 +34,6 @@ from faintly.mechanisms.api import Request
 from faintly.primitives import gaussian, noise
 from faintly.primitives.entropy import Rng
 from faintly.primitives.noise import FULL
-from faintly_baselines.slots import threshold
 
 LAPLACE_STEPS = 4  # rounding adds at most 1/64 to a variance that is 8 at epsilon 1
 L1_STEPS = 64  # a step costs ρ-1 > ln ρ there: 4 steps would have 1.73 times the noise at ε = 3·L
@@ -282,7 +281,7 @@ class Response(Noise):
         if steps not in (None, 1):
             raise InvalidPlan(f"randomized response has one step, got {steps!r}")
         each = noise.exact(request.budget.epsilon) / _changed(request.unit, request.sparsity)
-        return cls(1, 1, (threshold(each, 3),))
+        return cls(1, 1, (noise.response_threshold(each, outcomes=3),))
 
     def check(self) -> None:
         """Refuse a threshold that keeps a value no likelier than it changes."""

@@ -84,7 +84,7 @@ class Pckv(Unhashed):
         padding = options.pop("padding", request.sparsity)
         require.integer(padding, "padding", 1, MAX_SPARSITY)
         require.no_more(options, "pckv", "form and padding")
-        hashing = plain.check_request(request, "pckv")
+        hashing = plain.check(request, "pckv")
         size = request.universe.size
         assert size is not None
         _check_keys(form, size)
@@ -101,7 +101,7 @@ class Pckv(Unhashed):
     @classmethod
     def from_plan(cls, plan: Plan) -> Self:
         given = require.named(plan, NAMES)
-        plain.check_plan(plan, "pckv")
+        plain.check(plan, "pckv")
         size = plan.universe.size
         assert size is not None
         form = str(require.one_of(given["form"], "form", odds.FORMS))

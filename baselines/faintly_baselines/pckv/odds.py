@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from faintly.errors import BoundDoesNotApply
-from faintly.primitives.noise import FULL
-from faintly_baselines.unhashed import growth, response_threshold
+from faintly.primitives.noise import FULL, exact, growth_at_most, response_threshold
 
 FORMS = ("grr", "ue")
 FEW_STEPS = 16  # most steps of correction after rounding; more mean that epsilon is too small
@@ -75,7 +74,7 @@ class Odds:
 
 def best(form: str, keys: int, padding: int, epsilon: float) -> Odds:
     """Return the published odds for a budget, rounded toward privacy."""
-    allowed = growth(epsilon)
+    allowed = growth_at_most(epsilon)
     made = _grr(keys, padding, allowed) if form == "grr" else _ue(keys, padding, epsilon)
     if made.attenuation <= 0 or made.ratio > allowed:
         raise BoundDoesNotApply(
@@ -100,7 +99,7 @@ def _grr(keys: int, padding: int, allowed: Fraction) -> Odds:
 
 
 def _ue(keys: int, padding: int, epsilon: float) -> Odds:
-    allowed, sign = growth(epsilon), response_threshold(epsilon)
+    allowed, sign = growth_at_most(epsilon), response_threshold(exact(epsilon))
     other = int(2 * FULL / (allowed + 3)) + 1
     for _ in range(FEW_STEPS):
         made = Odds("ue", keys, padding, FULL // 2, other, sign)

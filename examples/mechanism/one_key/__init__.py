@@ -29,15 +29,15 @@ from faintly.core import (
     VectorBatch,
     WordArray,
 )
-from faintly.errors import BoundDoesNotApply, InvalidPlan
+from faintly.errors import InvalidPlan
 from faintly.mechanisms import Calibrated, Request, SmallCase
 from faintly.mechanisms import parameters as require
-from faintly.mechanisms.coordinates import FAMILY, Coordinates, check_request
+from faintly.mechanisms.coordinates import FAMILY, Coordinates
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.simulation import sums_at
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
-from faintly.primitives.noise import FULL, exact, exp_at_least, log_at_least
+from faintly.primitives.noise import FULL, exact, log_at_least, response_threshold
 from faintly.primitives.rounding import bernoulli
 
 THEOREM = "one_key.proof.md, Theorem 1 (one bit, whose odds stay between two bounds)"
@@ -53,14 +53,11 @@ class OneKey(Coordinates):
 
     @classmethod
     def calibrate(cls, request: Request) -> Calibrated:
-        """Choose the coin, rounded down: toward privacy."""
+        """Choose the coin, rounded toward privacy."""
         require.no_more(request.options, "one-key")
-        hashing = check_request(request, "one-key")
+        hashing = require.direct(request, "one-key", FAMILY)
         _check_size(request.universe)
-        shrink = exp_at_least(-exact(request.budget.epsilon))  # not below e^-ε
-        threshold = int(FULL / (1 + shrink))
-        if 2 * threshold <= FULL:
-            raise BoundDoesNotApply("epsilon is too small for 32-bit thresholds; use a larger one")
+        threshold = response_threshold(exact(request.budget.epsilon))
         return Calibrated(parameters={"threshold": threshold}, hashing=hashing)
 
     @classmethod

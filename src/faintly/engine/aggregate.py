@@ -40,7 +40,7 @@ class Aggregator:
         instance(plan, Plan, "plan", "as make_plan returns it")
         self.mechanism = mechanism_of(plan)
         self.plan, self._spool = plan, spool
-        base = self.mechanism.empty_sketch()
+        base = self.mechanism.tables.empty_sketch()
         self._reports, self._tables = base.reports, base.tables
         self._squares = self._mass = 0
         self._bound = 0  # what no entry of the tables exceeds, nor of their transform
@@ -101,13 +101,13 @@ class Aggregator:
 
     def _count(self, batch: ReportBatch) -> None:
         if self._tables is not None:
-            self._scatter(self.mechanism.cells(batch))
+            self._scatter(self.mechanism.tables.cells(batch))
         if len(self._reports) == 1:
             self._reports += len(batch)
         else:
-            maps = self.mechanism.map_of(batch)
+            maps = self.mechanism.tables.map_of(batch)
             self._reports += np.bincount(maps, minlength=len(self._reports))
-        self._squares += self.mechanism.squares(batch)
+        self._squares += self.mechanism.tables.squares(batch)
 
     def _scatter(self, cells: Cells) -> None:
         for make_room in (self._weigh, self._widen):
@@ -160,7 +160,7 @@ class Aggregator:
                 self._reader = Reader(self.sketch(), mechanism=self.mechanism)
             else:
                 counts = Sketch(self.plan, self._reports.copy(), self._squares, self._mass)
-                made = self.mechanism.transform(self._tables)
+                made = self.mechanism.tables.transform(self._tables)
                 self._reader = Reader(counts, transformed=made, mechanism=self.mechanism)
         return self._reader.at(level)
 

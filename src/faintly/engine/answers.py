@@ -46,9 +46,14 @@ class TopList:
     estimates: Estimates
     significant: np.ndarray
     threshold: float  # the mean below which nothing is significant
-    compared: int  # keys the list was chosen from
+    every: Estimates  # of all keys that the list was chosen from
     control: str  # family: 5 % chance of any false one; fdr: 5 % of the significant ones
     false_rate: float
+
+    @property
+    def compared(self) -> int:
+        """Return how many keys the list was chosen from."""
+        return len(self.every)
 
     @property
     def verdicts(self) -> list[str]:
@@ -143,7 +148,7 @@ class Reader:
         if self._given is not None:
             return self._given
         assert self.sketch.tables is not None
-        return self.mechanism.transform(self.sketch.tables)
+        return self.mechanism.tables.transform(self.sketch.tables)
 
     @property
     def _maps(self) -> int:
@@ -161,7 +166,7 @@ class Reader:
         if plan.decode == "table":
             size = plan.universe.size
             if size is None or size > MOST_OWN or not np.array_equal(ids, np.arange(size)):
-                return self.mechanism.gather(self._transformed, ids)
+                return self.mechanism.tables.gather(self._transformed, ids)
             return self._every_sum
         found = np.empty((2, len(ids)), dtype=np.int64)
         size = max(1, READ_ENTRIES // self._maps)
@@ -174,7 +179,7 @@ class Reader:
     @cached_property
     def _every_sum(self) -> IntArray:
         """Return the sums of every key, which ghosts, lists and estimates share."""
-        return self.mechanism.gather(self._transformed, self._every_key()[0])
+        return self.mechanism.tables.gather(self._transformed, self._every_key()[0])
 
     def _read(self, ids: IdArray, before: float, share: float) -> IntArray:
         """Return the integers (maps, ids) of direct reading, and report progress from `before` on.
@@ -183,7 +188,11 @@ class Reader:
         """
         values, read = np.zeros((self._maps, len(ids)), dtype=np.int64), 0
         for batch in self.sketch.batches(REPORTS if self._check is None else WATCHED):
-            chosen = self.mechanism.map_of(batch) if self._maps > 1 else np.zeros(1, dtype=np.int64)
+            chosen = (
+                self.mechanism.tables.map_of(batch)
+                if self._maps > 1
+                else np.zeros(1, dtype=np.int64)
+            )
             for row in np.unique(chosen).tolist():
                 mine = batch if self._maps == 1 else batch.take(chosen == row)
                 for piece in self._pieces(len(ids), len(mine)):
@@ -324,7 +333,7 @@ class Reader:
     def variances(self, ids: IdArray, means: FloatArray) -> FloatArray:
         """Return the variances of keys, for which some mechanisms read all reports again."""
         if self.sketch.plan.decode == "table":
-            return self.mechanism.table_variance(self._transformed, self.sketch, ids, means)
+            return self.mechanism.tables.variance(self._transformed, self.sketch, ids, means)
         pieces = self._pieces(len(ids), self.sketch.count)
         found = [self.mechanism.variance(self.sketch, ids[piece], means[piece]) for piece in pieces]
         # Without keys there is no piece: whoever asks for the noise floor alone names none.
@@ -365,7 +374,7 @@ class Reader:
 
     def energy(self) -> tuple[float, int]:
         """Return the sum of squares of what the transform holds for keys, and its entries."""
-        flat = self._transformed[: self.mechanism.table_shape[0]].reshape(-1)
+        flat = self._transformed[: self.mechanism.tables.shape[0]].reshape(-1)
         squares = 0.0
         for start in range(0, len(flat), ENTRIES):
             part = flat[start : start + ENTRIES].astype(np.float64)
@@ -423,21 +432,6 @@ class Reader:
             posterior: also the posterior of each key; see `Reader.posterior`.
             above: with it, the chance that a mean is larger than this.
         """
-        return self.top_among(
-            count, candidates, control, false_rate, posterior=posterior, above=above
-        )[0]
-
-    def top_among(
-        self,
-        count: int,
-        candidates: Sequence[Key] | AnyArray | None = None,
-        control: str = "family",
-        false_rate: float = 0.05,
-        *,
-        posterior: bool = False,
-        above: float | None = None,
-    ) -> tuple[TopList, Estimates]:
-        """Return the list of `top`, and the estimates of all keys that it was chosen from."""
         count = whole(count, "the number of rows", InvalidInput)
         false_rate = real(false_rate, "the false rate", InvalidInput)
         control = text(control, "control", InvalidInput)
@@ -460,15 +454,14 @@ class Reader:
         if posterior:
             prior = self._prior(Noisy.of(every), agreed, ids)
             rows = self._with_posterior(rows, agreed[shown], prior, above)
-        chosen = TopList(
+        return TopList(
             estimates=rows,
             significant=every.score[shown] >= least,
             threshold=every.mean_at(least),
-            compared=len(every),
+            every=every,
             control=control,
             false_rate=false_rate,
         )
-        return chosen, every
 
 
 def _ignore(share: float) -> None:

@@ -152,8 +152,8 @@ def _check_counts(sketch: Sketch) -> None:
     mechanism = mechanism_of(sketch.plan)
     reports, squares = np.zeros_like(sketch.reports), 0
     for batch in sketch.batches(CHECKED):
-        reports += np.bincount(mechanism.map_of(batch), minlength=len(reports))
-        squares += mechanism.squares(batch)
+        reports += np.bincount(mechanism.tables.map_of(batch), minlength=len(reports))
+        squares += mechanism.tables.squares(batch)
     if squares != sketch.squares or not np.array_equal(reports, sketch.reports):
         raise SketchRejected(
             Reject.BAD_HEADER, "its counts are not those of its reports; aggregate them again"
@@ -181,4 +181,4 @@ Sketch.files = _SketchFiles()
 
 def sketch_shape(plan: Plan) -> SketchShape:
     """Return what a sketch of the plan holds."""
-    return mechanism_of(plan).sketch_shape
+    return mechanism_of(plan).tables.sketch_shape

@@ -6,8 +6,7 @@ one in use; see language.py. `compiled` has all kernels in C, `reference` all in
 
 from faintly.kernels import _native
 from faintly.kernels.binning import (
-    bin_hashed,
-    bin_linear,
+    bin_items,
     linear_cells,
     read_hashed,
     round_values,
@@ -34,8 +33,7 @@ from faintly.kernels.tables import gather, read_cells, scatter_add, total_mass, 
 
 __all__ = [
     "add_points",
-    "bin_hashed",
-    "bin_linear",
+    "bin_items",
     "code_items",
     "fold_characters",
     "gather",

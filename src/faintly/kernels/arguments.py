@@ -83,6 +83,15 @@ def ascending(offsets: AnyArray, items: int) -> None:
         raise TypeError("offsets must ascend")
 
 
+def segments(
+    described: str, seeds: AnyArray, offsets: AnyArray, *items: AnyArray
+) -> list[AnyArray]:
+    """Return the columns of clients that hold items, and those of the items, as described."""
+    columns = arrays(f"seeds u64[n], offsets i64[n+1], {described}", seeds, offsets, *items)
+    ascending(columns[1], len(columns[2]))
+    return columns
+
+
 def elements(symbols: AnyArray, order: int) -> None:
     """Refuse symbols that are not elements of the field."""
     if symbols.min(initial=0) < 0 or symbols.max(initial=0) >= order:

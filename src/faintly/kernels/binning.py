@@ -5,15 +5,14 @@ import numpy as np
 from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, NarrowArray, WordArray
 from faintly.kernels import threads
 from faintly.kernels._native import call
-from faintly.kernels.arguments import arrays, word
-from faintly.kernels.hashing import checked_items, public_maps
+from faintly.kernels.arguments import arrays, segments, word
+from faintly.kernels.hashing import public_maps
 from faintly.kernels.language import in_c
 from faintly.kernels.tables import walsh_hadamard
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
 
 WORD = 2.0**32
-AMOUNTS = "ids u64[items], amounts i32[items]"
 
 
 def round_values(values: FloatArray, steps: int, words: WordArray) -> tuple[NarrowArray, IntArray]:
@@ -42,59 +41,34 @@ def round_values(values: FloatArray, steps: int, words: WordArray) -> tuple[Narr
     return (np.sign(values) * (low + up)).astype(np.int32), ties
 
 
-def bin_hashed(
+def bin_items(
     seeds: IdArray,
     offsets: IntArray,
     ids: IdArray,
     amounts: NarrowArray,
     *,
     bins: int,
-    family: str,
+    hashed: str | LinearMaps,
 ) -> IntArray:
     """Return sums (clients, bins) of s(x)·amount over the items x with h(x) = bin of each client.
 
-    Client c owns items offsets[c]:offsets[c+1] and hashes them under seeds[c].
+    Client c owns items offsets[c]:offsets[c+1] and hashes them under seeds[c], by the family prf or
+    blake2s or by public maps.
     """
-    seeds, offsets, ids = checked_items(seeds, offsets, ids)
-    ids, amounts = arrays(AMOUNTS, ids, amounts)
-    if not 1 <= bins < 2**31 or family not in ("prf", "blake2s"):
+    described = "ids u64[items], amounts i32[items]"
+    seeds, offsets, ids, amounts = segments(described, seeds, offsets, ids, amounts)
+    if isinstance(hashed, LinearMaps):
+        name, sizes = "bin_linear", [_linear_width(bins), *public_maps(hashed)]
+    elif 1 <= bins < 2**31 and hashed in ("prf", "blake2s"):
+        name, sizes = f"bin_{hashed}", [bins]
+    else:
         raise TypeError("bins must be between 1 and 2^31, and the family prf or blake2s")
+    sums = np.zeros((len(seeds), bins), dtype=np.int64)
     if in_c():
-        sums = np.zeros((len(seeds), bins), dtype=np.int64)
-        call(f"bin_{family}", seeds, offsets, len(seeds), ids, amounts, bins, sums)
+        call(name, seeds, offsets, len(seeds), ids, amounts, *sizes, sums)
         return sums
     owners = np.repeat(np.arange(len(seeds)), np.diff(offsets))
-    place = hashing.places(seeds[owners], ids, bins, family)
-    return _bin_sums(owners, place, amounts, (len(seeds), bins))
-
-
-def bin_linear(
-    seeds: IdArray,
-    offsets: IntArray,
-    ids: IdArray,
-    amounts: NarrowArray,
-    *,
-    bins: int,
-    maps: LinearMaps,
-) -> IntArray:
-    """Return the same sums as `bin_hashed`, hashing by the public maps."""
-    seeds, offsets, ids = checked_items(seeds, offsets, ids)
-    ids, amounts = arrays(AMOUNTS, ids, amounts)
-    width = _linear_width(bins)
-    if in_c():
-        sums = np.zeros((len(seeds), bins), dtype=np.int64)
-        columns = (seeds, offsets, len(seeds), ids, amounts)
-        call("bin_linear", *columns, width, *public_maps(maps), sums)
-        return sums
-    owners = np.repeat(np.arange(len(seeds)), np.diff(offsets))
-    place = maps.places(seeds[owners], ids, bins)
-    return _bin_sums(owners, place, amounts, (len(seeds), bins))
-
-
-def _bin_sums(
-    owners: IntArray, place: hashing.Places, amounts: NarrowArray, shape: tuple[int, int]
-) -> IntArray:
-    sums = np.zeros(shape, dtype=np.int64)
+    place = hashing.places(seeds[owners], ids, bins, hashed)
     np.add.at(sums, (owners, place.bins), place.signs * amounts)
     return sums
 

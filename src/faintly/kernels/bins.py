@@ -12,9 +12,9 @@ import numpy as np
 from faintly.core.arrays import AnyArray, IdArray, IntArray, TableArray, WordArray
 from faintly.kernels import threads
 from faintly.kernels._native import call
-from faintly.kernels.arguments import arrays
+from faintly.kernels.arguments import arrays, segments
 from faintly.kernels.language import in_c
-from faintly.kernels.projection import checked_segments
+from faintly.kernels.projection import check_signs
 from faintly.kernels.tables import table_bits, walsh_hadamard
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearBins
@@ -39,10 +39,9 @@ def place_codes(
     A place is a bin; where bins have signs, it is twice that, and one more where the sign is -1.
     A flip of 1 turns the sign.
     """
-    seeds, offsets, flips = checked_segments(seeds, offsets, flips)
-    codes, flips = arrays("codes u32[items], flips u8[items]", codes, flips)
-    if not 1 <= groups <= MOST_GROUPS:
-        raise TypeError(f"groups must be between 1 and {MOST_GROUPS}")
+    described = "codes u32[items], flips u8[items]"
+    seeds, offsets, codes, flips = segments(described, seeds, offsets, codes, flips)
+    check_signs(flips, groups, MOST_GROUPS)
     if in_c():
         places = np.empty((len(codes), groups), dtype=np.uint32)
         sizes = (groups, bins.row_bits, bins.width, int(bins.signed), bins.polynomial)

@@ -8,7 +8,7 @@ import numpy as np
 from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
 from faintly.kernels import threads
 from faintly.kernels._native import call
-from faintly.kernels.arguments import arrays, ascending, one_byte
+from faintly.kernels.arguments import arrays, ascending, one_byte, segments
 from faintly.kernels.language import in_c
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
@@ -142,20 +142,13 @@ def code_items(
 
     Client c owns items offsets[c]:offsets[c+1]; a flip is 1 where the public sign is -1.
     """
-    seeds, offsets, ids = checked_items(seeds, offsets, ids)
+    seeds, offsets, ids = segments("ids u64[items]", seeds, offsets, ids)
     if in_c():
         codes, flips = np.empty(len(ids), dtype=np.uint32), np.empty(len(ids), dtype=np.uint8)
         call("code_items", seeds, offsets, len(seeds), ids, *public_maps(maps), codes, flips)
         return codes, flips
     chosen = np.repeat(maps.map_of(seeds), np.diff(offsets))
     return maps.codes(ids, chosen), (maps.masks(ids, chosen) < 0).astype(np.uint8)
-
-
-def checked_items(seeds: AnyArray, offsets: AnyArray, ids: AnyArray) -> list[AnyArray]:
-    """Return the columns of clients that hold items."""
-    columns = arrays("seeds u64[n], offsets i64[n+1], ids u64[items]", seeds, offsets, ids)
-    ascending(columns[1], len(ids))
-    return columns
 
 
 def public_maps(maps: LinearMaps) -> list[AnyArray | int]:

@@ -98,30 +98,17 @@ def solve_field(
     ascending(offsets, len(answers))
     for symbols in (rows, answers, free):
         elements(symbols, field.order)
-    solve = _solve_in_c if in_c() else _solve_segments
-    return solve(offsets, rows, answers, free, field)
-
-
-def _solve_in_c(
-    offsets: IntArray, rows: AnyArray, answers: AnyArray, free: AnyArray, field: Field
-) -> AnyArray:
-    own, said, out = rows.copy(), answers.copy(), free.copy()  # changed in place
-    size = out.shape[1]
-    kept, pivots = np.empty(max(1, size), np.int64), np.empty(max(1, size), np.int64)
-    call(
-        "solve_field",
-        *(offsets, len(out), own, said, size, out),
-        *(field.products, field.differences, field.inverses, field.order, field.prime),
-        *(kept, pivots),
-    )
-    return out
-
-
-def _solve_segments(
-    offsets: IntArray, rows: AnyArray, answers: AnyArray, free: AnyArray, field: Field
-) -> AnyArray:
-    products, differences = field.products, field.differences
     out = free.copy()
+    if in_c():
+        size = max(1, out.shape[1])
+        call(
+            "solve_field",
+            *(offsets, len(out), rows.copy(), answers.copy(), out.shape[1], out),
+            *(field.products, field.differences, field.inverses, field.order, field.prime),
+            *(np.empty(size, np.int64), np.empty(size, np.int64)),
+        )
+        return out
+    products, differences = field.products, field.differences
     for segment in range(len(free)):
         basis: list[tuple[int, AnyArray, int]] = []  # pivot, row (1 at the pivot) and answer
         for item in range(int(offsets[segment]), int(offsets[segment + 1])):

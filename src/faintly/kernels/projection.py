@@ -5,7 +5,7 @@ import numpy as np
 from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
 from faintly.kernels import threads
 from faintly.kernels._native import call
-from faintly.kernels.arguments import arrays, ascending
+from faintly.kernels.arguments import arrays, segments
 from faintly.kernels.hashing import hash_words
 from faintly.kernels.language import in_c
 from faintly.primitives import hashing
@@ -57,9 +57,9 @@ def project_prf(
     Segment i owns items offsets[i]:offsets[i+1]. σ is -1 where `negative` is 1, and s_g(x) is
     -1 where bit g of the hash of x under seeds[i] is 1.
     """
-    seeds, offsets, negative = checked_segments(seeds, offsets, negative)
-    ids, negative = arrays("ids u64[items], negative u8[items]", ids, negative)
-    _check_groups(groups)
+    described = "ids u64[items], negative u8[items]"
+    seeds, offsets, ids, negative = segments(described, seeds, offsets, ids, negative)
+    check_signs(negative, groups, MOST_GROUPS)
     if in_c():
         sums = np.empty((len(seeds), groups), dtype=np.int64)
         call("project_prf", seeds, offsets, len(seeds), ids, negative, groups, sums)
@@ -84,9 +84,9 @@ def project_linear(
 
     r_g is `bits` bits of the hash of g under the segment's seed; σ is -1 where `negative` is 1.
     """
-    seeds, offsets, negative = checked_segments(seeds, offsets, negative)
-    codes, negative = arrays("codes u32[items], negative u8[items]", codes, negative)
-    _check_groups(groups)
+    described = "codes u32[items], negative u8[items]"
+    seeds, offsets, codes, negative = segments(described, seeds, offsets, codes, negative)
+    check_signs(negative, groups, MOST_GROUPS)
     if not 1 <= bits <= 32:
         raise TypeError("bits must be between 1 and 32")
     if in_c():
@@ -111,16 +111,9 @@ def _sign_sums(odd: AnyArray, offsets: IntArray) -> IntArray:
     return sums
 
 
-def checked_segments(seeds: AnyArray, offsets: AnyArray, negative: AnyArray) -> list[AnyArray]:
-    """Return the columns that describe segments of items."""
-    described = "seeds u64[n], offsets i64[n+1], negative u8[items]"
-    columns = arrays(described, seeds, offsets, negative)
-    ascending(columns[1], len(negative))
-    if columns[2].max(initial=0) > 1:
+def check_signs(negative: AnyArray, groups: int, most: int) -> None:
+    """Refuse signs that are not 0 or 1, and groups that C has no room for."""
+    if negative.max(initial=0) > 1:
         raise TypeError("negative must be 0 or 1")
-    return columns
-
-
-def _check_groups(groups: int) -> None:
-    if not 1 <= groups <= MOST_GROUPS:
-        raise TypeError(f"groups must be between 1 and {MOST_GROUPS}")
+    if not 1 <= groups <= most:
+        raise TypeError(f"groups must be between 1 and {most}")

@@ -10,6 +10,7 @@ variance    n·Var of each estimate
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from faintly.core import Guarantee, Hashing, Plan, Sketch, SparseVector, VectorBatch
@@ -17,6 +18,7 @@ from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
 from faintly.core.plan import VALUES, Terms, check_budget, check_sizes, check_values
 from faintly.core.report import Layout, ReportBatch
 from faintly.errors import InvalidPlan, InvalidVector, TooManyItems
+from faintly.mechanisms.tables import Tables
 from faintly.primitives.entropy import Rng
 
 SHARE = 0.05  # of the clients; few keys of real data are held by more
@@ -72,6 +74,7 @@ class MechanismApi(ABC):
     plan: Plan
     layout: Layout
     scale: float  # mean = scale · (integer that `read` or the tables give) / reports
+    tables = cached_property(Tables)  # for the engine; a class of one's own where they differ
 
     @classmethod
     @abstractmethod

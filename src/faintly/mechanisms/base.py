@@ -1,7 +1,6 @@
 """What a mechanism is: a frozen set of public integers with the verbs of these parts.
 
-api          what a device and a server call
-tables       table decoding and laws of readings, for the engine
+api          what a device and a server call; its part `tables` is for the engine
 forecast     variance, bias and loss before there are reports, for the planner
 law          the exact law of a report, for the auditor and the tests
 simulation   many reports at once, for the evaluation
@@ -16,11 +15,10 @@ from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.forecast import Forecast
 from faintly.mechanisms.law import Laws
 from faintly.mechanisms.simulation import Simulated
-from faintly.mechanisms.tables import Tables
 
 
-class Mechanism(Simulated, Tables, Forecast, Laws):
-    """All five parts; derive a mechanism from this class."""
+class Mechanism(Simulated, Forecast, Laws):
+    """All parts; derive a mechanism from this class."""
 
 
 class Planning(Protocol):

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -57,6 +57,15 @@ class CellShape:
 
 
 Sized = TypeVar("Sized", bound=CellShape)
+
+
+class Wanted(NamedTuple):
+    """Sizes that a request fixes; None leaves them open."""
+
+    bits: int | None
+    blocks: int | None
+    maps: int | None
+    max_bytes: int | None
 
 
 def smallest(shapes: Sequence[Sized], clients: int) -> Sized | None:
@@ -119,7 +128,7 @@ class BitCells(Planned):
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
         cell = (32,) * (self.bits // 32) + (self.bits % 32,) * (self.bits % 32 > 0)
         seed_bytes = 0 if self._public else self.plan.hashing.seed_bytes
-        return self._layout_of(cell * self.blocks, seed_bytes)
+        return self.tables.layout(cell * self.blocks, seed_bytes)
 
     @cached_property
     def _low_bits(self) -> WordArray:
@@ -128,12 +137,12 @@ class BitCells(Planned):
             [2 ** min(32, self.bits - 32 * word) - 1 for word in range(self._words)], np.uint32
         )
 
-    def _cells(self, fields: WordArray) -> WordArray:
+    def cell_fields(self, fields: WordArray) -> WordArray:
         """Return (reports, fields) without the number of the map."""
-        first = int(self.map_first and self._map_bits > 0)
+        first = int(self.tables.map_first and self.tables.map_bits > 0)
         return fields[:, first : first + self.blocks * self._words]
 
-    def _split(self, codes: AnyArray, inside: int) -> tuple[IntArray, WordArray]:
+    def split(self, codes: AnyArray, inside: int) -> tuple[IntArray, WordArray]:
         """Return the block of each code of the public maps, and its `inside` bits there."""
         blocks, low = np.uint32(self.blocks), np.uint32(2**inside - 1)
         return (codes % blocks).astype(np.int64), (codes // blocks & low).astype(np.uint32)
@@ -147,7 +156,7 @@ class BitCells(Planned):
     def report_number(self, fields: WordArray, seed: int) -> IntArray:  # noqa: ARG002
         """Return the index of each report in `law`, which leaves the map's number out."""
         numbers = np.zeros(len(fields), dtype=np.int64)
-        for cell in self._cells(fields).T:
+        for cell in self.cell_fields(fields).T:
             numbers = numbers * 2**self.bits + cell
         return numbers
 

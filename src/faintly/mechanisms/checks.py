@@ -51,11 +51,6 @@ class Laws:
         self.mechanism = mechanism
         self._known: dict[tuple[Values, Any], FloatArray] = {}
 
-    def of(self, values: Values, outcome: Any) -> FloatArray:
-        """Return the probability of every report for these values under this outcome."""
-        law: FloatArray = self.table([values], outcome)[0]
-        return law
-
     def table(self, vectors: Sequence[Values], outcome: Any) -> FloatArray:
         """Return the law of each vector, by row."""
         found = np.stack([self._law(values, outcome) for values in vectors])

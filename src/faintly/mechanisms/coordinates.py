@@ -5,10 +5,7 @@ There is one outcome of the hash to enumerate; privacy rests on the report's own
 
 from collections.abc import Callable, Iterator, Sequence
 
-from faintly.core import FloatArray, Hashing, IdArray
-from faintly.errors import InvalidPlan
-from faintly.mechanisms import parameters as require
-from faintly.mechanisms.api import Request
+from faintly.core import FloatArray, IdArray
 from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.law import joint
 
@@ -23,14 +20,6 @@ class Coordinates(Mechanism):
 
     def outcome_of(self, seed: int, ids: IdArray) -> tuple[int, ...]:  # noqa: ARG002
         return tuple(ids.tolist())
-
-
-def check_request(request: Request, owner: str) -> Hashing:
-    """Return the hash that a plan names, or refuse what a method without one cannot do."""
-    if request.decode != "direct" or request.family not in (None, FAMILY):
-        raise InvalidPlan(f"{owner} adds up reports and hashes nothing; use --decode direct")
-    require.no_tables(request, owner)
-    return Hashing(family=FAMILY)
 
 
 def joint_law(

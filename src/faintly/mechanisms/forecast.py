@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from faintly.core import AnyArray, FloatArray, IdArray, VectorBatch
+from faintly.core import AnyArray, FloatArray, IdArray, ReadingLaw, VectorBatch
 from faintly.core.plan import MAX_SPARSITY
 from faintly.mechanisms import simulation
 from faintly.mechanisms.api import MechanismApi, Request
@@ -67,6 +67,20 @@ class Forecast(MechanismApi):
     def largest_ghost(self) -> float:
         """Return the largest ghost, in standard errors, where everybody holds the same items."""
         return 0.0
+
+    def reading_law(self) -> ReadingLaw | None:
+        """Return the exact law of what one report reads at a key that nobody holds.
+
+        None where it depends on what people hold: then the normal law is used.
+        """
+        return None
+
+    def pair_covariance(self) -> float | None:
+        """Return n·Cov of the estimates at two keys, divided by the mean of v·v' there.
+
+        None where it is not known: then any correlation is possible.
+        """
+        return None
 
     def relative_bias(self) -> float:
         """Return a bound on the bias at a key, relative to its mean, for clients with k items."""

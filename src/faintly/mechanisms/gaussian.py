@@ -23,7 +23,7 @@ from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms import simulation
 from faintly.mechanisms.api import Calibrated, Request
-from faintly.mechanisms.coordinates import FAMILY, Coordinates, check_request, joint_law
+from faintly.mechanisms.coordinates import FAMILY, Coordinates, joint_law
 from faintly.mechanisms.law import SmallCase, kept_law, rounding_law
 from faintly.mechanisms.registry import register
 from faintly.primitives import gaussian
@@ -55,7 +55,7 @@ class Gaussian(Coordinates):
         """Choose the coarsest grid and the least variance that keep the budget."""
         require.protects(request, WithinL1, "gaussian")
         require.no_more(request.options, "gaussian")
-        hashing = check_request(request, "gaussian")
+        hashing = require.direct(request, "gaussian", FAMILY)
         if request.budget.delta == 0:
             raise BoundDoesNotApply(
                 "Gaussian noise needs delta above 0; give --delta (for example "

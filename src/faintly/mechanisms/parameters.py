@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from faintly.core import EventLevel, FloatArray, Plan, Unit, WithinL1
+from faintly.core import EventLevel, FloatArray, Hashing, Plan, Unit, WithinL1
 from faintly.core.plan import SEED_BYTES, check_between
 from faintly.errors import BoundDoesNotApply, InvalidPlan, InvalidVector, UnsupportedUnit
 from faintly.mechanisms.api import Request
@@ -84,10 +84,14 @@ def no_tables(request: Request, owner: str) -> None:
         raise InvalidPlan(f"maps and bits belong to the linear family; {owner} has neither")
 
 
-def direct(plan: Plan, owner: str, family: str) -> None:
-    """Refuse a plan of another decoding or hash family than the only one there is."""
-    if plan.decode != "direct" or plan.hashing.family != family:
+def direct(given: Request | Plan, owner: str, family: str) -> Hashing:
+    """Return the only hash there is, or refuse tables and other families."""
+    asked = given.family or family if isinstance(given, Request) else given.hashing.family
+    if given.decode != "direct" or asked != family:
         raise InvalidPlan(f"{owner} needs --decode direct --family {family}")
+    if isinstance(given, Request):
+        no_tables(given, owner)
+    return Hashing(family=family)
 
 
 def l1_distance(unit: Unit) -> float:

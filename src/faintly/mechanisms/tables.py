@@ -1,62 +1,62 @@
-"""What the engine asks for: cells of tables, whose transform holds the sums of all keys at once."""
+"""Table decoding: cells of tables, whose transform holds the sums of all keys at once.
+
+A mechanism has one such part, `mechanism.tables`, which a server asks for. One that decodes by
+tables derives a class of its own with `cells`, and whatever else differs from one table per map:
+
+    tables = cached_property(MyTables)
+"""
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from faintly import kernels
-from faintly.core import Cells, Layout, ReadingLaw, ReportBatch, Sketch, SketchShape, TableArray
+from faintly.core import Cells, Layout, ReportBatch, Sketch, SketchShape, TableArray
 from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, NarrowArray, WordArray
 from faintly.errors import InvalidPlan
-from faintly.mechanisms.api import MechanismApi
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
+
+if TYPE_CHECKING:
+    from faintly.mechanisms.api import MechanismApi
 
 ENTRY_BYTES = 4  # of a table: integers of 32 bits up to 2^31 reports
 READ_AT_ONCE = 2**18  # reports whose cells are in memory at once
 
 
-class Tables(MechanismApi):
-    """What a sketch keeps of reports, and how keys are read from it."""
+class Tables:
+    """What a sketch keeps of reports, and how keys are read from it by public maps."""
 
     map_first: ClassVar[bool] = False  # where the number of the map stands among the fields
+    turned: ClassVar[bool] = True  # whether a key's public sign multiplies what a map holds for it
+
+    def __init__(self, mechanism: "MechanismApi") -> None:
+        self.mechanism = mechanism
+        self.hashing = mechanism.plan.hashing
 
     @cached_property
     def maps(self) -> LinearMaps:
         """Return the public maps of the linear family."""
-        return LinearMaps(self.plan.hashing, self.plan.salt, self.plan.universe.size)
+        plan = self.mechanism.plan
+        return LinearMaps(plan.hashing, plan.salt, plan.universe.size)
 
     @property
-    def table_shape(self) -> tuple[int, int]:
-        """Return rows and columns of the tables of table decoding."""
-        return self.plan.hashing.maps, 2**self.plan.hashing.bits
+    def map_bits(self) -> int:
+        """Return the bits of the number of a map."""
+        return max(1, self.hashing.maps).bit_length() - 1
 
-    @property
-    def sketch_shape(self) -> SketchShape:
-        """Return what a sketch of this plan holds."""
-        tables = self.table_shape if self.plan.decode == "table" else None
-        return SketchShape(tables, self.layout.limits)
-
-    def empty_sketch(self) -> Sketch:
-        """Return the sketch of no reports."""
-        return Sketch.empty(self.plan, self.sketch_shape)
-
-    @property
-    def _map_bits(self) -> int:
-        return max(1, self.plan.hashing.maps).bit_length() - 1
-
-    def _layout_of(self, widths: tuple[int, ...], seed_bytes: int = 0) -> Layout:
+    def layout(self, widths: tuple[int, ...], seed_bytes: int = 0) -> Layout:
         """Return the layout of such fields and, if there are several maps, the number of one."""
-        number = (self._map_bits,) * (self._map_bits > 0)
+        number = (self.map_bits,) * (self.map_bits > 0)
         widths = number + widths if self.map_first else widths + number
         limits = tuple(2**width for width in widths)
         return Layout(seed_bytes=seed_bytes, widths=widths, limits=limits)
 
-    def _numbered(self, fields: WordArray, maps: AnyArray) -> WordArray:
+    def numbered(self, fields: WordArray, maps: AnyArray) -> WordArray:
         """Return the fields of reports with the number of each one's map, if there are several."""
-        if not self._map_bits:
+        if not self.map_bits:
             return fields
         column = maps.astype(np.uint32)[:, None]
         return np.concatenate([column, fields] if self.map_first else [fields, column], axis=1)
@@ -66,24 +66,34 @@ class Tables(MechanismApi):
 
         A report without a seed carries the number of its map.
         """
-        if self.plan.hashing.maps <= 1:  # families without maps have 0
+        if self.hashing.maps <= 1:  # families without maps have 0
             return np.zeros(len(batch), dtype=np.int64)
-        if self.layout.seed_bytes:
-            return kernels.pick_maps(batch.hash_seeds, self.plan.hashing.maps)
+        if self.mechanism.layout.seed_bytes:
+            return kernels.pick_maps(batch.hash_seeds, self.hashing.maps)
         return batch.fields[:, 0 if self.map_first else -1].astype(np.int64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Return rows and columns of the tables of table decoding."""
+        return self.hashing.maps, 2**self.hashing.bits
+
+    @property
+    def sketch_shape(self) -> SketchShape:
+        """Return what a sketch of this plan holds."""
+        tables = self.shape if self.mechanism.plan.decode == "table" else None
+        return SketchShape(tables, self.mechanism.layout.limits)
+
+    def empty_sketch(self) -> Sketch:
+        """Return the sketch of no reports."""
+        return Sketch.empty(self.mechanism.plan, self.sketch_shape)
 
     def cells(self, batch: ReportBatch) -> Cells:  # noqa: ARG002  # for mechanisms with tables
         """Return what the reports add to the tables."""
-        raise TypeError(f"{self.name} decodes directly; it has no cells")
+        raise TypeError(f"{self.mechanism.name} decodes directly; it has no cells")
 
     def squares(self, batch: ReportBatch) -> int:  # noqa: ARG002  # for mechanisms that need it
         """Return the sum of squares that `variance` needs; 0 where it needs none."""
         return 0
-
-    @property
-    def turned(self) -> bool:
-        """Return whether a key's public sign multiplies what a map holds for it."""
-        return True
 
     def transform(self, tables: TableArray) -> TableArray:
         """Return new tables in which every key can be looked up."""
@@ -93,22 +103,8 @@ class Tables(MechanismApi):
 
     def gather(self, transformed: TableArray, ids: IdArray) -> IntArray:
         """Return (2, ids): sum and largest, over the maps, of what transformed tables hold."""
-        blocks = self.table_shape[0] // self.maps.maps
+        blocks = self.shape[0] // self.maps.maps
         return kernels.gather(transformed, ids, self.maps, blocks, turn=self.turned)
-
-    def reading_law(self) -> ReadingLaw | None:
-        """Return the exact law of what one report reads at a key that nobody holds.
-
-        None where it depends on what people hold: then the normal law is used.
-        """
-        return None
-
-    def pair_covariance(self) -> float | None:
-        """Return n·Cov of the estimates at two keys, divided by the mean of v·v' there.
-
-        None where it is not known: then any correlation is possible.
-        """
-        return None
 
     def gather_map(self, tables: TableArray, ids: IdArray, j: int) -> tuple[IntArray, float, int]:
         """Return what map j holds for each id; the squares and the size of what was read.
@@ -121,33 +117,35 @@ class Tables(MechanismApi):
         made = self.transform(tables)
         if len(made) != len(tables):
             raise InvalidPlan(
-                f"{self.name} needs all tables for a variance; they cannot be read map by map"
+                f"{self.mechanism.name} needs all tables for a variance; they cannot be read map "
+                "by map"
             )
         found = kernels.gather(made, ids, self.maps.only(j), len(tables), turn=self.turned)
         flat = made.reshape(-1).astype(np.float64)
         return found[0], float(flat @ flat), len(flat)
 
-    def table_variance(
+    def variance(
         self,
-        transformed: TableArray,  # noqa: ARG002  # for mechanisms whose tables show more
+        transformed: TableArray,  # noqa: ARG002  # for tables that show more
         sketch: Sketch,
         ids: IdArray,
         means: FloatArray,
     ) -> FloatArray:
-        """Return `variance`, given the transformed tables."""
-        return self.variance(sketch, ids, means)
+        """Return the mechanism's `variance`, given the transformed tables."""
+        return self.mechanism.variance(sketch, ids, means)
 
-    def read_cells(self, batch: ReportBatch, ids: IdArray) -> IntArray:
+    def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return what `gather` over all maps would give, from the cells of the reports."""
-        bits = np.uint32(self.table_shape[1].bit_length() - 1)
-        low, totals = np.uint32(self.table_shape[1] - 1), np.zeros(len(ids), dtype=np.int64)
+        rows, columns = self.shape
+        bits, low = np.uint32(columns.bit_length() - 1), np.uint32(columns - 1)
+        totals = np.zeros(len(ids), dtype=np.int64)
         used = np.unique(self.map_of(batch)).tolist()  # few, where an audit reads one report
         asked = list(self._asked(ids, bits, used))
         for start in range(0, len(batch), READ_AT_ONCE):
             cells = self.cells(batch.take(slice(start, start + READ_AT_ONCE)))
-            rows = _by_row(cells, bits, self.table_shape[0])
+            parted = _by_row(cells, bits, rows)
             for row, keys, codes, signs in asked:
-                index, weight = rows[row]
+                index, weight = parted[row]
                 totals[keys] += signs * kernels.read_cells(index & low, weight, codes)
         return totals
 
@@ -164,7 +162,7 @@ class Tables(MechanismApi):
 
     def entries(self, ids: IdArray, j: int) -> WordArray:
         """Return the entry of the transformed tables, numbered together, that map j has for ids."""
-        return self.codes(ids, j) + np.uint32(j * self.table_shape[1])
+        return self.codes(ids, j) + np.uint32(j * self.shape[1])
 
     def codes(self, ids: IdArray, j: int) -> WordArray:
         """Return the code of each id in the public map j."""
@@ -177,6 +175,13 @@ class Tables(MechanismApi):
     def flips(self, ids: IdArray, j: int) -> WordArray:
         """Return words whose lowest bit says where the public sign of map j is -1."""
         return kernels.hash_ids(int(self.maps.mask_key[j]), ids, hashing.MASK)
+
+
+def wide_enough(tables: TableArray, factor: int) -> np.dtype[Any]:
+    """Return the type of integers that hold `factor` times what one of the tables adds up to."""
+    heaviest = max(kernels.total_mass(one) for one in np.split(tables, len(tables)))
+    wide = heaviest * factor >= 2 ** (8 * tables.itemsize - 1)
+    return np.dtype(np.int64) if wide else tables.dtype
 
 
 def _by_row(cells: Cells, bits: np.uint32, rows: int) -> list[tuple[WordArray, NarrowArray]]:

@@ -75,7 +75,7 @@ class Candidate:
         """Return the cost of decoding in words."""
         if self.decode == "direct":
             return f"reads {self.key_operations:,} reports for each key"
-        rows, columns = mechanism_of(self.plan).table_shape
+        rows, columns = mechanism_of(self.plan).tables.shape
         tables = "one table" if rows == 1 else f"{rows:,} tables"
         reads = "one look-up" if self.key_operations == 1 else f"{self.key_operations:,} look-ups"
         return f"transforms {tables} of {columns:,} cells, then {reads} a key"
@@ -229,8 +229,8 @@ def _measure(name: str, question: _Question) -> Candidate | str:
     except FaintlyError as refused:
         return str(refused)
     if decode == "table":
-        rows, columns = mechanism.table_shape
-        memory, each = 8 * rows * columns, mechanism.maps.maps  # tables and their transform
+        rows, columns = mechanism.tables.shape
+        memory, each = 8 * rows * columns, mechanism.tables.maps.maps  # tables and their transform
         operations = rows * columns * max(1, columns.bit_length() - 1) + request.keys * rows
     else:
         memory, each = request.clients * (8 + 4 * len(mechanism.layout.widths)), request.clients

@@ -48,6 +48,16 @@ def multiply(left: AnyArray, right: AnyArray, bits: int) -> WordArray:
     return powers[logs[left] + logs[right]]
 
 
+def products(left: WordArray, right: WordArray, bits: int, polynomial: int) -> WordArray:
+    """Return the products of elements of `bits` bits modulo any polynomial, without tables."""
+    total = np.zeros(np.broadcast_shapes(left.shape, right.shape), dtype=np.uint32)
+    for bit in range(bits):
+        total ^= left * (right >> np.uint32(bit) & np.uint32(1))
+        left = left << np.uint32(1)
+        left = left ^ np.uint32(polynomial) * (left >> np.uint32(bits))
+    return total
+
+
 def divide(left: AnyArray, right: AnyArray, bits: int) -> WordArray:
     """Return left/right elementwise; the divisors must not be 0."""
     powers, logs = tables(bits)

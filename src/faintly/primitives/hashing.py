@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from faintly.core import AnyArray, ArrayOrScalar, Hashing, IdArray, IntArray, WordArray
+from faintly.primitives import galois
 
 BIN, SIGN, ROW, MATRIX, MAP, MASK, FOLD = (ord(letter) for letter in "bsrAjmf")
 EQUATION, COIN, ORDER = (ord(letter) for letter in "aco")  # of retrieval
@@ -194,11 +195,13 @@ class Places:
     signs: IntArray
 
 
-def places(seeds: IdArray, ids: IdArray, bins: int, family: str) -> Places:
-    """Return the place of ids[i] under seeds[i] in the prf or blake2s family."""
-    hashed = mix if family == "prf" else mix_blake2s
-    where = scale_to(hashed(seeds, ids, BIN), bins) if bins > 1 else np.zeros(len(ids), np.int64)
-    return Places(where, to_signs(hashed(seeds, ids, SIGN)))
+def places(seeds: IdArray, ids: IdArray, bins: int, hashed: "str | LinearMaps") -> Places:
+    """Return the place of ids[i] under seeds[i]: by the family prf or blake2s, or by maps."""
+    if isinstance(hashed, LinearMaps):
+        return hashed.places(seeds, ids, bins)
+    word = mix if hashed == "prf" else mix_blake2s
+    where = scale_to(word(seeds, ids, BIN), bins) if bins > 1 else np.zeros(len(ids), np.int64)
+    return Places(where, to_signs(word(seeds, ids, SIGN)))
 
 
 class LinearMaps:
@@ -304,11 +307,7 @@ class LinearBins:
 
     def multiplied(self, rows: WordArray, factors: WordArray) -> WordArray:
         """Return the products of rows with factors below 2^s, elementwise (arrays broadcast)."""
-        product = np.zeros(np.broadcast_shapes(rows.shape, factors.shape), dtype=np.uint32)
-        for bit in range(self.row_bits):
-            product ^= rows * (factors >> np.uint32(bit) & np.uint32(1))
-            rows = self.shifted(rows)
-        return product
+        return galois.products(rows, factors, self.row_bits, self.polynomial)
 
     def factors(self) -> WordArray:
         """Return u(X) of every character u, or u(X) + X^e where bins have signs."""

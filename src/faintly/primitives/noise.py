@@ -57,6 +57,21 @@ def growth_at_most(epsilon: float) -> Fraction:
     return 1 / exp_at_least(-exact(epsilon))
 
 
+def response_threshold(epsilon: Fraction, likely: int = 1, outcomes: int = 2) -> int:
+    """Return ⌊2^32·N·e^ε/(N·e^ε+M-N)⌋: how often one of N likely outcomes of M is to come.
+
+    Rounding down keeps epsilon: each of the N is at most e^ε times as likely as any other.
+    """
+    others = (outcomes - likely) * exp_at_least(-epsilon)
+    threshold = math.floor(FULL * likely / (likely + others))
+    if threshold * outcomes <= likely * FULL:
+        raise BoundDoesNotApply(
+            f"epsilon {float(epsilon):g} is too small for 32-bit thresholds over {outcomes} "
+            "outcomes; use a larger epsilon"
+        )
+    return threshold
+
+
 def laplace_thresholds(bound: Fraction) -> list[int]:
     """Return the coin thresholds of noise whose law changes by at most 1/bound per step.
 

@@ -240,7 +240,8 @@ def _rehearse(
     reader = Reader(aggregate(plan, randomize_all(plan, vectors, public, secret)))
     on_step(f"asking about {len(keys):,} keys")
     reader = reader.watched(lambda: None, on_read)
-    top, every = reader.top_among(count, keys, posterior=reader.populated(len(keys)))
+    top = reader.top(count, keys, posterior=reader.populated(len(keys)))
+    every = top.every
     true_mean = dict(zip(keys, truth.tolist(), strict=True))
     listed = list(top.estimates.keys)
     best = {keys[int(place)] for place in np.argsort(-truth, kind="stable")[: len(listed)]}

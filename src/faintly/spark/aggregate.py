@@ -225,7 +225,7 @@ def collect(frame: "DataFrame", entries: int) -> Iterator[Row]:
 
 def _collected(frame: "DataFrame", plan: Plan) -> Aggregated:
     counts: Counts | None = None
-    shape = mechanism_of(plan).table_shape
+    shape = mechanism_of(plan).tables.shape
     flat = np.zeros(shape[0] * shape[1], dtype=np.int64)
     for piece, data in collect(frame, len(flat)):
         if piece == COUNTS:
@@ -233,7 +233,7 @@ def _collected(frame: "DataFrame", plan: Plan) -> Aggregated:
         else:
             pieces.join([(piece, data)], flat)
     if counts is None:  # a frame without partitions has no tasks, and no reports
-        counts = Counts(mechanism_of(plan).empty_sketch().reports.tolist())
+        counts = Counts(mechanism_of(plan).tables.empty_sketch().reports.tolist())
     made = flat.reshape(shape).astype(table_type(counts.mass), copy=False)
     base = counts.sketch(plan)
     sketch = Sketch(plan, base.reports, base.squares, base.mass, tables=made)

@@ -67,7 +67,7 @@ class Counts:
 
 def entries_of(plan: Plan) -> int:
     """Return the entries of a plan's tables."""
-    rows, columns = mechanism_of(plan).table_shape
+    rows, columns = mechanism_of(plan).tables.shape
     return rows * columns
 
 
@@ -98,12 +98,12 @@ def _by_ranges(
 ) -> Generator[Row, None, Counts]:
     """Yield the pieces of tables that exceed the memory, and return the counts."""
     entries = entries_of(mechanism.plan)
-    counts = Counts(mechanism.empty_sketch().reports.tolist())
+    counts = Counts(mechanism.tables.empty_sketch().reports.tolist())
     kept: list[tuple[ReportBatch, IntArray]] = []
     for batch in batches:
         for start in range(0, len(batch), SLICE):
             part = batch.take(slice(start, start + SLICE))
-            kept.append((part, mechanism.map_of(part)))
+            kept.append((part, mechanism.tables.map_of(part)))
             counts += _counted(mechanism, *kept[-1])
     each = entries // len(counts.reports)  # of a map
     size = max(SPAN, memory // 8 // SPAN * SPAN)
@@ -111,7 +111,7 @@ def _by_ranges(
         table = np.zeros((1, min(size, entries - first)), dtype=np.int64)
         for batch, maps in kept:
             near = (maps >= first // each) & (maps <= (first + size - 1) // each)
-            cells = mechanism.cells(batch.take(near))
+            cells = mechanism.tables.cells(batch.take(near))
             inside = (cells.index >= first) & (cells.index < first + size)
             index = cells.index[inside] - np.uint32(first)
             counts.mass += kernels.scatter_add(table, index, cells.weight[inside], 0)
@@ -120,8 +120,8 @@ def _by_ranges(
 
 
 def _counted(mechanism: Mechanism, batch: ReportBatch, maps: IntArray) -> Counts:
-    many = len(mechanism.empty_sketch().reports)
-    return Counts(np.bincount(maps, minlength=many).tolist(), mechanism.squares(batch))
+    many = len(mechanism.tables.empty_sketch().reports)
+    return Counts(np.bincount(maps, minlength=many).tolist(), mechanism.tables.squares(batch))
 
 
 def scan(
@@ -129,11 +129,11 @@ def scan(
 ) -> Iterator[Row]:
     """Yield what reports of a direct plan say about ids, a row of them for each map."""
     mechanism = mechanism_of(plan)
-    counts = Counts(mechanism.empty_sketch().reports.tolist(), rejected=rejected)
+    counts = Counts(mechanism.tables.empty_sketch().reports.tolist(), rejected=rejected)
     values = np.zeros((len(counts.reports), len(ids)), dtype=np.int64)
     sample = np.zeros((0, mechanism.layout.record_bytes), dtype=np.uint8)
     for batch in batches:
-        maps = mechanism.map_of(batch)
+        maps = mechanism.tables.map_of(batch)
         counts += _counted(mechanism, batch, maps)
         for row in np.unique(maps).tolist():
             values[row] += mechanism.read(batch.take(maps == row), ids)
@@ -148,7 +148,7 @@ def sample_sketch(plan: Plan, data: bytes) -> Sketch:
     """Return the sketch of the reports of a sample."""
     mechanism = mechanism_of(plan)
     batch = report_v1.unpack(sample_of(data), plan.digest, mechanism.layout)
-    counts = _counted(mechanism, batch, mechanism.map_of(batch)).sketch(plan)
+    counts = _counted(mechanism, batch, mechanism.tables.map_of(batch)).sketch(plan)
     seeds, fields = sorted_columns(batch.hash_seeds, batch.fields)
     return Sketch(plan, counts.reports, counts.squares, hash_seeds=seeds, fields=fields)
 

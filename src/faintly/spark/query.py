@@ -221,8 +221,8 @@ class _Remote:
                     part[:] = pieces.piece_of(data, len(part))
             for first, flat in shards.items():
                 for j, own in enumerate(flat.reshape(-1, each), start=first):
-                    rows_of = own.reshape(-1, mechanism.table_shape[1])
-                    found, squares, entries = mechanism.gather_map(rows_of, shared.value, j)
+                    rows_of = own.reshape(-1, mechanism.tables.shape[1])
+                    found, squares, entries = mechanism.tables.gather_map(rows_of, shared.value, j)
                     yield pa.RecordBatch.from_pydict(
                         {"read": [found.tobytes()], "squares": [squares], "entries": [entries]}
                     )
@@ -270,7 +270,7 @@ def _shared(spark: "SparkSession", sketch: Sketch, level: float) -> "Broadcast[R
     if sketch.tables is None:
         raise InvalidInput("a direct sketch is not sent around; use query_reports")
     mechanism = mechanism_of(sketch.plan)
-    made = mechanism.transform(sketch.tables)
+    made = mechanism.tables.transform(sketch.tables)
     reader = Reader(replace(sketch, tables=None), level, transformed=made, mechanism=mechanism)
     reader.estimate_ids(np.zeros(1, dtype=np.uint64), [0])  # what all keys share, once
     return spark.sparkContext.broadcast(reader)

@@ -21,7 +21,7 @@ def plan_named(name):
 @pytest.mark.parametrize("name", sorted(cases.PLANS))
 def test_the_empty_sketch_is_the_identity(name):
     full = vectors.some_sketch(name)
-    empty = mechanism_of(full.plan).empty_sketch()
+    empty = mechanism_of(full.plan).tables.empty_sketch()
     assert empty.count == 0
     assert full.merge(empty) == full == empty.merge(full)
     assert empty.merge(empty) == empty

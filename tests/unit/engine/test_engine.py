@@ -184,7 +184,7 @@ def test_estimates_of_all_keys_are_estimates_of_each(popular):
 
 def test_all_keys_are_read_from_the_tables_once(popular, monkeypatch):
     """For ghosts, estimates and lists alike: with many maps that is most of an answer's time."""
-    read, of = [], type(popular.mechanism)
+    read, of = [], type(popular.mechanism.tables)
     gather = of.gather
     monkeypatch.setattr(of, "gather", lambda *case: (read.append(len(case[-1])), gather(*case))[1])
     reader = Reader(popular.sketch)
@@ -297,7 +297,7 @@ def by_capping(reader, item):
     """Return the score of an id, its largest map counted for 0.3 standard errors at most."""
     mechanism, sketch = reader.mechanism, reader.sketch
     (batch,) = sketch.batches(10**6)
-    maps = mechanism.map_of(batch)
+    maps = mechanism.tables.map_of(batch)
     own = [
         mechanism.read(batch.take(maps == one), np.array([item]))[0]
         for one in range(len(sketch.reports))
@@ -346,7 +346,7 @@ def test_a_million_keys_are_asked_at_once():
 
 def test_a_sketch_without_reports_is_empty():
     plan = plan_named("event-prf")
-    empty = mechanism_of(plan).empty_sketch()
+    empty = mechanism_of(plan).tables.empty_sketch()
     assert aggregate(plan, []) == empty
     assert aggregate(plan, [reports_of("event-prf", 3).take(slice(0))]) == empty
 

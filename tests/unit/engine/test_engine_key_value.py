@@ -95,4 +95,4 @@ def test_an_unknown_covariance_is_taken_at_its_worst(monkeypatch):
 def test_other_plans_are_refused():
     odd = make_plan(protect="event", epsilon=1.0, sparsity=2, clients=100, universe=5)
     with pytest.raises(InvalidInput, match="key_value_plan"):
-        conditional_means(Reader(mechanism_of(odd).empty_sketch()), [0])
+        conditional_means(Reader(mechanism_of(odd).tables.empty_sketch()), [0])

@@ -98,10 +98,10 @@ def test_entries_beyond_32_bits_are_exact():
     full = Sketch(plan, np.array([1]), 0, most, tables=tables)
     twice = full.merge(full)
     assert twice.tables.tolist() == [[2 * most, 0]]
-    assert mechanism_of(plan).transform(full.tables).tolist() == [[most, most]]
-    assert mechanism_of(plan).transform(twice.tables).tolist() == [[2 * most, 2 * most]]
+    assert mechanism_of(plan).tables.transform(full.tables).tolist() == [[most, most]]
+    assert mechanism_of(plan).tables.transform(twice.tables).tolist() == [[2 * most, 2 * most]]
     back = sketch_v1.decode_sketch(
-        sketch_v1.encode_sketch(twice), lambda plan: mechanism_of(plan).sketch_shape
+        sketch_v1.encode_sketch(twice), lambda plan: mechanism_of(plan).tables.sketch_shape
     )
     assert back == twice
     assert back.tables.dtype == np.int64
@@ -200,12 +200,12 @@ def test_a_reader_of_the_live_tables_keeps_its_transform(name, monkeypatch):
     plan, batch = plan_named(name), reports_of(name, 8)
     made = []
 
-    def counted(mechanism, tables):
+    def counted(part, tables):
         made.append(tables)
-        return transform(mechanism, tables)
+        return transform(part, tables)
 
-    transform = type(mechanism_of(plan)).transform
-    monkeypatch.setattr(type(mechanism_of(plan)), "transform", counted)
+    transform = type(mechanism_of(plan).tables).transform
+    monkeypatch.setattr(type(mechanism_of(plan).tables), "transform", counted)
     aggregator = Aggregator(plan)
     aggregator.add(batch.take(slice(4)))
     ids = np.arange(min(plan.universe.size or 5, 5), dtype=np.uint64)

@@ -49,10 +49,10 @@ def equal(left, right):
 @every("family", ["prf", "blake2s"])
 @every("bins", [1, 2, 3, 16, 100])
 @every("sizes", SIZES)
-def test_bin_hashed(sizes, bins, family):
-    case, how = clients(sizes), {"bins": bins, "family": family}
-    left = compiled.bin_hashed(*case, **how)
-    equal([left], [reference.bin_hashed(*case, **how)])
+def test_bins_of_hashed_items(sizes, bins, family):
+    case, how = clients(sizes), {"bins": bins, "hashed": family}
+    left = compiled.bin_items(*case, **how)
+    equal([left], [reference.bin_items(*case, **how)])
 
 
 MAPS = {
@@ -67,10 +67,10 @@ MAPS = {
 @every("maps", MAPS)
 @every("bins", [1, 2, 16, 64])
 @every("sizes", SIZES)
-def test_bin_linear(sizes, bins, maps):
-    case, how = clients(sizes), {"bins": bins, "maps": MAPS[maps]}
-    left = compiled.bin_linear(*case, **how)
-    equal([left], [reference.bin_linear(*case, **how)])
+def test_bins_of_mapped_items(sizes, bins, maps):
+    case, how = clients(sizes), {"bins": bins, "hashed": MAPS[maps]}
+    left = compiled.bin_items(*case, **how)
+    equal([left], [reference.bin_items(*case, **how)])
 
 
 @BOTH
@@ -82,7 +82,7 @@ def test_bins_hold_the_signed_amounts(kernels):
             one = ids[item : item + 1]
             place = hashing.places(seeds[client : client + 1], one, 5, "prf")
             wanted[client, place.bins[0]] += place.signs[0] * int(amounts[item])
-    equal([kernels.bin_hashed(seeds, offsets, ids, amounts, bins=5, family="prf")], [wanted])
+    equal([kernels.bin_items(seeds, offsets, ids, amounts, bins=5, hashed="prf")], [wanted])
 
 
 @needs_c
@@ -205,9 +205,9 @@ def test_offsets_that_do_not_fit_are_refused(kernels, why):
     offsets = np.array(OFFSETS[why], dtype=np.int64)
     seeds, _, ids, amounts = clients([1, 1, 2])
     calls = [
-        lambda: kernels.bin_hashed(seeds, offsets, ids, amounts, bins=4, family="prf"),
-        lambda: kernels.bin_hashed(seeds, offsets, ids, amounts, bins=4, family="blake2s"),
-        lambda: kernels.bin_linear(seeds, offsets, ids, amounts, bins=4, maps=MAPS["one"]),
+        lambda: kernels.bin_items(seeds, offsets, ids, amounts, bins=4, hashed="prf"),
+        lambda: kernels.bin_items(seeds, offsets, ids, amounts, bins=4, hashed="blake2s"),
+        lambda: kernels.bin_items(seeds, offsets, ids, amounts, bins=4, hashed=MAPS["one"]),
         lambda: kernels.code_items(seeds, offsets, ids, MAPS["one"]),
     ]
     for call in calls:
@@ -223,18 +223,18 @@ def test_arguments_that_do_not_fit_are_refused(kernels):
     seeds, offsets, ids, amounts = clients([1, 1, 2])
     drawn = np.zeros(2, dtype=np.uint32)
     refused = [
-        lambda: kernels.bin_hashed(seeds, offsets, ids, amounts, bins=0, family="prf"),
-        lambda: kernels.bin_hashed(seeds, offsets, ids, amounts, bins=4, family="linear"),
-        lambda: kernels.bin_hashed(seeds[:2], offsets, ids, amounts, bins=4, family="prf"),
-        lambda: kernels.bin_hashed(seeds, offsets, ids, amounts[:3], bins=4, family="prf"),
-        lambda: kernels.bin_hashed(
-            seeds, offsets, ids, amounts.astype(np.int64), bins=4, family="prf"
+        lambda: kernels.bin_items(seeds, offsets, ids, amounts, bins=0, hashed="prf"),
+        lambda: kernels.bin_items(seeds, offsets, ids, amounts, bins=4, hashed="linear"),
+        lambda: kernels.bin_items(seeds[:2], offsets, ids, amounts, bins=4, hashed="prf"),
+        lambda: kernels.bin_items(seeds, offsets, ids, amounts[:3], bins=4, hashed="prf"),
+        lambda: kernels.bin_items(
+            seeds, offsets, ids, amounts.astype(np.int64), bins=4, hashed="prf"
         ),
-        lambda: kernels.bin_hashed(
-            seeds, offsets.astype(np.int32), ids, amounts, bins=4, family="prf"
+        lambda: kernels.bin_items(
+            seeds, offsets.astype(np.int32), ids, amounts, bins=4, hashed="prf"
         ),
-        lambda: kernels.bin_linear(seeds, offsets, ids, amounts, bins=3, maps=MAPS["one"]),
-        lambda: kernels.bin_linear(seeds, offsets, ids, amounts, bins=2**17, maps=MAPS["one"]),
+        lambda: kernels.bin_items(seeds, offsets, ids, amounts, bins=3, hashed=MAPS["one"]),
+        lambda: kernels.bin_items(seeds, offsets, ids, amounts, bins=2**17, hashed=MAPS["one"]),
         lambda: kernels.round_values(np.zeros(3), 16, drawn),
         lambda: kernels.round_values(np.zeros(2), 3, drawn),
         lambda: kernels.round_values(np.zeros(2), 2**31, drawn),

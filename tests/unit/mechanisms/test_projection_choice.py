@@ -283,10 +283,10 @@ def test_a_negative_value_in_the_unsigned_form_is_named_by_position_alone():
 
 
 def as_tables(chosen, batch):
-    tables = np.zeros(chosen.table_shape, dtype=np.int64)
-    cells = chosen.cells(batch)
+    tables = np.zeros(chosen.tables.shape, dtype=np.int64)
+    cells = chosen.tables.cells(batch)
     kernels.scatter_add(tables, cells.index, cells.weight, 0)
-    return chosen.transform(tables)
+    return chosen.tables.transform(tables)
 
 
 @pytest.mark.parametrize("decode", ["direct", "table"])
@@ -296,7 +296,7 @@ def test_tables_and_direct_reading_give_the_same_integers(decode, maps):
     chosen = mechanism_of(plan)
     batch = reports_of(plan, some_vectors(500, (0, 2, 4)))
     ids = np.arange(500, dtype=np.uint64)
-    gathered = chosen.gather(as_tables(chosen, batch), ids)[0]
+    gathered = chosen.tables.gather(as_tables(chosen, batch), ids)[0]
     np.testing.assert_array_equal(gathered, chosen.read(batch, ids))
     assert np.abs(gathered).max() <= 500
 
@@ -307,7 +307,7 @@ def test_a_cell_is_what_the_direct_report_stands_for():
     cell, slot = mechanism(**common), mechanism(decode="direct", **common)
     vectors, seeds = some_vectors(400, (0, 2, 4, 7)), np.arange(400, dtype=np.uint64) * 977
     sent = [
-        one.cells(
+        one.tables.cells(
             ReportBatch(
                 one.plan.digest,
                 seeds if one is slot else np.zeros_like(seeds),
@@ -466,12 +466,12 @@ def test_rare_keys_decide_between_bins_that_err_alike_at_the_share(decode):
 
 def test_tables_of_many_reports_are_transformed_in_wider_integers():
     chosen = mechanism(form="unsigned", bins=64, bits=14, maps=16)
-    tables = np.zeros(chosen.table_shape, dtype=np.int32)
+    tables = np.zeros(chosen.tables.shape, dtype=np.int32)
     tables[3, 77] = 2**30
-    wide = chosen.transform(tables)
+    wide = chosen.tables.transform(tables)
     assert wide.dtype == np.int64
     assert wide[3].max() == 63 * 2**30
-    assert chosen.transform(tables >> 10).dtype == np.int32
+    assert chosen.tables.transform(tables >> 10).dtype == np.int32
 
 
 def test_unsigned_tables_and_direct_reading_give_the_same_integers():
@@ -481,7 +481,7 @@ def test_unsigned_tables_and_direct_reading_give_the_same_integers():
         batch = reports_of(plan, some_vectors(300, (0, 2, 5), (1.0, 0.5)))
         ids = np.arange(0, 500, 7, dtype=np.uint64)
         read = chosen.read(batch, ids)
-        np.testing.assert_array_equal(chosen.gather(as_tables(chosen, batch), ids)[0], read)
+        np.testing.assert_array_equal(chosen.tables.gather(as_tables(chosen, batch), ids)[0], read)
         np.testing.assert_array_equal(Reader(aggregate(plan, [batch])).totals(ids), read)
 
 

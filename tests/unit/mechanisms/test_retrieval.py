@@ -128,7 +128,7 @@ def test_ghosts_are_those_of_the_law():
     [
         ({"protect": "user"}, UnsupportedUnit, "protects event"),
         ({"protect": "l1:1"}, UnsupportedUnit, "protects event"),
-        ({"epsilon": 1e-10}, BoundDoesNotApply, "at least"),
+        ({"epsilon": 1e-10}, BoundDoesNotApply, "use a larger epsilon"),
         ({"bits": 5}, InvalidPlan, "use at least 6 bits"),
         ({"bits": 8}, InvalidPlan, "use at least 12 bits"),
         ({"bits": 29}, InvalidPlan, "between 2 and 28"),
@@ -305,7 +305,7 @@ def test_tables_and_direct_reading_give_the_same_integers(changes):
     for made in (table, direct):
         batch = ReportBatch(made.plan.digest, np.zeros_like(seeds), fields)
         sketch = aggregate(made.plan, [batch.take(slice(0, 100)), batch.take(slice(100, None))])
-        np.testing.assert_array_equal(sketch.reports, np.bincount(made.map_of(batch)))
+        np.testing.assert_array_equal(sketch.reports, np.bincount(made.tables.map_of(batch)))
         totals.append(Reader(sketch).totals(ids))
         np.testing.assert_array_equal(made.read(batch, ids), totals[0])
     np.testing.assert_array_equal(*totals)
@@ -338,7 +338,7 @@ def test_public_maps_send_no_seed_and_name_their_map():
         made.plan.digest, np.zeros_like(seeds), made.randomize(vectors, seeds, seeded(1, "noise"))
     )
     assert made.seed_bytes == 8
-    np.testing.assert_array_equal(made.map_of(batch), made.maps.map_of(seeds))
+    np.testing.assert_array_equal(made.tables.map_of(batch), made.tables.maps.map_of(seeds))
     client = Client(made.plan)
     report = client.report({3: 1.0, 7: -0.5})
     assert report.hash_seed == 0
@@ -371,8 +371,8 @@ def test_reports_do_not_depend_on_the_kernel(changes, monkeypatch):
 def test_keys_of_an_indexed_universe_never_merge():
     made = mechanism(sparsity=32, universe=23496)
     ids = np.arange(23496, dtype=np.uint64)
-    for j in range(made.maps.maps):
-        entries = made.entries(ids, j)
+    for j in range(made.tables.maps.maps):
+        entries = made.tables.entries(ids, j)
         assert len(np.unique(entries)) == len(ids)
-        rows = entries.astype(int) // made.table_shape[1]
+        rows = entries.astype(int) // made.tables.shape[1]
         assert np.bincount(rows - j * made.blocks).min() > 3700

@@ -286,4 +286,4 @@ def test_variants_are_pure_and_never_full():
 
 def test_there_are_no_tables():
     with pytest.raises(TypeError, match="directly"):
-        mechanism_of(plan_of()).cells(None)
+        mechanism_of(plan_of()).tables.cells(None)

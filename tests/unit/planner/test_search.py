@@ -47,7 +47,7 @@ def test_a_candidate_tells_what_its_plan_will_do():
         assert one.stderr == pytest.approx((one.worst / 20_000) ** 0.5)
         assert one.plan.decode == one.decode
         if one.decode == "table":
-            tables = mechanism.empty_sketch().tables
+            tables = mechanism.tables.empty_sketch().tables
             assert one.memory == 2 * tables.nbytes  # and their transform
         else:
             assert one.key_operations == 20_000

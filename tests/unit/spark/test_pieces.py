@@ -36,7 +36,7 @@ def added(parts, entries):
 
 def sketch_of(rows, plan):
     counts = Counts.of(rows.pop(COUNTS)).sketch(plan)
-    shape = mechanism_of(plan).table_shape
+    shape = mechanism_of(plan).tables.shape
     flat = np.zeros(shape[0] * shape[1], dtype=table_type(counts.mass))
     pieces.join(rows.items(), flat)
     return Sketch(plan, counts.reports, counts.squares, counts.mass, flat.reshape(shape))
@@ -121,7 +121,7 @@ def test_maps_can_be_read_one_by_one(name):
     sketch = aggregate(plan, [made_up(plan, 3000)])
     each = len(sketch.tables) // plan.hashing.maps
     read = [
-        mechanism.gather_map(sketch.tables[j * each : (j + 1) * each], ids, j)
+        mechanism.tables.gather_map(sketch.tables[j * each : (j + 1) * each], ids, j)
         for j in range(plan.hashing.maps)
     ]
     sums = np.array([one[0] for one in read])

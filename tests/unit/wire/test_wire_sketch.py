@@ -19,7 +19,7 @@ GOOD = sketch_v1.encode_sketch(SKETCH)
 
 
 def decode(data):
-    return sketch_v1.decode_sketch(data, lambda plan: mechanism_of(plan).sketch_shape)
+    return sketch_v1.decode_sketch(data, lambda plan: mechanism_of(plan).tables.sketch_shape)
 
 
 def code_of(data):

@@ -182,7 +182,7 @@ def _reader(sketch: Sketch) -> Reader:
         return Reader(sketch)
     # The transform is all that is read, so neither the tables nor their file stay.
     mechanism = mechanism_of(sketch.plan)
-    transformed = mechanism.transform(sketch.tables)
+    transformed = mechanism.tables.transform(sketch.tables)
     return Reader(replace(sketch, tables=None), transformed=transformed, mechanism=mechanism)
 
 

@@ -157,7 +157,7 @@ class Registry:
             raise Problem(problems.BAD_PLAN, str(error)[:MOST_SHOWN]) from None
         if mechanism.layout.record_bytes > report_v1.MAX_RECORD_BYTES:
             raise Problem(problems.BAD_PLAN, "a report of this plan is too large to be sent")
-        tables = mechanism.sketch_shape.tables
+        tables = mechanism.tables.sketch_shape.tables
         size = 0 if tables is None else CELL_BYTES * math.prod(tables)
         if size > self._table_bytes and plan.digest not in self.collections:
             most = f"and here at most {self._table_bytes:,}"

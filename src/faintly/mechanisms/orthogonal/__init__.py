@@ -15,20 +15,19 @@ table   rows (e_l, β_l·π_j(x)) for one of J public maps: the report is a cell
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from faintly import kernels
-from faintly.core import Budget, Cells, Guarantee, Plan, ReadingLaw, Sketch, Universe
-from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, TableArray, WordArray
+from faintly.core import Budget, Guarantee, Plan, ReadingLaw, Sketch, Universe
+from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, WordArray
 from faintly.core.report import ReportBatch
 from faintly.core.vector import SparseVector, VectorBatch
 from faintly.mechanisms import ghosts, simulation
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Request
-from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.bit_cells import BitCells
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.orthogonal import channel as channels
@@ -36,6 +35,7 @@ from faintly.mechanisms.orthogonal import law as laws
 from faintly.mechanisms.orthogonal import rows as public
 from faintly.mechanisms.orthogonal import sizes
 from faintly.mechanisms.orthogonal.channel import Channel
+from faintly.mechanisms.orthogonal.tables import CellTables
 from faintly.mechanisms.registry import register
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
@@ -52,11 +52,8 @@ VALUE_STEPS = 16  # of a client's mean value, when what long vectors lose is wor
 class Orthogonal(BitCells):
     """Cells of bits that are orthogonal to the rows asked for."""
 
-    # Reports are kept sorted, and so are grouped by map.
-    map_first: ClassVar[bool] = True
-    turned = False  # there are no signs
-
     planning = sizes
+    tables = cached_property(CellTables)
     plan: Plan
     channel: Channel
     bits: int  # t or b: of one cell
@@ -118,7 +115,7 @@ class Orthogonal(BitCells):
             nothing.astype(np.uint8),
             free & self._low_bits,
         )
-        return self._numbered(solved.reshape(len(vectors), self.blocks * self._words), chosen)
+        return self.tables.numbered(solved.reshape(len(vectors), self.blocks * self._words), chosen)
 
     def _asked_for(self, rng: Rng, count: int) -> IntArray:
         """Return how many rows each item asks for, if it has not been rounded away."""
@@ -134,59 +131,21 @@ class Orthogonal(BitCells):
         """Return the block of each id in the map beside it, and its rows there."""
         if not self._table:
             count = self.channel.most * self._words
-            keys = np.ascontiguousarray(self.maps.fold_key[maps])
+            keys = np.ascontiguousarray(self.tables.maps.fold_key[maps])
             hashed = kernels.hash_words(keys, np.ascontiguousarray(ids), hashing.EQUATION, count)
             rows = hashed.reshape(len(ids), self.channel.most, self._words) & self._low_bits
             return np.zeros(len(ids), dtype=np.int64), rows
-        blocks, elements = self._split(self.maps.codes(ids, maps), self._field)
-        return blocks, public.table_rows(elements, public.images(list(self.constants), self._field))
+        blocks, elements = self.split(self.tables.maps.codes(ids, maps), self._field)
+        return blocks, public.table_rows(elements, self.constants, self._field)
 
     @property
     def _field(self) -> int:
         return self.bits - self.channel.most
 
-    @property
-    def table_shape(self) -> tuple[int, int]:
-        """Return a row for each map and block; rows that are hashed have no table."""
-        if not self._table:
-            return self.plan.hashing.maps, 1
-        return self.plan.hashing.maps * self.blocks, 2**self.bits
-
-    def cells(self, batch: ReportBatch) -> Cells:
-        """Return B cells per report, of weight 1."""
-        if not self._table:
-            return Mechanism.cells(self, batch)
-        tables = self.map_of(batch)[:, None] * self.blocks + np.arange(self.blocks)
-        index = self._cells(batch.fields) + (tables << self.bits).astype(np.uint32)
-        return Cells(index.ravel(), np.ones(index.size, dtype=np.int32))
-
-    def transform(self, tables: TableArray) -> TableArray:
-        """Return tables with an entry for each element of the field, the sum of its characters.
-
-        A cell that is 0 says nothing, so it does not count.
-        """
-        weights = self._weights
-        heaviest = max(kernels.total_mass(one) for one in np.split(tables, len(tables)))
-        wide = heaviest * int(weights.sum()) >= 2 ** (8 * tables.itemsize - 1)
-        made = tables.astype(np.int64 if wide else tables.dtype)
-        made[:, 0] = 0
-        kernels.walsh_hadamard(made)
-        images = public.images(public.combined(list(self.constants)), self._field)
-        return kernels.fold_characters(made, images, weights)
-
-    @property
-    def _weights(self) -> IntArray:
-        """Return w(u) of every set u of rows."""
-        first, second = self.channel.weights
-        made = np.full(2**self.channel.most, second, dtype=np.int64)
-        made[: 2**self.channel.rows] = first
-        made[0] = 0
-        return made
-
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σ reading for each id, over cells that are not 0."""
-        totals, maps = np.zeros(len(ids), dtype=np.int64), self.map_of(batch)
-        cells = self._cells(batch.fields).reshape(len(batch), self.blocks, self._words)
+        totals, maps = np.zeros(len(ids), dtype=np.int64), self.tables.map_of(batch)
+        cells = self.cell_fields(batch.fields).reshape(len(batch), self.blocks, self._words)
         off, near, at = self.channel.readings
         for j in np.unique(maps).tolist():
             mine = cells[maps == j]
@@ -300,9 +259,8 @@ class Orthogonal(BitCells):
                 yield 0, *masks
             return
         elements = np.arange(2**self._field, dtype=np.uint32)
-        image = public.images(list(self.constants), self._field)
         for block in range(self.blocks):
-            for rows in public.table_rows(elements, image):
+            for rows in public.table_rows(elements, self.constants, self._field):
                 yield block, *laws.masks_of(rows, self.channel, self.bits)
 
     def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int, int], ...]:

@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from faintly.core import FloatArray, ReadingLaw
+from faintly.core import FloatArray, IntArray, ReadingLaw
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import parameters as require
 from faintly.primitives import noise
@@ -77,6 +77,15 @@ class Channel:
             if self._unheld(*chosen) <= (1 + WEIGHT_LOSS) * least:
                 break
         return chosen
+
+    @property
+    def weights_of_sets(self) -> IntArray:
+        """Return w(u) of every set u of rows."""
+        first, second = self.weights
+        made = np.full(2**self.most, second, dtype=np.int64)
+        made[: 2**self.rows] = first
+        made[0] = 0
+        return made
 
     @property
     def _counts(self) -> tuple[int, int]:

@@ -7,12 +7,13 @@ table   the code of a key says its block and an element π of GF(2^s), s = b - M
         space), so that the ghosts of two held keys are all at different keys.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
-from faintly.core import IdArray, WordArray
-from faintly.primitives.galois import PRIMITIVE
+from faintly.core import WordArray
+from faintly.primitives import galois
 from faintly.primitives.hashing import LEAST_ROW_BITS, POLYNOMIALS
 
 MOST_FIELD_BITS = LEAST_ROW_BITS + len(POLYNOMIALS) - 1
@@ -20,20 +21,11 @@ TRIES = 4096  # of constants; in a large field one of the first few works
 STEP, START = 0x9E3779B1, 0x2545F491  # of the sequence of candidate constants: any odd numbers
 
 
-def polynomial(bits: int) -> int:
-    """Return the polynomial modulo which elements of `bits` bits are multiplied."""
-    return POLYNOMIALS[bits - LEAST_ROW_BITS] if bits >= LEAST_ROW_BITS else PRIMITIVE[bits]
-
-
-def products(left: IdArray, right: IdArray, bits: int) -> IdArray:
+def products(left: WordArray, right: WordArray, bits: int) -> WordArray:
     """Return the products of elements of GF(2^bits), elementwise (arrays broadcast)."""
-    modulus = np.uint64(polynomial(bits))
-    total = np.zeros(np.broadcast_shapes(left.shape, right.shape), dtype=np.uint64)
-    for bit in range(bits):
-        total ^= left * (right >> np.uint64(bit) & np.uint64(1))
-        left = left << np.uint64(1)
-        left ^= modulus * (left >> np.uint64(bits))
-    return total
+    large = bits >= LEAST_ROW_BITS
+    polynomial = POLYNOMIALS[bits - LEAST_ROW_BITS] if large else galois.PRIMITIVE[bits]
+    return galois.products(left, right, bits, polynomial)
 
 
 @lru_cache(maxsize=64)
@@ -58,37 +50,28 @@ def constants(count: int, bits: int) -> tuple[int, ...]:
 
 
 def _products_differ(given: list[int], bits: int) -> bool:
-    sums = np.array(combined(given)[1:], dtype=np.uint64)
+    sums = combined(given)[1:]
     left, right = np.triu_indices(len(sums))
     found = products(sums[left], sums[right], bits)
     return bool(found.all()) and len(np.unique(found)) == len(found)
 
 
-def combined(given: list[int]) -> list[int]:
+def combined(given: Sequence[int]) -> WordArray:
     """Return β_u, the sum of the constants in u, for every set u."""
     sums = [0]
     for one in given:
         sums += [known ^ one for known in sums]
-    return sums
+    return np.array(sums, dtype=np.uint32)
 
 
-def images(factors: list[int], bits: int) -> WordArray:
+def images(factors: WordArray, bits: int) -> WordArray:
     """Return (factors, bits): each factor times 1, X, X², …; products are sums of these."""
-    powers = np.uint64(1) << np.arange(bits, dtype=np.uint64)
-    return products(np.array(factors, dtype=np.uint64)[:, None], powers, bits).astype(np.uint32)
+    powers = np.uint32(1) << np.arange(bits, dtype=np.uint32)
+    return products(factors[:, None], powers, bits)
 
 
-def multiplied(image: WordArray, elements: WordArray) -> WordArray:
-    """Return the products of the factor that an image belongs to with each element."""
-    total = np.zeros_like(elements)
-    for bit, power in enumerate(image):
-        total ^= power * (elements >> np.uint32(bit) & np.uint32(1))
-    return total
-
-
-def table_rows(elements: WordArray, image: WordArray) -> WordArray:
-    """Return rows (keys, M, 1) of keys with these elements; `image` is that of the constants."""
-    count, bits = image.shape
-    leading = np.uint32(1) << np.arange(bits, bits + count, dtype=np.uint32)
-    rows = [multiplied(one, elements) | bit for one, bit in zip(image, leading, strict=True)]
-    return np.stack(rows, axis=1).reshape(len(elements), count, 1)
+def table_rows(elements: WordArray, constants: Sequence[int], bits: int) -> WordArray:
+    """Return rows (keys, M, 1) of keys with these elements of GF(2^bits)."""
+    leading = np.uint32(1) << np.arange(bits, bits + len(constants), dtype=np.uint32)
+    made = products(np.array(constants, dtype=np.uint32), elements[:, None], bits)
+    return (made | leading)[:, :, None]

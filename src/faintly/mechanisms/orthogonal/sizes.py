@@ -23,7 +23,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from faintly.mechanisms import bit_cells, ghosts
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.bit_cells import CellShape as Shape
+from faintly.mechanisms.bit_cells import Wanted
 from faintly.mechanisms.orthogonal import channel as channels
 from faintly.mechanisms.orthogonal import rows
 from faintly.mechanisms.orthogonal.channel import Channel
@@ -55,15 +56,6 @@ LIMITS = {
     "maps": MAX_MAPS,
     "max_bytes": 2**20,
 }
-
-
-class Wanted(NamedTuple):
-    """Sizes that a request fixes; None leaves them open."""
-
-    bits: int | None
-    blocks: int | None
-    maps: int | None
-    max_bytes: int | None
 
 
 def calibrate(request: Request) -> Calibrated:

@@ -23,14 +23,14 @@ from typing import Any
 import numpy as np
 
 from faintly import kernels
-from faintly.core import Budget, Cells, Guarantee, Plan, ReadingLaw, Sketch
-from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, TableArray, WordArray
+from faintly.core import Budget, Guarantee, Plan, ReadingLaw, Sketch
+from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, WordArray
 from faintly.core.report import Layout, ReportBatch, fields_below
 from faintly.core.vector import SparseVector, VectorBatch
 from faintly.mechanisms import ghosts, simulation
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Request
-from faintly.mechanisms.base import Mechanism, Planned
+from faintly.mechanisms.base import Planned
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.projection_choice import bin_tables, client, constants
 from faintly.mechanisms.projection_choice import law as laws
@@ -57,6 +57,7 @@ class ProjectionChoice(Planned):
     """Public parameters of one collection; both sides hold the same object."""
 
     planning = planning
+    tables = cached_property(bin_tables.tables_of)
     plan: Plan
     form: str
     groups: int
@@ -103,7 +104,7 @@ class ProjectionChoice(Planned):
         """
         if not self._cell:
             return fields_below(self.shape.slots, 1, self.plan.hashing.seed_bytes)
-        return self._layout_of((1,) * self.shape.signed + (self.plan.hashing.bits,))
+        return self.tables.layout((1,) * self.shape.signed + (self.plan.hashing.bits,))
 
     @cached_property
     def _odds(self) -> Odds:
@@ -170,12 +171,13 @@ class ProjectionChoice(Planned):
         offsets = np.concatenate([[0], np.cumsum(tokens.counts)])
         if not self._linear:
             return kernels.project_prf(seeds, offsets, tokens.ids, tokens.negative, self.groups)
-        codes, flips = kernels.code_items(seeds, offsets, tokens.ids, self.maps)
+        codes, flips = kernels.code_items(seeds, offsets, tokens.ids, self.tables.maps)
         flips ^= tokens.negative
         bits = self.plan.hashing.bits
         return kernels.project_linear(seeds, offsets, codes, flips, groups=self.groups, bits=bits)
 
-    def _rows(self, seeds: IdArray, groups: AnyArray) -> WordArray:
+    def rows(self, seeds: IdArray, groups: AnyArray) -> WordArray:
+        """Return the row of the linear family that each group of a report has."""
         return hashing.mix(seeds, groups, hashing.GROUP) & np.uint32(self.linear_bins.rows - 1)
 
     @cached_property
@@ -200,7 +202,7 @@ class ProjectionChoice(Planned):
         """Return bin (and sign, as the lowest bit) of each token (row) in each group (column)."""
         if self._linear:
             offsets = np.concatenate([[0], np.cumsum(tokens.counts)])
-            codes, flips = kernels.code_items(seeds, offsets, tokens.ids, self.maps)
+            codes, flips = kernels.code_items(seeds, offsets, tokens.ids, self.tables.maps)
             return kernels.place_codes(
                 seeds, offsets, codes, flips, groups=self.groups, bins=self.linear_bins
             )
@@ -215,59 +217,17 @@ class ProjectionChoice(Planned):
             return slots.astype(np.uint32)[:, None]
         # The server needs nothing but the cell: whatever else the seed reveals stays on the device.
         groups, where = np.divmod(slots >> self.shape.signed, self.bins)
-        cell = self._rows(seeds, groups) * np.uint32(self.bins) + where
+        cell = self.rows(seeds, groups) * np.uint32(self.bins) + where
         columns = [slots & 1, cell] if self.shape.signed else [cell]
         fields = np.stack([column.astype(np.uint32) for column in columns], axis=1)
-        return self._numbered(fields, kernels.pick_maps(seeds, self.plan.hashing.maps))
-
-    @property
-    def _counted(self) -> bool:
-        """Return whether tables count both signs of each cell, as signed bins need."""
-        return self._cell and self.form == "bins"
-
-    @property
-    def table_shape(self) -> tuple[int, int]:
-        """Return a row for each map and an entry for each cell, or for each of its signs."""
-        return self.plan.hashing.maps, 2 ** (self.plan.hashing.bits + self._counted)
-
-    def cells(self, batch: ReportBatch) -> Cells:
-        """Return one cell of weight +1 or -1 per report."""
-        if self._counted:
-            return bin_tables.signed_cells(batch, self.map_of(batch), self.plan.hashing.bits)
-        said = batch.fields[:, 0]
-        if not self._cell:
-            rows, minus = self._rows(batch.hash_seeds, said >> np.uint32(1)), said & np.uint32(1)
-        elif self.shape.signed:
-            rows, minus = batch.fields[:, 1], said
-        else:
-            rows, minus = said, np.zeros_like(said)
-        table = self.map_of(batch).astype(np.uint32) << np.uint32(self.plan.hashing.bits)
-        return Cells(table | rows, 1 - 2 * minus.astype(np.int32))
-
-    @property
-    def turned(self) -> bool:
-        return self.shape.signed
-
-    def transform(self, tables: TableArray) -> TableArray:
-        """Return tables of all codes; with bins, by way of their characters."""
-        if self.form == "dense":
-            return Mechanism.transform(self, tables)
-        if self._counted:
-            return bin_tables.signed_transform(tables, self.linear_bins)
-        return bin_tables.transform(tables, self.linear_bins)
-
-    def gather(self, transformed: TableArray, ids: IdArray) -> IntArray:
-        """Return (2, ids): sum and largest over the maps; rows below hold counts of signed bins."""
-        return Mechanism.gather(self, transformed[: self.plan.hashing.maps], ids)
+        return self.tables.numbered(fields, kernels.pick_maps(seeds, self.plan.hashing.maps))
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ ±ᵢ·s_g(x)·1[h_g(x) = j] for each id; unsigned, b times the hits less n."""
         if not self._linear:
             totals, hits = self._read_slots(batch.hash_seeds, batch.fields[:, 0], ids)
             return totals if self.shape.signed else self.bins * hits - len(batch)
-        if self.form == "dense":
-            return self.read_cells(batch, ids)
-        return bin_tables.read(batch, self.map_of(batch), ids, self.maps, self.linear_bins)
+        return self.tables.read(batch, ids)
 
     def _read_slots(
         self, seeds: IdArray, slots: WordArray, ids: IdArray
@@ -299,27 +259,17 @@ class ProjectionChoice(Planned):
             return hit * (1 - hit) / self.attenuation**2
         if ids is None:
             return 1 / self.bins / self.attenuation**2 - square
-        if self._counted:
+        if self._cell:
             assert sketch.tables is not None
-            return self.table_variance(self.transform(sketch.tables), sketch, ids, means)
+            transformed = self.tables.transform(sketch.tables)
+            return self.tables.variance(transformed, sketch, ids, means)
         hits = np.zeros(len(ids), dtype=np.int64)
         for batch in sketch.batches(READ):
             hits += self._read_slots(batch.hash_seeds, batch.fields[:, 0], ids)[1]
-        return self._variance_of_hits(hits, sketch.count, means)
+        return self.variance_of_hits(hits, sketch.count, means)
 
-    def table_variance(
-        self, transformed: TableArray, sketch: Sketch, ids: IdArray, means: FloatArray
-    ) -> FloatArray:
-        """Return `variance`; of signed bins, from what tables count at each id."""
-        if not self._counted:
-            return self.variance(sketch, ids, means)
-        counts = transformed[self.plan.hashing.maps :]
-        hits = (
-            kernels.gather(counts, ids, self.maps, 1, turn=False)[0] + sketch.count
-        ) // self.bins
-        return self._variance_of_hits(hits, sketch.count, means)
-
-    def _variance_of_hits(self, hits: IntArray, count: int, means: FloatArray) -> FloatArray:
+    def variance_of_hits(self, hits: IntArray, count: int, means: FloatArray) -> FloatArray:
+        """Return n·Var at keys whose bins are named so often by this many reports."""
         hit = np.maximum(1 / self.bins, hits / max(1, count))
         return hit / self.attenuation**2 - np.minimum(means**2, 1.0)
 
@@ -417,7 +367,7 @@ class ProjectionChoice(Planned):
         """Return the slot of each report; of a cell, the first group whose row it has."""
         if not self._cell:
             return fields[:, 0].astype(np.int64)
-        rows = self._rows(np.array([seed], np.uint64), np.arange(self.groups, dtype=np.uint64))
+        rows = self.rows(np.array([seed], np.uint64), np.arange(self.groups, dtype=np.uint64))
         signed = self.shape.signed
         row, where = np.divmod(fields[:, int(signed)], np.uint32(self.bins))
         place = np.argmax(rows[None, :] == row[:, None], axis=1) * self.bins + where

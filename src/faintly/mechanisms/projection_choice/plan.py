@@ -11,7 +11,7 @@ from typing import Any
 
 from faintly.core import Hashing, Plan
 from faintly.core.plan import MAX_BITS, MAX_MAPS
-from faintly.errors import BoundDoesNotApply, InvalidPlan
+from faintly.errors import InvalidPlan
 from faintly.mechanisms import ghosts
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
@@ -49,12 +49,13 @@ def calibrate(request: Request) -> Calibrated:
     if top is None:
         top = constants.best_top(shape, request.budget.epsilon)
     require.integer(top, "top", 1, shape.most)
+    epsilon = noise.exact(request.budget.epsilon)
     parameters = {
         "form": form,
         "groups": shape.groups,
         "bins": shape.bins,
         "top": top,
-        "threshold": threshold(shape, top, request.budget.epsilon),
+        "threshold": noise.response_threshold(epsilon, top, shape.slots),
         "tokens": shape.tokens,
         "rounding": rounding,
     }
@@ -149,18 +150,6 @@ def _check_tokens(tokens: int) -> None:
         raise InvalidPlan(
             f"bins are for a sparsity of at most {MAX_BIN_TOKENS}, got {tokens}; use form dense"
         )
-
-
-def threshold(shape: Shape, top: int, epsilon: float) -> int:
-    """Return T = ⌊2^32·N·e^ε/Ω⌋: rounding down keeps epsilon."""
-    best = top * noise.growth_at_most(epsilon)
-    rounded = math.floor(noise.FULL * best / (best + shape.slots - top))
-    if likelihood_ratio(shape, top, rounded) <= 1:
-        raise BoundDoesNotApply(
-            f"epsilon {epsilon:g} is too small for 32-bit thresholds over {shape.slots} slots; "
-            "use a larger epsilon"
-        )
-    return rounded
 
 
 def likelihood_ratio(shape: Shape, top: int, rounded: int) -> Fraction:

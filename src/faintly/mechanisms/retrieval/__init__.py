@@ -15,7 +15,7 @@ table   a(x) = (1, π_j(x)) for one of J public maps: the report is a signed cel
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -26,11 +26,11 @@ from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, WordArr
 from faintly.core.report import ReportBatch
 from faintly.core.vector import SparseVector, VectorBatch
 from faintly.mechanisms import ghosts
-from faintly.mechanisms.base import Mechanism
 from faintly.mechanisms.bit_cells import BitCells
 from faintly.mechanisms.law import SmallCase
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.retrieval import sizes
+from faintly.mechanisms.tables import Tables
 from faintly.primitives import hashing
 from faintly.primitives.entropy import Rng
 from faintly.primitives.rounding import bernoulli
@@ -48,12 +48,41 @@ class Equations(NamedTuple):
     flips: AnyArray  # 1 where s(x) = -1, else 0
 
 
+class SignedCells(Tables):
+    """Tables of the cells of each map and block; a cell's first bit is its sign."""
+
+    mechanism: "Retrieval"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.hashing.maps * self.mechanism.blocks, 2 ** (self.mechanism.bits - 1)
+
+    def entries(self, ids: IdArray, j: int) -> WordArray:
+        block, code = self.mechanism.split(self.codes(ids, j), self.mechanism.bits - 1)
+        rows = block.astype(np.uint32) + np.uint32(j * self.mechanism.blocks)
+        return rows * np.uint32(self.shape[1]) + code
+
+    def cells(self, batch: ReportBatch) -> Cells:
+        """Return B signed cells per report, of weight +1 or -1."""
+        blocks, size = self.mechanism.blocks, self.shape[1]
+        cell = batch.fields[:, :blocks]
+        index = cell >> np.uint32(1)
+        if blocks > 1:
+            index += np.arange(blocks, dtype=np.uint32) * np.uint32(size)
+        if self.hashing.maps > 1:
+            index += batch.fields[:, -1:] * np.uint32(blocks * size)
+        weight = (cell & np.uint32(1)).view(np.int32)
+        np.subtract(1, weight * 2, out=weight)
+        return Cells(index.ravel(), weight.ravel())
+
+
 @register("retrieval")
 @dataclass(frozen=True, kw_only=True)
 class Retrieval(BitCells):
     """Cells of bits that solve the equations of the held items' answers."""
 
     planning = sizes
+    tables = cached_property(SignedCells)
     plan: Plan
     keep: int  # N: an answer is kept for words below it
     bits: int  # t: bits of one cell
@@ -94,7 +123,7 @@ class Retrieval(BitCells):
         cells = solved.reshape(len(vectors), self.blocks * words)
         if self.plan.hashing.maps <= 1:
             return cells
-        return self._numbered(cells, kernels.pick_maps(hash_seeds, self.plan.hashing.maps))
+        return self.tables.numbered(cells, kernels.pick_maps(hash_seeds, self.plan.hashing.maps))
 
     def _answers(self, values: FloatArray, rng: Rng) -> AnyArray:
         """Return whether each item answers -1: its rounded value, flipped by the noise."""
@@ -117,8 +146,8 @@ class Retrieval(BitCells):
     def _public_equations(
         self, vectors: VectorBatch, owners: IntArray, seeds: IdArray
     ) -> Equations:
-        codes, flips = kernels.code_items(seeds, vectors.offsets, vectors.indices, self.maps)
-        blocks, codes = self._split(codes, self.bits - 1)
+        codes, flips = kernels.code_items(seeds, vectors.offsets, vectors.indices, self.tables.maps)
+        blocks, codes = self.split(codes, self.bits - 1)
         order = kernels.hash_words(seeds[owners], vectors.indices, hashing.ORDER, 1)[:, 0]
         rows = (codes << np.uint32(1) | np.uint32(1))[:, None]
         if self.blocks == 1:
@@ -132,34 +161,10 @@ class Retrieval(BitCells):
             flips=flips[items],
         )
 
-    @property
-    def table_shape(self) -> tuple[int, int]:
-        """Return a row for each map and block; a cell's first bit is its sign."""
-        return self.plan.hashing.maps * self.blocks, 2 ** (self.bits - 1)
-
-    def entries(self, ids: IdArray, j: int) -> WordArray:
-        if self.blocks == 1:
-            return Mechanism.entries(self, ids, j)
-        block, code = self._split(self.codes(ids, j), self.bits - 1)
-        rows = block.astype(np.uint32) + np.uint32(j * self.blocks)
-        return rows * np.uint32(self.table_shape[1]) + code
-
-    def cells(self, batch: ReportBatch) -> Cells:
-        """Return B signed cells per report, of weight +1 or -1."""
-        cell, size = batch.fields[:, : self.blocks], self.table_shape[1]
-        index = cell >> np.uint32(1)
-        if self.blocks > 1:
-            index += np.arange(self.blocks, dtype=np.uint32) * np.uint32(size)
-        if self.plan.hashing.maps > 1:
-            index += batch.fields[:, -1:] * np.uint32(self.blocks * size)
-        weight = (cell & np.uint32(1)).view(np.int32)
-        np.subtract(1, weight * 2, out=weight)
-        return Cells(index.ravel(), weight.ravel())
-
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ sᵢ(x)·(-1)^<i,aᵢ(x)> for each id."""
         if self._public:
-            return self.read_cells(batch, ids)
+            return self.tables.read(batch, ids)
         return kernels.read_parity(batch.hash_seeds, batch.fields, ids)
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002

@@ -19,10 +19,11 @@ import numpy as np
 
 from faintly.core import EventLevel, FloatArray, Hashing, Plan
 from faintly.core.plan import MAX_MAPS, OPEN_MAPS, SEED_BYTES
-from faintly.errors import BoundDoesNotApply, InvalidPlan
+from faintly.errors import InvalidPlan
 from faintly.mechanisms import bit_cells, ghosts
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
+from faintly.mechanisms.bit_cells import Wanted
 from faintly.primitives import noise
 from faintly.primitives.fields import with_one_more
 from faintly.primitives.noise import FULL
@@ -34,7 +35,7 @@ MAX_DIRECT_BITS = 8192  # hash_words numbers words by one byte
 MAX_CELL_BITS = 28  # 2^27 signed cells of one table are a gigabyte
 MAX_CELLS = 2**32  # their numbers fit 32 bits
 PARAMETERS = ("keep", "bits", "blocks")
-OPTIONS = dict.fromkeys(("bits", "blocks", "maps", "max_bytes"), 2**31)
+LIMITS = {"bits": 2**31, "blocks": bit_cells.MAX_BLOCKS, "maps": 2**31, "max_bytes": 2**31}
 
 
 class Shape(bit_cells.CellShape):
@@ -59,12 +60,13 @@ def calibrate(request: Request) -> Calibrated:
     family = request.family or ("linear" if request.decode == "table" else "prf")
     if family == "blake2s":
         raise InvalidPlan("retrieval is private for every hash; use the prf or the linear family")
-    wanted = bit_cells.wanted(request, "retrieval", OPTIONS)
-    shape = (_linear if family == "linear" else _direct)(request, *wanted)
+    wanted = Wanted(*bit_cells.wanted(request, "retrieval", LIMITS))
+    keep = noise.response_threshold(noise.exact(request.budget.epsilon))
+    shape = _linear(request, wanted, keep) if family == "linear" else _direct(request, wanted)
     _check_shape(shape, request.sparsity, request.decode)
-    _check_fit(shape, request, wanted[-1])
+    _check_fit(shape, request, wanted.max_bytes)
     hashing = Hashing(family=family, bits=code_bits(shape, request.universe.size), maps=shape.maps)
-    parameters = {"keep": keep(request), "bits": shape.bits, "blocks": shape.blocks}
+    parameters = {"keep": keep, "bits": shape.bits, "blocks": shape.blocks}
     return Calibrated(parameters=parameters, hashing=hashing)
 
 
@@ -83,57 +85,40 @@ def _check_fit(shape: Shape, request: Request, max_bytes: int | None) -> None:
         )
 
 
-def keep(request: Request) -> int:
-    """Return N = ⌊2^32·e^ε/(1+e^ε)⌋: how many of 2^32 words keep an answer."""
-    shrunk = noise.exp_at_least(-noise.exact(request.budget.epsilon))
-    threshold = math.floor(FULL / (1 + shrunk))
-    if threshold <= FULL // 2:
-        raise BoundDoesNotApply(
-            "epsilon is too small for 32-bit thresholds: every answer would be a fair coin; "
-            "use at least 0.000000001"
-        )
-    return threshold
-
-
 def shrink(threshold: int) -> float:
     """Return θ = (2N-2^32)/2^32: the mean of an answer to the value 1."""
     return (2 * threshold - FULL) / FULL
 
 
-def _direct(
-    request: Request, bits: int | None, blocks: int | None, maps: int | None, max_bytes: int | None
-) -> Shape:
-    if (blocks or 1) != 1 or maps:
+def _direct(request: Request, wanted: Wanted) -> Shape:
+    if (wanted.blocks or 1) != 1 or wanted.maps:
         raise InvalidPlan("blocks and maps belong to the linear family; leave them out")
     own = request.sparsity + DIRECT_SPARE
-    if max_bytes is not None:
+    if wanted.max_bytes is not None:
         # Fewer spare bits lose a little more of each item, at most what table mode allows.
-        room = 8 * (max_bytes - SEED_BYTES["prf"])
+        room = 8 * (wanted.max_bytes - SEED_BYTES["prf"])
         own = max(min(own, room), request.sparsity + LEAST_SPARE)
-    return Shape(bits or own)
+    return Shape(wanted.bits or own)
 
 
-def _linear(
-    request: Request, bits: int | None, blocks: int | None, maps: int | None, max_bytes: int | None
-) -> Shape:
+def _linear(request: Request, wanted: Wanted, keep: int) -> Shape:
     """Return the sizes that keep the rules, or those within the memory with the smallest ghosts.
 
     Sizes that the request fixes are kept even against the rules; intervals widen accordingly.
     """
-    if blocks is not None:
-        require.integer(blocks, "blocks", 1, bit_cells.MAX_BLOCKS)
+    bits, blocks, maps, max_bytes = wanted
     if bits is not None:
         require.integer(bits, "bits", 2, MAX_CELL_BITS)
-    rules = _Rules(request, shrink(keep(request)))
+    rules = _Rules(request, shrink(keep))
     fewest = OPEN_MAPS if request.universe.size is None else 1
-    wanted = maps or max(ghosts.FEWEST, rules.least_maps)
+    most = maps or max(ghosts.FEWEST, rules.least_maps)
     kept, left = [], []
     for count in [blocks] if blocks else rules.blocks(bits):
         for each in [maps] if maps else bit_cells.doubled(fewest, MAX_MAPS):
             least = bits or rules.least_bits(count)
             small = Shape(least, count, each)
             quiet = Shape(bits or max(least, rules.ghost_bits(count, each)), count, each)
-            if each >= wanted and _fits(quiet, request.memory, max_bytes):
+            if each >= most and _fits(quiet, request.memory, max_bytes):
                 kept.append(quiet)
             elif _fits(small, request.memory, max_bytes) or (bits and maps and blocks):
                 left.append(small)
@@ -146,7 +131,7 @@ def _linear(
             f"{f'and reports within {max_bytes} bytes ' if max_bytes else ''}"
             f"can serve sparsity {request.sparsity}; use --decode direct"
         )
-    return max(left, key=lambda one: (min(one.maps, wanted), -one.record_bytes))
+    return max(left, key=lambda one: (min(one.maps, most), -one.record_bytes))
 
 
 def _fits(shape: Shape, memory: int, max_bytes: int | None) -> bool:

@@ -28,10 +28,26 @@ from faintly.mechanisms.law import SmallCase, joint, kept_law, rounding_law
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
 from faintly.mechanisms.signed_binning import rows
+from faintly.mechanisms.tables import Tables
 from faintly.primitives import hashing, noise
 from faintly.primitives.entropy import Rng
 
 MOST_FLIPS = 128  # in a small case of the squeeze row, whose law takes quadratic time
+
+
+class BinTables(Tables):
+    """Tables of bins, each spread over b cells."""
+
+    mechanism: "SignedBinning"
+
+    def cells(self, batch: ReportBatch) -> Cells:
+        """Return b cells per report: index r ⊕ Aᵀm with weight WHT(y)[m], for m below b."""
+        limit = self.mechanism.range
+        return Cells(*kernels.linear_cells(batch.hash_seeds, batch.fields, limit, self.maps))
+
+    def squares(self, batch: ReportBatch) -> int:
+        """Return Σ y², which covers collisions, noise and rounding."""
+        return kernels.sum_squares(batch.fields, self.mechanism.range)
 
 
 @register("signed-binning")
@@ -40,6 +56,7 @@ class SignedBinning(Planned):
     """Noisy sums of signed values, one for each bin."""
 
     planning = rows
+    tables = cached_property(BinTables)
     plan: Plan
     row: str  # which row of the paper's table: event, l1, squeeze or user
     bins: int
@@ -90,32 +107,22 @@ class SignedBinning(Planned):
     def _bins(self, vectors: VectorBatch, seeds: IdArray, rounded: NarrowArray) -> IntArray:
         """Return the sums of signed values in every client's bins."""
         items = (seeds, vectors.offsets, vectors.indices, rounded)
-        if self.plan.hashing.family == "linear":
-            return kernels.bin_linear(*items, bins=self.bins, maps=self.maps)
-        return kernels.bin_hashed(*items, bins=self.bins, family=self.plan.hashing.family)
+        return kernels.bin_items(*items, bins=self.bins, hashed=self._hashed)
 
-    def _places(self, seeds: IdArray, ids: IdArray) -> hashing.Places:
-        if self.plan.hashing.family == "linear":
-            return self.maps.places(seeds, ids, self.bins)
-        return hashing.places(seeds, ids, self.bins, self.plan.hashing.family)
+    @property
+    def _hashed(self) -> str | hashing.LinearMaps:
+        family = self.plan.hashing.family
+        return self.tables.maps if family == "linear" else family
 
     def _values(self, batch: ReportBatch) -> IntArray:
         return batch.fields.astype(np.int64, order="C") - self.range
-
-    def cells(self, batch: ReportBatch) -> Cells:
-        """Return b cells per report: index r ⊕ Aᵀm with weight WHT(y)[m], for m below b."""
-        return Cells(*kernels.linear_cells(batch.hash_seeds, batch.fields, self.range, self.maps))
 
     def read(self, batch: ReportBatch, ids: IdArray) -> IntArray:
         """Return Σᵢ sᵢ(x)·yᵢ[hᵢ(x)] for each id, b times as much in the linear family."""
         family, seeds = self.plan.hashing.family, batch.hash_seeds
         if family == "linear":
-            return self.read_cells(batch, ids)
+            return self.tables.read(batch, ids)
         return kernels.read_hashed(seeds, self._values(batch), ids, family)
-
-    def squares(self, batch: ReportBatch) -> int:
-        """Return Σ y², which covers collisions, noise and rounding."""
-        return kernels.sum_squares(batch.fields, self.range)
 
     def variance(self, sketch: Sketch, ids: IdArray | None, means: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return n·Var: the mean square of a bin, less the key's own share of it.
@@ -200,7 +207,8 @@ class SignedBinning(Planned):
         yield from itertools.product(one, repeat=items)
 
     def outcome_of(self, seed: int, ids: IdArray) -> tuple[tuple[int, int], ...]:
-        place = self._places(np.full(len(ids), seed, dtype=np.uint64), ids)
+        seeds = np.full(len(ids), seed, dtype=np.uint64)
+        place = hashing.places(seeds, ids, self.bins, self._hashed)
         return tuple(zip(place.bins.tolist(), place.signs.tolist(), strict=True))
 
     def law(self, values: Sequence[float], outcome: Any) -> FloatArray:

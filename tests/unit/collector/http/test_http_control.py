@@ -105,9 +105,9 @@ def test_bad_plans_are_refused(web, plan, refused, change):
 
 
 def test_a_plan_larger_than_the_collector_allows_is_refused(make_web, plan, refused):
-    cells = math.prod(mechanism_of(plan).table_shape)
+    cells = math.prod(mechanism_of(plan).tables.shape)
     web, large = make_web(Limits(table_bytes=4 * max(cells, 256))), samples.open_plan(100_000)
-    assert 4 * math.prod(mechanism_of(large).table_shape) > 4 * max(cells, 256)
+    assert 4 * math.prod(mechanism_of(large).tables.shape) > 4 * max(cells, 256)
     told = web("POST", "/v1/collections", json={"plan": large.document()})
     document = refused(told, 422, "BAD_PLAN")
     assert "bytes" in document["message"]
