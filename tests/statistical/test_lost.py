@@ -1,6 +1,6 @@
 """The share of long vectors that a mechanism says it loses is the share that it loses.
 
-40,000 clients hold m random keys of 128, all of value v. The readings of all keys add up to
+20,000 clients hold m random keys of 128, all of value v. The readings of all keys add up to
 n·m·v·(1 - lost), with the variance n·128·Var. A limit of 6 standard errors is passed once in 10^9.
 """
 
@@ -15,7 +15,7 @@ from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
 
-CLIENTS, KEYS, SPARSITY = 40_000, 128, 6
+CLIENTS, KEYS, SPARSITY = 20_000, 128, 6
 PLANS = [
     ("projection-choice", "user", "table"),
     ("retrieval", "event", "table"),

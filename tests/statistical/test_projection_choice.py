@@ -26,7 +26,7 @@ from faintly.primitives.entropy import seeded
 from faintly.simulate import simulate
 
 FALSE_ALARM = 1e-9
-SAMPLES = 20_000
+SAMPLES = 10_000
 Z = -NormalDist().inv_cdf(FALSE_ALARM / 2)
 
 

@@ -110,7 +110,7 @@ def test_half_the_noise_is_caught_by_integers_and_by_samples():
     ],
 )
 def test_a_client_that_draws_wrongly_is_caught(change, checks):
-    assert checks <= broken(make=with_randomize(change))
+    assert checks <= broken(samples=500, make=with_randomize(change))
 
 
 def test_a_length_leak_is_caught():
@@ -124,7 +124,7 @@ def test_a_lying_plan_is_caught(faintly, tmp_path):
     """Mutant: a plan that promises half of what its thresholds keep."""
     lying = replace(PLAN, budget=Budget(1.0))
     (tmp_path / "lie.json").write_text(lying.to_json())
-    done = faintly("audit", "--plan", "lie.json", "--samples", 2000, "--json", status=1)
+    done = faintly("audit", "--plan", "lie.json", "--samples", 200, "--json", status=1)
     assert done.json["digest"] == lying.digest.hex()
     verdicts = {row["check"]: row["holds"] for row in done.json["findings"]}
     assert verdicts["statement"] is False
@@ -134,7 +134,7 @@ def test_a_lying_plan_is_caught(faintly, tmp_path):
 
 def test_the_command_ends_well_on_a_sound_plan(faintly, tmp_path):
     (tmp_path / "plan.json").write_text(PLAN.to_json())
-    out = faintly("audit", "--plan", "plan.json", "--samples", 2000).out
+    out = faintly("audit", "--plan", "plan.json", "--samples", 200).out
     assert "The promise holds." in out
 
 

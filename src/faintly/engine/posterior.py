@@ -260,8 +260,10 @@ def _maximise(
 
 def _smooth(cells: FloatArray) -> FloatArray:
     """Return the weights after each cell shared with its neighbours."""
-    shared = np.pad(SHARED * cells, 1, mode="edge")
-    return np.asarray((1 - 2 * SHARED) * cells + shared[:-2] + shared[2:])
+    shared = SHARED * cells
+    below, above = (shared[:1], shared[:-1]), (shared[1:], shared[-1:])
+    kept = (1 - 2 * SHARED) * cells
+    return np.asarray(kept + np.concatenate(below) + np.concatenate(above))
 
 
 def _normal_shape(edges: FloatArray) -> Callable[[FloatArray], FloatArray]:

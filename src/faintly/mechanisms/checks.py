@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -49,11 +50,11 @@ class Laws:
 
     def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
-        self._known: dict[tuple[Values, Any], FloatArray] = {}
+        self._known: dict[Any, dict[Values, FloatArray]] = {}
 
     def table(self, vectors: Sequence[Values], outcome: Any) -> FloatArray:
-        """Return the law of each vector, by row."""
-        found = np.stack([self._law(values, outcome) for values in vectors])
+        """Return the law of each vector, by row; all have the same number of items."""
+        found = np.concatenate(list(self._laws(vectors, outcome))).reshape(len(vectors), -1)
         sums = found.sum(axis=1)
         off = np.abs(sums - 1)
         if found.min() < 0 or off.max() > SLACK:
@@ -61,14 +62,25 @@ class Laws:
             raise AssertionError(f"the law of a report sums to {total!r}, not to 1")
         return found
 
-    def _law(self, values: Values, outcome: Any) -> FloatArray:
-        if isinstance(outcome, tuple) and len(outcome) == len(values):
-            outcome = tuple(itertools.compress(outcome, values))
-            values = tuple(filter(None, values))
-        key = (values, outcome)
-        if key not in self._known:
-            self._known[key] = self.mechanism.law(values, outcome)
-        return self._known[key]
+    def _laws(self, vectors: Sequence[Values], outcome: Any) -> Iterator[FloatArray]:
+        by_item = isinstance(outcome, tuple) and len(outcome) == len(vectors[0])
+        # Hashing an outcome takes longer than the rest: once for all vectors of the same items.
+        found: dict[tuple[bool, ...], tuple[Any, dict[Values, FloatArray]]] = {}
+        for values in vectors:
+            held, items = _held(values) if by_item else (values, ())
+            if items not in found:
+                left = tuple(itertools.compress(outcome, items)) if by_item else outcome
+                found[items] = left, self._known.setdefault(left, {})
+            left, known = found[items]
+            if held not in known:
+                known[held] = self.mechanism.law(held, left)
+            yield known[held]
+
+
+@lru_cache(maxsize=2**14)  # enumeration repeats few vectors
+def _held(values: Values) -> tuple[Values, tuple[bool, ...]]:
+    """Return the values that are not 0, and which items they belong to."""
+    return tuple(filter(None, values)), tuple(map(bool, values))
 
 
 def neighbours(unit: Unit, grid: Sequence[float], items: int) -> Iterator[Pair]:

@@ -110,7 +110,7 @@ def test_many_accidents_one_after_another(memory_disk, crash, spare):
     """Kills and power cuts in random order: what a kill leaves unsafe may be lost later."""
     rng = np.random.default_rng(5)
     calls = [(PLANS[int(rng.integers(2))], epoch // 2) for epoch in range(24)]
-    for _ in range(40):
+    for _ in range(20):
         world, disk = World(calls, limit=60), memory_disk()
         for _ in range(12):
             disk.stop_at = disk.steps + int(rng.integers(1, 25))

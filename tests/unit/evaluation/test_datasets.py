@@ -15,7 +15,7 @@ from faintly.core import VectorBatch
 from faintly.errors import InvalidData
 
 FALSE_ALARM = 1e-9
-CLIENTS = 10_000
+CLIENTS = 5_000
 
 
 def subset_law(universe: int, count: int, exponent: float) -> dict[tuple[int, ...], float]:

@@ -312,6 +312,8 @@ def test_the_report_needs_nothing_else(made_up, tmp_path):
     assert text.count("<svg") == 1
     assert "url(http" not in text
     assert "@import" not in text
+    # Columns of words begin at the left.
+    assert '<td class="text">user</td><td>40×</td>' in text
 
 
 def test_the_report_shows_reported_measured_and_ours_side_by_side(made_up, tmp_path):
@@ -387,8 +389,3 @@ def test_the_report_says_how_exactly_sums_were_drawn(made_up, tmp_path):
     assert rounded.endswith("naive, Gaussian (δ = 1e-5)")
     assert "Reports of ALP are short" in keys
     assert "its L∞ is not exact in law" in keys
-
-
-def test_columns_of_words_begin_at_the_left(made_up, tmp_path):
-    text = page_of(made_up("user-k"), tmp_path)
-    assert '<td class="text">user</td><td>40×</td>' in text

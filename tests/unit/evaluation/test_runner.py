@@ -58,7 +58,7 @@ def test_what_is_not_there_is_left_out_with_a_reason(tmp_path):
 
 
 def test_processes_give_what_one_would_and_finished_tasks_stay(tmp_path):
-    tasks = plan_tasks([SMALL], 2, None).tasks
+    tasks = plan_tasks([SMALL], 1, None).tasks
     states: list[Progress] = []
     keep = lambda state: states.append(Progress(**vars(state)))  # noqa: E731
     records = run_all(tasks, tmp_path, jobs=2, on_progress=keep)

@@ -153,8 +153,9 @@ def pair_agreement(shape: Shape, odds: Odds) -> float:
 
 def best_top(shape: Shape, epsilon: float) -> int:
     """Return the N with the largest |c|, the smallest such N if there are several."""
-    tops = np.arange(1, shape.most + 1)
-    curve = score_curve(shape)[1 : shape.most + 1]
+    most = min(shape.most, shape.groups * shape.tokens)  # no more slots score
+    tops = np.arange(1, most + 1)
+    curve = score_curve(shape)[1 : most + 1]
     growth = math.expm1(epsilon)
     omega = tops * growth + shape.slots
     signal = growth / omega * curve / shape.tokens
