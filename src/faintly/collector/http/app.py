@@ -62,16 +62,8 @@ class Collector:
 
 def build(store: Store, settings: Settings) -> Collector:
     """Return the collector of an open store."""
-    closed, metrics = not settings.allow_anyone, Metrics(store)
-    gate = Gate(
-        store.credentials,
-        settings.cors,
-        settings.body_bytes,
-        local=closed and not settings.exposed,
-        guarded=closed and settings.exposed,
-    )
-    ingest = Ingest(store, gate)
-    readers = Readers(store, settings.readers)
+    gate, metrics = Gate(store.credentials, settings), Metrics(store)
+    ingest, readers = Ingest(store, gate), Readers(store, settings.readers)
     service = Service(store, Sessions(gate), ingest, metrics, readers)
     app = FastAPI(
         title="faintly collector",
@@ -123,10 +115,10 @@ def _problem_of(error: Exception) -> Problem:
     if isinstance(error, RequestValidationError):
         return invalid(error.errors()[0])
     if isinstance(error, ClientDisconnect):
-        return problems.abandoned()
+        return Problem(problems.ABANDONED)
     if isinstance(error, FolderDamaged):
         logs.error("damaged", what=str(error))
-        return Problem(problems.DAMAGED, "stored reports or sketches cannot be read")
+        return Problem(problems.DAMAGED)
     if isinstance(error, HTTPException):
         return Problem(*HTTP.get(error.status_code, (problems.BAD_REQUEST, str(error.detail))))
-    return problems.unexpected()
+    return Problem(problems.INTERNAL)

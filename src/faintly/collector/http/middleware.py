@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from faintly.collector import problems
 from faintly.collector.http import logs
 from faintly.collector.http.access import PREFLIGHT, Gate, Headers
 from faintly.collector.http.metrics import Metrics
-from faintly.collector.problems import Problem, stopping
+from faintly.collector.problems import Problem
 from faintly.collector.storage.credentials import TOKEN_BYTES
 from faintly.collector.storage.database import NAME_BYTES
 from faintly.collector.storage.inbox import COUNTED, Outcome
@@ -40,10 +41,6 @@ THREAD_BYTES = 1 << 20  # larger bodies are checked in a thread, to keep the loo
 QUERY = re.compile(rb"request=([0-9a-fA-F]{32})(?:&epoch=([0-9]{1,15}))?")  # what clients send
 ASKED_METHOD = b"access-control-request-method"  # a header of preflights
 COMMON: Headers = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
-
-
-class ClientDisconnected(Exception):
-    """The sender disconnected before its request was complete."""
 
 
 @dataclass(slots=True)
@@ -110,7 +107,7 @@ class Exchange:
         while not self.ended:
             message = self._counted(await self._receive())
             if message["type"] != "http.request":
-                raise ClientDisconnected
+                raise ClientDisconnect
             pieces.append(message.get("body", b""))
         return b"".join(pieces)
 
@@ -166,7 +163,7 @@ class Ingest:
     async def __call__(self, exchange: Exchange, digest: bytes) -> Reply:
         """Return the answer to reports under a plan's digest, or raise `Problem`."""
         if self.stopping:
-            raise stopping()
+            raise Problem(problems.STOPPING)
         self._gate.check_role(exchange.headers.get(b"authorization"), "submit")
         request, epoch = _parse_query(exchange.scope["query_string"])
         token = exchange.headers.get(b"faintly-token")
@@ -265,7 +262,7 @@ class Middleware:
                 if method == "HEAD":  # uvicorn leaves the body out
                     exchange.scope = {**scope, "method": "GET"}
                 await self._control(exchange.scope, exchange.receive, exchange.send)
-        except ClientDisconnected:
+        except ClientDisconnect:
             return
         except (Exception, asyncio.CancelledError) as error:
             await self._fail(exchange, error)
@@ -285,9 +282,9 @@ class Middleware:
             problem = error.with_traceback(None)
         elif isinstance(error, asyncio.CancelledError):
             exchange.ended = True  # the process has stopped waiting for open requests
-            problem = stopping()
+            problem = Problem(problems.STOPPING)
         else:
             logs.error("unexpected", **logs.place_of(error))
-            problem = problems.unexpected()
+            problem = Problem(problems.INTERNAL)
         if not exchange.status:
             await exchange.reply(refusal(problem))

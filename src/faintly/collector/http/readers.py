@@ -17,14 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 from multiprocessing.connection import Pipe
-from typing import Any
+from typing import Any, Literal
 
 from starlette.requests import Request
 
-from faintly.collector import problems
-from faintly.collector.http import logs, models
+from faintly.collector.http import logs
 from faintly.collector.http.answers import START, Call, Counted, Question
-from faintly.collector.problems import BUSY, READER_LOST, Problem, abandoned, stopping
+from faintly.collector.problems import ABANDONED, BUSY, INTERNAL, READER_LOST, STOPPING, Problem
 from faintly.collector.storage.sketches import SketchFile
 from faintly.collector.storage.store import Store
 
@@ -38,7 +37,7 @@ class Shelf:
     def __init__(self, store: Store, digest: bytes) -> None:
         self._registry, self._sketches, self._digest = store.registry, store.sketches, digest
 
-    def counted(self, epoch: models.EpochChoice) -> Counted:
+    def counted(self, epoch: int | Literal["all"] | None) -> Counted:
         """Return what an answer about an epoch would count: the latest if none is chosen."""
         chosen = self._registry.sealed(self._digest)[-1].number if epoch is None else epoch
         found = self._registry.sealed(self._digest, None if chosen == "all" else chosen)
@@ -79,7 +78,7 @@ class Seat:
         """Return the answer to a question, after what the reader needs to know for it."""
         self._start()
         if left.is_set():  # before there was a reader to tell
-            raise abandoned()
+            raise Problem(ABANDONED)
         trouble: Exception | None = None
         try:
             self._pipe.send(asked)
@@ -87,13 +86,13 @@ class Seat:
                 try:
                     reply = getattr(shelf, told.method)(*told.arguments)
                 except Exception as error:
-                    trouble, reply = error, problems.unexpected()  # the reader gives up
+                    trouble, reply = error, Problem(INTERNAL)  # the reader gives up
                 self._pipe.send(reply)
         except Exception:  # it died, or does not speak as it should
             asked.file.unlink(missing_ok=True)
             self.end()
             if self._closed:
-                raise stopping() from None
+                raise Problem(STOPPING) from None
             raise Problem(READER_LOST, "the process that computed the answer ended") from None
         if trouble is not None:
             raise trouble
@@ -107,7 +106,7 @@ class Seat:
             self.end()
         with self._lock:
             if self._closed:
-                raise stopping()
+                raise Problem(STOPPING)
             if self.process is not None:
                 return
             self._pipe, theirs = Pipe()
@@ -165,7 +164,7 @@ class Readers:
         try:
             await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not answer.done() and gone.exception() is None:
-                raise abandoned()
+                raise Problem(ABANDONED)
             return await answer
         finally:
             answer.cancel()
@@ -209,7 +208,7 @@ class Readers:
 
     def _compute(self, seat: Seat, asked: Question, left: threading.Event) -> Any:
         if self.stopping:
-            raise stopping()
+            raise Problem(STOPPING)
         return seat.ask(asked, Shelf(self._store, bytes.fromhex(asked.collection)), left)
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ def answer_routes(app: FastAPI, service: Service) -> None:
 
     @read("GET /sketch", "Download the sketch", responses=SKETCH, response_class=Response)
     async def fetch_sketch(
-        digest: Digest, request: Request, query: Annotated[models.EpochQuery, Query()]
+        digest: Digest, request: Request, query: Annotated[models.EpochAsked, Query()]
     ) -> Response:
         path = await ask(request, "GET /sketch", digest, _body(query))
         file = path.open("rb")

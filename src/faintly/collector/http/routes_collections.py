@@ -119,16 +119,16 @@ def part_routes(app: FastAPI, service: Service) -> None:
     def set_epoch(
         digest: Digest,
         epoch: routes.EpochPath,
-        wanted: Annotated[models.EpochState, routes.asked(models.EpochState)],
+        body: routes.ShortBody,
     ) -> Response:
+        wanted = models.parse(models.EpochState, body)
         change = store.registry.open_epoch if wanted.state == "open" else store.close_epoch
         change(bytes.fromhex(digest), epoch)
         return _status(store, digest)
 
     @admin("POST /tokens", "Issue single-use tokens", models.Tokens, body=models.TokensWanted)
-    def issue_tokens(
-        digest: Digest, wanted: Annotated[models.TokensWanted, routes.asked(models.TokensWanted)]
-    ) -> Response:
+    def issue_tokens(digest: Digest, body: routes.ShortBody) -> Response:
+        wanted = models.parse(models.TokensWanted, body)
         made = store.issue_tokens(bytes.fromhex(digest), wanted.epoch, wanted.count)
         return json_reply({"epoch": wanted.epoch, "tokens": made})
 

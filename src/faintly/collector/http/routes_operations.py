@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from faintly.collector.http import models
 from faintly.collector.http.middleware import REPORTS, Ingest
 from faintly.collector.http.routes import ONE, Answers, Digest, Routes, Service, json_reply
-from faintly.collector.problems import CANNOT_STORE, Problem, stopping
+from faintly.collector.problems import CANNOT_STORE, STOPPING, Problem
 from faintly.collector.storage.collection import CLOSED, OPEN, Collection, State
 from faintly.collector.storage.status import UniverseKind
 from faintly.collector.storage.store import Store
@@ -118,7 +118,7 @@ def operation_routes(app: FastAPI, service: Service) -> None:
         check_ready(service.store, service.ingest)
         return json_reply({"status": "ready", "warnings": warnings(service.store)})
 
-    @read("GET /metrics", "Metrics", strict=False, responses=PAGE, response_class=Response)
+    @read("GET /metrics", "Metrics", responses=PAGE, response_class=Response)
     def metrics() -> Response:
         return Response(service.metrics.page(), headers={"content-type": TEXT})
 
@@ -130,7 +130,7 @@ def check_ready(store: Store, ingest: Ingest) -> None:
     works again. Therefore a probe decides some time after the last failure.
     """
     if ingest.stopping:
-        raise stopping()
+        raise Problem(STOPPING)
     limits = store.limits
     registry, inbox = store.registry, store.inbox
     if registry.pending_bytes >= limits.inbox_bytes or inbox.waiting >= limits.waiting:
@@ -145,7 +145,7 @@ def check_ready(store: Store, ingest: Ingest) -> None:
             if failed_at is not None:
                 os.fsync(probe.fileno())
     except OSError:
-        raise Problem(CANNOT_STORE, "the data folder cannot be written to") from None
+        raise Problem(CANNOT_STORE) from None
 
 
 def warnings(store: Store) -> list[str]:

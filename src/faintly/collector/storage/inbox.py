@@ -100,7 +100,7 @@ class Inbox:
         with suppress(queue.Empty):
             while each := self._waiting.get_nowait():
                 late.append(each)
-        _answer(late, problems.stopping())
+        _answer(late, Problem(problems.STOPPING))
 
     def _run(self) -> None:
         for first in iter(self._waiting.get, None):

@@ -162,7 +162,7 @@ class Store(AbstractContextManager["Store"]):
 
     def _check_room(self) -> None:
         if self._stopping:
-            raise problems.stopping()
+            raise Problem(problems.STOPPING)
         if self.inbox.waiting >= self.limits.waiting:
             raise Problem(problems.BUSY, "too many requests wait for the disk")
         if self.registry.pending_bytes >= self.limits.inbox_bytes:

@@ -5,12 +5,14 @@ import os
 import threading
 import time
 import weakref
+from pathlib import Path
 
 import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
 from faintly.collector.http import access, answers, middleware, protocol, routes_answers
+from faintly.collector.http.settings import Settings
 from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits
 
@@ -407,7 +409,7 @@ def test_a_long_answer_goes_out_in_pieces():
     async def receive():
         return {"type": "http.request"}
 
-    gate, room = access.Gate(None, (), 0, local=True), middleware.Room(0)
+    gate, room = access.Gate(None, Settings(data=Path("data"))), middleware.Room(0)
 
     async def answer():
         exchange = middleware.Exchange({"headers": []}, receive, send, gate, room)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import answers, routes, routes_collections
+from faintly.collector.http import answers, models, routes, routes_collections
 from faintly.collector.problems import Problem
 
 HEADERS = {"content-type": "application/json"}
@@ -110,7 +110,7 @@ def test_long_json_is_parsed_by_readers_alone(web, address, refused, monkeypatch
     def fail(*_):
         raise AssertionError("the process that takes reports parses it")
 
-    monkeypatch.setattr(routes, "parse", fail)
+    monkeypatch.setattr(models, "parse", fail)
     monkeypatch.setattr(routes_collections, "new_collection", fail)
     long = json.dumps({"keys": ["x" * 1000] * 5_000, "unknown": 1})
     refused(web("POST", f"{address}/estimates", content=long, headers=HEADERS), 422, "INVALID")

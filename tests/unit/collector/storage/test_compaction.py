@@ -70,18 +70,17 @@ def test_closing_an_epoch_merges_its_segments(filled, open_store, plan, batches)
     assert status_of(again.registry.collection(plan.digest)) == status
 
 
-@pytest.mark.parametrize("point", seal.MERGE_STEPS)
+@pytest.mark.parametrize("step", ["written", "committed"])
 def test_a_merge_that_fails_at_any_point_loses_nothing(
-    filled, open_store, plan, batches, monkeypatch, point
+    filled, open_store, plan, batches, at_step, step
 ):
     """The process lives on, so what is in memory must be right as well."""
     store = filled
 
-    def reached(name):
-        if name == point:
-            raise Problem(CANNOT_STORE, "the disk is full")
+    def fail():
+        raise Problem(CANNOT_STORE, "the disk is full")
 
-    monkeypatch.setattr(store.sealer, "reached", reached)
+    at_step(store, step, fail)
     with pytest.raises(Problem, match="the disk is full"):
         close(store, plan)
     assert store.database.rows("SELECT id FROM requests") == []

@@ -170,18 +170,11 @@ def test_the_clock_opens_no_epoch_during_a_deletion(open_store, plan, bodies, fr
         assert not thread.is_alive()
 
 
-def test_an_epoch_deleted_while_it_is_sealed_is_not_named(
-    open_store, plan, bodies, fresh, monkeypatch
-):
+def test_an_epoch_deleted_while_it_is_sealed_is_not_named(open_store, plan, bodies, fresh, at_step):
     store = open_store()
     collection = store.registry.create(plan)
     store.submit(plan.digest, 0, fresh(), bodies[0])
-
-    def reached(point):
-        if point == "written":
-            store.registry.forget(collection)
-
-    monkeypatch.setattr(store.sealer, "reached", reached)
+    at_step(store, "written", lambda: store.registry.forget(collection))
     assert refused(store.seal) == "CONFLICT"
     store.close()
     assert open_store().registry.collections == {}
