@@ -80,7 +80,7 @@ class Gate:
         words = WORDS.get(needed, needed)
         scheme, _, secret = (authorization or b"").partition(b" ")
         known = scheme.lower() == b"bearer" and secret
-        role = self.keyring.role_of(secret.strip().decode("latin-1")) if known else None
+        role = self.keyring.role_of(hash_of(secret.strip().decode("latin-1"))) if known else None
         if role is None:
             raise Problem(NOT_AUTHORISED, f"this needs a credential to {words}")
         if role not in ALLOWED[needed]:
@@ -152,7 +152,7 @@ class Sessions:
     def open(self, secret: str) -> str:
         """Return the cookie's value for a credential, or raise `Problem`."""
         hashed = hash_of(secret)
-        role = self._gate.keyring.role_of_hash(hashed)
+        role = self._gate.keyring.role_of(hashed)
         if role is None:
             raise Problem(NOT_AUTHORISED, "there is no such credential", "Ask for one.")
         if role not in ALLOWED["read"]:
@@ -172,7 +172,7 @@ class Sessions:
         ends, hashed = self._open.get(_name(request), (0.0, b""))
         if ends <= time.monotonic() or not same_origin(dict(request.headers.raw)):
             return None
-        role = self._gate.keyring.role_of_hash(hashed)
+        role = self._gate.keyring.role_of(hashed)
         return role if role in ALLOWED["read"] else None
 
 

@@ -17,13 +17,16 @@ from faintly.collector import problems
 from faintly.collector.http import logs
 from faintly.collector.http.access import Gate, Sessions
 from faintly.collector.http.metrics import Metrics
-from faintly.collector.http.middleware import Ingest, Middleware, refusal
+from faintly.collector.http.middleware import Middleware, refusal
 from faintly.collector.http.models import invalid
 from faintly.collector.http.readers import Readers
 from faintly.collector.http.routes import Service
-from faintly.collector.http.routes_answers import answer_routes
-from faintly.collector.http.routes_collections import collection_routes, part_routes
-from faintly.collector.http.routes_operations import activity_routes, operation_routes
+from faintly.collector.http.routes_collections import (
+    answer_routes,
+    collection_routes,
+    part_routes,
+)
+from faintly.collector.http.routes_operations import operation_routes
 from faintly.collector.http.routes_page import demo_routes, docs_routes, page_routes
 from faintly.collector.http.settings import Settings
 from faintly.collector.problems import Problem
@@ -50,21 +53,11 @@ class Collector:
     control: FastAPI
     service: Service
 
-    def stop(self) -> None:
-        """Refuse new reports and queries."""
-        self.service.ingest.stopping = self.service.readers.stopping = True
-
-    def close(self) -> None:
-        """End the readers."""
-        self.stop()
-        self.service.readers.close()
-
 
 def build(store: Store, settings: Settings) -> Collector:
     """Return the collector of an open store."""
     gate, metrics = Gate(store.credentials, settings), Metrics(store)
-    ingest, readers = Ingest(store, gate), Readers(store, settings.readers)
-    service = Service(store, Sessions(gate), ingest, metrics, readers)
+    service = Service(store, Sessions(gate), metrics, Readers(store, settings.readers))
     app = FastAPI(
         title="faintly collector",
         version="1",
@@ -80,13 +73,12 @@ def build(store: Store, settings: Settings) -> Collector:
         exception_handlers=dict.fromkeys(REFUSED, _refuse),
     )
     app.state.registry = store.registry  # to find collections by their names
-    documented = operation_routes, activity_routes, collection_routes, part_routes, answer_routes
-    for routes in (*documented, page_routes):
+    for routes in (operation_routes, collection_routes, part_routes, answer_routes, page_routes):
         routes(app, service)
     docs_routes(app)
     if settings.demo is not None:
         demo_routes(app, settings.demo)
-    return Collector(Middleware(ingest, app, gate, metrics), app, service)
+    return Collector(Middleware(store, app, gate, metrics), app, service)
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

@@ -148,7 +148,6 @@ class Readers:
         self._free: asyncio.LifoQueue[Seat] = asyncio.LifoQueue()
         for seat in self.seats:
             self._free.put_nowait(seat)
-        self.stopping = False
 
     async def ask(self, request: Request, kind: str, digest: str, body: bytes) -> Any:
         """Return the answer to a question, once a reader is free and has computed it.
@@ -207,13 +206,12 @@ class Readers:
             self._waiting -= 1
 
     def _compute(self, seat: Seat, asked: Question, left: threading.Event) -> Any:
-        if self.stopping:
+        if self._store.stopping:
             raise Problem(STOPPING)
         return seat.ask(asked, Shelf(self._store, bytes.fromhex(asked.collection)), left)
 
     def close(self) -> None:
         """End all readers; whoever still waits for one is told that the collector stops."""
-        self.stopping = True
         for seat in self.seats:
             seat.end(close=True)
 

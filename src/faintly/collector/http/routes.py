@@ -12,7 +12,6 @@ from pydantic import BaseModel
 from faintly.collector.http import answers
 from faintly.collector.http.access import Sessions
 from faintly.collector.http.metrics import Metrics
-from faintly.collector.http.middleware import Ingest
 from faintly.collector.http.models import JSON_HINT, MAX_NAME, Epoch, Refusal
 from faintly.collector.http.readers import Readers
 from faintly.collector.problems import INVALID, TOO_LARGE, Problem
@@ -75,7 +74,6 @@ class Service:
 
     store: Store
     sessions: Sessions
-    ingest: Ingest
     metrics: Metrics
     readers: Readers
 

@@ -153,7 +153,7 @@ def test_a_store_that_fails_is_told_and_comes_back(web, address, plan, body_of, 
 
 
 def test_a_stopping_collector_takes_nothing_more(web, address, plan, body_of, refused):
-    web.collector.stop()
+    web.store.stopping = True
     stopped = web.send(plan, body_of(plan, 1))
     refused(stopped, 503, "STOPPING")
     assert stopped.headers["retry-after"]

@@ -100,7 +100,7 @@ def test_reports_are_taken_while_no_reader_moves(web, address, plan, body_of, mo
 def test_who_waits_for_an_answer_is_told_that_the_collector_stops(
     web, address, refused, monkeypatch
 ):
-    at_the_sketch(web, monkeypatch, lambda _: web.collector.close())
+    at_the_sketch(web, monkeypatch, lambda _: web.collector.service.readers.close())
     refused(web("POST", f"{address}/estimates", **ESTIMATES), 503, "STOPPING")
     assert numbers(web) == []
 

@@ -14,7 +14,7 @@ import pytest
 from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.collector.storage import inbox as inboxes
 from faintly.collector.storage import maintenance, segments
-from faintly.collector.storage.credentials import Credentials
+from faintly.collector.storage.credentials import Credentials, hash_of
 from faintly.collector.storage.database import Database
 from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits, Store
@@ -73,7 +73,7 @@ def test_an_epoch_that_cannot_be_sealed_keeps_no_other_waiting(
     wait_for(lambda: store.counters.failed_seals > 2)
     with Database(store.folder) as database:  # as another process would
         secret = Credentials(database).add("read", "page")
-    wait_for(lambda: store.credentials.role_of(secret) == "read")
+    wait_for(lambda: store.credentials.role_of(hash_of(secret)) == "read")
     store.submit(plan.digest, 1, fresh(), bodies[1])
     wait_for(lambda: status_of(store.registry.collection(plan.digest)).reports == 10)
     store.close()
