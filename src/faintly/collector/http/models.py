@@ -18,10 +18,10 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from faintly.collector.problems import BAD_PLAN, BAD_REQUEST, INVALID, Problem
-from faintly.collector.storage.collection import Retention, State
+from faintly.collector.storage.collection import CollectionStatus, Retention, State
 from faintly.collector.storage.credentials import MAX_ISSUED
+from faintly.collector.storage.manifest import SegmentRow
 from faintly.collector.storage.registry import MOST_SHOWN
-from faintly.collector.storage.status import CollectionStatus, SegmentRow
 from faintly.core import Plan
 from faintly.core.epochs import MAX_EPOCH
 from faintly.core.strict_json import RepeatedField, no_repeats

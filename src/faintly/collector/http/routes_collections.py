@@ -19,7 +19,7 @@ from faintly.collector.http.models import new_collection
 from faintly.collector.http.readers import Readers
 from faintly.collector.http.routes import OCTETS, Answers, Digest, Service, json_reply
 from faintly.collector.problems import BAD_REQUEST, BUSY, Problem
-from faintly.collector.storage.status import CollectionStatus, segments_of, status_of
+from faintly.collector.storage.collection import CollectionStatus, status_of
 from faintly.collector.storage.store import Store
 from faintly.core import Plan
 
@@ -167,7 +167,7 @@ def part_routes(app: FastAPI, service: Service) -> None:
 
     @read("GET /segments", "List the sealed files", models.Segments)
     def list_segments(digest: Digest) -> Response:
-        rows = segments_of(store, bytes.fromhex(digest))
+        rows = store.manifest.segments(bytes.fromhex(digest))
         return json_reply({"segments": [asdict(each) for each in rows]})
 
 

@@ -16,8 +16,7 @@ from faintly.collector.http import models
 from faintly.collector.http.middleware import REPORTS
 from faintly.collector.http.routes import ONE, Answers, Digest, Routes, Service, json_reply
 from faintly.collector.problems import CANNOT_STORE, STOPPING, Problem
-from faintly.collector.storage.collection import CLOSED, OPEN, Collection, State
-from faintly.collector.storage.status import UniverseKind
+from faintly.collector.storage.collection import CLOSED, OPEN, Collection, State, UniverseKind
 from faintly.collector.storage.store import Store
 from faintly.core import Layout
 from faintly.wire.report_v1 import CHECKSUM_BYTES, HEADER

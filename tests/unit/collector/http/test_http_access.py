@@ -9,7 +9,7 @@ import pytest
 from faintly.collector.http.access import Gate
 from faintly.collector.http.settings import Settings
 from faintly.collector.problems import Problem
-from faintly.collector.storage.status import status_of
+from faintly.collector.storage.collection import status_of
 from tests.every import every
 
 ROLES = ("submit", "read", "admin")

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from faintly.collector.http import routes_collections
-from faintly.collector.storage.status import status_of
+from faintly.collector.storage.collection import status_of
 from faintly.collector.storage.store import Limits
 from tests.every import every
 

@@ -13,7 +13,7 @@ from uvicorn.server import ServerState
 
 from faintly.collector.http import access, answers, middleware, protocol, routes_collections
 from faintly.collector.http.settings import Settings
-from faintly.collector.storage.status import status_of
+from faintly.collector.storage.collection import status_of
 from faintly.collector.storage.store import Limits
 
 

@@ -7,8 +7,8 @@ from faintly.collector.admin import fsck
 from faintly.collector.admin.export import export
 from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.collector.storage import seal, segments
+from faintly.collector.storage.collection import status_of
 from faintly.collector.storage.disk import copying
-from faintly.collector.storage.status import segments_of, status_of
 from faintly.engine import aggregate
 from faintly.engine.files import read_reports
 
@@ -51,7 +51,7 @@ def test_closing_an_epoch_merges_its_segments(filled, open_store, plan, batches)
     before = [row for path in sorted(store.folder.glob("segments/*/*")) for row in rows(path)]
     size = status_of(store.registry.collection(plan.digest)).bytes
     close(store, plan)
-    (segment,) = segments_of(store, plan.digest)
+    (segment,) = store.manifest.segments(plan.digest)
     assert (segment.number, segment.reports) == (5, 40)
     (file,) = store.folder.glob("segments/*/*")
     assert sorted(rows(file)) == sorted(before)
@@ -62,7 +62,7 @@ def test_closing_an_epoch_merges_its_segments(filled, open_store, plan, batches)
     assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
     assert [path.name for path in store.folder.glob("sketches/*/*")] == ["0-5.fns"]
     close(store, plan)  # again, which finds nothing to do
-    assert [each.number for each in segments_of(store, plan.digest)] == [5]
+    assert [each.number for each in store.manifest.segments(plan.digest)] == [5]
     store.close()
     assert fsck.check(store.folder).findings == []
     again = open_store()
@@ -106,7 +106,7 @@ def test_large_segments_stay_as_they_are(store, plan, batches_of, body_of, fresh
         store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
         store.seal()
     close(store, plan)
-    found = [(each.number, each.reports) for each in segments_of(store, plan.digest)]
+    found = [(each.number, each.reports) for each in store.manifest.segments(plan.digest)]
     assert found == [(2, 13), (5, 1), (6, 25)]
     assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
 

@@ -14,9 +14,9 @@ import pytest
 from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.collector.storage import inbox as inboxes
 from faintly.collector.storage import maintenance, segments
+from faintly.collector.storage.collection import status_of
 from faintly.collector.storage.credentials import Credentials, hash_of
 from faintly.collector.storage.database import Database
-from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits, Store
 from faintly.engine import aggregate
 from faintly.errors import FolderDamaged
@@ -231,7 +231,7 @@ def test_a_missing_database_does_not_cost_the_sealed_files(open_store, plan, bod
     kept = database.read_bytes()
     for change in (database.unlink, lambda: database.write_bytes(b"")):
         change()
-        with pytest.raises(FolderDamaged, match="older than this file"):
+        with pytest.raises(FolderDamaged, match="acknowledged requests are missing"):
             open_store()
     assert len(list(store.folder.glob("segments/*/*"))) == 1
     database.write_bytes(kept)

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from faintly.collector.storage import seal, segments, sketches
-from faintly.collector.storage.status import segments_of, status_of
+from faintly.collector.storage.collection import status_of
 from faintly.engine import aggregate
 from faintly.wire import report_v1
 
@@ -74,7 +74,7 @@ def test_a_segment_holds_the_reports_and_nothing_else(store, plan, batches, body
     for batch in batches:
         store.submit(plan.digest, 4, fresh(), body_of(plan, batch))
     store.seal()
-    (segment,) = segments_of(store, plan.digest)
+    (segment,) = store.manifest.segments(plan.digest)
     path = store.folder / segment.file
     assert (segment.epoch, segment.number, segment.reports) == (4, 1, 40)
     assert segment.bytes == path.stat().st_size
@@ -133,7 +133,7 @@ def test_much_that_is_pending_makes_several_segments(
     for batch in batches:
         store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
     assert store.seal() == 40
-    assert [segment.reports for segment in segments_of(store, plan.digest)] == [10] * 4
+    assert [segment.reports for segment in store.manifest.segments(plan.digest)] == [10] * 4
     assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from faintly.collector.problems import Problem
 from faintly.collector.storage import database
+from faintly.collector.storage.collection import status_of
 from faintly.collector.storage.credentials import hash_of
-from faintly.collector.storage.status import segments_of, status_of
 from faintly.collector.storage.store import Limits
 from faintly.engine import aggregate
 from faintly.engine.files import load_sketch
@@ -81,7 +81,7 @@ def test_the_sketch_is_that_of_the_reports(open_store, plan, batches_of, body_of
     for epoch, mine in halves.items():
         assert again.sketches.sketch(plan.digest, epoch) == aggregate(plan, mine)
     assert status_of(again.registry.collection(plan.digest)).reports == 95
-    assert bool(segments_of(again, plan.digest)) == (retention == "keep")
+    assert bool(again.manifest.segments(plan.digest)) == (retention == "keep")
 
 
 def test_direct_reports_are_kept_and_answered(open_store, direct_plan, batches_of, body_of, fresh):
@@ -364,7 +364,7 @@ def test_deleting_removes_everything(store, plan, other_plan, bodies, fresh):
     store.submit(plan.digest, 0, request, bodies[0])
     store.seal()
     store.submit(plan.digest, 0, fresh(), bodies[1])
-    assert segments_of(store, plan.digest)
+    assert store.manifest.segments(plan.digest)
     store.delete(plan.digest)
     assert refused(store.registry.collection, plan.digest) == "UNKNOWN_COLLECTION"
     assert not [path for path in (store.folder / "segments").rglob("*") if path.is_file()]
