@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks import samples
 from faintly.collector.problems import Problem
-from faintly.collector.storage.status import status_of
+from faintly.collector.storage.collection import status_of
 from faintly.collector.storage.store import Limits, Store
 from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of

@@ -20,12 +20,20 @@ from typer.main import get_command
 
 import faintly.collector.http.serve  # noqa: F401
 from faintly.cli import app, main
+from faintly.collector.storage.manifest import Manifest
 from faintly.collector.storage.seal import Sealer
+from faintly.collector.storage.sketches import Sketches
 from faintly.collector.storage.store import Store
 
 take = Store.take
 SIGNATURE = inspect.signature(take)
 PROGRAM = get_command(app)
+STEPS = {  # of a seal: the call that ends it or, once written, comes next, as a seal makes it
+    "read": (Sealer, "_oldest", 3),
+    "written": (Manifest, "change", 5),
+    "committed": (Manifest, "change", 5),
+    "done": (Sketches, "refresh", 3),
+}
 LATE_S = 0.1  # a quick disk would close the gap before a kill falls into it
 
 
@@ -50,23 +58,31 @@ def die_sealing(step, seals):
 
     Seals count from the first request on, when the tests know that the process serves.
     """
-    left, make, serving = int(seals), Sealer.__init__, threading.Event()
+    left, serving = int(seals), threading.Event()
+    owner, name, arguments = STEPS[step]
+    original = getattr(owner, name)
 
     def take_and_serve(*given, **named):
         serving.set()
         return take(*given, **named)
 
-    def reached(now):
+    def reached():
         nonlocal left
-        left -= now == step and serving.is_set()
+        left -= serving.is_set()
         if not left:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def make_mortal(sealer, *given):
-        make(sealer, *given)
-        sealer.reached = reached
+    def mortal(*given, **named):
+        seals = len(given) == arguments
+        if seals and step == "written":
+            reached()
+        made = original(*given, **named)
+        if seals and step != "written" and (step != "read" or len(made[0])):
+            reached()
+        return made
 
-    Sealer.__init__, Store.take = make_mortal, take_and_serve
+    setattr(owner, name, mortal)
+    Store.take = take_and_serve
 
 
 def end_with_parent():

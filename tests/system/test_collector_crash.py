@@ -26,8 +26,7 @@ from pyarrow import parquet
 from faintly import Plan, aggregate, make_plan
 from faintly.client.transport import Connection, collection_path
 from faintly.collector.problems import Problem
-from faintly.collector.storage.seal import STEPS
-from faintly.collector.storage.status import segments_of, status_of
+from faintly.collector.storage.collection import status_of
 from faintly.collector.storage.store import Limits, Store
 from faintly.core import ReportBatch
 from faintly.errors import FolderDamaged, FolderInUse, SendFailed
@@ -35,6 +34,7 @@ from faintly.mechanisms import mechanism_of
 from faintly.wire.report_v1 import encode_batch, pack
 from faintly.wire.sketch_v1 import encode_sketch
 
+STEPS = ("read", "written", "committed", "done")  # of a seal, as serving.py knows them
 SENDERS = 5
 ROUNDS = 12
 WAYS = ["server", "sealer"] * 3 + ["reader"]  # nine kills, and one of a reader if there is any
@@ -234,7 +234,7 @@ def differences(folder: Path, acknowledged: list[ReportBatch]) -> set[str]:
 
 def records(store: Store, plan: Plan) -> list[bytes]:
     """Return the sealed records of a collection, read as another program would."""
-    files = [store.folder / each.file for each in segments_of(store, plan.digest)]
+    files = [store.folder / each.file for each in store.manifest.segments(plan.digest)]
     tables = [parquet.read_table(file, partitioning=None) for file in files]
     return [record for table in tables for record in table.column("record").to_pylist()]
 

@@ -26,9 +26,9 @@ pytestmark = pytest.mark.long
 SERVE = "from faintly.cli import main; main()"
 # What breaks a collector: one route that fails, and one that answers as nothing announces.
 FAILS = """
-from faintly.collector.http import routes_collections
-def segments_of(*_): raise RuntimeError
-routes_collections.segments_of = segments_of
+from faintly.collector.storage.manifest import Manifest
+def segments(*_): raise RuntimeError
+Manifest.segments = segments
 """
 UNDECLARED = """
 from faintly.collector.http import routes_collections

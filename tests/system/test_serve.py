@@ -19,7 +19,7 @@ import pytest
 
 from benchmarks import samples
 from faintly.collector.http.serve import DRAIN_S, OWN_FILES
-from faintly.collector.storage.status import status_of
+from faintly.collector.storage.collection import status_of
 from faintly.collector.storage.store import Store
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of

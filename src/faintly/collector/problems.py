@@ -20,15 +20,15 @@ class Kind:
     code: str
     status: int
     hint: str
+    message: str = ""  # unless a problem has its own
 
 
 class Problem(FaintlyError):
     """A refused request; nothing of it was stored."""
 
-    def __init__(self, kind: Kind, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.kind, self.message = kind, message
-        self.hint = kind.hint if hint is None else hint
+    def __init__(self, kind: Kind, message: str = "", hint: str = "") -> None:
+        self.kind, self.message, self.hint = kind, message or kind.message, hint or kind.hint
+        super().__init__(self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Problem, (self.kind, self.message, self.hint)  # readers send them
@@ -83,38 +83,36 @@ INVALID = Kind("INVALID", 422, "The message names the field and its rule; GET /d
 BAD_PLAN = Kind("BAD_PLAN", 422, "Make the plan with faintly plan; the message names the rule.")
 UNKNOWN_KEY = Kind("UNKNOWN_KEY", 422, "Ask for keys of the plan's universe.")
 NO_REPORTS = Kind(
-    "NO_REPORTS", 409, "Wait for a seal, or ask for one: POST /v1/collections/{digest}/seal."
+    "NO_REPORTS",
+    409,
+    "Wait for a seal, or ask for one: POST /v1/collections/{digest}/seal.",
+    "no reports were sealed yet",
 )
 BUSY = Kind("BUSY", 429, "Wait as Retry-After says and send the same request again.")
-CANNOT_STORE = Kind("CANNOT_STORE", 503, "Nothing was stored; send the same request again later.")
+CANNOT_STORE = Kind(
+    "CANNOT_STORE",
+    503,
+    "Nothing was stored; send the same request again later.",
+    "the data folder cannot be written to",
+)
 DAMAGED = Kind(
-    "DAMAGED", 503, "Stop the collector and run faintly fsck on its folder; its log has the file."
+    "DAMAGED",
+    503,
+    "Stop the collector and run faintly fsck on its folder; its log has the file.",
+    "stored reports or sketches cannot be read",
 )
 READER_LOST = Kind(
     "READER_LOST",
     503,
     "Ask again, for fewer keys if it happens again; the collector's log has the exit status.",
 )
-ABANDONED = Kind("ABANDONED", 499, "Ask again, and wait for the answer.")  # only logs see it
-STOPPING = Kind("STOPPING", 503, "Send the same request again later.")
-INTERNAL = Kind("INTERNAL", 500, "This is a fault of the collector; its log has the details.")
-
-
-def stopping() -> Problem:
-    """Return the problem of requests that arrive, or are unfinished, when the process ends."""
-    return Problem(STOPPING, "the collector is stopping")
-
-
-def unexpected() -> Problem:
-    """Return the problem of a request on which the code failed; the log has the details."""
-    return Problem(INTERNAL, "the collector failed on this request")
-
-
-def abandoned() -> Problem:
-    """Return the problem of a question whose client has disconnected."""
-    return Problem(ABANDONED, "the client has disconnected")
-
-
-def no_room() -> Problem:
-    """Return the problem of requests that need a file that cannot be written."""
-    return Problem(CANNOT_STORE, "the data folder cannot be written to", "Make room on the disk.")
+ABANDONED = Kind(  # only logs see it
+    "ABANDONED", 499, "Ask again, and wait for the answer.", "the client has disconnected"
+)
+STOPPING = Kind("STOPPING", 503, "Send the same request again later.", "the collector is stopping")
+INTERNAL = Kind(
+    "INTERNAL",
+    500,
+    "This is a fault of the collector; its log has the details.",
+    "the collector failed on this request",
+)

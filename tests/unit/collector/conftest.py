@@ -14,6 +14,12 @@ from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
 
 QUIET = Limits(seal_s=1e9)  # nothing is sealed unless a test says so
+STEPS = {  # of a seal, and which call of a part of a store ends it or, once written, comes next
+    "read": ("sealer", "_oldest"),
+    "written": ("manifest", "change"),
+    "committed": ("manifest", "change"),
+    "done": ("sketches", "refresh"),
+}
 
 
 @cache
@@ -64,6 +70,28 @@ def open_store(tmp_path: Path) -> Iterator[Callable[..., Store]]:
 @pytest.fixture
 def store(open_store: Callable[..., Store]) -> Store:
     return open_store()
+
+
+@pytest.fixture
+def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that has a store act whenever a seal or merge has come so far."""
+
+    def install(store: Store, step: str, act: Callable[[], object]) -> None:
+        part, name = STEPS[step]
+        owner = getattr(store, part)
+        original = getattr(owner, name)
+
+        def wrapped(*given: object) -> object:
+            if step == "written":
+                act()
+            made = original(*given)
+            if step != "written":
+                act()
+            return made
+
+        monkeypatch.setattr(owner, name, wrapped)
+
+    return install
 
 
 @pytest.fixture

@@ -8,10 +8,11 @@ administering require theirs; submitting requires one only if a credential to su
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from starlette.requests import Request
 
+from faintly.collector.http.settings import Settings
 from faintly.collector.problems import BAD_REQUEST, NOT_ALLOWED, NOT_AUTHORISED, TOO_LARGE, Problem
 from faintly.collector.storage.credentials import Credentials, hash_of
 
@@ -58,24 +59,14 @@ def same_origin(headers: Mapping[bytes, bytes]) -> bool:
 class Gate:
     """What requests have to pass."""
 
-    def __init__(
-        self,
-        keyring: Credentials,
-        origins: Iterable[str],
-        body_bytes: int,
-        *,
-        local: bool,
-        guarded: bool = False,
-    ) -> None:
-        """Set the rules: whose pages may call beside the collector's own, and the largest body.
-
-        While there are no credentials: where only this machine is served (`local`), the Host header
-        must name it, since a page could have pointed its own name here; where other machines can
-        reach the collector (`guarded`), reading and administering are refused.
-        """
-        self.keyring, self._local, self._guarded = keyring, local, guarded
-        self.body_bytes = body_bytes
-        self.origins = frozenset(origin.encode("ascii") for origin in origins)
+    def __init__(self, keyring: Credentials, settings: Settings) -> None:
+        self.keyring, self.body_bytes = keyring, settings.body_bytes
+        self.origins = frozenset(origin.encode("ascii") for origin in settings.cors)
+        # Without credentials, the Host header must name this machine where only that is served: a
+        # page could have pointed its own name here. Where others reach the collector, reading and
+        # administering are refused.
+        self._local = not settings.allow_anyone and not settings.exposed
+        self._guarded = not settings.allow_anyone and settings.exposed
 
     def check_role(self, authorization: bytes | None, needed: str) -> None:
         """Raise `Problem` unless the credential in the header allows what is needed."""
@@ -89,7 +80,7 @@ class Gate:
         words = WORDS.get(needed, needed)
         scheme, _, secret = (authorization or b"").partition(b" ")
         known = scheme.lower() == b"bearer" and secret
-        role = self.keyring.role_of(secret.strip().decode("latin-1")) if known else None
+        role = self.keyring.role_of(hash_of(secret.strip().decode("latin-1"))) if known else None
         if role is None:
             raise Problem(NOT_AUTHORISED, f"this needs a credential to {words}")
         if role not in ALLOWED[needed]:
@@ -161,7 +152,7 @@ class Sessions:
     def open(self, secret: str) -> str:
         """Return the cookie's value for a credential, or raise `Problem`."""
         hashed = hash_of(secret)
-        role = self._gate.keyring.role_of_hash(hashed)
+        role = self._gate.keyring.role_of(hashed)
         if role is None:
             raise Problem(NOT_AUTHORISED, "there is no such credential", "Ask for one.")
         if role not in ALLOWED["read"]:
@@ -181,7 +172,7 @@ class Sessions:
         ends, hashed = self._open.get(_name(request), (0.0, b""))
         if ends <= time.monotonic() or not same_origin(dict(request.headers.raw)):
             return None
-        role = self._gate.keyring.role_of_hash(hashed)
+        role = self._gate.keyring.role_of(hashed)
         return role if role in ALLOWED["read"] else None
 
 

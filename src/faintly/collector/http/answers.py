@@ -44,6 +44,7 @@ ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
 MOST_LISTED = 2**24  # keys that a top list scans, with about half a gigabyte
 POST_THEM = 'Use POST /v1/collections/{digest}/top with the keys to compare as "candidates".'
+MAKE_ROOM = "Make room on the disk."
 MOST_CELLS = 100_000  # keys times epochs of a history: the most rows of any answer
 MOST_HISTORY_BYTES = 32 << 20  # so many rows take about 20 MiB, unless keys are long
 ENCODERS: dict[str, Callable[..., bytes]] = {
@@ -59,7 +60,7 @@ KINDS: dict[str, Any] = {  # of questions, by address
     "POST /top": models.TopAsked,
     "POST /history": models.HistoryAsked,
     "GET /noise-floor": models.NoiseQuery,
-    "GET /sketch": models.EpochQuery,
+    "GET /sketch": models.EpochAsked,
 }
 WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")  # of a media type in an Accept header
 
@@ -121,7 +122,7 @@ class Source:
         while self._stops.poll():  # raises EOFError on `recv` if the main process is gone
             self._given_up = self._stops.recv()
         if self._given_up >= self._asked.number:
-            raise problems.abandoned()
+            raise Problem(problems.ABANDONED)
 
     def reader(self, counted: Counted, level: float) -> tuple[Reader, Counted]:
         """Return a reader of the sketch, and what it counts: sealed meanwhile, it may be more."""
@@ -140,7 +141,7 @@ class Source:
                 write_sketch(sketch, file)
         except OSError:
             self._asked.file.unlink(missing_ok=True)
-            raise problems.no_room() from None
+            raise Problem(problems.CANNOT_STORE, hint=MAKE_ROOM) from None
         return self._asked.file
 
     def _sketch(self, marks: dict[int, str]) -> Sketch:
@@ -149,7 +150,7 @@ class Source:
         try:
             return next(parts) if len(marks) == 1 else merge_all(parts, spool=self._asked.spool)
         except InvalidInput:
-            raise problems.no_room() from None
+            raise Problem(problems.CANNOT_STORE, hint=MAKE_ROOM) from None
 
     def _mapped(self, marks: dict[int, str], number: int) -> Sketch:
         """Return the sketch of an epoch, mapped, and note its mark."""
@@ -166,7 +167,7 @@ class Source:
                 pass  # a newer one has replaced it
             except FaintlyError:
                 rebuild = True
-        raise Problem(problems.DAMAGED, "a sketch cannot be read")
+        raise Problem(problems.DAMAGED)
 
     def call(self, method: str, *arguments: object) -> Any:
         """Return what the main process answers to a call."""
@@ -220,11 +221,10 @@ def answer(source: Source, asked: Question) -> Any:
     given = models.parse(KINDS[asked.kind], asked.body)
     if isinstance(given, models.HistoryAsked):
         return _history(source, asked, given)
-    epoch = given.epoch if given.epoch in {None, "all"} else int(given.epoch)
     if asked.kind == "GET /sketch":
-        return source.sketch_file(source.call("counted", epoch))
+        return source.sketch_file(source.call("counted", given.epoch))
     media = _media(asked.accept, [JSON] if isinstance(given, models.NoiseQuery) else TABLES)
-    counted = source.call("counted", epoch)
+    counted = source.call("counted", given.epoch)
     etag = _tag(asked, media, counted)
     if _has(asked, etag):
         return Response(etag, media, None)
@@ -290,7 +290,7 @@ def _compute(reader: Reader, given: Any) -> tuple[dict[str, Any], Estimates | To
         del document["estimates"]
         document["noise_floor_all"] = found.mean_at(normal_quantile(given.level, given.keys))
         return document, found
-    if isinstance(given, models.TopFields):
+    if isinstance(given, models.TopQuery):
         candidates = given.candidates if isinstance(given, models.TopAsked) else None
         size = reader.sketch.plan.universe.size
         if candidates is None and (size is None or size > MOST_LISTED):
@@ -340,7 +340,7 @@ def answer_all(pipe: Connection, stops: Connection) -> None:
                 told = problem
             except Exception as error:
                 logs.error("unexpected", **logs.place_of(error))
-                told = problems.unexpected()
+                told = Problem(problems.INTERNAL)
             pipe.send(told)
 
 

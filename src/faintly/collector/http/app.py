@@ -17,13 +17,16 @@ from faintly.collector import problems
 from faintly.collector.http import logs
 from faintly.collector.http.access import Gate, Sessions
 from faintly.collector.http.metrics import Metrics
-from faintly.collector.http.middleware import Ingest, Middleware, refusal
+from faintly.collector.http.middleware import Middleware, refusal
 from faintly.collector.http.models import invalid
 from faintly.collector.http.readers import Readers
 from faintly.collector.http.routes import Service
-from faintly.collector.http.routes_answers import answer_routes
-from faintly.collector.http.routes_collections import collection_routes, part_routes
-from faintly.collector.http.routes_operations import activity_routes, operation_routes
+from faintly.collector.http.routes_collections import (
+    answer_routes,
+    collection_routes,
+    part_routes,
+)
+from faintly.collector.http.routes_operations import operation_routes
 from faintly.collector.http.routes_page import demo_routes, docs_routes, page_routes
 from faintly.collector.http.settings import Settings
 from faintly.collector.problems import Problem
@@ -50,29 +53,11 @@ class Collector:
     control: FastAPI
     service: Service
 
-    def stop(self) -> None:
-        """Refuse new reports and queries."""
-        self.service.ingest.stopping = self.service.readers.stopping = True
-
-    def close(self) -> None:
-        """End the readers."""
-        self.stop()
-        self.service.readers.close()
-
 
 def build(store: Store, settings: Settings) -> Collector:
     """Return the collector of an open store."""
-    closed, metrics = not settings.allow_anyone, Metrics(store)
-    gate = Gate(
-        store.credentials,
-        settings.cors,
-        settings.body_bytes,
-        local=closed and not settings.exposed,
-        guarded=closed and settings.exposed,
-    )
-    ingest = Ingest(store, gate)
-    readers = Readers(store, settings.readers)
-    service = Service(store, Sessions(gate), ingest, metrics, readers)
+    gate, metrics = Gate(store.credentials, settings), Metrics(store)
+    service = Service(store, Sessions(gate), metrics, Readers(store, settings.readers))
     app = FastAPI(
         title="faintly collector",
         version="1",
@@ -88,13 +73,12 @@ def build(store: Store, settings: Settings) -> Collector:
         exception_handlers=dict.fromkeys(REFUSED, _refuse),
     )
     app.state.registry = store.registry  # to find collections by their names
-    documented = operation_routes, activity_routes, collection_routes, part_routes, answer_routes
-    for routes in (*documented, page_routes):
+    for routes in (operation_routes, collection_routes, part_routes, answer_routes, page_routes):
         routes(app, service)
     docs_routes(app)
     if settings.demo is not None:
         demo_routes(app, settings.demo)
-    return Collector(Middleware(ingest, app, gate, metrics), app, service)
+    return Collector(Middleware(store, app, gate, metrics), app, service)
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
@@ -123,10 +107,10 @@ def _problem_of(error: Exception) -> Problem:
     if isinstance(error, RequestValidationError):
         return invalid(error.errors()[0])
     if isinstance(error, ClientDisconnect):
-        return problems.abandoned()
+        return Problem(problems.ABANDONED)
     if isinstance(error, FolderDamaged):
         logs.error("damaged", what=str(error))
-        return Problem(problems.DAMAGED, "stored reports or sketches cannot be read")
+        return Problem(problems.DAMAGED)
     if isinstance(error, HTTPException):
         return Problem(*HTTP.get(error.status_code, (problems.BAD_REQUEST, str(error.detail))))
-    return problems.unexpected()
+    return Problem(problems.INTERNAL)

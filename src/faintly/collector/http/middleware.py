@@ -12,19 +12,19 @@ import time
 from binascii import unhexlify
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from faintly.collector import problems
 from faintly.collector.http import logs
 from faintly.collector.http.access import PREFLIGHT, Gate, Headers
 from faintly.collector.http.metrics import Metrics
-from faintly.collector.problems import Problem, stopping
+from faintly.collector.problems import Problem
 from faintly.collector.storage.credentials import TOKEN_BYTES
-from faintly.collector.storage.database import NAME_BYTES
-from faintly.collector.storage.inbox import COUNTED, Outcome
+from faintly.collector.storage.inbox import Outcome
 from faintly.collector.storage.store import Store
 from faintly.core.epochs import MAX_EPOCH
 from faintly.engine.documents import encode_json
@@ -37,13 +37,12 @@ REPORT_BYTES = 256 << 20  # of bodies of reports that are being received, checke
 QUESTION_BYTES = 128 << 20  # of all other bodies, until they are answered
 PIECE_BYTES = 256 << 10  # of an answer, at a time
 THREAD_BYTES = 1 << 20  # larger bodies are checked in a thread, to keep the loop free
-QUERY = re.compile(rb"request=([0-9a-fA-F]{32})(?:&epoch=([0-9]{1,15}))?")  # what clients send
+# What clients send. 16 digits suffice for every epoch, and longer numbers take long to parse.
+REQUEST, EPOCH = re.compile(rb"\brequest=([0-9a-fA-F]{32})\b"), rb"epoch=([0-9]{1,16})"
+QUERY = re.compile(b"%s(?:&%s)?|%s&%s" % (REQUEST.pattern, EPOCH, EPOCH, REQUEST.pattern))
+TOKEN = re.compile(b"[0-9a-fA-F]{%d}" % (2 * TOKEN_BYTES))
 ASKED_METHOD = b"access-control-request-method"  # a header of preflights
 COMMON: Headers = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
-
-
-class ClientDisconnected(Exception):
-    """The sender disconnected before its request was complete."""
 
 
 @dataclass(slots=True)
@@ -110,7 +109,7 @@ class Exchange:
         while not self.ended:
             message = self._counted(await self._receive())
             if message["type"] != "http.request":
-                raise ClientDisconnected
+                raise ClientDisconnect
             pieces.append(message.get("body", b""))
         return b"".join(pieces)
 
@@ -155,44 +154,6 @@ class Exchange:
         return self._send({"type": "http.response.body", "body": body, "more_body": True})
 
 
-class Ingest:
-    """Takes the requests of one event loop."""
-
-    def __init__(self, store: Store, gate: Gate) -> None:
-        self._store, self._gate = store, gate
-        self.stopping = False
-        self.failed_at: float | None = None  # when the last commit failed, unless one passed since
-
-    async def __call__(self, exchange: Exchange, digest: bytes) -> Reply:
-        """Return the answer to reports under a plan's digest, or raise `Problem`."""
-        if self.stopping:
-            raise stopping()
-        self._gate.check_role(exchange.headers.get(b"authorization"), "submit")
-        request, epoch = _parse_query(exchange.scope["query_string"])
-        token = exchange.headers.get(b"faintly-token")
-        if token is not None:  # anything else is passed on and will not be found
-            token = _parse_hex(token, TOKEN_BYTES) or token
-        body = await exchange.body()
-        take = self._store.take
-        waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        try:
-            if len(body) >= THREAD_BYTES or self._store.opens(digest, epoch):
-                given = digest, epoch, request, body
-                reports = await asyncio.to_thread(take, *given, waiter=waiter, token=token)
-            else:
-                reports = take(digest, epoch, request, body, waiter=waiter, token=token)
-            outcome = await waiter
-            if isinstance(outcome, Problem):
-                raise outcome
-        except Problem as problem:
-            if problem.kind is problems.CANNOT_STORE:
-                self.failed_at = time.monotonic()
-            raise
-        if outcome is COUNTED:  # a replay succeeds even on a full disk
-            self.failed_at = None
-        return _stored(outcome, reports)
-
-
 @lru_cache(maxsize=64)
 def _stored(outcome: str, reports: int) -> Reply:
     """Return the answer to reports that are stored; most requests get the same."""
@@ -204,45 +165,23 @@ def _stored(outcome: str, reports: int) -> Reply:
 
 def _parse_query(query: bytes) -> tuple[bytes, int]:
     """Return request id and epoch."""
-    usual = QUERY.fullmatch(query)
-    if usual is not None:
-        return unhexlify(usual[1]), int(usual[2] or 0)
-    given = [part.partition(b"=") for part in query.split(b"&") if part]
-    fields = {name: value for name, _, value in given}
-    if len(fields) < len(given) or not fields.keys() <= {b"request", b"epoch"}:
-        raise Problem(
-            problems.BAD_REQUEST, "the query has request and epoch, once each, and nothing else"
-        )
-    epoch = fields.get(b"epoch", b"0")
-    # 16 digits suffice for every epoch, and longer numbers take long to parse.
-    if not epoch.isdigit() or len(epoch) > 16 or int(epoch) > MAX_EPOCH:
-        raise Problem(problems.BAD_REQUEST, "an epoch is an integer from 0 to 2^53 - 1")
-    request = _parse_hex(fields.get(b"request", b""), NAME_BYTES)
-    if request is None:
+    found = QUERY.fullmatch(query)
+    if found is not None:
+        epoch = int(found[2] or found[3] or 0)
+        if epoch <= MAX_EPOCH:
+            return unhexlify(found[1] or found[4]), epoch
+    if REQUEST.search(query) is None:
         raise Problem(problems.NO_REQUEST_ID, "a request has an id of 32 hexadecimal digits")
-    return request, int(epoch)
-
-
-def _parse_hex(text: bytes, size: int) -> bytes | None:
-    """Return the bytes of hexadecimal digits, or None for any other text."""
-    try:
-        return unhexlify(text) if len(text) == 2 * size else None
-    except ValueError:
-        return None
+    words = "the query has request and epoch, an integer from 0 to 2^53 - 1, and nothing else"
+    raise Problem(problems.BAD_REQUEST, words)
 
 
 class Middleware:
     """The application that uvicorn runs."""
 
-    def __init__(
-        self,
-        ingest: Ingest,
-        control: ASGIApp,
-        gate: Gate,
-        metrics: Metrics,
-    ) -> None:
+    def __init__(self, store: Store, control: ASGIApp, gate: Gate, metrics: Metrics) -> None:
         """Put the hot path beside the FastAPI application."""
-        self._ingest, self._control, self._gate, self._metrics = ingest, control, gate, metrics
+        self._store, self._control, self._gate, self._metrics = store, control, gate, metrics
         # Apart, so that whoever asks cannot keep out whoever sends; each takes one body at least.
         self.reports = Room(max(REPORT_BYTES, gate.body_bytes))
         self.questions = Room(max(QUESTION_BYTES, gate.body_bytes))
@@ -257,7 +196,7 @@ class Middleware:
         try:
             self._gate.check(method, scope["headers"], exchange.headers)
             if hot is not None:
-                await exchange.reply(await self._ingest(exchange, unhexlify(hot[1])))
+                await exchange.reply(await self._take(exchange, unhexlify(hot[1])))
             elif method == "OPTIONS" and {b"origin", ASKED_METHOD} <= exchange.headers.keys():
                 self._gate.check_origin(exchange.headers[b"origin"])
                 await exchange.reply((204, [*PREFLIGHT, *COMMON], b""))
@@ -265,7 +204,7 @@ class Middleware:
                 if method == "HEAD":  # uvicorn leaves the body out
                     exchange.scope = {**scope, "method": "GET"}
                 await self._control(exchange.scope, exchange.receive, exchange.send)
-        except ClientDisconnected:
+        except ClientDisconnect:
             return
         except (Exception, asyncio.CancelledError) as error:
             await self._fail(exchange, error)
@@ -278,6 +217,26 @@ class Middleware:
             logs.info("request", **told, ms=round(seconds * 1e3, 2), bytes=exchange.read)
         self._metrics.add(route, method, exchange.status, seconds, exchange.read)
 
+    async def _take(self, exchange: Exchange, digest: bytes) -> Reply:
+        """Return the answer to reports under a plan's digest, or raise `Problem`."""
+        store = self._store
+        if store.stopping:
+            raise Problem(problems.STOPPING)
+        self._gate.check_role(exchange.headers.get(b"authorization"), "submit")
+        request, epoch = _parse_query(exchange.scope["query_string"])
+        token = exchange.headers.get(b"faintly-token")
+        if token is not None and TOKEN.fullmatch(token):  # any other will not be found
+            token = unhexlify(token)
+        body = await exchange.body()
+        waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        take = partial(store.take, digest, epoch, request, body, waiter=waiter, token=token)
+        slow = len(body) >= THREAD_BYTES or store.opens(digest, epoch)
+        reports = await asyncio.to_thread(take) if slow else take()
+        outcome = await waiter
+        if isinstance(outcome, Problem):
+            raise outcome
+        return _stored(outcome, reports)
+
     async def _fail(self, exchange: Exchange, error: BaseException) -> None:
         """Answer with a refusal, unless an answer was begun."""
         if isinstance(error, Problem):
@@ -285,9 +244,9 @@ class Middleware:
             problem = error.with_traceback(None)
         elif isinstance(error, asyncio.CancelledError):
             exchange.ended = True  # the process has stopped waiting for open requests
-            problem = stopping()
+            problem = Problem(problems.STOPPING)
         else:
             logs.error("unexpected", **logs.place_of(error))
-            problem = problems.unexpected()
+            problem = Problem(problems.INTERNAL)
         if not exchange.status:
             await exchange.reply(refusal(problem))

@@ -7,13 +7,21 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+)
+from pydantic_core import PydanticCustomError
 
 from faintly.collector.problems import BAD_PLAN, BAD_REQUEST, INVALID, Problem
-from faintly.collector.storage.collection import Retention, State
+from faintly.collector.storage.collection import CollectionStatus, Retention, State
 from faintly.collector.storage.credentials import MAX_ISSUED
+from faintly.collector.storage.manifest import SegmentRow
 from faintly.collector.storage.registry import MOST_SHOWN
-from faintly.collector.storage.status import CollectionStatus, SegmentRow
 from faintly.core import Plan
 from faintly.core.epochs import MAX_EPOCH
 from faintly.core.strict_json import RepeatedField, no_repeats
@@ -26,19 +34,21 @@ KEY_RULE = (
     "a key is an integer from 0 to 2^64 - 1, or text of at most 65,536 characters "
     "without half of a surrogate pair"
 )
-RULES = {"keys": KEY_RULE, "candidates": KEY_RULE}  # lists whose members have one of two types
+EPOCH_RULE = "an epoch is an integer from 0 to 2^53 - 1, or all"
+RULES = {"keys": KEY_RULE, "candidates": KEY_RULE, "epoch": EPOCH_RULE}  # where types may differ
 UNKNOWN_FIELD = "extra_forbidden"  # as pydantic calls it
 JSON_HINT = "Send a JSON object with the header Content-Type: application/json."
 
-Epoch = Annotated[int, Field(strict=True, ge=0, le=MAX_EPOCH)]
-EpochChoice = Annotated[
-    Epoch | Literal["all"] | None,
-    Field(description="An epoch, or all of them merged; without it the latest with answers."),
-]
-Key = (
-    Annotated[int, Field(strict=True, ge=0, le=2**64 - 1)]
-    | Annotated[str, StringConstraints(strict=True, max_length=65_536)]
-)
+
+def _digits(given: object) -> object:
+    """Refuse text in an address that reads as an integer and is written otherwise, such as +1."""
+    if isinstance(given, str) and not (given.isascii() and given.isdigit()):
+        raise PydanticCustomError("epoch", "an epoch is written in digits")
+    return given
+
+
+Epoch = Annotated[int, Field(ge=0, le=MAX_EPOCH), BeforeValidator(_digits)]
+Key = Annotated[int, Field(ge=0, le=2**64 - 1)] | Annotated[str, Field(max_length=65_536)]
 Level = Annotated[
     float, Field(ge=0.01, le=1 - 1e-9, description="Confidence level of the intervals.")
 ]
@@ -98,7 +108,7 @@ class ReportsQuery(Question):
         pattern="^[0-9a-f]{32}$",
         description="16 fresh random bytes; a retry repeats them and counts once.",
     )
-    epoch: int = Field(0, ge=0, le=MAX_EPOCH, description="0 unless given.")
+    epoch: Epoch = Field(0, description="0 unless given.")
 
 
 class EpochState(Question):
@@ -111,10 +121,18 @@ class TokensWanted(Question):
     """Tokens to issue."""
 
     epoch: Epoch = 0
-    count: int = Field(strict=True, ge=1, le=MAX_ISSUED)
+    count: int = Field(ge=1, le=MAX_ISSUED)
 
 
-class Asked(Question):
+class EpochAsked(Question):
+    """An epoch to ask about."""
+
+    epoch: Epoch | Literal["all"] | None = Field(
+        None, description="An epoch, or all of them merged; without it the latest with answers."
+    )
+
+
+class Asked(EpochAsked):
     """What estimates and top lists have in common."""
 
     level: Level = 0.95
@@ -135,22 +153,28 @@ class KeysAsked(Asked):
     """Keys to estimate."""
 
     keys: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
-    epoch: EpochChoice = None
 
 
-class TopFields(Asked):
-    """A top list."""
+class KeysQuery(Asked):
+    """A few keys to estimate; as text, even if they are numbers."""
+
+    keys: list[Annotated[str, Field(max_length=1_000)]] = Field(  # a head of a request is bounded
+        alias="key", min_length=1, max_length=20, description="A key; repeat it for more."
+    )
+
+
+class TopQuery(Asked):
+    """A top list of all keys."""
 
     count: int = Field(20, ge=1, le=MAX_KEYS)
     control: Control = "family"
     false_rate: float = Field(0.05, ge=1e-9, le=0.5)
 
 
-class TopAsked(TopFields):
+class TopAsked(TopQuery):
     """Candidates to choose a top list from; an open universe cannot be listed."""
 
     candidates: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
-    epoch: EpochChoice = None
 
 
 class HistoryAsked(Question):
@@ -160,33 +184,11 @@ class HistoryAsked(Question):
     level: Level = 0.95
 
 
-class EpochQuery(Question):
-    """An epoch, as an address names it."""
-
-    epoch: str | None = Field(
-        None,
-        pattern="^(all|[0-9]{1,16})$",
-        description="An epoch, or all; without it the latest with answers.",
-    )
-
-
-class NoiseQuery(EpochQuery):
+class NoiseQuery(EpochAsked):
     """Keys that nobody holds."""
 
     level: Level = 0.95
     keys: int = Field(1, ge=1, le=2**31, description="Keys looked at together.")
-
-
-class KeysQuery(Asked, EpochQuery):
-    """A few keys to estimate; as text, even if they are numbers."""
-
-    keys: list[Annotated[str, Field(max_length=1_000)]] = Field(  # a head of a request is bounded
-        alias="key", min_length=1, max_length=20, description="A key; repeat it for more."
-    )
-
-
-class TopQuery(TopFields, EpochQuery):
-    """A top list of all keys."""
 
 
 def _answer(name: str, words: str, **fields: Any) -> type[BaseModel]:
@@ -334,8 +336,9 @@ def invalid(error: Mapping[str, Any], *where: str) -> Problem:
     if error["type"] == UNKNOWN_FIELD:
         names.pop()  # the name is part of the body as well
         rule = "it has a field that is not known here"
-    elif len(names) > 3 and names[1] in RULES:
-        names, rule = names[:3], RULES[names[1]]  # else it would name only the first of the types
+    elif len(names) > 2 and names[1] in RULES:
+        rule = RULES[names[1]]
+        names = [*names[:2], *(each for each in names[2:] if isinstance(each, int))]  # no types
     place = ".".join(map(str, names))
     wrong_body = place == "body" and error["type"] != UNKNOWN_FIELD
-    return Problem(INVALID, f"{place}: {rule}", JSON_HINT if wrong_body else None)
+    return Problem(INVALID, f"{place}: {rule}", JSON_HINT if wrong_body else "")

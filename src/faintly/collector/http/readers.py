@@ -17,14 +17,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 from multiprocessing.connection import Pipe
-from typing import Any
+from typing import Any, Literal
 
 from starlette.requests import Request
 
 from faintly.collector import problems
-from faintly.collector.http import logs, models
+from faintly.collector.http import logs
 from faintly.collector.http.answers import START, Call, Counted, Question
-from faintly.collector.problems import BUSY, READER_LOST, Problem, abandoned, stopping
+from faintly.collector.problems import Problem
 from faintly.collector.storage.sketches import SketchFile
 from faintly.collector.storage.store import Store
 
@@ -38,7 +38,7 @@ class Shelf:
     def __init__(self, store: Store, digest: bytes) -> None:
         self._registry, self._sketches, self._digest = store.registry, store.sketches, digest
 
-    def counted(self, epoch: models.EpochChoice) -> Counted:
+    def counted(self, epoch: int | Literal["all"] | None) -> Counted:
         """Return what an answer about an epoch would count: the latest if none is chosen."""
         chosen = self._registry.sealed(self._digest)[-1].number if epoch is None else epoch
         found = self._registry.sealed(self._digest, None if chosen == "all" else chosen)
@@ -74,12 +74,13 @@ class Seat:
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         self._closed, self._lock = False, threading.Lock()
+        self.given_up = -1  # the last question that nobody waits for any more
 
-    def ask(self, asked: Question, shelf: Shelf, left: threading.Event) -> Any:
+    def ask(self, asked: Question, shelf: Shelf) -> Any:
         """Return the answer to a question, after what the reader needs to know for it."""
         self._start()
-        if left.is_set():  # before there was a reader to tell
-            raise abandoned()
+        if self.given_up == asked.number:  # before there was a reader to tell
+            raise Problem(problems.ABANDONED)
         trouble: Exception | None = None
         try:
             self._pipe.send(asked)
@@ -87,14 +88,16 @@ class Seat:
                 try:
                     reply = getattr(shelf, told.method)(*told.arguments)
                 except Exception as error:
-                    trouble, reply = error, problems.unexpected()  # the reader gives up
+                    trouble, reply = error, Problem(problems.INTERNAL)  # the reader gives up
                 self._pipe.send(reply)
         except Exception:  # it died, or does not speak as it should
             asked.file.unlink(missing_ok=True)
             self.end()
             if self._closed:
-                raise stopping() from None
-            raise Problem(READER_LOST, "the process that computed the answer ended") from None
+                raise Problem(problems.STOPPING) from None
+            raise Problem(
+                problems.READER_LOST, "the process that computed the answer ended"
+            ) from None
         if trouble is not None:
             raise trouble
         if isinstance(told, Problem):
@@ -107,7 +110,7 @@ class Seat:
             self.end()
         with self._lock:
             if self._closed:
-                raise stopping()
+                raise Problem(problems.STOPPING)
             if self.process is not None:
                 return
             self._pipe, theirs = Pipe()
@@ -117,10 +120,11 @@ class Seat:
                     self.process = start(theirs.fileno(), listening.fileno())
             except OSError:
                 words = "no process could be started to compute the answer"
-                raise Problem(READER_LOST, words) from None
+                raise Problem(problems.READER_LOST, words) from None
 
     def give_up(self, number: int) -> None:
         """Tell the reader that nobody waits for a question any more; never blocks."""
+        self.given_up = number
         if self.process is not None:
             with suppress(OSError):  # it is gone itself
                 self._stops.send(number)
@@ -149,7 +153,6 @@ class Readers:
         self._free: asyncio.LifoQueue[Seat] = asyncio.LifoQueue()
         for seat in self.seats:
             self._free.put_nowait(seat)
-        self.stopping = False
 
     async def ask(self, request: Request, kind: str, digest: str, body: bytes) -> Any:
         """Return the answer to a question, once a reader is free and has computed it.
@@ -157,6 +160,8 @@ class Readers:
         The kinds are those of `answers.answer`; the body is not looked at here. Raises `Problem`
         if no reader was free in time, the client disconnected, or the reader says so.
         """
+        if self._store.stopping:
+            raise Problem(problems.STOPPING)
         head, spool = request.headers, self._store.folder / "spool"
         given = head.get("accept") or "*/*", head.get("if-none-match", "")
         asked = Question(next(self._numbers), kind, digest, *given, body, spool)
@@ -165,7 +170,7 @@ class Readers:
         try:
             await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not answer.done() and gone.exception() is None:
-                raise abandoned()
+                raise Problem(problems.ABANDONED)
             return await answer
         finally:
             answer.cancel()
@@ -173,20 +178,19 @@ class Readers:
 
     async def _answer(self, asked: Question) -> Any:
         """Return what a reader answers; if this task is cancelled, the reader gives up."""
-        seat, left = await self._seat(), threading.Event()
+        seat, shelf = await self._seat(), Shelf(self._store, bytes.fromhex(asked.collection))
         loop = asyncio.get_running_loop()
-        answered = loop.run_in_executor(self._threads, self._compute, seat, asked, left)
+        answered = loop.run_in_executor(self._threads, seat.ask, asked, shelf)
 
         def leave(answered: asyncio.Future[Any]) -> None:
             self._free.put_nowait(seat)
-            if left.is_set() and not answered.cancelled():
+            if seat.given_up == asked.number and not answered.cancelled():
                 answered.exception()  # nobody else looks at it,
                 asked.file.unlink(missing_ok=True)  # or takes the file
 
         try:
             return await asyncio.shield(answered)
         except asyncio.CancelledError:
-            left.set()
             seat.give_up(asked.number)
             raise
         finally:
@@ -195,7 +199,7 @@ class Readers:
 
     async def _seat(self) -> Seat:
         """Return a seat, after waiting for it."""
-        busy = Problem(BUSY, "other answers are being computed")
+        busy = Problem(problems.BUSY, "other answers are being computed")
         if self._waiting >= WAITING:
             raise busy
         self._waiting += 1
@@ -207,14 +211,8 @@ class Readers:
         finally:
             self._waiting -= 1
 
-    def _compute(self, seat: Seat, asked: Question, left: threading.Event) -> Any:
-        if self.stopping:
-            raise stopping()
-        return seat.ask(asked, Shelf(self._store, bytes.fromhex(asked.collection)), left)
-
     def close(self) -> None:
         """End all readers; whoever still waits for one is told that the collector stops."""
-        self.stopping = True
         for seat in self.seats:
             seat.end(close=True)
 

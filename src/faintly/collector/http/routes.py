@@ -7,18 +7,15 @@ from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Path, Request, Response, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import BaseModel, BeforeValidator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel
 
 from faintly.collector.http import answers
 from faintly.collector.http.access import Sessions
 from faintly.collector.http.metrics import Metrics
-from faintly.collector.http.middleware import Ingest
-from faintly.collector.http.models import JSON_HINT, MAX_NAME, Refusal, parse
+from faintly.collector.http.models import JSON_HINT, MAX_NAME, Epoch, Refusal
 from faintly.collector.http.readers import Readers
 from faintly.collector.problems import INVALID, TOO_LARGE, Problem
 from faintly.collector.storage.store import Store
-from faintly.core.epochs import MAX_EPOCH
 from faintly.engine.documents import encode_json
 
 Answers = dict[int | str, dict[str, Any]]  # by status, as FastAPI documents them
@@ -50,14 +47,7 @@ ONE = EVERY + "/{digest}"
 bearer = HTTPBearer(auto_error=False, description="A credential of `faintly credential add`.")
 
 
-def _only_digits(text: object) -> object:
-    """Refuse what reads as an integer and is written otherwise, such as 1.0 and +1."""
-    if isinstance(text, str) and not (text.isascii() and text.isdigit()):
-        raise PydanticCustomError("epoch", "an epoch is written in digits")
-    return text
-
-
-EpochPath = Annotated[int, BeforeValidator(_only_digits), Path(alias="epoch", ge=0, le=MAX_EPOCH)]
+EpochPath = Annotated[Epoch, Path(alias="epoch")]
 PlanDigest = Annotated[
     str, Path(alias="digest", pattern="^[0-9a-f]{32}$", description="The digest of the plan.")
 ]
@@ -84,23 +74,8 @@ class Service:
 
     store: Store
     sessions: Sessions
-    ingest: Ingest
     metrics: Metrics
     readers: Readers
-
-
-def asked(model: type[BaseModel]) -> Any:
-    """Return a dependency that is the short JSON body of a request, checked."""
-
-    async def read(request: Request) -> BaseModel:
-        check_json(request)
-        body = await request.body()
-        if len(body) > SHORT_BYTES:
-            words = f"a body has at most {SHORT_BYTES:,} bytes here"
-            raise Problem(TOO_LARGE, words, "Send the few fields that /docs names.")
-        return parse(model, body)
-
-    return Depends(read)
 
 
 def check_json(request: Request) -> None:
@@ -110,15 +85,42 @@ def check_json(request: Request) -> None:
         raise Problem(INVALID, "body: it is not said to be JSON", JSON_HINT)
 
 
+async def _short_body(request: Request) -> bytes:
+    check_json(request)
+    body = await request.body()
+    if len(body) > SHORT_BYTES:
+        words = f"a body has at most {SHORT_BYTES:,} bytes here"
+        raise Problem(TOO_LARGE, words, "Send the few fields that /docs names.")
+    return body
+
+
+ShortBody = Annotated[bytes, Depends(_short_body)]  # of JSON, for `parse`
+
+
+def _check_query(request: Request) -> None:
+    """Refuse what a route would ignore: a misspelt `epoch` would select another epoch."""
+    given = [name for name, _ in request.query_params.multi_items()]
+    single = [name for name in given if name != "key"]  # of which there may be several
+    if len(single) > len(set(single)):
+        raise Problem(INVALID, "query: it has a parameter twice", "Give each of them once.")
+    models = request.scope["route"].dependant.query_params  # one or none
+    fields = [each.field_info.annotation.model_fields.items() for each in models]
+    taken = [each.alias or name for name, each in itertools.chain(*fields)]
+    if not set(given) <= set(taken):
+        words = "query: it has a parameter that is not known here"
+        hint = f"This address takes {', '.join(taken) or 'no parameters'}."
+        raise Problem(INVALID, words, hint)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Routes:
     """Adds routes under one heading of the documentation, for credentials of one role."""
 
-    def __init__(
-        self, app: FastAPI, service: Service, tag: str, role: str | None, place: str = ""
-    ) -> None:
-        """Check against a service; anybody may where the role is None. Addresses begin alike."""
-        self._app, self._service, self._tag = app, service, tag
-        self._role, self._place = role, place
+    app: FastAPI
+    service: Service
+    tag: str
+    role: str | None  # anybody may where it is None
+    place: str = ""  # how addresses begin
 
     def __call__(
         self,
@@ -128,54 +130,35 @@ class Routes:
         *,
         body: type[BaseModel] | None = None,
         responses: Answers | None = None,
-        strict: bool = True,
         **options: Any,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Return a decorator that adds a route: its method and path, and what it does.
 
         The models document a JSON answer and a JSON body. FastAPI must not parse the body: it would
-        before it checks the credential. Unless `strict`, the route accepts any query.
+        before it checks the credential.
         """
         method, path = address.split()
-        if self._role is not None:
-            options["dependencies"] = [Depends(self._check(self._role, strict=strict))]
+        if self.role is not None:
+            options["dependencies"] = [Depends(self._check)]
         if body is not None:
             content = {answers.JSON: {"schema": body.model_json_schema()}}
             options["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
-        return self._app.api_route(
-            self._place + path.removesuffix("/"),
+        return self.app.api_route(
+            self.place + path.removesuffix("/"),
             methods=[method],
-            tags=[self._tag],
+            tags=[self.tag],
             summary=summary,
             response_model=model,
             responses=REFUSALS | (responses or {}),
             **options,
         )
 
-    def _check(self, role: str, *, strict: bool) -> Callable[..., Any]:
-        """Return a dependency that requires a role, and knows every parameter of the query."""
-
-        async def check(
-            request: Request,
-            _: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)],
-        ) -> None:
-            self._service.sessions.check(request, role)
-            if not strict:
-                return
-            given = [name for name, _ in request.query_params.multi_items()]
-            single = [name for name in given if name != "key"]  # of which there may be several
-            if len(single) > len(set(single)):
-                raise Problem(INVALID, "query: it has a parameter twice", "Give each of them once.")
-            # A misspelt `epoch` would select another epoch.
-            models = request.scope["route"].dependant.query_params  # one or none
-            fields = [each.field_info.annotation.model_fields.items() for each in models]
-            taken = [each.alias or name for name, each in itertools.chain(*fields)]
-            if not set(given) <= set(taken):
-                words = "query: it has a parameter that is not known here"
-                hint = f"This address takes {', '.join(taken) or 'no parameters'}."
-                raise Problem(INVALID, words, hint)
-
-        return check
+    async def _check(
+        self, request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
+    ) -> None:
+        self.service.sessions.check(request, str(self.role))
+        if request.scope["route"].path.startswith("/v1"):  # probes may add anything
+            _check_query(request)
 
 
 def json_reply(document: dict[str, Any], status: int = 200) -> Response:

@@ -1,21 +1,30 @@
-"""Routes of collections: create, show, send reports, open and close epochs, seal, delete."""
+"""Routes of collections: create, show, send reports, open and close epochs, seal, delete.
 
+Readers compute the answers: estimates, top lists, history, noise floor, sketch.
+"""
+
+import weakref
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated
+from typing import IO, Annotated, Any
 
 from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
 
-from faintly.collector.http import models, routes
+from faintly.collector.http import answers, models, routes
 from faintly.collector.http.models import new_collection
-from faintly.collector.http.routes import Answers, Digest, Service, json_reply
-from faintly.collector.problems import BAD_REQUEST, Problem
-from faintly.collector.storage.status import CollectionStatus, segments_of, status_of
+from faintly.collector.http.readers import Readers
+from faintly.collector.http.routes import OCTETS, Answers, Digest, Service, json_reply
+from faintly.collector.problems import BAD_REQUEST, BUSY, Problem
+from faintly.collector.storage.collection import CollectionStatus, status_of
 from faintly.collector.storage.store import Store
 from faintly.core import Plan
 
 TAG = "collections"
+BINARY = {"schema": {"type": "string", "format": "binary"}}
 FOREVER = "public, max-age=31536000, immutable"
 CREATED: Answers = {201: {"model": CollectionStatus, "description": "It is new."}}
 PLAN: Answers = {
@@ -30,10 +39,30 @@ Token = Annotated[str | None, Header(alias="Faintly-Token", description=NEEDED)]
 BATCH = {  # not a parameter: FastAPI would read it before it checks the credential
     "requestBody": {
         "required": True,
-        "content": {routes.OCTETS: {"schema": {"type": "string", "format": "binary"}}},
+        "content": {OCTETS: BINARY},
         "description": "One batch as the client encodes it; any content type will do.",
     }
 }
+SAME: Answers = {304: {"description": "Nothing changed since the answer with this ETag."}}
+TABLE = SAME | {200: {"content": {answers.ARROW: BINARY, answers.PARQUET: BINARY}}}
+SKETCH: Answers = {
+    200: {
+        "description": "A sketch file, as faintly query and faintly merge read it.",
+        "content": {OCTETS: BINARY},
+    }
+}
+TABULAR = (  # address, name, words, and what may come
+    ("POST /estimates", "estimates", "Estimate keys, with their error", models.Estimates, TABLE),
+    ("GET /estimates", "estimates_of", "Estimate a few keys", models.Estimates, TABLE),
+    ("GET /top", "top", "The largest means among all keys", models.Top, TABLE),
+    ("POST /top", "top_of", "The largest means among candidates", models.Top, TABLE),
+    ("POST /history", "history", "Estimate keys epoch by epoch", models.History, SAME),
+    ("GET /noise-floor", "noise_floor", "What an absent key may show", models.NoiseFloor, SAME),
+)
+Endpoint = Callable[..., Awaitable[Response]]
+Known = Annotated[str | None, Header(alias="if-none-match")]
+PIECE = 1 << 20  # bytes of a file read at a time
+DOWNLOADS = 16  # sketches downloaded at a time: each takes its size on the disk
 
 
 def _status(store: Store, digest: str) -> Response:
@@ -119,16 +148,16 @@ def part_routes(app: FastAPI, service: Service) -> None:
     def set_epoch(
         digest: Digest,
         epoch: routes.EpochPath,
-        wanted: Annotated[models.EpochState, routes.asked(models.EpochState)],
+        body: routes.ShortBody,
     ) -> Response:
+        wanted = models.parse(models.EpochState, body)
         change = store.registry.open_epoch if wanted.state == "open" else store.close_epoch
         change(bytes.fromhex(digest), epoch)
         return _status(store, digest)
 
     @admin("POST /tokens", "Issue single-use tokens", models.Tokens, body=models.TokensWanted)
-    def issue_tokens(
-        digest: Digest, wanted: Annotated[models.TokensWanted, routes.asked(models.TokensWanted)]
-    ) -> Response:
+    def issue_tokens(digest: Digest, body: routes.ShortBody) -> Response:
+        wanted = models.parse(models.TokensWanted, body)
         made = store.issue_tokens(bytes.fromhex(digest), wanted.epoch, wanted.count)
         return json_reply({"epoch": wanted.epoch, "tokens": made})
 
@@ -138,5 +167,72 @@ def part_routes(app: FastAPI, service: Service) -> None:
 
     @read("GET /segments", "List the sealed files", models.Segments)
     def list_segments(digest: Digest) -> Response:
-        rows = segments_of(store, bytes.fromhex(digest))
+        rows = store.manifest.segments(bytes.fromhex(digest))
         return json_reply({"segments": [asdict(each) for each in rows]})
+
+
+def answer_routes(app: FastAPI, service: Service) -> None:
+    """Add the routes of answers."""
+    read = routes.Routes(app, service, "answers", "read", routes.ONE)
+    readers, downloads = service.readers, weakref.WeakSet[IO[bytes]]()
+    for address, name, words, model, responses in TABULAR:
+        options: dict[str, Any] = {"name": name, "responses": responses}
+        asked = answers.KINDS[address]
+        if address.startswith("GET"):
+            read(address, words, model, **options)(_queried(readers, address, asked))
+        else:
+            read(address, words, model, body=asked, **options)(_posted(readers, address))
+
+    @read("GET /sketch", "Download the sketch", responses=SKETCH, response_class=Response)
+    async def fetch_sketch(
+        digest: Digest, request: Request, query: Annotated[models.EpochAsked, Query()]
+    ) -> Response:
+        path = await readers.ask(request, "GET /sketch", digest, _body(query))
+        file = path.open("rb")
+        path.unlink()  # it takes room on the disk until it is closed
+        if sum(not each.closed for each in downloads) >= DOWNLOADS:
+            raise Problem(BUSY, "too many sketches are being downloaded")
+        downloads.add(file)
+        headers = {"content-length": str(file.seek(0, 2))}
+        return StreamingResponse(_pieces(file), media_type=OCTETS, headers=headers)
+
+
+def _queried(readers: Readers, kind: str, model: Any) -> Endpoint:
+    """Return an endpoint that has its question in the address."""
+
+    async def answer(
+        digest: Digest, request: Request, query: Annotated[model, Query()], _: Known = None
+    ) -> Response:
+        return _reply(await readers.ask(request, kind, digest, _body(query)))
+
+    return answer
+
+
+def _posted(readers: Readers, kind: str) -> Endpoint:
+    """Return an endpoint that has its question in the body."""
+
+    async def answer(digest: Digest, request: Request, _: Known = None) -> Response:
+        routes.check_json(request)
+        return _reply(await readers.ask(request, kind, digest, await request.body()))
+
+    return answer
+
+
+def _body(query: BaseModel) -> bytes:
+    """Return the question in an address as readers take it."""
+    return query.model_dump_json(by_alias=True).encode()
+
+
+def _reply(made: answers.Response) -> Response:
+    """Return an answer with its ETag, or 304 where the client already has it."""
+    headers = {"etag": made.etag, "cache-control": "private, no-cache", "vary": "accept"}
+    if made.body is None:
+        return Response(status_code=304, headers=headers)
+    return Response(memoryview(made.body), media_type=made.media, headers=headers)
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        file.seek(0)
+        while piece := file.read(PIECE):
+            yield piece

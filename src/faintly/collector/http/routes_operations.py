@@ -13,11 +13,10 @@ from fastapi import FastAPI, Response
 from pydantic import BaseModel, Field
 
 from faintly.collector.http import models
-from faintly.collector.http.middleware import REPORTS, Ingest
+from faintly.collector.http.middleware import REPORTS
 from faintly.collector.http.routes import ONE, Answers, Digest, Routes, Service, json_reply
-from faintly.collector.problems import CANNOT_STORE, Problem, stopping
-from faintly.collector.storage.collection import CLOSED, OPEN, Collection, State
-from faintly.collector.storage.status import UniverseKind
+from faintly.collector.problems import CANNOT_STORE, STOPPING, Problem
+from faintly.collector.storage.collection import CLOSED, OPEN, Collection, State, UniverseKind
 from faintly.collector.storage.store import Store
 from faintly.core import Layout
 from faintly.wire.report_v1 import CHECKSUM_BYTES, HEADER
@@ -106,8 +105,10 @@ class Anatomy(BaseModel):
 
 
 def operation_routes(app: FastAPI, service: Service) -> None:
-    """Add the routes, which take any query, like other probes."""
-    route, read = map(partial(Routes, app, service, "operation"), (None, "read"))
+    """Add the routes; the first ones take any query, like other probes."""
+    store = service.store
+    route, probe = map(partial(Routes, app, service, "operation"), (None, "read"))
+    read, plan = map(partial(Routes, app, service, "activity"), ("read", "plan"))
 
     @route("GET /healthz", "Does the process live?", models.Alive)
     async def healthz() -> Response:  # no thread: all of them may be busy
@@ -115,52 +116,12 @@ def operation_routes(app: FastAPI, service: Service) -> None:
 
     @route("GET /readyz", "Can reports be stored?", models.Ready)
     def readyz() -> Response:
-        check_ready(service.store, service.ingest)
-        return json_reply({"status": "ready", "warnings": warnings(service.store)})
+        check_ready(store)
+        return json_reply({"status": "ready", "warnings": warnings(store)})
 
-    @read("GET /metrics", "Metrics", strict=False, responses=PAGE, response_class=Response)
+    @probe("GET /metrics", "Metrics", responses=PAGE, response_class=Response)
     def metrics() -> Response:
         return Response(service.metrics.page(), headers={"content-type": TEXT})
-
-
-def check_ready(store: Store, ingest: Ingest) -> None:
-    """Raise `Problem` unless a report could be stored now.
-
-    A collector that is not ready may get no requests, so no commit would show that the disk
-    works again. Therefore a probe decides some time after the last failure.
-    """
-    if ingest.stopping:
-        raise stopping()
-    limits = store.limits
-    registry, inbox = store.registry, store.inbox
-    if registry.pending_bytes >= limits.inbox_bytes or inbox.waiting >= limits.waiting:
-        raise Problem(CANNOT_STORE, "the inbox is full, and senders are told to wait")
-    failed_at = ingest.failed_at
-    if failed_at is not None and time.monotonic() - failed_at < FAILED_S:
-        raise Problem(CANNOT_STORE, "the last reports could not be stored")
-    try:
-        with tempfile.TemporaryFile(dir=store.folder / "spool") as probe:
-            probe.write(PROBE if failed_at is None else LONG_PROBE)
-            probe.flush()
-            if failed_at is not None:
-                os.fsync(probe.fileno())
-    except OSError:
-        raise Problem(CANNOT_STORE, "the data folder cannot be written to") from None
-
-
-def warnings(store: Store) -> list[str]:
-    """Return what an operator should put right although reports are stored."""
-    jump_s = store.registry.clock.jump_s
-    if not jump_s:
-        return []
-    what = f"the clock jumped by {jump_s:+,.0f} s since the start"
-    return [f"{what}; epochs of both times take reports. Put it right, then restart the collector"]
-
-
-def activity_routes(app: FastAPI, service: Service) -> None:
-    """Add the routes."""
-    store = service.store
-    read, plan = map(partial(Routes, app, service, "activity"), ("read", "plan"))
 
     @read("GET /v1/activity", "What arrives, and how the collector fares", Activity)
     def activity() -> Response:
@@ -195,6 +156,40 @@ def activity_routes(app: FastAPI, service: Service) -> None:
                 "checksum_bytes": CHECKSUM_BYTES,
             }
         )
+
+
+def check_ready(store: Store) -> None:
+    """Raise `Problem` unless a report could be stored now.
+
+    A collector that is not ready may get no requests, so no commit would show that the disk
+    works again. Therefore a probe decides some time after the last failure.
+    """
+    if store.stopping:
+        raise Problem(STOPPING)
+    limits = store.limits
+    registry, inbox = store.registry, store.inbox
+    if registry.pending_bytes >= limits.inbox_bytes or inbox.waiting >= limits.waiting:
+        raise Problem(CANNOT_STORE, "the inbox is full, and senders are told to wait")
+    failed_at = inbox.failed_at
+    if failed_at is not None and time.monotonic() - failed_at < FAILED_S:
+        raise Problem(CANNOT_STORE, "the last reports could not be stored")
+    try:
+        with tempfile.TemporaryFile(dir=store.folder / "spool") as probe:
+            probe.write(PROBE if failed_at is None else LONG_PROBE)
+            probe.flush()
+            if failed_at is not None:
+                os.fsync(probe.fileno())
+    except OSError:
+        raise Problem(CANNOT_STORE) from None
+
+
+def warnings(store: Store) -> list[str]:
+    """Return what an operator should put right although reports are stored."""
+    jump_s = store.registry.clock.jump_s
+    if not jump_s:
+        return []
+    what = f"the clock jumped by {jump_s:+,.0f} s since the start"
+    return [f"{what}; epochs of both times take reports. Put it right, then restart the collector"]
 
 
 def _fields(layout: Layout) -> list[dict[str, int]]:

@@ -10,15 +10,14 @@ import gzip
 import hashlib
 import re
 from pathlib import Path
-from typing import Annotated
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import Field
 
 from faintly.collector.http.access import COOKIE, LIFE_S, same_origin
-from faintly.collector.http.models import Question
-from faintly.collector.http.routes import Service, asked, json_reply
+from faintly.collector.http.models import Question, parse
+from faintly.collector.http.routes import Service, ShortBody, json_reply
 from faintly.collector.problems import NOT_ALLOWED, NOT_FOUND, Problem
 from faintly.errors import InvalidInput
 
@@ -124,9 +123,10 @@ def page_routes(app: FastAPI, service: Service) -> None:
         return json_reply({"role": sessions.role(request)})
 
     @app.post("/session", include_in_schema=False)
-    async def sign_in(request: Request, given: Annotated[SignIn, asked(SignIn)]) -> Response:
+    async def sign_in(request: Request, body: ShortBody) -> Response:
+        secret = parse(SignIn, body).credential.strip()
         _check_own(request)
-        return _cookie(request, "read", sessions.open(given.credential.strip()), int(LIFE_S))
+        return _cookie(request, "read", sessions.open(secret), int(LIFE_S))
 
     @app.delete("/session", include_in_schema=False)
     async def sign_out(request: Request) -> Response:

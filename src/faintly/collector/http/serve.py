@@ -16,7 +16,7 @@ import pyarrow.parquet  # noqa: F401 - sealing imports it late, which takes a fi
 import uvicorn
 
 from faintly.collector.http import logs
-from faintly.collector.http.app import Collector, build
+from faintly.collector.http.app import build
 from faintly.collector.http.middleware import Room
 from faintly.collector.http.protocol import Protocol
 from faintly.collector.http.settings import Settings
@@ -34,11 +34,9 @@ SWITCH_S = 0.0005  # a commit takes the interpreter back about eight times, and 
 class Server(uvicorn.Server):
     """Uvicorn, with hooks for when it listens and when it stops."""
 
-    def __init__(
-        self, config: uvicorn.Config, collector: Collector, on_ready: Callable[[], None]
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, store: Store, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
-        self._collector, self._on_ready = collector, on_ready
+        self._store, self._on_ready = store, on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen."""
@@ -47,7 +45,7 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Refuse new requests; those accepted are finished."""
-        self._collector.stop()
+        self._store.stopping = True
         super().handle_exit(sig, frame)
 
 
@@ -109,10 +107,10 @@ def _run(
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, lambda *_: None)
     try:
-        Server(config, collector, ready).run(sockets=[listener])
+        Server(config, store, ready).run(sockets=[listener])
         logs.info("stopping")
     finally:
-        collector.close()
+        collector.service.readers.close()
 
 
 def allow_files(wanted: int) -> int:

@@ -1,11 +1,14 @@
-"""Collections, their epochs, clock and totals, as a running collector holds them in memory."""
+"""Collections, their epochs, clock and totals, as a running collector holds them in memory.
+
+The fields of a status are those of its JSON; the HTTP models use these classes and descriptions.
+"""
 
 import logging
 import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from faintly.core import Plan
 from faintly.mechanisms import Mechanism
@@ -17,6 +20,7 @@ TIMED: Final = "timed"  # opened by the clock, which also closes it
 CLOSING: Final = "closing"  # closed in the database; its request ids are not deleted yet
 State = Literal["open", "closed"]  # what others are told
 Retention = Literal["keep", "drop"]
+UniverseKind = Literal["indexed", "named", "open"]
 HOURS = 48  # for which arrivals are kept, in memory only
 TOLERATED_S = 10.0  # what corrections of the clock add up to without being called a jump
 EARLY = 1  # epochs ahead of the current one that take reports: senders' clocks differ
@@ -157,6 +161,78 @@ class Clock:
         if epoch.state != TIMED or period_s is None:
             return False
         return (epoch.number + 1) * period_s <= min(self.times())
+
+
+def _about(words: str) -> Any:
+    return field(metadata={"description": words})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochStatus:
+    """What is stored of one epoch."""
+
+    epoch: int
+    state: State
+    reports: int = _about("Counted: sealed, and part of every answer.")
+    pending: int = _about("Stored, and not part of answers until sealed.")
+    segments: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionStatus:
+    """A collection, its settings and what is stored of it."""
+
+    digest: str
+    name: str
+    state: State
+    retention: Retention
+    tokens: bool
+    period_s: float | None
+    grace_s: float | None = _about("How long an epoch takes reports after the clock has ended it.")
+    mechanism: str
+    universe: UniverseKind
+    protects: str
+    guarantee: str = _about("What a report promises, in words.")
+    record_bytes: int
+    reports: int
+    pending: int
+    bytes: int
+    epochs: list[EpochStatus]
+
+
+def status_of(collection: Collection) -> CollectionStatus:
+    """Return the status of a collection and of each of its epochs."""
+    rows = [
+        EpochStatus(
+            epoch=number,
+            state=OPEN if epoch.takes else CLOSED,
+            reports=epoch.sealed,
+            pending=epoch.pending,
+            segments=epoch.segments,
+            bytes=epoch.bytes,
+        )
+        for number, epoch in sorted(collection.epochs.items())
+    ]
+    plan = collection.plan
+    return CollectionStatus(
+        digest=collection.digest.hex(),
+        name=collection.name,
+        state=CLOSED if collection.closed else OPEN,
+        retention=collection.retention,
+        tokens=collection.tokens,
+        period_s=collection.period_s,
+        grace_s=collection.grace_s,
+        mechanism=plan.mechanism,
+        universe=cast(UniverseKind, plan.universe.kind),
+        protects=str(plan.unit),
+        guarantee=collection.mechanism.guarantee().describe(),
+        record_bytes=collection.record_bytes,
+        reports=sum(row.reports for row in rows),
+        pending=sum(row.pending for row in rows),
+        bytes=sum(row.bytes for row in rows),
+        epochs=rows,
+    )
 
 
 def _total(words: str) -> Any:

@@ -57,11 +57,7 @@ class Credentials:
         """Return the label and role of each credential."""
         return [(label, role) for label, role, _ in self._known]
 
-    def role_of(self, secret: str) -> str | None:
-        """Return the role of a secret, or None."""
-        return self.role_of_hash(hash_of(secret))
-
-    def role_of_hash(self, hashed: bytes) -> str | None:
+    def role_of(self, hashed: bytes) -> str | None:
         """Return the role of a secret by its hash; compares with all of them, in constant time."""
         found = None
         for _, role, stored in self._known:

@@ -161,7 +161,8 @@ class Database(AbstractContextManager["Database"]):
         """Raise `FolderDamaged` if acknowledged requests are missing.
 
         The latest commits are in SQLite's log. If that is deleted or damaged after a crash, the
-        database is whole without them, and only the small file beside it knows better.
+        database is whole without them, and only the small file beside it knows better. So it does
+        if somebody puts an old copy of the database back.
         """
         try:
             promised = int(self.path.with_name(COUNT).read_bytes())
@@ -169,8 +170,8 @@ class Database(AbstractContextManager["Database"]):
             return
         lost = promised - self.requests()
         if lost > 0:
-            what = f"acknowledged requests are missing ({lost:,}): its log was deleted or damaged"
-            back = f"put {log_of(self.path).name} back, or {RESTORE}"
+            what = f"acknowledged requests are missing ({lost:,}): it is older, or lost its log"
+            back = f"put it and {log_of(self.path).name} back, or {RESTORE}"
             raise damaged(self.path, what, f"{back}; to go on without them, delete {COUNT}")
 
     def copy(self, path: Path) -> None:

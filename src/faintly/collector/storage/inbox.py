@@ -72,7 +72,8 @@ class Inbox:
         self._count_file = os.open(store.folder / COUNT, os.O_WRONLY | os.O_CREAT, 0o600)
         self._write_count(self._database.requests())
         self._waiting: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
-        self._closed = False  # True once the thread has ended
+        self.closed = False  # True once the thread has ended
+        self.failed_at: float | None = None  # when the last commit failed, unless one passed since
         self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
         self._thread.start()
 
@@ -84,14 +85,14 @@ class Inbox:
     def submit(self, submission: Submission) -> None:
         """Queue a submission for the next commit."""
         self._waiting.put(submission)
-        if self._closed:
+        if self.closed:
             self._refuse()
 
     def close(self) -> None:
         """Commit what is queued and stop; later submissions are refused."""
         self._waiting.put(None)
         self._thread.join()
-        self._closed = True
+        self.closed = True
         self._refuse()
         os.close(self._count_file)
 
@@ -100,7 +101,7 @@ class Inbox:
         with suppress(queue.Empty):
             while each := self._waiting.get_nowait():
                 late.append(each)
-        _answer(late, problems.stopping())
+        _answer(late, Problem(problems.STOPPING))
 
     def _run(self) -> None:
         for first in iter(self._waiting.get, None):
@@ -120,6 +121,7 @@ class Inbox:
         try:
             self._commit(group)
         except Exception as error:  # the thread must survive, and every sender be answered
+            self.failed_at = time.monotonic()
             self._counters.failed_commits += 1
             self._counters.failed("a commit failed", error)
             why = "the reports could not be stored: the disk is full or failed"
@@ -141,7 +143,8 @@ class Inbox:
                     requests = sum(count for count, _ in stored.values())
                     ((total,),) = connection.execute(ACKNOWLEDGE, (requests,))
             self._registry.add_pending((each, reports) for each, (_, reports) in stored.items())
-        if stored:
+        if stored:  # a replay succeeds even on a full disk
+            self.failed_at = None
             self._write_count(total)
         self._count(group, stored)
 

@@ -117,7 +117,7 @@ class Registry:
         numbers = sorted(self.collection(digest).epochs) if number is None else [number]
         found = [each for each in (self.epoch(digest, each) for each in numbers) if each.sealed]
         if not found:
-            raise Problem(problems.NO_REPORTS, "no reports were sealed yet")
+            raise Problem(problems.NO_REPORTS)
         return found
 
     def create(

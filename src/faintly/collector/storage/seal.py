@@ -9,7 +9,6 @@ of the same integers.
 
 import time
 import zlib
-from collections.abc import Callable
 
 import numpy as np
 
@@ -28,8 +27,6 @@ OLDEST = """SELECT id, checksum, records FROM inbox WHERE id IN (
         SELECT id, reports, sum(reports) OVER (ORDER BY id) AS total
         FROM inbox WHERE epoch = ? AND id <= ? ORDER BY id LIMIT ?)
     WHERE total <= ? OR total = reports) ORDER BY id"""
-STEPS = ("read", "written", "committed", "done")  # the steps of a seal after which tests crash it
-MERGE_STEPS = ("merged", "replaced")  # and those of a compaction
 
 
 def most_reports(collection: Collection) -> int:
@@ -42,7 +39,6 @@ class Sealer:
 
     def __init__(self, manifest: Manifest, kept: Sketches, counters: Counters) -> None:
         self._manifest, self._sketches, self._counters = manifest, kept, counters
-        self.reached: Callable[[str], object] = lambda _: None  # a hook for tests
 
     def seal(self, epoch: Epoch) -> int:
         """Seal everything that is pending now, and return the number of reports."""
@@ -58,18 +54,14 @@ class Sealer:
         records, taken = self._oldest(epoch, last)
         if not len(records):
             return 0
-        self.reached("read")
         if epoch.collection.retention == "keep":
             added, removed = self._segment(epoch, records), []
         else:
             removed, aggregator = self._manifest.files(SKETCHES, epoch), self._sketches.read(epoch)
             aggregator.add(segments.decode(records, epoch.collection))
             added = self._sketches.write(epoch, aggregator.sketch(), epoch.last + 1)
-        self.reached("written")
         self._manifest.change(epoch, [added], removed, taken)
-        self.reached("committed")
         self._sketches.refresh(epoch, sketches.TAIL)
-        self.reached("done")
         self._counters.seals += 1
         self._counters.sealed_minute = minute = int(time.time() // 60)
         epoch.collection.arrivals.last_hours(minute // 60)  # or the counts would add up for ever
@@ -125,6 +117,4 @@ class Sealer:
             self._segment(epoch, records),
             self._sketches.write(epoch, sketch, epoch.last + 1),
         ]
-        self.reached("merged")
         self._manifest.change(epoch, added, [*run, *before])
-        self.reached("replaced")

@@ -83,7 +83,7 @@ class Sketches:
         epoch = self._manifest.registry.epoch(digest, number)
         with epoch.lock:
             if not epoch.sealed:  # it may have been deleted while the caller waited
-                raise Problem(NO_REPORTS, "no reports were sealed yet")
+                raise Problem(NO_REPORTS)
             path = self._manifest.path(SKETCHES, epoch, epoch.last)
             lost = rebuild or not path.exists()
             if lost and epoch.collection.retention == "drop":

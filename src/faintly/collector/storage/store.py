@@ -51,7 +51,7 @@ class Store(AbstractContextManager["Store"]):
     def __init__(self, folder: Path, limits: Limits, opened: ExitStack) -> None:
         """Use a folder; takes over what is `opened` for it, such as its lock."""
         self.folder, self.limits, self.counters = folder, limits, Counters()
-        self._stopping = False
+        self.stopping = False  # nothing new is to be taken
         self.database = opened.enter_context(Database(folder))
         self.registry = Registry(self.database, limits.table_bytes)
         self.manifest = Manifest(folder, self.database, self.registry)
@@ -79,9 +79,9 @@ class Store(AbstractContextManager["Store"]):
 
         What cannot be sealed, on a full disk for example, stays in the inbox until the next start.
         """
-        if self._stopping:
+        if self.inbox.closed:
             return
-        self._stopping = True
+        self.stopping = True
         self.inbox.close()
         self.maintenance.stop()
         with self._opened:
@@ -161,8 +161,8 @@ class Store(AbstractContextManager["Store"]):
         return epoch not in collection.epochs
 
     def _check_room(self) -> None:
-        if self._stopping:
-            raise problems.stopping()
+        if self.inbox.closed:
+            raise Problem(problems.STOPPING)
         if self.inbox.waiting >= self.limits.waiting:
             raise Problem(problems.BUSY, "too many requests wait for the disk")
         if self.registry.pending_bytes >= self.limits.inbox_bytes:

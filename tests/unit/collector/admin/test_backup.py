@@ -20,7 +20,7 @@ from faintly.collector.admin import backup, fsck
 from faintly.collector.admin.export import export
 from faintly.collector.problems import Problem
 from faintly.collector.storage import database, disk
-from faintly.collector.storage.status import status_of
+from faintly.collector.storage.collection import status_of
 from faintly.collector.storage.store import Store
 from faintly.engine import aggregate
 from faintly.engine.files import read_reports

@@ -68,10 +68,10 @@ class Web:
                 self.store.credentials.remove(label)
         except Exception:
             return False
-        return not self.collector.service.ingest.stopping
+        return not self.store.stopping
 
     def close(self) -> None:
-        self.collector.close()
+        self.collector.service.readers.close()
         self.store.close()
 
 

@@ -1,13 +1,15 @@
 """Who may do what, and which pages may call."""
 
 import itertools
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from faintly.collector.http.access import Gate
+from faintly.collector.http.settings import Settings
 from faintly.collector.problems import Problem
-from faintly.collector.storage.status import status_of
+from faintly.collector.storage.collection import status_of
 from tests.every import every
 
 ROLES = ("submit", "read", "admin")
@@ -211,9 +213,9 @@ def test_other_pages_may_not(make_web, plan, body_of, refused):
 def check(method: str, host: str, origin: str | None = None, *, local: bool) -> None:
     """Let a request pass the gate of a folder without credentials."""
     headers = {b"host": host.encode()} | ({} if origin is None else {b"origin": origin.encode()})
-    Gate(SimpleNamespace(roles=frozenset()), (), 0, local=local).check(
-        method, list(headers.items()), headers
-    )
+    keyring = SimpleNamespace(roles=frozenset())
+    gate = Gate(keyring, Settings(data=Path("data"), allow_anyone=not local))
+    gate.check(method, list(headers.items()), headers)
 
 
 def test_a_page_of_the_same_address_may_call():

@@ -144,7 +144,7 @@ def test_not_everybody_may_wait(web, questions, gate, refused, monkeypatch):
 
 
 def test_no_question_is_taken_while_the_collector_stops(web, questions, refused):
-    web.collector.stop()
+    web.store.stopping = True
     for method, path, options in questions:
         refused(web(method, path, **options), 503, "STOPPING")
 

@@ -13,7 +13,7 @@ from uvicorn.server import ServerState
 
 from faintly.collector.http import protocol
 from faintly.collector.http.serve import OWN_FILES, allow_files
-from faintly.collector.storage.status import status_of
+from faintly.collector.storage.collection import status_of
 
 NOBODY = "00" * 16
 NOWHERE = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from faintly.collector.http import routes_collections
-from faintly.collector.storage.status import status_of
+from faintly.collector.storage.collection import status_of
 from faintly.collector.storage.store import Limits
 from tests.every import every
 
@@ -153,7 +153,7 @@ def test_a_store_that_fails_is_told_and_comes_back(web, address, plan, body_of, 
 
 
 def test_a_stopping_collector_takes_nothing_more(web, address, plan, body_of, refused):
-    web.collector.stop()
+    web.store.stopping = True
     stopped = web.send(plan, body_of(plan, 1))
     refused(stopped, 503, "STOPPING")
     assert stopped.headers["retry-after"]

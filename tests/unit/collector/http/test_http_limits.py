@@ -5,13 +5,15 @@ import os
 import threading
 import time
 import weakref
+from pathlib import Path
 
 import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from faintly.collector.http import access, answers, middleware, protocol, routes_answers
-from faintly.collector.storage.status import status_of
+from faintly.collector.http import access, answers, middleware, protocol, routes_collections
+from faintly.collector.http.settings import Settings
+from faintly.collector.storage.collection import status_of
 from faintly.collector.storage.store import Limits
 
 
@@ -161,7 +163,7 @@ def test_a_sketch_leaves_in_pieces_and_by_the_disk(web, address, plan, body_of, 
     web.store.seal()
     whole = web("GET", f"{address}/sketch")
     assert int(whole.headers["content-length"]) == len(whole.content)
-    monkeypatch.setattr(routes_answers, "PIECE", 100)
+    monkeypatch.setattr(routes_collections, "PIECE", 100)
     pieces, scope = [], {"type": "http", "method": "GET", "path": f"{address}/sketch"}
     scope |= {"headers": [(b"host", b"localhost")], "query_string": b"", "root_path": ""}
     messages = [{"type": "http.request", "body": b"", "more_body": False}]
@@ -181,10 +183,10 @@ def test_a_sketch_leaves_in_pieces_and_by_the_disk(web, address, plan, body_of, 
 def test_few_sketches_are_on_their_way_at_a_time(web, address, plan, body_of, refused, monkeypatch):
     web.send(plan, body_of(plan, 50))
     web.store.seal()
-    monkeypatch.setattr(routes_answers, "DOWNLOADS", 1)
+    monkeypatch.setattr(routes_collections, "DOWNLOADS", 1)
     downloading = []
     monkeypatch.setattr(
-        routes_answers, "_pieces", lambda file: downloading.append(file) or iter(())
+        routes_collections, "_pieces", lambda file: downloading.append(file) or iter(())
     )
     assert web("GET", f"{address}/sketch").status_code == 200  # and somebody reads slowly
     refused(web("GET", f"{address}/sketch"), 429, "BUSY")
@@ -407,7 +409,7 @@ def test_a_long_answer_goes_out_in_pieces():
     async def receive():
         return {"type": "http.request"}
 
-    gate, room = access.Gate(None, (), 0, local=True), middleware.Room(0)
+    gate, room = access.Gate(None, Settings(data=Path("data"))), middleware.Room(0)
 
     async def answer():
         exchange = middleware.Exchange({"headers": []}, receive, send, gate, room)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import answers, routes, routes_collections
+from faintly.collector.http import answers, models, routes, routes_collections
 from faintly.collector.problems import Problem
 
 HEADERS = {"content-type": "application/json"}
@@ -100,7 +100,7 @@ def test_reports_are_taken_while_no_reader_moves(web, address, plan, body_of, mo
 def test_who_waits_for_an_answer_is_told_that_the_collector_stops(
     web, address, refused, monkeypatch
 ):
-    at_the_sketch(web, monkeypatch, lambda _: web.collector.close())
+    at_the_sketch(web, monkeypatch, lambda _: web.collector.service.readers.close())
     refused(web("POST", f"{address}/estimates", **ESTIMATES), 503, "STOPPING")
     assert numbers(web) == []
 
@@ -110,7 +110,7 @@ def test_long_json_is_parsed_by_readers_alone(web, address, refused, monkeypatch
     def fail(*_):
         raise AssertionError("the process that takes reports parses it")
 
-    monkeypatch.setattr(routes, "parse", fail)
+    monkeypatch.setattr(models, "parse", fail)
     monkeypatch.setattr(routes_collections, "new_collection", fail)
     long = json.dumps({"keys": ["x" * 1000] * 5_000, "unknown": 1})
     refused(web("POST", f"{address}/estimates", content=long, headers=HEADERS), 422, "INVALID")

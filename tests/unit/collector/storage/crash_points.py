@@ -16,8 +16,8 @@ import pyarrow.parquet  # noqa: F401  # children would import it again and again
 
 from benchmarks import samples
 from faintly.collector.admin import fsck
+from faintly.collector.storage.collection import status_of
 from faintly.collector.storage.database import Database
-from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits, Store
 from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of

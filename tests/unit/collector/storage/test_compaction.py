@@ -7,8 +7,8 @@ from faintly.collector.admin import fsck
 from faintly.collector.admin.export import export
 from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.collector.storage import seal, segments
+from faintly.collector.storage.collection import status_of
 from faintly.collector.storage.disk import copying
-from faintly.collector.storage.status import segments_of, status_of
 from faintly.engine import aggregate
 from faintly.engine.files import read_reports
 
@@ -51,7 +51,7 @@ def test_closing_an_epoch_merges_its_segments(filled, open_store, plan, batches)
     before = [row for path in sorted(store.folder.glob("segments/*/*")) for row in rows(path)]
     size = status_of(store.registry.collection(plan.digest)).bytes
     close(store, plan)
-    (segment,) = segments_of(store, plan.digest)
+    (segment,) = store.manifest.segments(plan.digest)
     assert (segment.number, segment.reports) == (5, 40)
     (file,) = store.folder.glob("segments/*/*")
     assert sorted(rows(file)) == sorted(before)
@@ -62,7 +62,7 @@ def test_closing_an_epoch_merges_its_segments(filled, open_store, plan, batches)
     assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
     assert [path.name for path in store.folder.glob("sketches/*/*")] == ["0-5.fns"]
     close(store, plan)  # again, which finds nothing to do
-    assert [each.number for each in segments_of(store, plan.digest)] == [5]
+    assert [each.number for each in store.manifest.segments(plan.digest)] == [5]
     store.close()
     assert fsck.check(store.folder).findings == []
     again = open_store()
@@ -70,18 +70,17 @@ def test_closing_an_epoch_merges_its_segments(filled, open_store, plan, batches)
     assert status_of(again.registry.collection(plan.digest)) == status
 
 
-@pytest.mark.parametrize("point", seal.MERGE_STEPS)
+@pytest.mark.parametrize("step", ["written", "committed"])
 def test_a_merge_that_fails_at_any_point_loses_nothing(
-    filled, open_store, plan, batches, monkeypatch, point
+    filled, open_store, plan, batches, at_step, step
 ):
     """The process lives on, so what is in memory must be right as well."""
     store = filled
 
-    def reached(name):
-        if name == point:
-            raise Problem(CANNOT_STORE, "the disk is full")
+    def fail():
+        raise Problem(CANNOT_STORE, "the disk is full")
 
-    monkeypatch.setattr(store.sealer, "reached", reached)
+    at_step(store, step, fail)
     with pytest.raises(Problem, match="the disk is full"):
         close(store, plan)
     assert store.database.rows("SELECT id FROM requests") == []
@@ -107,7 +106,7 @@ def test_large_segments_stay_as_they_are(store, plan, batches_of, body_of, fresh
         store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
         store.seal()
     close(store, plan)
-    found = [(each.number, each.reports) for each in segments_of(store, plan.digest)]
+    found = [(each.number, each.reports) for each in store.manifest.segments(plan.digest)]
     assert found == [(2, 13), (5, 1), (6, 25)]
     assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
 

@@ -6,9 +6,8 @@ import pytest
 
 from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.collector.storage import maintenance, seal, segments
-from faintly.collector.storage.collection import Clock
+from faintly.collector.storage.collection import Clock, status_of
 from faintly.collector.storage.registry import Registry
-from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits
 from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of

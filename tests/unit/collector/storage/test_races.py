@@ -14,9 +14,9 @@ import pytest
 from faintly.collector.problems import CANNOT_STORE, Problem
 from faintly.collector.storage import inbox as inboxes
 from faintly.collector.storage import maintenance, segments
-from faintly.collector.storage.credentials import Credentials
+from faintly.collector.storage.collection import status_of
+from faintly.collector.storage.credentials import Credentials, hash_of
 from faintly.collector.storage.database import Database
-from faintly.collector.storage.status import status_of
 from faintly.collector.storage.store import Limits, Store
 from faintly.engine import aggregate
 from faintly.errors import FolderDamaged
@@ -73,7 +73,7 @@ def test_an_epoch_that_cannot_be_sealed_keeps_no_other_waiting(
     wait_for(lambda: store.counters.failed_seals > 2)
     with Database(store.folder) as database:  # as another process would
         secret = Credentials(database).add("read", "page")
-    wait_for(lambda: store.credentials.role_of(secret) == "read")
+    wait_for(lambda: store.credentials.role_of(hash_of(secret)) == "read")
     store.submit(plan.digest, 1, fresh(), bodies[1])
     wait_for(lambda: status_of(store.registry.collection(plan.digest)).reports == 10)
     store.close()
@@ -170,18 +170,11 @@ def test_the_clock_opens_no_epoch_during_a_deletion(open_store, plan, bodies, fr
         assert not thread.is_alive()
 
 
-def test_an_epoch_deleted_while_it_is_sealed_is_not_named(
-    open_store, plan, bodies, fresh, monkeypatch
-):
+def test_an_epoch_deleted_while_it_is_sealed_is_not_named(open_store, plan, bodies, fresh, at_step):
     store = open_store()
     collection = store.registry.create(plan)
     store.submit(plan.digest, 0, fresh(), bodies[0])
-
-    def reached(point):
-        if point == "written":
-            store.registry.forget(collection)
-
-    monkeypatch.setattr(store.sealer, "reached", reached)
+    at_step(store, "written", lambda: store.registry.forget(collection))
     assert refused(store.seal) == "CONFLICT"
     store.close()
     assert open_store().registry.collections == {}
@@ -238,7 +231,7 @@ def test_a_missing_database_does_not_cost_the_sealed_files(open_store, plan, bod
     kept = database.read_bytes()
     for change in (database.unlink, lambda: database.write_bytes(b"")):
         change()
-        with pytest.raises(FolderDamaged, match="older than this file"):
+        with pytest.raises(FolderDamaged, match="acknowledged requests are missing"):
             open_store()
     assert len(list(store.folder.glob("segments/*/*"))) == 1
     database.write_bytes(kept)

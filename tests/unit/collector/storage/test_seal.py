@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from faintly.collector.storage import seal, segments, sketches
-from faintly.collector.storage.status import segments_of, status_of
+from faintly.collector.storage.collection import status_of
 from faintly.engine import aggregate
 from faintly.wire import report_v1
 
@@ -22,9 +22,9 @@ class Crash(Exception):
 
 
 @pytest.mark.parametrize("retention", ["keep", "drop"])
-@pytest.mark.parametrize("point", seal.STEPS)
+@pytest.mark.parametrize("step", ["read", "written", "committed", "done"])
 def test_a_seal_that_fails_at_any_point_counts_once(
-    store, plan, batches, body_of, fresh, monkeypatch, retention, point
+    store, plan, batches, body_of, fresh, monkeypatch, at_step, retention, step
 ):
     """The process lives on, so what is in memory must be right as well."""
     store.registry.create(plan, retention=retention)
@@ -33,14 +33,13 @@ def test_a_seal_that_fails_at_any_point_counts_once(
         store.seal()
     store.submit(plan.digest, 0, fresh(), body_of(plan, batches[2]))
 
-    def reached(name):
-        if name == point:
-            raise Crash
+    def crash():
+        raise Crash
 
-    with monkeypatch.context() as patched:
-        patched.setattr(store.sealer, "reached", reached)
-        with pytest.raises(Crash):
-            store.seal()
+    at_step(store, step, crash)
+    with pytest.raises(Crash):
+        store.seal()
+    monkeypatch.undo()
     status = status_of(store.registry.collection(plan.digest))
     assert status.reports + status.pending == 30
     assert store.registry.pending == status.pending
@@ -75,7 +74,7 @@ def test_a_segment_holds_the_reports_and_nothing_else(store, plan, batches, body
     for batch in batches:
         store.submit(plan.digest, 4, fresh(), body_of(plan, batch))
     store.seal()
-    (segment,) = segments_of(store, plan.digest)
+    (segment,) = store.manifest.segments(plan.digest)
     path = store.folder / segment.file
     assert (segment.epoch, segment.number, segment.reports) == (4, 1, 40)
     assert segment.bytes == path.stat().st_size
@@ -134,7 +133,7 @@ def test_much_that_is_pending_makes_several_segments(
     for batch in batches:
         store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
     assert store.seal() == 40
-    assert [segment.reports for segment in segments_of(store, plan.digest)] == [10] * 4
+    assert [segment.reports for segment in store.manifest.segments(plan.digest)] == [10] * 4
     assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
 
 
