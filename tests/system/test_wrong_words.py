@@ -37,7 +37,7 @@ WRONG = [
     ("aggregate --plan plan.json sketch.fns -o x", "sketch.fns: this is a sketch already"),
     ("audit --plan reports.fnt", "reports.fnt: these are reports; give the plan"),
     ("serve", "name the folder to keep everything in: --data DIR"),
-    ("serve --data d --tls-cert c.pem --tls-key k.pem", "there is no file c.pem with the TLS"),
+    ("serve --data d --tls-cert c.pem --tls-key k.pem", "TLS certificate c.pem or its key k.pem"),
     (
         "push reports.fnt --server https://127.0.0.1:1 --ca-file ca.pem",
         "there is no file ca.pem with certificates",

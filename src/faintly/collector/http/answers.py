@@ -62,6 +62,7 @@ KINDS: dict[str, Any] = {  # of questions, by address
     "GET /noise-floor": models.NoiseQuery,
     "GET /sketch": models.EpochAsked,
 }
+NUMBER = re.compile("[0-9]{1,20}")  # a key in an address; longer ones take long to parse
 WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")  # of a media type in an Accept header
 
 
@@ -300,17 +301,12 @@ def _compute(reader: Reader, given: Any) -> tuple[dict[str, Any], Estimates | To
         return documents.top_document(top), top
     keys: Sequence[Key] = given.keys
     if isinstance(given, models.KeysQuery) and reader.sketch.plan.universe.kind == "indexed":
-        keys = [_number(key) for key in given.keys]
+        keys = [int(key) if NUMBER.fullmatch(key) else key for key in given.keys]
     if isinstance(given, models.Asked) and given.crowd:
         found = reader.posterior(keys, given.above)
     else:
         found = reader.estimate(keys)
     return documents.estimate_document(found), found
-
-
-def _number(key: str) -> Key:
-    """Return the number that a text is, or the text."""
-    return int(key) if key.isascii() and key.isdigit() and len(key) <= 20 else key
 
 
 def _has(asked: Question, etag: str) -> bool:

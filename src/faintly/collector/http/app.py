@@ -42,7 +42,6 @@ HTTP = {  # what the framework refuses, by status
     404: (problems.NOT_FOUND, "there is nothing at this address"),
     405: (problems.METHOD_NOT_ALLOWED, "this address has no such method"),
 }
-METHODS = ("GET", "POST", "PUT", "DELETE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +88,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
         routes = [
             each for each in request.app.routes if each.matches(request.scope)[0] is not Match.NONE
         ]
-        taken = ", ".join(
-            each for each in METHODS if any(each in route.methods for route in routes)
-        )
+        taken = ", ".join(sorted({each for route in routes for each in route.methods}))
         # The address as the documentation has it: what was asked is not repeated.
         named = routes[0].path if routes[0].include_in_schema else "This address"
         problem.hint = f"{named} takes {taken}."

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, fields
 from itertools import accumulate
 from shutil import disk_usage
 
-from prometheus_client import generate_latest
 from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -57,10 +56,6 @@ class Metrics(Collector):
         """Return how many requests of a route were refused or failed."""
         kinds = self._requests.copy().items()
         return sum(count for (at, _, status), count in kinds if at == route and status >= 400)
-
-    def page(self) -> bytes:
-        """Return the page for Prometheus."""
-        return generate_latest(self)
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric."""

@@ -9,9 +9,7 @@ from http import HTTPStatus
 from typing import Any, cast
 
 import httptools
-from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.server import ServerState
 
 from faintly.collector.http.middleware import Room, refusal
 from faintly.collector.problems import BAD_REQUEST, BUSY, Problem
@@ -28,17 +26,9 @@ TELL_S = 1.0  # how long they have to read it
 class Protocol(HttpToolsProtocol):
     """One connection."""
 
-    def __init__(
-        self,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-        *,
-        room: Room,
-    ) -> None:
+    def __init__(self, *given: Any, room: Room, **named: Any) -> None:
         """Take what uvicorn gives to its own protocol, and the room that connections share."""
-        super().__init__(config, server_state, app_state, _loop)
+        super().__init__(*given, **named)
         self._room = room
         self._timer: asyncio.TimerHandle | None = None  # runs until a request is complete
         self._guard: asyncio.TimerHandle | None = None  # runs while an answer waits to be read

@@ -42,6 +42,7 @@ REFUSALS: Answers = {
 REFUSALS[400] = {"description": WORDS[400], "model": Refusal}
 SHORT_BYTES = 8 << 10  # of JSON that this process parses itself; readers parse the rest
 OCTETS = "application/octet-stream"
+FOREVER = "public, max-age=31536000, immutable"  # for what has a hash of its content as name
 EVERY = "/v1/collections"
 ONE = EVERY + "/{digest}"
 bearer = HTTPBearer(auto_error=False, description="A credential of `faintly credential add`.")

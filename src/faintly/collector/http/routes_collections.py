@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from faintly.collector.http import answers, models, routes
 from faintly.collector.http.models import new_collection
 from faintly.collector.http.readers import Readers
-from faintly.collector.http.routes import OCTETS, Answers, Digest, Service, json_reply
+from faintly.collector.http.routes import FOREVER, OCTETS, Answers, Digest, Service, json_reply
 from faintly.collector.problems import BAD_REQUEST, BUSY, Problem
 from faintly.collector.storage.collection import CollectionStatus, status_of
 from faintly.collector.storage.store import Store
@@ -25,7 +25,6 @@ from faintly.core import Plan
 
 TAG = "collections"
 BINARY = {"schema": {"type": "string", "format": "binary"}}
-FOREVER = "public, max-age=31536000, immutable"
 CREATED: Answers = {201: {"model": CollectionStatus, "description": "It is new."}}
 PLAN: Answers = {
     200: {

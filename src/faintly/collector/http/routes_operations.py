@@ -10,6 +10,7 @@ from shutil import disk_usage
 from typing import Any, Literal
 
 from fastapi import FastAPI, Response
+from prometheus_client import generate_latest
 from pydantic import BaseModel, Field
 
 from faintly.collector.http import models
@@ -121,7 +122,7 @@ def operation_routes(app: FastAPI, service: Service) -> None:
 
     @probe("GET /metrics", "Metrics", responses=PAGE, response_class=Response)
     def metrics() -> Response:
-        return Response(service.metrics.page(), headers={"content-type": TEXT})
+        return Response(generate_latest(service.metrics), headers={"content-type": TEXT})
 
     @read("GET /v1/activity", "What arrives, and how the collector fares", Activity)
     def activity() -> Response:

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from faintly.collector.http.access import COOKIE, LIFE_S, same_origin
 from faintly.collector.http.models import Question, parse
-from faintly.collector.http.routes import Service, ShortBody, json_reply
+from faintly.collector.http.routes import FOREVER, Service, ShortBody, json_reply
 from faintly.collector.problems import NOT_ALLOWED, NOT_FOUND, Problem
 from faintly.errors import InvalidInput
 
@@ -26,7 +26,6 @@ DOCS = Path(__file__).with_name("docs.html")
 INDEX = "index.html"
 MEDIA = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-FOREVER = "public, max-age=31536000, immutable"  # the name of a file has a hash of its content
 
 
 class SignIn(Question):

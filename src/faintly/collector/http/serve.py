@@ -1,6 +1,5 @@
 """The process: one folder, one socket, uvicorn; on a signal it seals everything and ends."""
 
-import errno
 import gc
 import resource
 import signal
@@ -125,17 +124,15 @@ def allow_files(wanted: int) -> int:
 
 
 def _check_tls(settings: Settings) -> None:
+    """Refuse a certificate that cannot be used, before there is a folder."""
     if settings.tls_cert is None:
         return
-    for what, file in (("certificate", settings.tls_cert), ("private key", settings.tls_key)):
-        if file is not None and not file.is_file():
-            raise InvalidInput(f"there is no file {file} with the TLS {what}")
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(settings.tls_cert, settings.tls_key)
-    except (OSError, ssl.SSLError) as error:
-        reason = getattr(error, "reason", None) or error.strerror or "unreadable"
+    except OSError as error:  # of which a wrong certificate is one
         files = f"{settings.tls_cert} or its key {settings.tls_key}"
+        reason = getattr(error, "reason", None) or error.strerror
         raise InvalidInput(f"the TLS certificate {files} cannot be used: {reason}") from None
 
 
@@ -144,11 +141,8 @@ def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except socket.gaierror as error:
-        raise InvalidInput(f"there is no address {host!r} here: {error.strerror}") from None
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise InvalidInput(
-                f"port {port} of {host} is in use; choose another with --port, or 0 for any"
-            ) from None
-        raise InvalidInput(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        advice = "choose another --host, or --port, where 0 is any"
+        raise InvalidInput(
+            f"cannot listen on port {port} of {host}: {error.strerror}; {advice}"
+        ) from None

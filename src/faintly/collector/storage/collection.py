@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Literal, cast
 
 from faintly.core import Plan
@@ -163,8 +164,8 @@ class Clock:
         return (epoch.number + 1) * period_s <= min(self.times())
 
 
-def _about(words: str) -> Any:
-    return field(metadata={"description": words})
+def _about(words: str, **options: Any) -> Any:
+    return field(metadata={"description": words}, **options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,8 +236,7 @@ def status_of(collection: Collection) -> CollectionStatus:
     )
 
 
-def _total(words: str) -> Any:
-    return field(default=0, metadata={"description": words})
+_total = partial(_about, default=0)
 
 
 @dataclass(slots=True)

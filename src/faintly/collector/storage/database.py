@@ -76,7 +76,7 @@ class Database(AbstractContextManager["Database"]):
         self._frozen = frozen_since(self.path)
         # Callers that also change memory hold the write lock until both agree.
         self.write_lock, self._read_lock = threading.RLock(), threading.Lock()
-        with _opening(self.path), ExitStack() as opened:
+        with _translated(self.path, opening=True), ExitStack() as opened:
             self._writer = self._connect(opened)
             version = self._writer.execute("PRAGMA user_version").fetchone()[0]
             if version not in {0, VERSION}:
@@ -208,35 +208,22 @@ def log_of(path: Path) -> Path:
 
 
 @contextmanager
-def _opening(path: Path) -> Iterator[None]:
-    """Translate errors of SQLite about a file that it cannot open."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        _check_damage(path, error)
-        advice = "look at the room on its disk, who may write there, and who else uses it"
-        if not os.access(path.parent, os.W_OK):  # a log without its index, which must be created
-            advice = "copy its folder to where it can be written to"
-        raise InvalidInput(f"{path} cannot be opened ({error}); {advice}") from None
-
-
-@contextmanager
-def _translated(path: Path) -> Iterator[None]:
-    """Translate errors of SQLite into `Problem` or `FolderDamaged`."""
+def _translated(path: Path, *, opening: bool = False) -> Iterator[None]:
+    """Translate errors of SQLite: into `FolderDamaged`, unless the disk or a permission is why."""
     try:
         yield
     except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
         raise
     except sqlite3.DatabaseError as error:
-        _check_damage(path, error)
-        why = f"the disk is full, read-only or failed ({error})"
-        raise Problem(CANNOT_STORE, why) from error
-
-
-def _check_damage(path: Path, error: Exception) -> None:
-    """Raise `FolderDamaged` unless the disk or a permission caused an error of SQLite."""
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE:
-        raise damaged(path, f"cannot be read ({error})") from error
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE:
+            raise damaged(path, f"cannot be read ({error})") from error
+        if not opening:
+            why = f"the disk is full, read-only or failed ({error})"
+            raise Problem(CANNOT_STORE, why) from error
+        advice = "look at the room on its disk, who may write there, and who else uses it"
+        if not os.access(path.parent, os.W_OK):  # a log without its index, which must be created
+            advice = "copy its folder to where it can be written to"
+        raise InvalidInput(f"{path} cannot be opened ({error}); {advice}") from None
 
 
 def split_names(width: int) -> str:

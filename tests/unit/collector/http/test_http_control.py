@@ -224,12 +224,12 @@ def test_errors_of_the_framework_have_the_same_shape(web, refused, method, path,
     [
         ("PATCH", "/v1/collections", "GET, POST"),
         ("DELETE", "/healthz", "GET"),
-        ("PUT", "/v1/collections/{digest}", "GET, DELETE"),
+        ("PUT", "/v1/collections/{digest}", "DELETE, GET"),
         ("GET", "/v1/collections/{digest}/reports", "POST"),
         ("DELETE", "/v1/collections/{digest}/estimates", "GET, POST"),
         ("GET", "/v1/collections/{digest}/history", "POST"),
         ("GET", "/v1/collections/{digest}/epochs/{epoch}", "PUT"),
-        ("PUT", "/session", "GET, POST, DELETE"),
+        ("PUT", "/session", "DELETE, GET, POST"),
     ],
 )
 def test_a_wrong_method_is_told_the_right_ones(web, refused, method, path, methods):
