@@ -145,7 +145,7 @@ class _Generator:
                     line = await self._connect()
                 line[1].write(request)
                 status, body = await _answer(line[0])
-            except (OSError, EOFError):
+            except (OSError, EOFError, ValueError, asyncio.LimitOverrunError):
                 line[1].close()
                 self.measured.errors["DISCONNECTED"] += 1
                 await asyncio.sleep(REFUSED_PAUSE_S)

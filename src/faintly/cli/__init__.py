@@ -54,7 +54,7 @@ def _options(
         bool, option("Say which version this is.", "--version", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Take the options that need no command."""
+    """Take options without a command."""
 
 
 # The list of commands has room for one short line each.

@@ -26,7 +26,7 @@ ONE_MAP = "the key stands out by one of its maps, where other keys may be in the
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What both commands may be told: whom to ask, and how."""
+    """Options of both commands: whom to ask, and how."""
 
     above: Annotated[
         float | None, real("With the posterior: the chance that a mean is larger than this.")

@@ -103,7 +103,7 @@ def real(text: str, *names: str, least: float | None = None, **more: Any) -> Any
 
 
 def word(text: str, known: Any, *names: str, **more: Any) -> Any:
-    """Return an option that takes the words of a Literal, and tells of others in our words."""
+    """Return an option that takes the words of a Literal, and lists them where it refuses one."""
     offered = get_args(known)
 
     def check(given: Any) -> Any:

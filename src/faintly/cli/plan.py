@@ -181,7 +181,7 @@ def plan(
 
 
 def _tried(sample: Path, wanted: dict[str, Any]) -> "Trials":
-    """Return what several sparsities do to a sample, and want the best where none was given."""
+    """Return what several sparsities do to a sample; the best is taken where none was given."""
     from faintly.planner import try_sparsities
 
     for name in ("epsilon", "clients"):

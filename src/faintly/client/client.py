@@ -15,7 +15,6 @@ from faintly.core.arguments import instance, real
 from faintly.core.projection import project
 from faintly.core.spending import Charge, Loss
 from faintly.errors import InvalidInput
-from faintly.mechanisms import MechanismApi
 from faintly.primitives.entropy import secure
 from faintly.wire import report_v1
 
@@ -77,7 +76,9 @@ class Client:
         self._ledger = ledger
         self._period_s = period_s
         self._clock = clock
-        self._charge = _charge_of(self._mechanism)
+        # The plan's statement, which its integers never exceed.
+        items = plan.sparsity if self._mechanism.enforces_sparsity else None
+        self._charge = Charge(plan.unit, Loss.of(plan.budget), items)
         self.tally = Tally()
         if ledger is not None:
             ledger.limits.accept(self._charge)
@@ -215,10 +216,3 @@ class Client:
     def _randomize(self, vector: SparseVector) -> Report:
         vectors = VectorBatch.of([vector])
         return randomize(self.plan, self._mechanism, vectors, secure(), secure())[0]
-
-
-def _charge_of(mechanism: MechanismApi) -> Charge:
-    """Return what one report costs: the plan's statement, which its integers never exceed."""
-    plan = mechanism.plan
-    items = plan.sparsity if mechanism.enforces_sparsity else None
-    return Charge(plan.unit, Loss.of(plan.budget), items)

@@ -6,7 +6,6 @@ Errors here name the row and the rule, and never a value, a key or a client.
 from faintly.data.files import find_dataset, read_records
 from faintly.data.inputs import entries_from, vectors_from
 from faintly.data.naming import DUPLICATES, Columns
-from faintly.data.opening import STDIN, OnRead
 from faintly.data.records import (
     Records,
     cut,
@@ -19,9 +18,7 @@ from faintly.data.records import (
 
 __all__ = [
     "DUPLICATES",
-    "STDIN",
     "Columns",
-    "OnRead",
     "Records",
     "cut",
     "entries_from",

@@ -5,22 +5,20 @@ from faintly.planner.build import make_plan
 from faintly.planner.error_model import ErrorModel, predict
 from faintly.planner.excess import Excess, carried_means, excess
 from faintly.planner.explain import explain
-from faintly.planner.key_value import EntryGuarantee, entry_guarantee, key_value_plan
+from faintly.planner.key_value import entry_guarantee, key_value_plan
 from faintly.planner.plan_request import PlanRequest, request_for
-from faintly.planner.sample import Trial, Trials, try_sparsities
+from faintly.planner.sample import Trials, try_sparsities
 from faintly.planner.search import Candidate, Ranking, rank, survey
 from faintly.planner.shuffle import amplified
 from faintly.planner.solve import Solution, solve
 
 __all__ = [
     "Candidate",
-    "EntryGuarantee",
     "ErrorModel",
     "Excess",
     "PlanRequest",
     "Ranking",
     "Solution",
-    "Trial",
     "Trials",
     "amplified",
     "carried_means",

@@ -110,7 +110,7 @@ def user_blocks_bound(epsilon: float, sparsity: int, universe: int | None, share
 
 
 def _blocks_bound(epsilon: float, blocks: int, keys: int) -> float:
-    """Return the bound from blocks of so many keys.
+    """Return the bound from blocks of this many keys.
 
     For a vector a over the keys of a block whose entries add up to 0, the mean of e^a is at most
     e^(σ²·|a|²/2). At its extremes a has two values, and of these one key against the others is

@@ -27,7 +27,7 @@ SEARCHED_SPARSITY = 4096  # beyond this, vectors are no longer sparse
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """A ranking at the solved value, and the candidate that reaches the target."""
+    """The ranking at the solved value, and its candidate that reaches the target."""
 
     ranking: Ranking
     pick: Candidate

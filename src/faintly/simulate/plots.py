@@ -26,7 +26,11 @@ def draw(comparison: Comparison, path: Path) -> None:
     size = {"figsize": (11, 0.55 * len(rows) + 2.1), "width_ratios": [3, 2]}
     with figure(path, 1, 2, sharey=True, **size) as (made, (error, found)):
         _draw_error(error, comparison)
-        _draw_found(found, comparison)
+        shares = [one.result.mean("top20_recall") for one in rows]
+        found.barh(range(len(rows)), shares, height=0.5, color=COLOURS[2])
+        found.set_xlim(0, 1)
+        found.set_xlabel(f"share of the true top {TOP} found")
+        found.tick_params(axis="y", length=0)
         for axes in (error, found):
             axes.grid(True, axis="x")
         titles = [textwrap.fill(one.title, WIDTH) for one in rows]
@@ -78,14 +82,6 @@ def _draw_measured(
         **look,
     )
     return means
-
-
-def _draw_found(axes: "Axes", comparison: Comparison) -> None:
-    shares = [one.result.mean("top20_recall") for one in comparison.compared]
-    axes.barh(range(len(shares)), shares, height=0.5, color=COLOURS[2])
-    axes.set_xlim(0, 1)
-    axes.set_xlabel(f"share of the true top {TOP} found")
-    axes.tick_params(axis="y", length=0)
 
 
 def draw_preview(seen: Preview, path: Path) -> None:
