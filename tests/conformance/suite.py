@@ -18,7 +18,7 @@ from faintly import kernels
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.core.arrays import FloatArray, IdArray
 from faintly.mechanisms import Mechanism
-from faintly.mechanisms.checks import GRID, Finding, Laws, check_privacy, check_statement
+from faintly.mechanisms.checks import GRID, Finding, KnownLaws, check_privacy, check_statement
 from faintly.primitives.entropy import seeded
 
 MAX_SEEDS = 2**16  # tried until every outcome of the hash was seen
@@ -50,7 +50,7 @@ def exact_moments(mechanism: Mechanism, values: Sequence[float]) -> tuple[FloatA
     ids = np.arange(len(values) + 1, dtype=np.uint64)
     limits = mechanism.layout.limits
     reports = np.array(list(itertools.product(*map(range, limits))), dtype=np.uint32)
-    laws, total, squares = Laws(mechanism), np.zeros(len(ids)), np.zeros(len(ids))
+    laws, total, squares = KnownLaws(mechanism), np.zeros(len(ids)), np.zeros(len(ids))
     seeds = _seed_of_each(mechanism, ids)
     for outcome, seed in seeds.items():
         chances = laws.table([tuple(values)], outcome[: len(values)])[0]

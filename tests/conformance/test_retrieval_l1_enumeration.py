@@ -69,7 +69,7 @@ def enumerate_maps(mechanism, grid, items, signs=(1,)):
     one sign for all is therefore at least as bad as any pair on average over signs.
     """
     vectors, left, right = close_pairs(mechanism, grid, items)
-    laws, growth = checks.Laws(mechanism), math.exp(mechanism.plan.budget.epsilon)
+    laws, growth = checks.KnownLaws(mechanism), math.exp(mechanism.plan.budget.epsilon)
     rows = itertools.product(range(mechanism.order), repeat=mechanism.symbols)
     maps = list(itertools.product(itertools.product(rows, signs), repeat=items))
     worst, excess = 0.0, np.zeros(len(left))

@@ -63,16 +63,10 @@ def without_copy(array: AnyArray, dtype: type, dimensions: int, name: str) -> No
         )
 
 
-def one_byte(number: int, name: str) -> None:
-    """Refuse a number that does not fit one byte."""
-    if not 0 <= number < 256:
-        raise TypeError(f"{name} must fit one byte")
-
-
-def word(value: int, name: str) -> None:
-    """Refuse an integer that 32 bits do not hold."""
-    if not 0 <= value < 2**32:
-        raise TypeError(f"{name} must fit 32 bits")
+def unsigned(value: int, bits: int, name: str) -> None:
+    """Refuse an integer that so many bits do not hold."""
+    if not 0 <= value < 2**bits:
+        raise TypeError(f"{name} must fit {bits} bits")
 
 
 def ascending(offsets: AnyArray, items: int) -> None:

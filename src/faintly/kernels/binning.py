@@ -5,7 +5,7 @@ import numpy as np
 from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, NarrowArray, WordArray
 from faintly.kernels import threads
 from faintly.kernels._native import call
-from faintly.kernels.arguments import arrays, segments, word
+from faintly.kernels.arguments import arrays, segments, unsigned
 from faintly.kernels.hashing import public_maps
 from faintly.kernels.language import in_c
 from faintly.kernels.tables import walsh_hadamard
@@ -117,7 +117,7 @@ def _linear_width(bins: int) -> int:
 def sum_squares(fields: WordArray, center: int) -> int:
     """Return Σ (field - center)² over all fields, exactly."""
     (fields,) = arrays("fields u32[n,bins]", fields)
-    word(center, "center")
+    unsigned(center, 32, "center")
     if in_c():
         halves = np.zeros(2, dtype=np.uint64)
         call("sum_squares", fields, fields.size, center, halves)

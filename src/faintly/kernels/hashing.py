@@ -8,7 +8,7 @@ import numpy as np
 from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
 from faintly.kernels import threads
 from faintly.kernels._native import call
-from faintly.kernels.arguments import arrays, ascending, one_byte, segments
+from faintly.kernels.arguments import arrays, ascending, segments, unsigned
 from faintly.kernels.language import in_c
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
@@ -18,9 +18,8 @@ MOST_WORDS = 256  # per item: a word is numbered by one byte
 
 def hash_ids(key: int, ids: IdArray, tag: int) -> WordArray:
     """Return the hash of each id ‖ tag under one key."""
-    if not 0 <= key < 2**64:
-        raise TypeError("key must fit 64 bits")
-    one_byte(tag, "tag")
+    unsigned(key, 64, "key")
+    unsigned(tag, 8, "tag")
     (ids,) = arrays("ids u64[n]", ids)
     if not in_c():
         return hashing.mix(np.uint64(key), ids, tag)
@@ -70,7 +69,7 @@ def _checked_pairs(
     seeds: AnyArray, ids: AnyArray, *, tag: int = 0, count: int = 1, most: int = MOST_WORDS
 ) -> list[AnyArray]:
     """Return ids, each with the seed to hash it under, to `count` words."""
-    one_byte(tag, "tag")
+    unsigned(tag, 8, "tag")
     if not 0 <= count <= most:
         raise TypeError(f"count must be between 0 and {most}")
     return arrays("seeds u64[n], ids u64[n]", seeds, ids)
@@ -98,10 +97,7 @@ def hash_keys(data: AnyArray, offsets: IntArray, salt: bytes) -> IdArray:
 
 
 def map_codes(ids: IdArray, factor: WordArray, offset: WordArray, bits: int) -> WordArray:
-    """Return the code of each id under a bijection of `bits` bits.
-
-    Each round multiplies by an odd factor, adds an offset and folds the upper half down.
-    """
+    """Return the code of each id under a bijection, as `hashing.scrambled` defines it."""
     given = (ids, factor, offset)
     ids, factor, offset = arrays("ids u64[n], factor u32[rounds], offset u32[rounds]", *given)
     if not 1 <= bits <= 32:
@@ -115,12 +111,7 @@ def map_codes(ids: IdArray, factor: WordArray, offset: WordArray, bits: int) -> 
 
         threads.parallel(work, len(ids), threads.KEYS)
         return codes
-    low, shift = np.uint32(2**bits - 1), np.uint32((bits + 1) // 2)
-    code = ids.astype(np.uint32)
-    for multiply, add in zip(factor, offset, strict=True):
-        code = (code * multiply + add) & low
-        code = code ^ (code >> shift)
-    return code
+    return hashing.scrambled(ids, zip(factor, offset, strict=True), bits)
 
 
 def pick_maps(seeds: IdArray, maps: int) -> IntArray:

@@ -96,6 +96,12 @@ def doubled(least: int, most: int) -> list[int]:
     return [least << step for step in range((most // least).bit_length())]
 
 
+def naming_bits(size: int | None, blocks: int) -> int:
+    """Return the fewest bits of a code within its block that tell all keys apart."""
+    codes = 1 if size is None else max(1, (size - 1).bit_length())
+    return max(1, codes - (blocks.bit_length() - 1))
+
+
 def code_bits(inside: int, blocks: int, size: int | None) -> int:
     """Return the bits of the codes of public maps, before each is split into block and cell.
 

@@ -41,7 +41,7 @@ class Finding:
     evidence: str = ""
 
 
-class Laws:
+class KnownLaws:
     """The laws of one mechanism's reports, each computed once, and checked to sum to 1.
 
     An item of value 0 is absent (vectors drop it before anything else happens), so where an
@@ -130,7 +130,7 @@ def worst_pair(
     if not listed:
         return 0.0, None
     vectors, places = _numbered(listed)
-    laws, worst, where = Laws(mechanism), 0.0, listed[0][:2]
+    laws, worst, where = KnownLaws(mechanism), 0.0, listed[0][:2]
     for outcome in mechanism.outcomes(len(vectors[0])):
         with np.errstate(divide="ignore"):  # ln 0 is intended: a report that cannot occur
             logs = np.log(laws.table(vectors, outcome))
@@ -197,7 +197,7 @@ def exact_deltas(
 ) -> FloatArray:
     """Return `exact_delta` of each of many pairs, all with the same number of items."""
     vectors, places = _numbered(list(pairs))
-    laws, growth = Laws(mechanism), math.exp(epsilon)
+    laws, growth = KnownLaws(mechanism), math.exp(epsilon)
     if weighted is None:
         outcomes = list(mechanism.outcomes(len(vectors[0])))
         weighted = [(1 / len(outcomes), outcome) for outcome in outcomes]

@@ -33,6 +33,11 @@ def least_codes(energy: float, clients: int, variance: float, size: int | None) 
     return clients * energy / (share * variance)
 
 
+def hidden(variance: float, clients: int) -> float:
+    """Return the largest effect that the noise hides even at a key that everybody holds."""
+    return LARGEST * math.sqrt(variance / clients)
+
+
 def in_errors(strength: float, maps: int, clients: int, variance: float) -> float:
     """Return the largest ghost in standard errors."""
     return strength / max(1, maps) * math.sqrt(clients / variance)

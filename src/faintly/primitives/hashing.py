@@ -11,6 +11,7 @@ Everything is 32-bit arithmetic. spec/hashing-v1.md is the definition; vectors t
 
 import hashlib
 import itertools
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -204,6 +205,18 @@ def places(seeds: IdArray, ids: IdArray, bins: int, hashed: "str | LinearMaps") 
     return Places(where, to_signs(word(seeds, ids, SIGN)))
 
 
+def scrambled(ids: IdArray, rounds: Iterable[tuple[AnyArray, AnyArray]], bits: int) -> WordArray:
+    """Return the code of each id under a bijection of `bits` bits.
+
+    Each round multiplies by an odd factor, adds an offset and folds the upper half down.
+    """
+    code, low = ids.astype(np.uint32), np.uint32(2**bits - 1)
+    for factor, offset in rounds:
+        code = (code * factor + offset) & low
+        code = code ^ (code >> np.uint32((bits + 1) // 2))
+    return code
+
+
 class LinearMaps:
     """The public maps of a plan: codes π_j and masks t_j, and what a seed draws over them."""
 
@@ -232,15 +245,10 @@ class LinearMaps:
 
     def codes(self, ids: AnyArray, maps: AnyArray | int) -> WordArray:
         """Return the D-bit code of each id in the map beside it (arrays broadcast)."""
-        low = np.uint32(2**self.bits - 1)
         if not self.bijective:
-            return mix(self.fold_key[maps], ids, FOLD) & low
-        code = np.asarray(ids, np.uint64).astype(np.uint32)
-        shift = np.uint32((self.bits + 1) // 2)
-        for step in range(ROUNDS):
-            code = (code * self.factor[maps, step] + self.offset[maps, step]) & low
-            code = code ^ (code >> shift)
-        return code
+            return mix(self.fold_key[maps], ids, FOLD) & np.uint32(2**self.bits - 1)
+        rounds = ((self.factor[maps, step], self.offset[maps, step]) for step in range(ROUNDS))
+        return scrambled(np.asarray(ids, np.uint64), rounds, self.bits)
 
     def masks(self, ids: AnyArray, maps: AnyArray | int) -> IntArray:
         """Return the public sign t_j of each id in the map beside it (arrays broadcast)."""

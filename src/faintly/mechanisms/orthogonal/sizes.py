@@ -111,7 +111,7 @@ def _direct(request: Request, channel: Channel, wanted: Wanted) -> Shape | None:
         require.integer(wanted.bits, "bits", 1, most)
         return Shape(wanted.bits, 1, maps)
     loads = Loads(channel, request.sparsity, 1, most)
-    limit = min(DIRECT_LOST, _hidden(channel, request.clients))
+    limit = min(DIRECT_LOST, ghosts.hidden(channel.unheld, request.clients))
     quiet = ghost_exponent(channel, request.sparsity, 1, distinct=False) + math.log2(
         request.clients / (ghosts.TOGETHER * channel.unheld * maps)
     )
@@ -120,11 +120,6 @@ def _direct(request: Request, channel: Channel, wanted: Wanted) -> Shape | None:
         bits = min(bits, 8 * wanted.max_bytes - (maps.bit_length() - 1))
     fits = 1 <= bits <= most and loads.lost(bits) <= max(limit, LEAST_LOST)
     return Shape(bits, 1, maps) if fits else None
-
-
-def _hidden(channel: Channel, clients: int) -> float:
-    """Return the largest loss that the noise hides even at a key that everybody holds."""
-    return ghosts.LARGEST * math.sqrt(channel.unheld / clients)
 
 
 def _quiet_table(request: Request, channel: Channel, wanted: Wanted) -> Shape | None:
@@ -154,7 +149,7 @@ def _shapes(request: Request, channel: Channel, wanted: Wanted) -> Iterator[Shap
     """Yield the fewest bits for every number of blocks and maps; what is wanted stays."""
     if wanted.bits is not None:
         require.integer(wanted.bits, "bits", channel.most + 1, MAX_CELL_BITS)
-    limit = min(LEAST_LOST, _hidden(channel, request.clients))
+    limit = min(LEAST_LOST, ghosts.hidden(channel.unheld, request.clients))
     most = request.sparsity * channel.most
     for blocks in [wanted.blocks] if wanted.blocks else _block_counts(most):
         bits = wanted.bits or _least_bits(request, channel, blocks, limit)
@@ -172,10 +167,7 @@ def _block_counts(most: int) -> Iterator[int]:
 
 def _least_bits(request: Request, channel: Channel, blocks: int, limit: float) -> int:
     """Return the bits that name all keys and lose little of any item."""
-    names, size = channel.most + 1, request.universe.size
-    if size is not None:
-        codes = max(1, (size - 1).bit_length())
-        names = max(names, channel.most + codes - (blocks.bit_length() - 1))
+    names = channel.most + bit_cells.naming_bits(request.universe.size, blocks)
     loads = Loads(channel, request.sparsity, blocks, MAX_CELL_BITS)
     return max(names, loads.least_bits(limit))
 

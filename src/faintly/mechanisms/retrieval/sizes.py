@@ -78,10 +78,9 @@ def _check_fit(shape: Shape, request: Request, max_bytes: int | None) -> None:
         )
     size = request.universe.size
     if size is not None and shape.maps and 2 ** code_bits(shape, size) < size:
-        codes = max(1, (size - 1).bit_length())
         raise InvalidPlan(
             f"blocks {shape.blocks} and bits {shape.bits} cannot tell {size} keys apart; "
-            f"use at least {_naming_bits(codes, shape.blocks)} bits"
+            f"use at least {1 + bit_cells.naming_bits(size, shape.blocks)} bits"
         )
 
 
@@ -158,12 +157,10 @@ class _Rules:
 
     def least_bits(self, blocks: int) -> int:
         """Return the bits that the rules of names and bias need."""
-        limit = min(LEAST_LOST, ghosts.LARGEST * math.sqrt(self.variance / self.clients))
+        limit = min(LEAST_LOST, ghosts.hidden(self.variance, self.clients))
         lost = math.ceil(_lost_exponent(self.items, blocks) - math.log2(limit))
-        least = max(2, lost, -(-self.items // blocks))
-        if self.size is None:
-            return least
-        return max(least, _naming_bits(max(1, (self.size - 1).bit_length()), blocks))
+        names = 1 + bit_cells.naming_bits(self.size, blocks)
+        return max(names, lost, -(-self.items // blocks))
 
     def ghost_bits(self, blocks: int, maps: int) -> int:
         """Return the bits that the rule of ghosts needs."""
@@ -201,11 +198,6 @@ def ghost_energy(items: int, blocks: int, shrink: float, size: int | None) -> fl
     growth = math.exp(min(300.0, items * math.log1p(x)))
     own = 0.0 if size is None else items * x
     return max(0.0, (growth - (1 - x) ** items) / 2 - own) / shrink**2
-
-
-def _naming_bits(codes: int, blocks: int) -> int:
-    """Return the bits of a cell, its sign included, that tell 2^codes keys apart."""
-    return max(2, 1 + codes - (blocks.bit_length() - 1))
 
 
 def code_bits(shape: Shape, size: int | None) -> int:
