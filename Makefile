@@ -17,6 +17,9 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constrain
 # Tests start many processes: each loads compiled modules, even where the environment would keep none.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Workers share the cores: threads of BLAS would only wait for one another.
+test test-long test-numpy stat: export OPENBLAS_NUM_THREADS = 1
+
 # Where the integers of kernels show; unit/kernels itself tests both languages in `make test`.
 NUMPY_TESTS := tests/conformance/test_registered.py tests/vectors/test_vectors.py \
 	tests/unit/kernels/test_native.py \

@@ -6,8 +6,9 @@
 FAINTLY_DATA    folder of datasets; what needs one that is not there is skipped and listed
 """
 
+import gc
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         for marker in {"statistical", "system"}.intersection(item.path.parts):
             item.add_marker(marker)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from what was imported, which stays: it would take seconds."""
+    gc.disable()
+    found = yield
+    gc.enable()
+    gc.freeze()
+    return found
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -127,12 +127,12 @@ PLAN = {
 )
 def test_small_cases_are_sound_and_notice_a_cut(changes):
     mechanism = mechanism_of(make_plan(**PLAN, **{"sparsity": 6} | changes))
-    noticed = 0
+    noticed = False
     for case in mechanism.small_cases():
         verdict = checks.check_privacy(case.mechanism, case.grid, case.items)
         assert verdict.holds, verdict
         mutant = CutFirst.from_plan(case.mechanism.plan)
-        noticed += not checks.check_privacy(mutant, case.grid, case.items).holds
+        noticed = noticed or not checks.check_privacy(mutant, case.grid, case.items).holds
     assert noticed
 
 

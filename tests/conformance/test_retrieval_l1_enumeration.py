@@ -19,6 +19,7 @@ from faintly.mechanisms.retrieval_l1.channel import FULL, Channel, best_channel,
 from faintly.planner import make_plan
 from faintly.primitives import fields
 from tests.conformance import suite
+from tests.every import every
 
 HALVES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 CORNERS = (-1.0, -0.25, 0.0, 0.25, 1.0)
@@ -244,9 +245,9 @@ def heaviest_moves(channel, eighths):
     return total[eighths]
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-@pytest.mark.parametrize("distance", [0.5, 1, 2, 4, 8])
-@pytest.mark.parametrize("order", [2, 3, 4, 5, 9, 17, 256])
+@every("epsilon", [0.5, 1.0, 3.0])
+@every("distance", [0.5, 1, 2, 4, 8])
+@every("order", [2, 3, 4, 5, 9, 17, 256])
 def test_up_to_64_coordinates_stay_within_epsilon(epsilon, distance, order):
     slope = Fraction(epsilon) / Fraction(distance)
     loss = heaviest_moves(best_marked(order, slope), int(distance * EIGHTHS))

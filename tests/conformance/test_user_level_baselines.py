@@ -54,7 +54,7 @@ def grid_of(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
 @pytest.mark.parametrize("sparsity", [1, 2])
 def test_any_change_stays_within_epsilon_for_any_number_of_items(name, epsilon, sparsity):
     """Vectors of k, k+1 and k+2 items against all others."""

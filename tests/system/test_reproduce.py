@@ -97,7 +97,7 @@ def test_a_failed_task_is_reported_and_sets_the_status(evaluation, tmp_path):
     (tmp_path / "data" / "clothing" / "data.parquet").write_text("no parquet")
     done = evaluation(
         *("clothing", "bias", "--quick", "--runs", "1", "--method", "paper"),
-        *("--data", "data", "--out", "out", "--json"),
+        *("--jobs", "1", "--data", "data", "--out", "out", "--json"),
         status=1,
     ).json
     assert done["tasks"]["failed"] == 2

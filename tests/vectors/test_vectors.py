@@ -19,6 +19,7 @@ from spec import independent
 from spec.generator import cases, vectors
 from spec.generator.word_sources import GivenWords
 from spec.independent import projection, retrieval
+from tests.every import every
 
 FOLDER = Path(__file__).parents[2] / "spec" / "vectors"
 
@@ -28,9 +29,7 @@ def load(name):
 
 
 def each(name):
-    return pytest.mark.parametrize(
-        "case", [pytest.param(case, id=f"{at}") for at, case in enumerate(load(name))]
-    )
+    return every("case", load(name))
 
 
 DOCUMENTS = {case["name"]: case["document"] for case in load("plan/valid")}
