@@ -230,7 +230,8 @@ def test_a_missing_database_does_not_cost_the_sealed_files(open_store, plan, bod
     store.close()
     database = store.folder / "collector.sqlite"
     kept = database.read_bytes()
-    for change in (database.unlink, lambda: database.write_bytes(b"")):
+    count = store.folder / "collector.count"
+    for change in (database.unlink, lambda: database.write_bytes(b""), count.unlink):
         change()
         with pytest.raises(FolderDamaged, match="acknowledged requests are missing"):
             open_store()
