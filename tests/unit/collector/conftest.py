@@ -1,13 +1,16 @@
 """Small plans and bodies, and stores that seal only when told."""
 
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks import samples
+from faintly.collector.storage.database import Database
 from faintly.collector.storage.store import Limits, Store
 from faintly.core import Plan, ReportBatch
 from faintly.mechanisms import mechanism_of
@@ -20,6 +23,28 @@ STEPS = {  # of a seal, and which call of a part of a store ends it or, once wri
     "committed": ("manifest", "change"),
     "done": ("sketches", "refresh"),
 }
+
+
+@pytest.fixture
+def synced() -> None:
+    """Let a test wait for the disk, as the collector does."""
+
+
+@pytest.fixture(autouse=True)
+def _unsynced(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let no other test wait for the disk: no power fails, so what was written is there."""
+    connect = Database._connect
+
+    def connect_unsynced(*given: Any, **named: Any) -> sqlite3.Connection:
+        made = connect(*given, **named)
+        made.execute("PRAGMA synchronous = OFF")
+        return made
+
+    with pytest.MonkeyPatch.context() as patched:
+        if "synced" not in request.fixturenames:
+            patched.setattr(os, "fsync", lambda _: None)
+            patched.setattr(Database, "_connect", connect_unsynced)
+        yield
 
 
 @cache

@@ -85,8 +85,7 @@ class Metrics(Collector):
             if each.metadata:
                 value = getattr(counters, each.name)
                 yield COUNTER, each.name, each.metadata["description"], [({}, value)]
-        pending, minute = "that wait to be sealed.", counters.sealed_minute
-        sealed = None if minute is None else 60 * minute
+        pending = "that wait to be sealed."
         for name, words, value in (
             ("inbox_bytes", f"Bytes of reports {pending}", registry.pending_bytes),
             ("inbox_reports", f"Reports {pending}", registry.pending),
@@ -95,7 +94,7 @@ class Metrics(Collector):
             ("collections", "Collections.", len(registry.collections)),
             ("disk_free_bytes", "Bytes free on the disk.", disk_usage(store.folder).free),
             ("clock_jump_seconds", "How far the clock jumped.", registry.clock.jump_s),
-            ("last_seal_timestamp_seconds", "The minute of the last seal.", sealed),
+            ("last_seal_timestamp_seconds", "The minute of the last seal.", counters.last_seal),
         ):
             yield GAUGE, name, words, [] if value is None else [({}, value)]
         arrived = [
@@ -111,7 +110,7 @@ class Metrics(Collector):
             for reason, count in sorted(each.refusals.copy().items())
         ]
         yield COUNTER, "collection_refusals", "Requests refused.", refused
-        minutes = [(label, each.last_minute) for label, each in arrived]
-        last: Samples = [(label, 60 * each) for label, each in minutes if each is not None]
+        minutes = [(label, each.last_report) for label, each in arrived]
+        last: Samples = [(label, minute) for label, minute in minutes if minute is not None]
         name, words = "collection_last_report_timestamp_seconds", "The minute of the last report."
         yield GAUGE, name, words, last

@@ -85,9 +85,9 @@ def collection_routes(app: FastAPI, service: Service) -> None:
         routes.check_json(request)
         body = await request.body()
         if len(body) <= routes.SHORT_BYTES:
-            return await run_in_threadpool(create, *new_collection(body))
-        # A plan with names may be long. A reader parses it, so that nobody else waits.
-        parsed = await service.readers.ask(request, "collections", "", body)
+            parsed = new_collection(body)
+        else:  # A plan with names may be long. A reader parses it, so that nobody else waits.
+            parsed = await service.readers.ask(request, "collections", "", body)
         return await run_in_threadpool(create, *parsed)
 
     def create(wanted: models.NewCollection, plan: Plan) -> Response:
@@ -100,9 +100,7 @@ def collection_routes(app: FastAPI, service: Service) -> None:
     def show_collection(digest: Digest) -> Response:
         return _status(store, digest)
 
-    words = "Delete a collection and its reports for good"
-
-    @admin("DELETE /{digest}", words, models.Deleted)
+    @admin("DELETE /{digest}", "Delete a collection and its reports for good", models.Deleted)
     def delete_collection(
         digest: Digest, query: Annotated[models.DeletionQuery, Query()]
     ) -> Response:
@@ -141,15 +139,11 @@ def part_routes(app: FastAPI, service: Service) -> None:
         store.close_collection(bytes.fromhex(digest))
         return _status(store, digest)
 
-    words = "Open or close an epoch"
+    state = models.EpochState
 
-    @admin("PUT /epochs/{epoch}", words, CollectionStatus, body=models.EpochState)
-    def set_epoch(
-        digest: Digest,
-        epoch: routes.EpochPath,
-        body: routes.ShortBody,
-    ) -> Response:
-        wanted = models.parse(models.EpochState, body)
+    @admin("PUT /epochs/{epoch}", "Open or close an epoch", CollectionStatus, body=state)
+    def set_epoch(digest: Digest, epoch: routes.EpochPath, body: routes.ShortBody) -> Response:
+        wanted = models.parse(state, body)
         change = store.registry.open_epoch if wanted.state == "open" else store.close_epoch
         change(bytes.fromhex(digest), epoch)
         return _status(store, digest)

@@ -209,7 +209,6 @@ def _promise(collection: Collection) -> str:
 
 def _arriving(collection: Collection, hour: int) -> dict[str, Any]:
     arrived, epochs = collection.arrivals, list(collection.epochs.values())
-    minute = arrived.last_minute
     return {
         "digest": collection.digest.hex(),
         "name": collection.name,
@@ -220,7 +219,7 @@ def _arriving(collection: Collection, hour: int) -> dict[str, Any]:
         "values": collection.plan.values,
         "reports": sum(each.sealed for each in epochs),
         "pending": sum(each.pending for each in epochs),
-        "last_report": None if minute is None else 60 * minute,
+        "last_report": arrived.last_report,
         "hours": arrived.last_hours(hour),
     }
 
@@ -232,13 +231,12 @@ def _health(service: Service, rows: list[Collection]) -> dict[str, Any]:
     for each in rows:
         refusals.update(each.arrivals.refusals.copy())
     other = service.metrics.refused(REPORTS) - refusals.total()
-    minute = counters.sealed_minute
     return {
         "reports": counters.reports,
         "commits": counters.commits,
         "refusals": dict(refusals.most_common()) | ({OTHER: other} if other > 0 else {}),
         "failed": counters.failed_commits + counters.failed_seals,
-        "last_seal": None if minute is None else 60 * minute,
+        "last_seal": counters.last_seal,
         "waiting": store.inbox.waiting,
         "pending": registry.pending,
         "pending_bytes": registry.pending_bytes,

@@ -63,7 +63,7 @@ class Arrivals:
 
     requests: int = 0  # counted; each has one report or more
     reports: int = 0
-    last_minute: int | None = None  # when the last report arrived, in minutes since 1970
+    last_report: int | None = None  # the minute of the last one, in seconds since 1970
     hours: Counter[int] = field(default_factory=Counter)  # reports by hour since 1970
     refusals: Counter[str] = field(default_factory=Counter)  # by code
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -77,7 +77,7 @@ class Arrivals:
         """Count what was stored; only the thread that commits calls."""
         self.requests += requests
         self.reports += reports
-        self.last_minute = minute
+        self.last_report = 60 * minute
         self.hours[minute // 60] += reports
 
     def last_hours(self, now: int) -> list[int]:
@@ -253,7 +253,7 @@ class Counters:
     sealed_reports: int = _total("Reports sealed.")
     seal_seconds: float = _total("Seconds spent sealing.")
     failed_seals: int = _total("Seals that failed.")
-    sealed_minute: int | None = None  # of the last seal, since 1970
+    last_seal: int | None = None  # its minute, in seconds since 1970
     last_failure: str = ""
 
     def failed(self, what: str, error: Exception) -> None:

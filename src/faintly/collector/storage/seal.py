@@ -63,7 +63,8 @@ class Sealer:
         self._manifest.change(epoch, [added], removed, taken)
         self._sketches.refresh(epoch, sketches.TAIL)
         self._counters.seals += 1
-        self._counters.sealed_minute = minute = int(time.time() // 60)
+        minute = int(time.time() // 60)
+        self._counters.last_seal = 60 * minute
         epoch.collection.arrivals.last_hours(minute // 60)  # or the counts would add up for ever
         self._counters.sealed_reports += len(records)
         self._counters.seal_seconds += time.perf_counter() - started

@@ -6,6 +6,7 @@ import threading
 import time
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import uvicorn
@@ -357,32 +358,33 @@ def test_a_body_of_two_lengths_is_refused(web, address, lengths):
 LONG = 64 << 20  # bytes that no socket holds for a reader
 
 
-async def reads_slowly(pause, rounds):
-    """Ask for a long answer, read little by little, and return what was had in all."""
+async def reads_nothing():
+    """Ask for a long answer, read nothing until nobody sends it, and return what was had in all."""
 
     async def app(scope, receive, send):
         head = [(b"content-length", b"%d" % LONG)]
         await send({"type": "http.response.start", "status": 200, "headers": head})
         await send({"type": "http.response.body", "body": bytes(LONG)})
 
-    loop = asyncio.get_running_loop()
+    loop, room = asyncio.get_running_loop(), protocol.Room(100)
     config = uvicorn.Config(app, ws="none", lifespan="off", log_config=None)
     config.load()
     state = ServerState()
     server = await loop.create_server(
-        lambda: protocol.Protocol(config, state, {}, room=protocol.Room(100)), "127.0.0.1", 0
+        lambda: protocol.Protocol(config, state, {}, room=room), "127.0.0.1", 0
     )
-    async with server:
+    async with server, asyncio.timeout(60):
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         had = 0
         try:
-            for _ in range(rounds):
-                await asyncio.sleep(pause)
-                had += len(await reader.readexactly(4 << 20))
-            async with asyncio.timeout(20):
-                had += len(await reader.read())
-        except (asyncio.IncompleteReadError, ConnectionError):
+            while not room.taken:
+                await asyncio.sleep(0.001)
+            while room.taken:
+                await asyncio.sleep(0.001)
+            while piece := await reader.read(1 << 20):
+                had += len(piece)
+        except ConnectionError:
             pass
         finally:
             writer.close()
@@ -390,13 +392,48 @@ async def reads_slowly(pause, rounds):
 
 
 def test_who_does_not_read_an_answer_is_cut_off(monkeypatch):
-    monkeypatch.setattr(protocol, "STALL_S", 0.3)
-    assert asyncio.run(reads_slowly(2.0, 16)) < LONG
+    monkeypatch.setattr(protocol, "STALL_S", 0.1)
+    assert asyncio.run(reads_nothing()) < LONG
 
 
-def test_who_reads_slowly_gets_all(monkeypatch):
-    monkeypatch.setattr(protocol, "STALL_S", 3.0)
-    assert asyncio.run(reads_slowly(0.1, 15)) > LONG
+MIB = protocol.STALL_BYTES
+
+
+@pytest.mark.parametrize(
+    ("left", "cut_off"),
+    [
+        ([9 * MIB, 8 * MIB, 7 * MIB, 0], False),
+        ([9 * MIB, 8 * MIB, 7 * MIB + 1], True),
+        ([9 * MIB, 9 * MIB], True),
+        ([MIB // 2, MIB // 2], True),
+    ],
+)
+def test_who_reads_slowly_gets_all(left, cut_off):
+    """Look after look, a part of the answer must have left; `left` is what has not."""
+    sizes, looks, aborted = iter(left), [], []
+
+    class Wire(asyncio.Transport):
+        def get_write_buffer_size(self):
+            return next(sizes)
+
+        def abort(self):
+            aborted.append(True)
+
+    async def talk():
+        config = uvicorn.Config(lambda: None, ws="none", log_config=None)
+        config.load()
+        line = protocol.Protocol(config, ServerState(), {}, room=protocol.Room(1))
+        line.connection_made(Wire())
+        line.loop = SimpleNamespace(call_later=lambda seconds, *look: looks.append(look))
+        line.pause_writing()
+        for _ in left[1:]:
+            look, *before = looks[-1]
+            look(*before)
+        line.loop = asyncio.get_running_loop()
+
+    asyncio.run(talk())
+    assert bool(aborted) is cut_off
+    assert len(looks) == len(left) - cut_off
 
 
 def test_a_long_answer_goes_out_in_pieces():

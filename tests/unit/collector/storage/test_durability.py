@@ -14,6 +14,8 @@ import pytest
 from faintly import durable
 from faintly.collector.storage import disk
 
+pytestmark = pytest.mark.usefixtures("synced")
+
 
 @pytest.fixture
 def body(plan, batches_of, body_of):

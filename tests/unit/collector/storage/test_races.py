@@ -58,6 +58,7 @@ def test_an_epoch_opened_while_another_is_purged_keeps_its_request_ids(
 def test_an_epoch_that_cannot_be_sealed_keeps_no_other_waiting(
     open_store, plan, bodies, batches, fresh, monkeypatch, error
 ):
+    monkeypatch.setattr(maintenance, "TICK_S", 0.01)
     monkeypatch.setattr(maintenance, "RETRY_S", 0.01)
     store = open_store(limits=Limits(seal_s=0.0))
     write = segments.write
@@ -229,7 +230,8 @@ def test_a_missing_database_does_not_cost_the_sealed_files(open_store, plan, bod
     store.close()
     database = store.folder / "collector.sqlite"
     kept = database.read_bytes()
-    for change in (database.unlink, lambda: database.write_bytes(b"")):
+    count = store.folder / "collector.count"
+    for change in (database.unlink, lambda: database.write_bytes(b""), count.unlink):
         change()
         with pytest.raises(FolderDamaged, match="acknowledged requests are missing"):
             open_store()
