@@ -18,6 +18,7 @@ from faintly.core import VectorBatch
 from faintly.data import cut, to_vectors, true_means
 from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.projection_choice import ProjectionChoice
+from faintly.mechanisms.projection_choice.bin_tables import SignedTables
 from faintly.primitives.entropy import seeded
 
 FALSE_ALARM = 1e-4
@@ -44,7 +45,7 @@ def limit(count):
     return 0.95 - Z * math.sqrt(0.05 * 0.95 / count)
 
 
-COUNTED = ProjectionChoice._variance_of_hits
+COUNTED = ProjectionChoice.variance_of_hits
 
 
 def without_counts(mechanism, hits, count, means):
@@ -74,7 +75,7 @@ def test_intervals_know_how_many_hold_a_key(universe, runs, seed, monkeypatch):
         rare.append(covered(found.take(np.arange(held, 2_000)), truth[held:]))
         common.append(covered(found.take(np.arange(held)), truth[:held]))
         with monkeypatch.context() as mutant:
-            mutant.setattr(ProjectionChoice, "_variance_of_hits", without_counts)
+            mutant.setattr(ProjectionChoice, "variance_of_hits", without_counts)
             narrow = Reader(reader.sketch).estimate_ids(asked[:held], asked[:held])
             blind.append(covered(narrow, truth[:held]))
     # Hits below those of a key that nobody holds do not count, so that intervals are a little wide.
@@ -109,7 +110,7 @@ def test_ratings_have_the_predicted_errors(epsilon, records, seed, monkeypatch):
     gain, noise = gain_of(found, truth), Z * found.stderr.mean() / math.sqrt(truth @ truth)
     assert gain == pytest.approx(1, abs=noise)
     # Mutant: a server that forgets to turn what it reads by the public signs finds nothing.
-    monkeypatch.setattr(ProjectionChoice, "turned", property(lambda _: False))
+    monkeypatch.setattr(SignedTables, "turned", False)
     lost = gain_of(Reader(reader.sketch).estimate_ids(ids, ids), truth)
     assert lost == pytest.approx(0, abs=noise)
     assert epsilon < 4 or noise < 0.5
