@@ -7,6 +7,7 @@ FAINTLY_DATA    folder of datasets; what needs one that is not there is skipped 
 """
 
 import gc
+import os
 import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -68,6 +69,12 @@ def pytest_collection() -> Generator[None, object, object]:
     gc.enable()
     gc.freeze()
     return found
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Start one worker more than there are cores for the long tests, many of which wait."""
+    return 1 + (os.cpu_count() or 1) if config.option.dist == "loadgroup" else None
 
 
 @pytest.hookimpl(optionalhook=True)
