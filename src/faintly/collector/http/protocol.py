@@ -55,7 +55,8 @@ class Protocol(HttpToolsProtocol):
         """Leave nothing behind."""
         self._room.taken -= 1
         self._stop_timer()
-        self._stop_guard()
+        if self._guard is not None:
+            self._guard.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -135,7 +136,8 @@ class Protocol(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         """Stop looking: it was."""
-        self._stop_guard()
+        if self._guard is not None:
+            self._guard.cancel()
         super().resume_writing()
 
     def _watch(self, before: int | None = None) -> None:
@@ -145,11 +147,6 @@ class Protocol(HttpToolsProtocol):
             self.transport.abort()
             return
         self._guard = self.loop.call_later(STALL_S, self._watch, left)
-
-    def _stop_guard(self) -> None:
-        if self._guard is not None:
-            self._guard.cancel()
-            self._guard = None
 
     def _set_timer(self, seconds: float) -> None:
         self._timer = self.loop.call_later(seconds, self.transport.close)
