@@ -73,5 +73,6 @@ def images(factors: WordArray, bits: int) -> WordArray:
 def table_rows(elements: WordArray, constants: Sequence[int], bits: int) -> WordArray:
     """Return rows (keys, M, 1) of keys with these elements of GF(2^bits)."""
     leading = np.uint32(1) << np.arange(bits, bits + len(constants), dtype=np.uint32)
-    made = products(np.array(constants, dtype=np.uint32), elements[:, None], bits)
-    return (made | leading)[:, :, None]
+    # Keys are the last axis, the long one, until all is multiplied.
+    made = products(np.array(constants, dtype=np.uint32)[:, None], elements[None, :], bits)
+    return np.ascontiguousarray((made | leading[:, None]).T)[:, :, None]
