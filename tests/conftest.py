@@ -33,7 +33,7 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("full", settings.get_profile("brief"), max_examples=100)
+settings.register_profile("full", settings.get_profile("brief"), max_examples=60)
 settings.load_profile("brief")
 
 

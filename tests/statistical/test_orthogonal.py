@@ -176,13 +176,11 @@ def recall(found, truth, count):
     return len(np.intersect1d(np.argsort(-found.mean)[:count], np.argsort(-truth)[:count])) / count
 
 
-# In CI each data set at two epsilons directly and at one by table; the others with --whole.
+# In CI one data set directly, and both by table, at every epsilon; the others with --whole.
 CHOSEN = [
     ("kosarak100k", 1.0, "direct"),
-    ("kosarak100k", 4.0, "direct"),
     ("kosarak100k", 2.0, "table"),
     ("npm_deps", 1.0, "table"),
-    ("npm_deps", 2.0, "direct"),
     ("npm_deps", 4.0, "table"),
 ]
 ALL = [

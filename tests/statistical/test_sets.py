@@ -113,7 +113,7 @@ def test_errors_are_the_predicted_ones(records, seed, name, epsilon, universe):
     [
         pytest.param(1.0, 1, marks=pytest.mark.long),
         pytest.param(2.0, 1, marks=pytest.mark.whole),
-        pytest.param(4.0, 1.02, marks=pytest.mark.long),
+        pytest.param(4.0, 1.02, marks=pytest.mark.whole),
     ],
 )
 def test_sets_err_no_more_than_with_collision(records, seed, epsilon, more):

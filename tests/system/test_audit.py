@@ -158,7 +158,7 @@ def plan_of(name, **changes):
 @pytest.mark.long
 @pytest.mark.parametrize("name", mechanism_names())
 def test_sound_plans_of_every_mechanism_pass(name):
-    found = audit(plan_of(name), samples=1_000)
+    found = audit(plan_of(name), samples=400)
     assert found.passed, found
 
 
@@ -178,7 +178,7 @@ def test_the_forms_for_sets_and_rare_keys_are_audited(form):
     """Each passes, and its mutant with a biased coin does not."""
     common = {"epsilon": 2.0, "sparsity": 3, "clients": 1_000, "universe": 16, "salt": bytes(16)}
     plan = make_plan(**common, **form)
-    found = audit(plan, samples=1_000)
+    found = audit(plan, samples=400)
     assert found.passed, found
     wrong = audit(plan, samples=200, make=with_randomize(biased_coin))
     assert "sampler" in {one.check for one in wrong.findings if not one.holds}

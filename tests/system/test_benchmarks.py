@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -36,10 +35,12 @@ def run(*arguments, status=0, cwd=ROOT, **environment):
 def test_quick_gives_every_key_within_a_minute(kernel, tmp_path):
     if kernel == "c" and kernels.active != "c":
         pytest.skip("the C kernels are not built, or not chosen")
-    start = time.monotonic()
+    start = os.times()
     target = tmp_path / "quick.json"
     run("benchmarks", "--quick", "--json", target, FAINTLY_KERNEL=kernel)
-    took = time.monotonic() - start
+    ended = os.times()
+    took = ended.children_user + ended.children_system
+    took -= start.children_user + start.children_system  # of processors, however busy they are
     document = json.loads(target.read_text(encoding="utf-8"))
     assert took < 60, f"took {took:.0f} s"
     assert all(document[key] > 0 for key in KEYS)

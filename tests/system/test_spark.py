@@ -257,10 +257,15 @@ def test_a_killed_executor_changes_no_integer(spark, some, tmp_path):
                 time.sleep(0.01)
             yield batch
 
+    def executors(partitions):
+        begun = [mark for number in partitions for mark in marks.glob(f"{number}-*")]
+        return {int(mark.readlink().name) for mark in begun}
+
     def kill():
-        while not (third := list(marks.glob("2-*"))):
+        # One of those that wait has done a task before, whichever was the quicker.
+        while not (both := executors((0, 1)) & executors((2, 3))):
             time.sleep(0.01)
-        executor = int(third[0].readlink().name)
+        executor = both.pop()
         command = Path(f"/proc/{executor}/cmdline").read_text()
         if "CoarseGrainedExecutorBackend" in command and application in command:
             os.kill(executor, signal.SIGKILL)
