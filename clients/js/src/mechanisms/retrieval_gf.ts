@@ -1,5 +1,5 @@
 /** Retrieval over GF(2^w), form span-safe: spec/other-mechanisms-v1.md, sections 1 and 2. */
-import { met } from "../coins.ts";
+import { rounded } from "../coins.ts";
 import { InvalidPlan } from "../errors.ts";
 import { ones, ORDER, prf, SIGN, SYMBOL } from "../hashing.ts";
 import { exactly, integer, rule, type Plan } from "../plan.ts";
@@ -33,14 +33,10 @@ export function retrievalGf(plan: Plan): Mechanism {
 
   return {
     widths: Array(symbols).fill(bits),
-    drawn: 5,
     sent: 5,
     loss: lnRatio(Math.max(...plus), Math.min(...minus)),
     randomize(items, seed, words) {
-      const certain = met(
-        items.map(({ value }) => Math.abs(value)),
-        words,
-      );
+      const certain = rounded(items, 1, words);
       const equations = items.map(({ id, value }, i): Equation => {
         const word = words();
         let answer = word >>> (32 - bits);
