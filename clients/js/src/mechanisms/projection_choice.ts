@@ -31,7 +31,10 @@ export function projectionChoice(plan: Plan): Mechanism {
     for (let start = 0; start < k; start += 32) {
       const used = Math.min(Math.max(dummies - start, 0), 32);
       const mask = ones(used) | 0;
-      for (let group = 0; group < groups; group++) sums[group] += used - 2 * count(words() & mask);
+      for (let group = 0; group < groups; group++) {
+        const word = words();
+        if (used) sums[group] += used - 2 * count(word & mask);
+      }
     }
     return sums;
   }

@@ -87,7 +87,7 @@ function solve(equations: readonly Equation[], out: number[], times: readonly Ui
     let { row, answer } = equation;
     for (const known of kept) {
       const multiples = times[row[known.pivot]];
-      add(row, known.row, multiples);
+      add(row, known.row, multiples, known.pivot);
       answer ^= multiples[known.answer];
     }
     const pivot = row.findIndex((symbol) => symbol);
@@ -103,9 +103,9 @@ function solve(equations: readonly Equation[], out: number[], times: readonly Ui
   return out;
 }
 
-/** Add multiples of a row to another one: a function as small as this is compiled soon. */
-function add(row: number[], other: readonly number[], multiples: Uint8Array): void {
-  for (let i = 0; i < row.length; i++) row[i] ^= multiples[other[i]];
+/** Add multiples of a row to another one, from its pivot on: a function as small as this is compiled soon. */
+function add(row: number[], other: readonly number[], multiples: Uint8Array, pivot: number): void {
+  for (let i = pivot; i < row.length; i++) row[i] ^= multiples[other[i]];
 }
 
 function check(plan: Plan) {
