@@ -24,7 +24,7 @@ function answer(line, noise) {
   const held = items.map(([id, value]) => ({ id: wide(id), value }));
   const drawn = faintly.secureWords();
   const records = Array.from({ length: count }, () => {
-    const own = seed === null ? faintly.drawSeed(drawn, mechanism.drawn) : wide(seed);
+    const own = seed === null ? faintly.drawSeed(drawn, mechanism.sent || 8) : wide(seed);
     const fields = mechanism.randomize(held, own, noise());
     return faintly.hex(faintly.encodeRecord(mechanism, own, fields));
   });

@@ -52,18 +52,14 @@ export function blake2s(
 
 /** Return the little-endian words of bytes, whose number is a multiple of four, with a sign: such are quick. */
 export function wordsOf(bytes: Uint8Array): Int32Array {
-  const view = new DataView(bytes.buffer, bytes.byteOffset);
   const words = new Int32Array(bytes.length / 4);
-  for (let i = 0; i < words.length; i++) words[i] = view.getInt32(4 * i, true);
+  for (let i = 0; i < bytes.length; i++) words[i >> 2] |= bytes[i] << (8 * i);
   return words;
 }
 
 /** Return words as little-endian bytes. */
-export function bytesOf(words: ArrayLike<number>): Uint8Array {
-  const view = new DataView(new ArrayBuffer(4 * words.length));
-  for (let i = 0; i < words.length; i++) view.setUint32(4 * i, words[i], true);
-  return new Uint8Array(view.buffer);
-}
+export const bytesOf = (words: ArrayLike<number>): Uint8Array =>
+  Uint8Array.from({ length: 4 * words.length }, (_, i) => words[i >> 2] >>> (8 * i));
 
 /** Take the block from a byte on into the state; the length is that of all data. */
 function compress(state: Int32Array, words: Int32Array, from: number, length: number): void {

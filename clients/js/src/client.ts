@@ -50,7 +50,7 @@ export class Client {
   prepare(items: Items): () => Uint8Array {
     const mechanism = this.#mechanism;
     // Public seed and secret noise have sources of their own.
-    const seed = drawSeed(secureWords(), mechanism.drawn);
+    const seed = drawSeed(secureWords(), mechanism.sent || 8);
     const held = project(this.plan, items, this.tally);
     if (mechanism.bounded && held.length > this.plan.sparsity) {
       throw new TooManyItems(`the plan takes at most ${this.plan.sparsity} items`);

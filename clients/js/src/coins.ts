@@ -1,5 +1,6 @@
 /** Random words, and exact choices made from them: spec/randomize-v1.md, sections 1 and 3. */
 import type { Wide } from "./hashing.ts";
+import type { Item } from "./vector.ts";
 
 /** A source of uniform 32-bit words. */
 export type Words = () => number;
@@ -29,46 +30,42 @@ export function drawSeed(words: Words, bytes: number): Wide {
   return [((low >>> 24) | (high << 8)) >>> 0, high >>> 24]; // of 5 bytes
 }
 
-/** Return whether each chance was met: a word for each, then one for each tie, and so on. */
-export function met(chances: readonly number[], words: Words): boolean[] {
-  const rests = chances.slice();
-  const out: boolean[] = [];
-  let undecided = rests.map((_, i) => i);
-  while (undecided.length) {
-    undecided = undecided.filter((i) => {
-      const word = words();
-      const product = rests[i] * 2 ** 32;
-      const high = Math.floor(product);
-      out[i] = word < high;
-      rests[i] = product - high;
-      return word === high && rests[i] > 0;
-    });
+/** Ask about each number below a count, and again about those that are open, after all others. */
+export function settle(count: number, isOpen: (i: number) => boolean): void {
+  const again: number[] = [];
+  for (let n = 0; n < count + again.length; n++) {
+    const i = n < count ? n : again[n - count];
+    if (isOpen(i)) again.push(i);
   }
+}
+
+/**
+ * Return each |value| in whole steps, one more with the chance of what is left: a word for each, then one for each tie,
+ * and so on. In one step, that is 1 where the chance |value| was met.
+ */
+export function rounded(items: readonly Item[], steps: number, words: Words): number[] {
+  const rests = items.map(({ value }) => Math.abs(value) * steps);
+  const out = rests.map(Math.floor);
+  settle(out.length, (i) => {
+    const word = words();
+    const part = (rests[i] % 1) * 2 ** 32;
+    const high = Math.floor(part);
+    out[i] += +(word < high);
+    rests[i] = part;
+    return word === high && part > high;
+  });
   return out;
 }
 
-/** Return each size in whole steps, one more with the chance of what is left. */
-export function rounded(sizes: readonly number[], steps: number, words: Words): number[] {
-  const lows = sizes.map((size) => Math.floor(size * steps));
-  const ups = met(
-    sizes.map((size, i) => size * steps - lows[i]),
-    words,
-  );
-  return lows.map((low, i) => low + +ups[i]);
-}
-
 /** Return uniform numbers below a limit; those whose word is skipped draw again, after all others. */
-export function uniforms(count: number, limit: number, words: Words): number[] {
+export function uniforms(count: number, limit: number, words: Words): Int32Array {
   const whole = 2 ** 32 - (2 ** 32 % limit); // words beyond the last whole multiple are skipped
-  const out: number[] = [];
-  let undecided = Array.from({ length: count }, (_, i) => i);
-  while (undecided.length) {
-    undecided = undecided.filter((i) => {
-      const word = words();
-      out[i] = word % limit;
-      return word >= whole;
-    });
-  }
+  const out = new Int32Array(count);
+  settle(count, (i) => {
+    const word = words();
+    out[i] = word % limit;
+    return word >= whole;
+  });
   return out;
 }
 

@@ -24,14 +24,14 @@ export const SYMBOL = 121; // y
 
 /** HalfSipHash-1-3. */
 export const prf: Hash = (key, id, tag, w) => {
-  let v0 = key[0];
-  let v1 = key[1];
+  let v0 = key[0] | 0;
+  let v1 = key[1] | 0;
   let v2 = v0 ^ 0x6c796765;
   let v3 = v1 ^ 0x74656462;
   const end = tag + (w === undefined ? 0x09000000 : 0x0a000000 + 256 * w);
   // A round for each of three words, and three more: a plain loop is quick before it is compiled.
   for (let i = 0; i < 6; i++) {
-    const word = i < 2 ? id[i] : i > 2 ? 0 : end;
+    const word = i < 2 ? id[i] | 0 : i > 2 ? 0 : end;
     v3 ^= word;
     v0 = (v0 + v1) | 0;
     v1 = (v1 << 5) ^ (v1 >>> 27) ^ v0;
@@ -48,11 +48,15 @@ export const prf: Hash = (key, id, tag, w) => {
   return (v1 ^ v3) >>> 0;
 };
 
+/** Hash until the engine compiles that, which it does beside the main thread: a first report then need not wait. */
+export function warm(): void {
+  // Engines keep large words in another way than small ones, and compile for what they have seen.
+  for (let i = 0; i < 200; i++) for (const wide of [[i, i], [2 ** 31, i]] as const) prf(wide, wide, i, i);
+}
+
 /** Keyed BLAKE2s. */
-export const keyed: Hash = (key, id, tag, w) => {
-  const end = w === undefined ? [tag] : [tag, w];
-  return wordsOf(blake2s(8, bytesOf(key))(Uint8Array.of(...bytesOf(id), ...end)))[0] >>> 0;
-};
+export const keyed: Hash = (key, id, ...end) =>
+  wordsOf(blake2s(8, bytesOf(key))(Uint8Array.of(...bytesOf(id), ...(end as number[]))))[0] >>> 0;
 
 /** Return a word scaled to 0 … count - 1; exact for counts up to 2^20. */
 export const below = (word: number, count: number): number => Math.floor((word * count) / 2 ** 32);

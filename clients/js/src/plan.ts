@@ -63,29 +63,29 @@ export function readPlan(document: string | Uint8Array | object): Plan {
     "clients,decode,delta,epsilon,failure,format,hashing,mechanism,parameters,protect,salt,sparsity,universe" +
       (values === "set" || values === "nonnegative" ? ",values" : ""),
   );
-  const { protect, decode, mechanism, parameters, hashing, universe, salt } = fields;
-  const epsilon = decimalOf(fields.epsilon, "epsilon");
+  const { decode, parameters, hashing, universe, salt } = fields;
+  const epsilon = decimalOf(fields, "epsilon");
   rule(+epsilon > 0 && +epsilon <= 16, "epsilon");
-  const delta = decimalOf(fields.delta, "delta");
+  const delta = decimalOf(fields, "delta");
   rule(+delta < 1, "delta");
-  const failure = +decimalOf(fields.failure, "failure");
+  const failure = +decimalOf(fields, "failure");
   rule(failure > 0 && failure < 1, "failure");
   const sparsity = integer(fields, "sparsity", 1, 2 ** 20);
   integer(fields, "clients", 1, 2 ** 40);
   rule(decode === "table" || decode === "direct", "decode");
-  rule(/^[0-9a-f]{32}$/.test(textOf(salt, "salt")), "salt");
+  rule(/^[0-9a-f]{32}$/.test(textOf(fields, "salt")), "salt");
   exactly(hashing, "hashing", "bits,family,maps");
   rule(isObject(parameters), "parameters");
   const keys = universeOf(universe);
   const bytes = unhex(salt as string);
   return {
-    digest: hex(blake2s(16)(utf8(JSON.stringify(sorted(fields))))),
-    ...unitOf(protect, sparsity),
+    digest: hex(blake2s(16)(utf8(JSON.stringify(fields, sorted)))),
+    ...unitOf(fields, sparsity),
     epsilon,
     delta,
     sparsity,
     ...keys,
-    mechanism: textOf(mechanism, "mechanism"),
+    mechanism: textOf(fields, "mechanism"),
     parameters,
     ...hashingOf(hashing, keys.size, decode),
     decode,
@@ -98,14 +98,15 @@ export function readPlan(document: string | Uint8Array | object): Plan {
 const isObject = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-function textOf(value: unknown, name: string): string {
-  rule(typeof value === "string", name);
-  return value;
+function textOf(fields: Fields, name: string): string {
+  const text = fields[name];
+  rule(typeof text === "string", name);
+  return text;
 }
 
 /** Return a decimal in the one spelling there is: the shortest that names its float. */
-function decimalOf(value: unknown, name: string): string {
-  const text = textOf(value, name);
+function decimalOf(fields: Fields, name: string): string {
+  const text = textOf(fields, name);
   const plain = /^(0|[1-9][0-9]{0,17})(\.[0-9]{1,400})?$/.test(text);
   rule(plain && spelled(+text) === text, name);
   return text;
@@ -117,10 +118,10 @@ export function spelled(value: number): string {
   return power ? `0.${"0".repeat(+power - 1)}${digits.replace(".", "")}` : digits;
 }
 
-function unitOf(protect: unknown, sparsity: number): { unit: string; distance: number } {
-  const unit = textOf(protect, "protect");
+function unitOf(fields: Fields, sparsity: number): { unit: string; distance: number } {
+  const unit = textOf(fields, "protect");
   const distance = distanceOf(unit);
-  if (distance) decimalOf(unit.slice(3), "protect");
+  if (distance) decimalOf({ protect: unit.slice(3) }, "protect");
   rule(distance >= 0 && distance <= 2 * sparsity, "protect");
   return { unit, distance };
 }
@@ -200,12 +201,12 @@ function checkTokens(text: string): void {
   }
 }
 
-/** Return a value whose objects have their fields in the order of their names. */
-function sorted(value: unknown): unknown {
-  if (!isObject(value)) return value;
-  return Object.fromEntries(
-    Object.keys(value)
-      .sort()
-      .map((name) => [name, sorted(value[name])]),
-  );
-}
+/** Return a value, an object with its fields in the order of their names. */
+const sorted = (_: string, value: unknown): unknown =>
+  isObject(value)
+    ? Object.fromEntries(
+        Object.keys(value)
+          .sort()
+          .map((name) => [name, value[name]]),
+      )
+    : value;

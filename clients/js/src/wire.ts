@@ -35,13 +35,12 @@ export function encodeRecord(mechanism: Mechanism, seed: Wide, fields: readonly 
 export function encodeBatch(digest: string, records: Uint8Array, count: number): Uint8Array {
   const end = HEADER_BYTES + records.length;
   const out = new Uint8Array(end + 4);
-  const view = new DataView(out.buffer);
   out.set(unhex("464e545201" + digest)); // FNTR, version 1
-  view.setUint16(21, records.length / count, true);
-  view.setUint32(23, count, true);
+  out.set(bytesOf([records.length / count]), 21); // of two bytes; the others follow
+  out.set(bytesOf([count]), 23);
   out.set(records, HEADER_BYTES);
   let crc = -1;
   for (let i = 0; i < end; i++) crc = (crc >>> 8) ^ CRCS[(crc ^ out[i]) & 255];
-  view.setUint32(end, ~crc, true);
+  out.set(bytesOf([~crc]), end);
   return out;
 }

@@ -1,4 +1,4 @@
-// Sends a full batch as a page that goes away does, first thing in a process. Prints milliseconds of the processor:
+// Sends a full batch as a page that goes away does, once it was idle for a while. Prints milliseconds of the processor:
 // of the process up to there, and of what the page waits for.
 import { Client } from "../dist/sender.js";
 import { memoryStore, plans } from "./support.mjs";
@@ -21,6 +21,7 @@ globalThis.fetch = async (_, { body }) => {
 };
 const client = new Client(plan, { policy: { digests: [digest] }, server: "https://collect.example", store, delay: null });
 await client.send([1]); // and sees the queue
+await new Promise((done) => setTimeout(done, 100)); // idle, as a page is for most of its time
 const start = spent();
 const before = process.cpuUsage();
 document.visibilityState = "hidden";

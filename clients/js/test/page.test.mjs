@@ -152,16 +152,16 @@ test("a queue of 900 KB is sent a batch at a time, and the page goes on in betwe
   assert.ok(counted.values < 16 * 200, `${counted.values}`);
 });
 
-test("a full batch is made at once, also by code that was not compiled yet", async () => {
-  // Compared with what Node's own start takes in the same process, so that the speed of the machine does not matter:
-  // a twelfth of it. A bit at a time and with a regular expression it was a fifth or more.
+test("a page that goes away has a full batch ready, and only hands it over", async () => {
+  // Compared with what Node's own start takes in the same process, so that the speed of the machine does not matter: a
+  // hundredth of it. Where the batch is made only then, it is a twelfth.
   const program = fileURLToPath(new URL("batch_process.mjs", import.meta.url));
   const shares = [];
-  for (let round = 0; round < 10 && !(Math.min(...shares) < 0.13); round++) {
+  for (let round = 0; round < 10 && !(Math.min(...shares) < 0.03); round++) {
     const [start, waited] = JSON.parse((await promisify(execFile)(process.execPath, [program])).stdout);
     shares.push(waited / start);
   }
-  assert.ok(Math.min(...shares) < 0.13, shares.join(" "));
+  assert.ok(Math.min(...shares) < 0.03, shares.join(" "));
 });
 
 test("a page that goes away makes few requests, however many batches wait", () =>

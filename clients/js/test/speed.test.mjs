@@ -20,13 +20,13 @@ for (const [name, plan] of Object.entries(plans)) {
 
 // The first report of a process runs before its code is compiled. It is compared with the start of Node in the same
 // process, of which it is a quarter or less: so the speed of the machine does not matter.
-for (const [name, plan] of Object.entries(plans).filter(([name]) => name.startsWith("planned"))) {
+for (const [name, plan] of Object.entries(plans)) {
   test(`${name} is quick at once`, () => {
     const share = () => {
       const [start, report] = first(name, plan.sparsity);
       return report / start;
     };
-    assert.ok(Array.from({ length: 10 }).some(() => share() < 0.5));
+    assert.ok(Array.from({ length: 10 }).some(() => share() < 0.45));
   });
 }
 

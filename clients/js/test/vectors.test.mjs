@@ -139,7 +139,7 @@ test("reports of the client that is published, from given words of the system", 
     const policy = { epsilon: 16, delta: 0.5, units: [document.protect], boundedItems: true };
     const client = new Client(document, { policy });
     // The seed has a source of its own, which is asked first.
-    const sources = [seedWords(wide(hash_seed), f.mechanismOf(planNamed(name)).drawn), words.slice()];
+    const sources = [seedWords(wide(hash_seed), f.mechanismOf(planNamed(name)).sent || 8), words.slice()];
     const stub = t.mock.method(crypto, "getRandomValues", (pool) => {
       const source = sources.length > 1 ? sources.shift() : sources[0];
       pool.set(source.splice(0, pool.length));

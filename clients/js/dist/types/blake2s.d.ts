@@ -6,4 +6,4 @@ export declare function blake2s(size: number, key?: ArrayLike<number>, person?: 
 /** Return the little-endian words of bytes, whose number is a multiple of four, with a sign: such are quick. */
 export declare function wordsOf(bytes: Uint8Array): Int32Array;
 /** Return words as little-endian bytes. */
-export declare function bytesOf(words: ArrayLike<number>): Uint8Array;
+export declare const bytesOf: (words: ArrayLike<number>) => Uint8Array;

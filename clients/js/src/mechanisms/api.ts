@@ -7,8 +7,7 @@ import type { Item } from "../vector.ts";
 export interface Mechanism {
   /** Bits of each field of a report. */
   readonly widths: readonly number[];
-  /** Bytes of seed that are drawn, 5 or 8, and of those that are sent. */
-  readonly drawn: number;
+  /** Bytes of the seed in a report, 5 or 8; 0 where it is not sent, and then has 8. */
   readonly sent: number;
   /** The loss that the plan's integers prove; the plan may not state less. */
   readonly loss: Precise;

@@ -1,57 +1,59 @@
 /** Orthogonal: spec/orthogonal-v1.md. A report that is orthogonal to the rows of items that speak. */
-import { met } from "../coins.ts";
-import { EQUATION, mapOf, ones, prf, type PublicMap } from "../hashing.ts";
+import { rounded } from "../coins.ts";
+import { EQUATION, mapOf, ones, prf, warm, type PublicMap } from "../hashing.ts";
 import { exactly, integer, rule, type Plan } from "../plan.ts";
 import { lnRatio } from "../precise.ts";
 import type { Item } from "../vector.ts";
 import type { Mechanism } from "./api.ts";
+import { orthogonalTo } from "./elimination.ts";
 import { LEAST_DEGREE, POLYNOMIALS } from "./projection_choice.ts";
-import { cellWidths, solve } from "./retrieval.ts";
+import { cellWidths } from "./retrieval.ts";
 
 const SMALL = [0x3, 0x7, 0xb, 0x13, 0x25, 0x43, 0x83]; // polynomials of the degrees from 1
 
 export function orthogonal(plan: Plan): Mechanism {
   const { few, most, first, second, bits, blocks, constants, degree } = check(plan);
   const cell = cellWidths(bits);
-  const masks = Int32Array.from(cell, ones);
+  warm();
   const widths: number[] = Array(blocks).fill(cell).flat();
   if (plan.maps > 1) widths.unshift(Math.log2(plan.maps));
 
-  /** Return the block of an id, and its first rows, each with the parity 0. */
-  function rowsOf({ id }: Item, count: number, map: PublicMap): { block: number; rows: Int32Array[] } {
-    const rows = Array.from({ length: count }, () => new Int32Array(cell.length + 1));
-    if (!constants.length) {
-      let n = 0;
-      for (const row of rows) for (let w = 0; w < cell.length; w++) row[w] = prf(map.fold, id, EQUATION, n++) & masks[w];
-      return { block: 0, rows };
+  /** Return the rows of each block, one after another. */
+  function rowsOf(items: readonly Item[], asked: readonly number[], map: PublicMap): Int32Array[] {
+    if (constants.length) {
+      const cells: number[][] = Array.from({ length: blocks }, () => []);
+      items.forEach(({ id }, i) => {
+        const code = map.code(id);
+        const element = Math.floor(code / blocks) & ones(degree);
+        for (let l = 0; l < asked[i]; l++) {
+          cells[code % blocks].push(2 ** (degree + l) + product(constants[l], element, degree));
+        }
+      });
+      return cells.map((rows) => new Int32Array(rows));
     }
-    const code = map.code(id);
-    const element = Math.floor(code / blocks) & ones(degree);
-    rows.forEach((row, l) => (row[0] = 2 ** (degree + l) + product(constants[l], element, degree)));
-    return { block: code % blocks, rows };
+    const size = cell.length;
+    const rows = new Int32Array(size * asked.reduce((sum, count) => sum + count, 0));
+    let at = 0;
+    items.forEach(({ id }, i) => {
+      for (let n = 0; n < size * asked[i]; n++) rows[at++] = prf(map.fold, id, EQUATION, n);
+    });
+    const last = ones(cell[size - 1]);
+    for (let i = size - 1; i < rows.length; i += size) rows[i] &= last;
+    return [rows];
   }
 
   return {
     widths,
-    drawn: 8,
     sent: 0,
     loss: lossOf(few, first, second),
     randomize(items, seed, words) {
-      const certain = met(
-        items.map(({ value }) => value),
-        words,
-      );
+      const certain = rounded(items, 1, words);
       const asked = items.map((_, i) => {
         const word = words();
         return !certain[i] || word >= first + second ? 0 : word < first ? few : most;
       });
       const map = mapOf(plan, seed);
-      const cells: Int32Array[][] = Array.from({ length: blocks }, () => []);
-      items.forEach((item, i) => {
-        const { block, rows } = rowsOf(item, asked[i], map);
-        cells[block].push(...rows);
-      });
-      const fields = cells.flatMap((rows) => solve(rows, cell, words));
+      const fields = rowsOf(items, asked, map).flatMap((rows) => orthogonalTo(rows, cell, words));
       return plan.maps > 1 ? [map.number, ...fields] : fields;
     },
   };

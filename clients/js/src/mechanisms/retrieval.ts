@@ -1,47 +1,37 @@
 /** Retrieval: spec/retrieval-v1.md. Randomized response for each item, in a linear system. */
-import { met, type Words } from "../coins.ts";
+import { rounded, type Words } from "../coins.ts";
 import { COIN, EQUATION, mapOf, ones, ORDER, parity, prf } from "../hashing.ts";
 import { exactly, integer, rule, type Plan } from "../plan.ts";
 import { lnRatio } from "../precise.ts";
 import type { Item } from "../vector.ts";
 import type { Mechanism } from "./api.ts";
 
-/** One item's equation: the parity that a cell and its row must have. */
-interface Equation {
-  readonly block: number;
-  readonly row: Int32Array; // words, the lowest bits first; the last one is the parity
-  readonly order: number;
-}
-
 export function retrieval(plan: Plan): Mechanism {
-  const { bits, blocks, keep } = check(plan);
-  const linear = plan.maps > 0;
+  const [bits, blocks, keep] = check(plan);
   const cell = cellWidths(bits);
   const widths: number[] = Array(blocks).fill(cell).flat();
   if (plan.maps > 1) widths.push(Math.log2(plan.maps));
 
   return {
     widths,
-    drawn: linear ? 8 : 5,
-    sent: linear ? 0 : 5,
+    sent: plan.maps ? 0 : 5,
     loss: lnRatio(keep, 2 ** 32 - keep),
     randomize(items, seed, words) {
       const said = answers(items, keep, words);
-      const map = linear ? mapOf(plan, seed) : null;
-      const equations = items.map(({ id }, i): Equation => {
-        const order = prf(seed, id, ORDER, 0);
-        if (!map) {
-          const row = cell.map((width, w) => prf(seed, id, EQUATION, w) & ones(width));
-          return { block: 0, row: Int32Array.of(...row, (prf(seed, id, COIN, 0) & 1) ^ said[i]), order };
-        }
-        const code = map.code(id);
-        const row = 2 * (Math.floor(code / blocks) & ones(bits - 1)) + 1;
-        return { block: code % blocks, row: Int32Array.of(row, map.negative(id) ^ said[i]), order };
-      });
-      // Sorting is stable, so that equal words leave the items by rising id.
-      equations.sort((a, b) => a.order - b.order);
+      const map = plan.maps ? mapOf(plan, seed) : null;
       const cells: Int32Array[][] = Array.from({ length: blocks }, () => []);
-      for (const { block, row } of equations) cells[block].push(row);
+      // Sorting is stable, so that equal words leave the items by rising id.
+      items
+        .map(({ id }, i) => ({ id, answer: said[i], order: prf(seed, id, ORDER, 0) }))
+        .sort((a, b) => a.order - b.order)
+        .forEach(({ id, answer }) => {
+          const code = map ? map.code(id) : 0;
+          const row = map
+            ? [2 * (Math.floor(code / blocks) & ones(bits - 1)) + 1]
+            : cell.map((width, w) => prf(seed, id, EQUATION, w) & ones(width));
+          const sign = map ? map.negative(id) : prf(seed, id, COIN, 0) & 1;
+          cells[code % blocks].push(Int32Array.of(...row, sign ^ answer));
+        });
       const fields = cells.flatMap((rows) => solve(rows, cell, words));
       return plan.maps > 1 ? [...fields, map!.number] : fields;
     },
@@ -54,16 +44,16 @@ export const cellWidths = (bits: number): number[] =>
 
 /** Return 1 for each item that answers -1: three rounds of words, whatever they change. */
 function answers(items: readonly Item[], keep: number, words: Words): number[] {
-  const certain = met(
-    items.map(({ value }) => Math.abs(value)),
-    words,
-  );
+  const certain = rounded(items, 1, words);
   const coins = items.map(() => words() & 1);
   return items.map(({ value }, i) => (certain[i] ? +(value < 0) : coins[i]) ^ +(words() >= keep));
 }
 
-/** Return a cell of random bits but for those of the pivots, which solve the equations. */
-export function solve(rows: readonly Int32Array[], widths: readonly number[], words: Words): number[] {
+/**
+ * Return a cell of random bits but for those of the pivots, which solve the equations: each has the words of a row, the
+ * lowest bits first, and the parity that it must have with the cell.
+ */
+function solve(rows: readonly Int32Array[], widths: readonly number[], words: Words): number[] {
   const cell = Uint32Array.from(widths, (width) => words() & ones(width));
   const size = cell.length;
   const places = rows.map((row, i) => {
@@ -92,7 +82,7 @@ function add(row: Int32Array, other: Int32Array, at: number): void {
   for (; at < row.length; at++) row[at] ^= other[at];
 }
 
-function check(plan: Plan): { bits: number; blocks: number; keep: number } {
+function check(plan: Plan): [bits: number, blocks: number, keep: number] {
   const given = plan.parameters;
   exactly(given, "parameters", "bits,blocks,keep");
   rule(plan.unit === "event", "protect");
@@ -106,5 +96,5 @@ function check(plan: Plan): { bits: number; blocks: number; keep: number } {
   const split = plan.size === null ? 31 : bits - 1 + Math.floor(Math.log2(blocks));
   const codes = blocks === 1 ? bits - 1 : split;
   rule(plan.bits === (plan.maps ? codes : 0), "bits");
-  return { bits, blocks, keep };
+  return [bits, blocks, keep];
 }

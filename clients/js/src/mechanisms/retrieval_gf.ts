@@ -1,5 +1,5 @@
 /** Retrieval over GF(2^w), form span-safe: spec/other-mechanisms-v1.md, sections 1 and 2. */
-import { met } from "../coins.ts";
+import { rounded } from "../coins.ts";
 import { InvalidPlan } from "../errors.ts";
 import { ones, ORDER, prf, SIGN, SYMBOL } from "../hashing.ts";
 import { exactly, integer, rule, type Plan } from "../plan.ts";
@@ -33,14 +33,10 @@ export function retrievalGf(plan: Plan): Mechanism {
 
   return {
     widths: Array(symbols).fill(bits),
-    drawn: 5,
     sent: 5,
     loss: lnRatio(Math.max(...plus), Math.min(...minus)),
     randomize(items, seed, words) {
-      const certain = met(
-        items.map(({ value }) => Math.abs(value)),
-        words,
-      );
+      const certain = rounded(items, 1, words);
       const equations = items.map(({ id, value }, i): Equation => {
         const word = words();
         let answer = word >>> (32 - bits);
@@ -91,7 +87,7 @@ function solve(equations: readonly Equation[], out: number[], times: readonly Ui
     let { row, answer } = equation;
     for (const known of kept) {
       const multiples = times[row[known.pivot]];
-      add(row, known.row, multiples);
+      add(row, known.row, multiples, known.pivot);
       answer ^= multiples[known.answer];
     }
     const pivot = row.findIndex((symbol) => symbol);
@@ -107,9 +103,9 @@ function solve(equations: readonly Equation[], out: number[], times: readonly Ui
   return out;
 }
 
-/** Add multiples of a row to another one: a function as small as this is compiled soon. */
-function add(row: number[], other: readonly number[], multiples: Uint8Array): void {
-  for (let i = 0; i < row.length; i++) row[i] ^= multiples[other[i]];
+/** Add multiples of a row to another one, from its pivot on: a function as small as this is compiled soon. */
+function add(row: number[], other: readonly number[], multiples: Uint8Array, pivot: number): void {
+  for (let i = pivot; i < row.length; i++) row[i] ^= multiples[other[i]];
 }
 
 function check(plan: Plan) {

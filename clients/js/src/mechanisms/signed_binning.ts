@@ -1,5 +1,5 @@
 /** Signed binning: spec/randomize-v1.md. Items share bins under random signs, then integer noise. */
-import { rounded, type Words } from "../coins.ts";
+import { rounded, settle, type Words } from "../coins.ts";
 import { below, BIN, keyed, mapOf, MATRIX, ones, parity, prf, ROW, SIGN, type Wide } from "../hashing.ts";
 import { exactly, integer, isPower, rule, type Plan } from "../plan.ts";
 import { add, decimal, divide, ln, multiply, precise, type Precise } from "../precise.ts";
@@ -8,32 +8,17 @@ import type { Mechanism } from "./api.ts";
 const MOST = 2 ** 31 - 1;
 const FINE = 2 ** 16; // steps from which the squeezed bound is close to that of the values
 
-interface Parameters {
-  readonly row: string;
-  readonly bins: number;
-  readonly steps: number;
-  readonly clip: number; // Infinity where the unit alone bounds the change
-  readonly range: number;
-  readonly noise: readonly number[];
-}
-
 export function signedBinning(plan: Plan): Mechanism {
   const given = check(plan);
-  const { row, bins, steps, clip, range, noise } = given;
-  const seedBytes = plan.family === "blake2s" ? 8 : 5;
+  const [row, bins, steps, noise, clip, range] = given;
   const limit = (value: number, most: number) => Math.max(-most, Math.min(most, value));
   return {
     widths: Array(bins).fill((2 * range).toString(2).length),
-    drawn: seedBytes,
-    sent: seedBytes,
+    sent: plan.family === "blake2s" ? 8 : 5,
     loss: lossOf(plan, given),
     bounded: row === "squeeze",
     randomize(items, seed, words) {
-      const sizes = rounded(
-        items.map(({ value }) => Math.abs(value)),
-        steps,
-        words,
-      );
+      const sizes = rounded(items, steps, words);
       const raw: number[] = Array(bins).fill(0);
       const place = placesOf(plan, bins, seed);
       items.forEach(({ id, value }, i) => {
@@ -70,18 +55,20 @@ function geometric(noise: readonly number[], count: number, words: Words): numbe
   const drawn: number[] = Array(count).fill(0);
   const digits = noise.length - 1;
   for (let digit = 0; digit < digits; digit++) {
-    for (let i = 0; i < count; i++) if (words() < noise[digit]) drawn[i] += 2 ** digit;
+    const threshold = noise[digit];
+    const size = 2 ** digit;
+    for (let i = 0; i < count; i++) if (words() < threshold) drawn[i] += size;
   }
-  let going = drawn.map((_, i) => i);
-  while (going.length) {
-    going = going.filter(() => words() < noise[digits]);
-    for (const i of going) drawn[i] += 2 ** digits;
-  }
+  settle(count, (i) => {
+    if (words() >= noise[digits]) return false;
+    drawn[i] += 2 ** digits;
+    return true;
+  });
   return drawn;
 }
 
 /** Return the loss that the thresholds prove, by the theorem of the row. */
-function lossOf(plan: Plan, { row, bins, steps, clip, noise }: Parameters): Precise {
+function lossOf(plan: Plan, [row, bins, steps, noise, clip]: ReturnType<typeof check>): Precise {
   const ratio = stepRatio(noise);
   if (row === "l1") {
     const distance = multiply(decimal(plan.unit.slice(3)), precise(steps));
@@ -116,7 +103,7 @@ function stepRatio(noise: readonly number[]): Precise {
   return most;
 }
 
-function check(plan: Plan): Parameters {
+function check(plan: Plan) {
   const given = plan.parameters;
   exactly(given, "parameters", "bins,clip,noise,range,row,steps");
   const { row, noise } = given;
@@ -133,11 +120,11 @@ function check(plan: Plan): Parameters {
   rule(plan.maps * 2 ** plan.bits <= 2 ** 32, "maps");
   rule(!linear || bins * range <= MOST, "range");
   rule(row === "user" || given.clip === null, "clip");
-  const clip = row === "user" ? integer(given, "clip", 1, MOST) : Infinity;
+  const clip = row === "user" ? integer(given, "clip", 1, MOST) : Infinity; // where the unit alone bounds the change
   rule(Array.isArray(noise) && noise.length >= 1 && noise.length <= 40, "noise");
   // With a last threshold above one half, drawing would go on and on.
   noise.forEach((_, i) => {
     integer({ noise: noise[i] }, "noise", 1, i < noise.length - 1 ? 2 ** 32 - 1 : 2 ** 31);
   });
-  return { row: row as string, bins, steps, clip, range, noise };
+  return [row as string, bins, steps, noise as readonly number[], clip, range] as const;
 }

@@ -52,6 +52,16 @@ export interface Which {
   readonly epoch?: number;
 }
 
+/** The bytes of a batch while it has so many records. */
+interface Body {
+  readonly count: number;
+  readonly bytes: Uint8Array;
+}
+
+/** Wait until a page has nothing else to do. */
+const idle = (): Promise<unknown> =>
+  new Promise((done) => (globalThis.requestIdleCallback ?? setTimeout)(done));
+
 export class Client {
   /** The collection. */
   readonly plan: Plan;
@@ -63,6 +73,8 @@ export class Client {
   readonly #open = new Map<number, string>(); // by epoch: the batch that this page may add to
   #adding = ""; // the batch that is being written
   #durable: Batch[] = []; // the queue as this page last saw it on the disk
+  readonly #bodies = new Map<string, Body>(); // by id: what a page that goes away has ready
+  #preparing = false;
   #sending: Promise<void> | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #failures = 0;
@@ -120,6 +132,7 @@ export class Client {
         this.#adding = "";
       }
     });
+    this.#prepare();
     this.#soon();
   }
 
@@ -229,16 +242,49 @@ export class Client {
     );
   }
 
+  /** Return the batches that a page which goes away sends: those that fit, and to which nobody adds any more. */
+  #leaving(): Batch[] {
+    const mine = [...this.#open.values()];
+    const done = this.#mine().filter(
+      ({ id, closed }) => closed || (mine.includes(id) && id !== this.#adding),
+    );
+    let left = BEACON_BYTES;
+    const over = done.findIndex(({ records }) => (left -= FRAME_BYTES + records.length / 2) < 0);
+    return done.slice(0, over < 0 ? BEACONS : Math.min(over, BEACONS));
+  }
+
+  /** Make the bodies for that in idle moments: a page must not wait for them when it goes away. */
+  async #prepare(): Promise<void> {
+    if (!globalThis.document || this.#preparing) return;
+    this.#preparing = true;
+    for (;;) {
+      await idle();
+      const leaving = this.#leaving();
+      for (const id of this.#bodies.keys()) {
+        if (!leaving.some((batch) => batch.id === id)) this.#bodies.delete(id);
+      }
+      const next = leaving.find(({ id, count }) => this.#bodies.get(id)?.count !== count);
+      if (!next || this.#closed) break;
+      const { id, digest, count } = next;
+      const records = unhex(next.records);
+      await idle(); // each half takes some milliseconds before it is compiled
+      this.#bodies.set(id, { count, bytes: encodeBatch(digest, records, count) });
+    }
+    this.#preparing = false;
+  }
+
   /** Send one batch, and forget it once the collector has it or will never take it. */
   async #post(batch: Batch, keepalive = false): Promise<void> {
     const { id, digest, epoch, count, records } = batch;
+    const ready = this.#bodies.get(id);
+    const body = ready?.count === count ? ready.bytes : encodeBatch(digest, unhex(records), count);
     let failure: SendFailed | undefined;
     try {
       const answer = await fetch(
         `${this.#server}/v1/collections/${digest}/reports?request=${id}&epoch=${epoch}`,
         {
           method: "POST",
-          body: encodeBatch(digest, unhex(records), count) as BufferSource,
+          body: body as BufferSource,
           keepalive,
           ...QUIET,
           signal: AbortSignal.timeout(TIMEOUT_MS),
@@ -299,18 +345,11 @@ export class Client {
   /** Send what fits while the page goes away. Whatever does not arrive is still queued. */
   readonly #hide = (): void => {
     if (document.visibilityState !== "hidden") return;
+    const leaving = this.#leaving();
     // An id stands for the bytes that were sent with it: nothing is added to them from now on, and
     // what another page may still add to is left to that page.
-    const mine = new Set(this.#open.values());
     this.#open.clear();
-    let left = BEACON_BYTES;
-    let beacons = 0;
-    for (const batch of this.#mine()) {
-      if (!batch.closed && (!mine.has(batch.id) || batch.id === this.#adding)) continue;
-      left -= FRAME_BYTES + batch.records.length / 2;
-      if (left < 0 || ++beacons > BEACONS) return;
-      this.#post(batch, true).catch(() => {});
-    }
+    for (const batch of leaving) this.#post(batch, true).catch(() => {});
   };
 }
 
