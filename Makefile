@@ -37,7 +37,7 @@ demo: $(VENV)/demo.stamp ## the whole flow on the sample that ships with the rep
 
 test: $(VENV)/dev.stamp ## the tests that fit into minutes: every module, one statistical seed
 	@scripts/install_js.sh node || echo "no Node: the tests of the JavaScript client are left out, and listed"
-	$(BIN)/python -m pytest -n auto -m "not long"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not long"
 
 test-all: test-long test-numpy sanitize fuzz ## what `make test` leaves out: long tests, numpy, sanitizers, fuzzing
 
