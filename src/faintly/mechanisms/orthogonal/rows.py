@@ -12,12 +12,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from faintly.core import WordArray
+from faintly.core import IntArray, WordArray
 from faintly.primitives import galois
 from faintly.primitives.hashing import LEAST_ROW_BITS, POLYNOMIALS
 
 MOST_FIELD_BITS = LEAST_ROW_BITS + len(POLYNOMIALS) - 1
 TRIES = 4096  # of constants; in a large field one of the first few works
+BLOCK = 64  # of them at a time, where many have failed
 STEP, START = 0x9E3779B1, 0x2545F491  # of the sequence of candidate constants: any odd numbers
 
 
@@ -34,26 +35,46 @@ def constants(count: int, bits: int) -> tuple[int, ...]:
 
     In a field too small for that, the next powers of X, which are only independent.
     """
-    chosen, tried, candidate = [1], set[int](), START
+    chosen, block = [1], 1
     sums = 2**count - 1
     # As many different products as that, none of them 0, must fit into the field.
-    for _ in range(TRIES if sums * (sums + 1) // 2 < 2**bits else 0):
-        if len(chosen) == count:
-            return tuple(chosen)
-        candidate = (candidate * STEP + 1) & 0xFFFFFFFF
-        element = candidate >> (32 - bits)
-        # What failed beside some constants fails beside more; small fields repeat themselves.
-        if element not in tried and _products_differ([*chosen, element], bits):
-            chosen.append(element)
-        tried.add(element)
+    left = _candidates(bits) if sums * (sums + 1) // 2 < 2**bits else np.zeros(0, dtype=np.uint32)
+    while len(chosen) < count and len(left):
+        fitting = _fitting(left[:block], chosen, bits)
+        # What failed beside some constants fails beside more.
+        passed = fitting[0] + 1 if len(fitting) else block
+        chosen += left[fitting[:1]].tolist()
+        left, block = left[passed:], 1 if len(fitting) else min(2 * block, BLOCK)
+    if len(chosen) == count:
+        return tuple(chosen)
     return tuple(1 << min(place, bits - 1) for place in range(count))
 
 
-def _products_differ(given: list[int], bits: int) -> bool:
-    sums = combined(given)[1:]
-    left, right = np.triu_indices(len(sums))
-    found = products(sums[left], sums[right], bits)
-    return bool(found.all()) and len(np.unique(found)) == len(found)
+def _candidates(bits: int) -> WordArray:
+    """Return the elements to try, each once: small fields repeat themselves."""
+    found: dict[int, None] = {}
+    candidate = START
+    for _ in range(TRIES):
+        candidate = (candidate * STEP + 1) & 0xFFFFFFFF
+        found[candidate >> (32 - bits)] = None
+    return np.array(list(found), dtype=np.uint32)
+
+
+def _fitting(elements: WordArray, chosen: list[int], bits: int) -> IntArray:
+    """Return the places of the elements that all products differ with, beside those chosen.
+
+    Beside the first few chosen there are few products, and most elements fail there already.
+    """
+    places = np.arange(len(elements))
+    for count in range(1, len(chosen) + 1):
+        known = combined(chosen[:count])
+        new = elements[places, None] ^ known
+        sums = np.concatenate([np.broadcast_to(known, new.shape)[:, 1:], new], axis=1)
+        one, other = np.triu_indices(sums.shape[1])
+        found = np.sort(products(sums[:, one], sums[:, other], bits), axis=1)
+        differ = (found[:, 1:] != found[:, :-1]).all(axis=1)
+        places = places[differ & (found[:, 0] != 0)]
+    return places
 
 
 def combined(given: Sequence[int]) -> WordArray:
