@@ -19,7 +19,7 @@ for (const [name, plan] of Object.entries(plans)) {
 }
 
 // The first report of a process runs before its code is compiled. It is compared with the start of Node in the same
-// process, of which it is a quarter or less: so the speed of the machine does not matter.
+// process, of which it is a quarter or little more: so the speed of the machine does not matter.
 for (const [name, plan] of Object.entries(plans)) {
   test(`${name} is quick at once`, () => {
     const share = () => {
