@@ -22,7 +22,7 @@ from faintly.wire.report_v1 import pack
 from tests.javascript import CLIENT, node
 
 pytestmark = pytest.mark.long
-SAMPLES = 10_000
+SAMPLES = 20_000
 FEWER_SAMPLES = 4_000  # of a broken client, whose law they refuse with a chance below 1e-70
 FALSE_ALARM = 1e-9
 COMMON = 50  # reports of both clients together in a cell, from which the limit law is honest
