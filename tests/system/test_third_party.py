@@ -1,10 +1,11 @@
-"""A mechanism of another package: once it is installed, every command knows it."""
+"""A mechanism of another package: installed by pip, then known to every command."""
 
 import json
 import os
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -26,17 +27,21 @@ class Thief(mechanism_class("retrieval")):
 
 
 def install(folder, name, files, entries):
-    """Put a package of these files and entry points where pip would; return its environment."""
+    """Install a package of these files and entry points; return the environment that has it."""
     info = f"{name}-1.0.dist-info"
     listed = [f"{entry} = {value}" for entry, value in entries.items()]
     files |= {
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{info}/entry_points.txt": "\n".join(["[faintly.mechanisms]", *listed, ""]),
     }
-    site = folder / "site"
-    for path, text in files.items():
-        (site / path).parent.mkdir(parents=True, exist_ok=True)
-        (site / path).write_text(text, encoding="utf-8")
+    files[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
+    wheel, site = folder / f"{name}-1.0-py3-none-any.whl", folder / "site"
+    with zipfile.ZipFile(wheel, "w") as made:
+        for path, text in files.items():
+            made.writestr(path, text)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--no-deps", "--no-index", "--target", site, wheel], check=True)
     paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
 
