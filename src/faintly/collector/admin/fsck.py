@@ -17,7 +17,7 @@ from faintly.collector.storage import segments
 from faintly.collector.storage.collection import Epoch
 from faintly.collector.storage.database import NAME
 from faintly.collector.storage.disk import RESTORE, file_problem, locked
-from faintly.collector.storage.manifest import SEGMENTS, SKETCHES, Manifest
+from faintly.collector.storage.manifest import NEWER, PUT_BACK, SEGMENTS, SKETCHES, Manifest
 from faintly.engine import Aggregator
 from faintly.engine.files import load_sketch
 from faintly.errors import FaintlyError, FolderDamaged
@@ -89,20 +89,25 @@ class _Check:
         for (line,) in self.database.rows("PRAGMA integrity_check"):
             if line != "ok":
                 self.report(NAME, line)
-        leftover = LEFT
+        lost = False
         try:
             self.database.check_count()
         except FolderDamaged as error:
             self.report(NAME, error.what, error.advice)
-            leftover = error.advice  # what the database does not name may be needed
+            lost = True
         self.checked.collections = len(self.manifest.registry.collections)
         named: set[Path] = set()
         for epoch in self.manifest.registry.by_id.values():
             self.pending(epoch)
             named |= self.sealed(epoch)
-        for path in self.manifest.unnamed_files(named):
-            self.report(path, UNNAMED, leftover)
-            if self.repair and leftover == LEFT:
+        unnamed = self.manifest.unnamed_files(named)
+        newer = self.manifest.newer_files(unnamed)
+        for path in unnamed:
+            if newer or lost:  # then any of them may be needed
+                self.report(path, NEWER if path in newer else UNNAMED, PUT_BACK)
+                continue
+            self.report(path, UNNAMED, LEFT)
+            if self.repair:
                 path.unlink()
 
     def report(self, where: Path | str, what: str, advice: str = RESTORE) -> None:

@@ -161,8 +161,7 @@ class Database(AbstractContextManager["Database"]):
         """Raise `FolderDamaged` if acknowledged requests are missing.
 
         The latest commits are in SQLite's log. If that is deleted or damaged after a crash, the
-        database is whole without them, and only the small file beside it knows better. So it does
-        if somebody puts an old copy of the database back.
+        database is whole without them, and only the small file beside it knows better.
         """
         try:
             promised = int(self.path.with_name(COUNT).read_bytes())

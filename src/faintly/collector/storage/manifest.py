@@ -5,10 +5,11 @@ replaces, and deletes the inbox rows it came from. Then memory is updated. A cra
 transaction leaves a file that the manifest does not name. A crash after it needs no repair.
 
 A start makes the folder match: it deletes what a crash left, which is unnamed files and request
-ids of closed epochs. A missing file is damage, and so are requests that were acknowledged and are
-not in the database: somebody replaced it. Then the collector does not start.
+ids of closed epochs. A missing file is damage, and so is a file newer than the manifest: somebody
+replaced the database. Then the collector does not start.
 """
 
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,6 +29,10 @@ from faintly.errors import InvalidInput
 SEGMENTS, SKETCHES = "segments", "sketches"  # kinds of files, their folders and their tables
 SUFFIXES = {SEGMENTS: ".parquet", SKETCHES: ".fns"}
 CHOSEN = "inbox WHERE epoch = ? AND id BETWEEN ? AND ?"
+FILE = re.compile(r"(\d+)-(\d+)\.(parquet|fns)")  # epoch and number,
+OWNER = re.compile(r"[0-9a-f]{32}-(\d+)")  # below the folder of a collection
+NEWER = "the database is older than this file"
+PUT_BACK = f"put the database back that belongs to it, or {RESTORE}"
 NOTHING = (1, 0, 0)  # taken from the inbox
 
 
@@ -175,9 +180,13 @@ class Manifest:
                 raise damaged(path, problem, f"run faintly fsck, or {RESTORE}")
             if problem is not None:
                 self.change(file.epoch, [], [file])
+        unnamed = self.unnamed_files(named)
+        newer = self.newer_files(unnamed)
+        if newer:
+            raise damaged(newer[0], NEWER, PUT_BACK)
         self.database.check_count()
-        # Last: what an older database does not name may be needed.
-        for path in self.unnamed_files(named):
+        # Last: somebody who investigates damage may need the unnamed files.
+        for path in unnamed:
             discard(self.folder, path)
         for path in [path for kind in SUFFIXES for path in (self.folder / kind).glob("*/")]:
             with suppress(OSError):  # it is not empty
@@ -193,3 +202,26 @@ class Manifest:
         """Return the files of a folder that the manifest does not name."""
         found = {path for name in (*SUFFIXES, "spool") for path in (self.folder / name).rglob("*")}
         return sorted(path for path in found.difference(named) if not path.is_dir())
+
+    def newer_files(self, unnamed: Iterable[Path]) -> list[Path]:
+        """Return the unnamed files that a crash with this database cannot explain.
+
+        A new file has the number after the last one, and the next transaction names it. A file with
+        a higher number was named by a database that is gone: an old copy was put back, or the log
+        was lost. Its reports may exist nowhere else.
+        """
+        made = self.database.rows("SELECT seq FROM sqlite_sequence WHERE name = 'collections'")
+        latest = made[0][0] if made else 0
+        known = {each.folder: each for each in self.registry.collections.values()}
+
+        def is_newer(path: Path) -> bool:
+            file, owner = FILE.fullmatch(path.name), OWNER.fullmatch(path.parent.name)
+            if file is None or owner is None:
+                return False
+            collection = known.get(path.parent.name)
+            if collection is None:
+                return int(owner[1]) > latest
+            epoch = collection.epochs.get(int(file[1]))
+            return epoch is None or int(file[2]) > epoch.last + 1
+
+        return [path for path in unnamed if is_newer(path)]
