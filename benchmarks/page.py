@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -27,6 +28,7 @@ from benchmarks import document
 from benchmarks.collector import SINGLE_CONNECTIONS, bodies, create, path_of, process, send
 from benchmarks.result import Row
 from benchmarks.script import finish, options, started
+from faintly.collector.storage.inbox import Outcome
 from faintly.collector.storage.store import Store
 from faintly.core import Plan
 from faintly.planner import make_plan
@@ -72,7 +74,9 @@ def view_rows() -> Iterator[Row]:
         with Store.open(Path(folder)) as store:
             store.registry.create(large, name="large")
             for body in bodies(large, REPORTS // 16):
-                store.submit(large.digest, 0, os.urandom(16), bytes.fromhex(body))
+                request, stored = os.urandom(16), Future[Outcome]()
+                store.take(large.digest, 0, request, bytes.fromhex(body), waiter=stored)
+                stored.result()
             for number in range(1, COLLECTIONS):
                 store.registry.create(plan_of(number), name=f"collection {number}")
         with serving(folder) as port:

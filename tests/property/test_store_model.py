@@ -14,6 +14,7 @@ from faintly.collector.storage.store import Limits, Store
 from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
+from tests import collecting
 
 PLAN = samples.one_cell_plan(1000, 64)
 LAYOUT = mechanism_of(PLAN).layout
@@ -53,7 +54,7 @@ class Model:
 
 def submit(store, epoch, request, body):
     try:
-        return store.submit(PLAN.digest, epoch, bytes([request]) * 16, BODIES[body])
+        return collecting.submit(store, PLAN.digest, epoch, bytes([request]) * 16, BODIES[body])
     except Problem as problem:
         return problem.kind.code
 
@@ -65,7 +66,7 @@ def compare(store, model):
         assert row.reports + row.pending == sum(len(BATCHES[body]) for body in mine)
         assert row.state == ("closed" if row.epoch in model.closed else "open")
         if not row.pending and row.reports:
-            assert store.sketches.sketch(PLAN.digest, row.epoch) == aggregate(
+            assert collecting.sketch_of(store, PLAN.digest, row.epoch) == aggregate(
                 PLAN, [BATCHES[body] for body in mine]
             )
 

@@ -33,6 +33,7 @@ from faintly.errors import FolderDamaged, FolderInUse, SendFailed
 from faintly.mechanisms import mechanism_of
 from faintly.wire.report_v1 import encode_batch, pack
 from faintly.wire.sketch_v1 import encode_sketch
+from tests.collecting import sketch_of, submit
 
 STEPS = ("read", "written", "committed", "done")  # of a seal, as serving.py knows them
 SENDERS = 5
@@ -224,7 +225,7 @@ def differences(folder: Path, acknowledged: list[ReportBatch]) -> set[str]:
         found |= {"never acknowledged"} if set(have) - set(want) else set()
         for plan in (KEPT, DROPPED):
             sent = [batch for batch in acknowledged if batch.plan_digest == plan.digest]
-            sketch, expected = store.sketches.sketch(plan.digest, 0), aggregate(plan, sent)
+            sketch, expected = sketch_of(store, plan.digest, 0), aggregate(plan, sent)
             if sketch.count != expected.count:
                 found.add("lost" if sketch.count < expected.count else "twice")
             elif encode_sketch(sketch) != encode_sketch(expected):
@@ -318,12 +319,13 @@ DIES = """
 import os, signal, sys
 from pathlib import Path
 from faintly.collector.storage.store import Limits, Store
+from tests.collecting import submit
 folder, *bodies = sys.argv[1:]
 store = Store.open(Path(folder), Limits(seal_s=3600))
 digest = list(store.registry.collections)[0]
 log = Path(folder) / "collector.sqlite-wal"
 for number, body in enumerate(bodies):
-    store.submit(digest, 0, bytes([number]) * 16, bytes.fromhex(body))
+    submit(store, digest, 0, bytes([number]) * 16, bytes.fromhex(body))
     print(log.stat().st_size, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -368,8 +370,8 @@ def test_a_torn_commit_was_never_there(died):
     (folder / "collector.count").write_bytes(b"%020d\n" % 2)
     with Store.open(folder, Limits(seal_s=3600)) as store:
         assert status_of(store.registry.collection(KEPT.digest)).pending == 100
-        assert store.submit(KEPT.digest, 0, bytes([1]) * 16, bodies[1]) == "replayed"
-        assert store.submit(KEPT.digest, 0, bytes([2]) * 16, bodies[2]) == "counted"
+        assert submit(store, KEPT.digest, 0, bytes([1]) * 16, bodies[1]) == "replayed"
+        assert submit(store, KEPT.digest, 0, bytes([2]) * 16, bodies[2]) == "counted"
         assert status_of(store.registry.collection(KEPT.digest)).pending == 150
 
 
@@ -385,7 +387,7 @@ def test_a_damaged_page_in_the_middle_is_noticed_and_loses_only_what_follows(die
     (folder / "collector.count").unlink()  # as it advises who has no other copy of the log
     with Store.open(folder, Limits(seal_s=3600)) as store:
         assert status_of(store.registry.collection(KEPT.digest)).pending == 100
-        assert store.submit(KEPT.digest, 0, bytes([2]) * 16, bodies[2]) == "counted"
+        assert submit(store, KEPT.digest, 0, bytes([2]) * 16, bodies[2]) == "counted"
 
 
 def test_a_clock_that_jumps_neither_loses_nor_counts_twice(tmp_path, monkeypatch):
@@ -395,7 +397,7 @@ def test_a_clock_that_jumps_neither_loses_nor_counts_twice(tmp_path, monkeypatch
 
     def submit(number: int, epoch: int) -> str:
         try:
-            return store.submit(KEPT.digest, epoch, bytes([number]) * 16, bodies[number])
+            return submit(store, KEPT.digest, epoch, bytes([number]) * 16, bodies[number])
         except Problem as problem:
             return problem.kind.code
 

@@ -17,6 +17,7 @@ from faintly.collector.storage.store import Limits, Store
 from faintly.lake import Lake
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
+from tests.collecting import submit
 
 QUIET = Limits(seal_s=1e9)  # nothing is sealed unless a test says so
 PLAN = samples.one_cell_plan(1000, 64)
@@ -30,7 +31,7 @@ def fill(folder, seed, seals=3, reports=40):
     store.registry.create(PLAN)
     for batch in batches:
         body = report_v1.encode_batch(batch, layout)
-        store.submit(PLAN.digest, 0, secrets.token_bytes(16), body)
+        submit(store, PLAN.digest, 0, secrets.token_bytes(16), body)
         store.seal(PLAN.digest)
     store.close()
     return batches

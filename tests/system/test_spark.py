@@ -34,6 +34,7 @@ from faintly.mechanisms import mechanism_of
 from faintly.spark.pieces import entries_of
 from faintly.spark.session import job
 from faintly.wire import report_v1
+from tests.collecting import submit
 from tests.unit.spark.samples import made_up, plan_of, records
 
 pyspark = pytest.importorskip("pyspark", reason="left out, no PySpark: make .venv/spark.stamp")
@@ -380,7 +381,7 @@ def test_a_lake_is_read_by_executors(spark, s3, tmp_path):
     store.registry.create(PLAN)
     for start in range(0, 3000, 1000):
         body = report_v1.encode_batch(batch.take(slice(start, start + 1000)), layout)
-        store.submit(PLAN.digest, 0, bytes([start // 1000] * 16), body)
+        submit(store, PLAN.digest, 0, bytes([start // 1000] * 16), body)
         store.seal(PLAN.digest)
     store.close()
     state = commit(folder, Lake(table, s3))

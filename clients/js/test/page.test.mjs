@@ -91,6 +91,32 @@ test("a page that goes away sends what a beacon takes, and the rest later, each 
     assert.equal(new Set(sent.map(({ id }) => id)).size, new Set(sent.map(({ body }) => body)).size);
   }));
 
+for (const idle of [1, 2, 9]) {
+  test(`a body that was made ahead, in ${idle} idle moments, is not sent without the reports that came later`, () =>
+    withPage(async (hide) => {
+      const waiting = [];
+      globalThis.requestIdleCallback = (done) => waiting.push(done);
+      try {
+        const sent = await withNetwork(accept, async () => {
+          const policy = { epsilon: 1, units: ["event"] };
+          const client = new Client(longPlan(), { policy, server: "https://collect.example", store: memoryStore(), delay: null });
+          await client.send([1]);
+          for (let i = 0; i < idle; i++) {
+            waiting.shift()?.();
+            await settled();
+          }
+          await client.send([2]);
+          await hide();
+          assert.equal(await client.pending(), 0);
+          client.close();
+        });
+        assert.deepEqual(sent.map(({ reports }) => reports), [2]);
+      } finally {
+        delete globalThis.requestIdleCallback;
+      }
+    }));
+}
+
 /** Return a queue of some bytes as version 1 had it, in full batches of records of so many bytes. */
 function oldQueue(bytes, size, each = BEACON_BYTES) {
   const count = Math.floor((each - 31) / size);

@@ -219,6 +219,7 @@ export class Client {
     this.#failures = failure ? this.#failures + 1 : 0;
     // What failed, and what came while this was sending.
     if (failure || this.#mine().length) this.#soon();
+    this.#prepare();
     if (failure) throw failure;
   }
 
@@ -257,18 +258,22 @@ export class Client {
   async #prepare(): Promise<void> {
     if (!globalThis.document || this.#preparing) return;
     this.#preparing = true;
-    for (;;) {
-      await idle();
-      const leaving = this.#leaving();
-      for (const id of this.#bodies.keys()) {
-        if (!leaving.some((batch) => batch.id === id)) this.#bodies.delete(id);
+    try {
+      for (;;) {
+        await idle();
+        const leaving = this.#leaving();
+        for (const id of this.#bodies.keys()) {
+          if (!leaving.some((batch) => batch.id === id)) this.#bodies.delete(id);
+        }
+        const next = leaving.find(({ id, count }) => this.#bodies.get(id)?.count !== count);
+        if (!next || this.#closed) break;
+        const { id, digest, count } = next;
+        const records = unhex(next.records);
+        await idle(); // each half takes some milliseconds before it is compiled
+        this.#bodies.set(id, { count, bytes: encodeBatch(digest, records, count) });
       }
-      const next = leaving.find(({ id, count }) => this.#bodies.get(id)?.count !== count);
-      if (!next || this.#closed) break;
-      const { id, digest, count } = next;
-      const records = unhex(next.records);
-      await idle(); // each half takes some milliseconds before it is compiled
-      this.#bodies.set(id, { count, bytes: encodeBatch(digest, records, count) });
+    } catch {
+      // A body that is not ready is made when the page goes away.
     }
     this.#preparing = false;
   }

@@ -178,7 +178,7 @@ class Readers:
 
     async def _answer(self, asked: Question) -> Any:
         """Return what a reader answers; if this task is cancelled, the reader gives up."""
-        seat, shelf = await self._seat(), Shelf(self._store, bytes.fromhex(asked.collection))
+        shelf, seat = Shelf(self._store, bytes.fromhex(asked.collection)), await self._seat()
         loop = asyncio.get_running_loop()
         answered = loop.run_in_executor(self._threads, seat.ask, asked, shelf)
 

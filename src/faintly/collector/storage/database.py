@@ -169,8 +169,8 @@ class Database(AbstractContextManager["Database"]):
             return
         lost = promised - self.requests()
         if lost > 0:
-            what = f"acknowledged requests are missing ({lost:,}): it is older, or lost its log"
-            back = f"put it and {log_of(self.path).name} back, or {RESTORE}"
+            what = f"acknowledged requests are missing ({lost:,}): its log was deleted or damaged"
+            back = f"put {log_of(self.path).name} back, or {RESTORE}"
             raise damaged(self.path, what, f"{back}; to go on without them, delete {COUNT}")
 
     def copy(self, path: Path) -> None:

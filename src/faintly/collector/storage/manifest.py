@@ -216,9 +216,9 @@ class Manifest:
 
         def is_newer(path: Path) -> bool:
             file, owner = FILE.fullmatch(path.name), OWNER.fullmatch(path.parent.name)
+            collection = known.get(path.parent.name)
             if file is None or owner is None:
                 return False
-            collection = known.get(path.parent.name)
             if collection is None:
                 return int(owner[1]) > latest
             epoch = collection.epochs.get(int(file[1]))

@@ -94,12 +94,15 @@ class Sealer:
         merge, the sketch file is brought up to date.
         """
         with epoch.lock:
-            run = self._run(epoch)
-            if run:
-                self._merge(epoch, run)
-            else:
+            run, before = self._run(epoch), self._manifest.files(SKETCHES, epoch)
+            if not run:
                 self._sketches.refresh(epoch)
-            return bool(run)
+                return False
+            records = np.concatenate([segments.read(file) for file in run])
+            sketch = self._sketches.read(epoch).sketch()
+            counted = self._sketches.write(epoch, sketch, epoch.last + 1)
+            self._manifest.change(epoch, [self._segment(epoch, records), counted], [*run, *before])
+            return True
 
     def _run(self, epoch: Epoch) -> list[File]:
         """Return small segments to merge: two or more, and no more than fit one file; or none."""
@@ -110,12 +113,3 @@ class Sealer:
                 run.append(file)
                 total += file.reports
         return run if len(run) > 1 else []
-
-    def _merge(self, epoch: Epoch, run: list[File]) -> None:
-        records = np.concatenate([segments.read(file) for file in run])
-        before, sketch = self._manifest.files(SKETCHES, epoch), self._sketches.read(epoch).sketch()
-        added = [
-            self._segment(epoch, records),
-            self._sketches.write(epoch, sketch, epoch.last + 1),
-        ]
-        self._manifest.change(epoch, added, [*run, *before])

@@ -68,12 +68,6 @@ class Sketches:
                 file = self.write(epoch, self.read(epoch).sketch(), epoch.last)
                 self._manifest.change(epoch, [file], before)
 
-    def sketch(self, digest: bytes, number: int) -> Sketch:
-        """Return the sketch of an epoch's sealed reports."""
-        epoch = self._manifest.registry.epoch(digest, number)
-        with epoch.lock:
-            return self.read(epoch).sketch()
-
     def file(self, digest: bytes, number: int, *, rebuild: bool = False) -> SketchFile:
         """Return the file of all sealed reports of an epoch, which is written if need be.
 

@@ -6,7 +6,7 @@ the process dies. What one part does alone is called on that part, such as `stor
 
 import hashlib
 import secrets
-from concurrent.futures import Future
+import time
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from faintly.collector.storage import credentials
 from faintly.collector.storage.collection import CLOSED, Collection, Counters, Epoch
 from faintly.collector.storage.database import NAME_BYTES, Database
 from faintly.collector.storage.disk import locked
-from faintly.collector.storage.inbox import HASH_BYTES, Inbox, Outcome, Submission, Waiter
+from faintly.collector.storage.inbox import HASH_BYTES, Inbox, Submission, Waiter
 from faintly.collector.storage.maintenance import Maintenance
 from faintly.collector.storage.manifest import SUFFIXES, Manifest
 from faintly.collector.storage.registry import Registry
@@ -148,6 +148,8 @@ class Store(AbstractContextManager["Store"]):
             found = self.registry.accepting(collection, epoch)
         except Problem as problem:
             collection.arrivals.refuse(problem.kind.code)
+            if problem.kind is problems.CANNOT_STORE:  # an epoch could not be opened
+                self.inbox.failed_at = time.monotonic()
             raise
         body_hash = hashlib.blake2b(body, digest_size=HASH_BYTES).digest()
         self.inbox.submit(Submission(found, request, body, body_hash, reports, hashed, waiter))
@@ -167,17 +169,6 @@ class Store(AbstractContextManager["Store"]):
             raise Problem(problems.BUSY, "too many requests wait for the disk")
         if self.registry.pending_bytes >= self.limits.inbox_bytes:
             raise Problem(problems.BUSY, "too many reports wait to be sealed")
-
-    def submit(
-        self, digest: bytes, epoch: int, request: bytes, body: bytes, token: bytes | None = None
-    ) -> str:
-        """Submit reports and wait: returns "counted" or "replayed", or raises `Problem`."""
-        future: Future[Outcome] = Future()
-        self.take(digest, epoch, request, body, waiter=future, token=token)
-        outcome = future.result()
-        if isinstance(outcome, Problem):
-            raise outcome
-        return outcome
 
     def seal(self, digest: bytes | None = None) -> int:
         """Seal the pending reports of one collection, or of all, and return their number."""

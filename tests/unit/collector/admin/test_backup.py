@@ -27,6 +27,7 @@ from faintly.engine.files import read_reports
 from faintly.errors import FolderDamaged, FolderInUse, InvalidInput
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
+from tests.collecting import sketch_of, submit
 
 
 @pytest.fixture
@@ -40,11 +41,11 @@ def test_a_backup_of_a_running_store(
 ):
     store.registry.create(plan, retention=retention)
     request = fresh()
-    store.submit(plan.digest, 0, request, body_of(plan, batches[0]))
+    submit(store, plan.digest, 0, request, body_of(plan, batches[0]))
     store.seal()
-    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[1]))  # stays in the inbox
+    submit(store, plan.digest, 0, fresh(), body_of(plan, batches[1]))  # stays in the inbox
     backup.backup(store.folder, tmp_path / "copy")
-    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[2]))  # after the backup
+    submit(store, plan.digest, 0, fresh(), body_of(plan, batches[2]))  # after the backup
     assert fsck.check(tmp_path / "copy").findings == []
     backup.restore(tmp_path / "copy", tmp_path / "restored")
     for path in (tmp_path / "restored").rglob("s*s/*/*"):
@@ -52,9 +53,9 @@ def test_a_backup_of_a_running_store(
     for path in (tmp_path / "restored").rglob("*"):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
     again = open_store(tmp_path / "restored")
-    assert again.submit(plan.digest, 0, request, body_of(plan, batches[0])) == "replayed"
+    assert submit(again, plan.digest, 0, request, body_of(plan, batches[0])) == "replayed"
     again.seal()
-    assert again.sketches.sketch(plan.digest, 0) == aggregate(plan, batches[:2])
+    assert sketch_of(again, plan.digest, 0) == aggregate(plan, batches[:2])
 
 
 @pytest.mark.parametrize("retention", ["keep", "drop"])
@@ -68,7 +69,7 @@ def test_backups_while_reports_come_and_are_sealed(
     def send():
         for _ in range(60):  # in keep mode each seal makes another file to copy
             if not stop.wait(0.002):
-                store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+                submit(store, plan.digest, 0, fresh(), body_of(plan, batches[0]))
                 store.seal()
 
     sender = threading.Thread(target=send)
@@ -84,7 +85,7 @@ def test_backups_while_reports_come_and_are_sealed(
                 total = status.reports + status.pending
                 expected = aggregate(plan, [batches[0]] * (total // 10))
                 if total:
-                    assert again.sketches.sketch(plan.digest, 0) == expected
+                    assert sketch_of(again, plan.digest, 0) == expected
     finally:
         stop.set()
         sender.join()
@@ -92,7 +93,7 @@ def test_backups_while_reports_come_and_are_sealed(
 
 def test_a_damaged_backup_is_not_restored(store, tmp_path, plan, batches, body_of, fresh):
     store.registry.create(plan)
-    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    submit(store, plan.digest, 0, fresh(), body_of(plan, batches[0]))
     store.seal()
     backup.backup(store.folder, tmp_path / "copy")
     (segment,) = (tmp_path / "copy").glob("segments/*/*")
@@ -110,7 +111,7 @@ def test_a_backup_during_a_deletion_holds_nothing_of_what_was_deleted(
     store, others = open_store(), batches_of(other_plan, 10, 10)
     for each, batch in ((plan, batches[0]), (plan, batches[1]), (other_plan, others[0])):
         store.registry.create(each)
-        store.submit(each.digest, 0, fresh(), body_of(each, batch))
+        submit(store, each.digest, 0, fresh(), body_of(each, batch))
         store.seal()
     copy_file, copied = backup._copy_file, []
 
@@ -130,7 +131,7 @@ def test_a_backup_during_a_deletion_holds_nothing_of_what_was_deleted(
     backup.restore(tmp_path / "copy", tmp_path / "restored")
     again = open_store(tmp_path / "restored")
     assert list(again.registry.collections) == [other_plan.digest]
-    assert again.sketches.sketch(other_plan.digest, 0) == aggregate(other_plan, others)
+    assert sketch_of(again, other_plan.digest, 0) == aggregate(other_plan, others)
 
 
 def test_of_two_copies_into_one_folder_one_is_made(
@@ -138,7 +139,7 @@ def test_of_two_copies_into_one_folder_one_is_made(
 ):
     store = open_store()
     store.registry.create(plan)
-    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    submit(store, plan.digest, 0, fresh(), body_of(plan, batches[0]))
     store.seal()
     target, copy = tmp_path / "copy", backup._copy_files
 
@@ -186,7 +187,7 @@ def test_a_sketch_that_is_not_needed_does_not_matter(
 ):
     store = open_store()
     store.registry.create(plan)
-    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    submit(store, plan.digest, 0, fresh(), body_of(plan, batches[0]))
     store.seal()
     store.sketches.file(plan.digest, 0)
     store.close()
@@ -200,7 +201,7 @@ def test_a_sketch_that_is_not_needed_does_not_matter(
         (tmp_path / "copy" / "segments" / "stray").write_bytes(b"x")
     backup.restore(tmp_path / "copy", tmp_path / "restored")
     assert fsck.check(tmp_path / "restored").findings == []
-    assert open_store(tmp_path / "restored").sketches.sketch(plan.digest, 0) == aggregate(
+    assert sketch_of(open_store(tmp_path / "restored"), plan.digest, 0) == aggregate(
         plan, batches[:1]
     )
 
@@ -209,15 +210,15 @@ def test_a_backup_leaves_nothing_that_a_collector_of_another_user_would_stumble_
     store, tmp_path, plan, batches, body_of, fresh
 ):
     store.registry.create(plan, retention="drop")
-    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    submit(store, plan.digest, 0, fresh(), body_of(plan, batches[0]))
     store.seal()
     before = set(store.folder.iterdir())
     with disk.copying(store.folder):
-        store.submit(plan.digest, 0, fresh(), body_of(plan, batches[1]))
+        submit(store, plan.digest, 0, fresh(), body_of(plan, batches[1]))
         store.seal()
         assert len(list(store.folder.glob("sketches/*/*"))) == 2  # what the copy may name stays
     assert set(store.folder.iterdir()) == before
-    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[2]))
+    submit(store, plan.digest, 0, fresh(), body_of(plan, batches[2]))
     store.seal()
     assert len(list(store.folder.glob("sketches/*/*"))) == 1
 
@@ -265,7 +266,7 @@ def sealed(open_store, plan, batches, body_of, fresh):
     """A folder with ten reports that no collector uses."""
     store = open_store()
     store.registry.create(plan)
-    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    submit(store, plan.digest, 0, fresh(), body_of(plan, batches[0]))
     store.seal()
     store.sketches.file(plan.digest, 0)
     store.close()
@@ -352,7 +353,7 @@ def test_the_log_of_a_folder_that_cannot_be_written_is_read(
     store, tmp_path, plan, batches, body_of, fresh, read_only
 ):
     store.registry.create(plan)
-    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    submit(store, plan.digest, 0, fresh(), body_of(plan, batches[0]))
     shutil.copytree(store.folder, tmp_path / "died")  # with what is only in the log yet
     read_only(tmp_path / "died")
     backup.restore(tmp_path / "died", tmp_path / "restored")
@@ -368,9 +369,9 @@ def test_a_running_collector_is_seen_where_its_folder_cannot_be_written(store, r
 def test_exports_hold_every_sealed_report(store, tmp_path, plan, batches, body_of, fresh):
     store.registry.create(plan, epochs=(0, 7))
     for number, batch in enumerate(batches[:3]):
-        store.submit(plan.digest, 7 * (number % 2), fresh(), body_of(plan, batch))
+        submit(store, plan.digest, 7 * (number % 2), fresh(), body_of(plan, batch))
         store.seal()
-    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[3]))  # not sealed: not exported
+    submit(store, plan.digest, 0, fresh(), body_of(plan, batches[3]))  # not sealed: not exported
     assert export(store.folder, plan.digest.hex(), None, tmp_path / "all.fnt") == 30
     assert aggregate(plan, read_reports(plan, tmp_path / "all.fnt")) == aggregate(plan, batches[:3])
     assert export(store.folder, plan.digest.hex(), 7, tmp_path / "seven.fnt") == 10

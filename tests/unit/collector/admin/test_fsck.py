@@ -18,6 +18,7 @@ from faintly.collector.storage.database import Database
 from faintly.engine import Aggregator, aggregate
 from faintly.engine.files import save_sketch
 from faintly.errors import FolderInUse, InvalidInput
+from tests.collecting import sketch_of, submit
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def folder_of(open_store, plan, batches, body_of, fresh):
         store = open_store()
         store.registry.create(plan, retention=retention)
         for batch in batches:
-            store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+            submit(store, plan.digest, 0, fresh(), body_of(plan, batch))
             if sealed:
                 store.seal()
         if sealed:
@@ -124,7 +125,7 @@ def test_a_wrong_sketch_is_dropped_where_segments_are_kept(
         assert "not that of its segments" in finding.what
     assert fsck.check(folder, repair=True).sound
     assert fsck.check(folder).findings == []
-    assert open_store().sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    assert sketch_of(open_store(), plan.digest, 0) == aggregate(plan, batches)
 
 
 def test_a_changed_sketch_is_damage_where_reports_are_dropped(folder_of):
@@ -239,7 +240,7 @@ def test_reports_too_many_for_memory_need_no_folder_of_their_own(
     store = open_store()
     store.registry.create(direct_plan)
     for batch in batches_of(direct_plan, 30, 10):
-        store.submit(direct_plan.digest, 0, fresh(), body_of(direct_plan, batch))
+        submit(store, direct_plan.digest, 0, fresh(), body_of(direct_plan, batch))
         store.seal()
     store.close()
     shutil.rmtree(store.folder / "spool")

@@ -11,6 +11,7 @@ from faintly.engine.documents import estimate_document, top_document
 from faintly.engine.files import sketch_shape
 from faintly.engine.merge import merge_all
 from faintly.wire.sketch_v1 import decode_sketch
+from tests import collecting
 from tests.every import every
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -36,7 +37,7 @@ def address(web, plan, body_of):
 def sketch_of(web, plan, epoch):
     """Return the sketch of an epoch, or of both together."""
     epochs = (0, 4) if epoch is None else (epoch,)
-    return merge_all(web.store.sketches.sketch(plan.digest, each) for each in epochs)
+    return merge_all(collecting.sketch_of(web.store, plan.digest, each) for each in epochs)
 
 
 def test_estimates_are_the_engines(web, address, plan):
@@ -62,7 +63,7 @@ def test_without_an_epoch_the_latest_with_answers_speaks(web, address):
 def test_top_lists_are_the_engines(web, address, plan):
     query = "count=3&control=fdr&false_rate=0.1&epoch=0&level=0.99"
     answer = web("GET", f"{address}/top?{query}").json()
-    reader = Reader(web.store.sketches.sketch(plan.digest, 0), 0.99)
+    reader = Reader(collecting.sketch_of(web.store, plan.digest, 0), 0.99)
     expected = top_document(reader.top(3, None, "fdr", 0.1))
     assert {name: answer[name] for name in expected} == expected
     asked = {"candidates": [9, 8, 7], "count": 2, "epoch": 0}
@@ -73,7 +74,7 @@ def test_top_lists_are_the_engines(web, address, plan):
 
 def test_posteriors_are_the_engines(web, address, plan):
     """Beside the unbiased numbers, which stay as they are; a chance where a threshold is given."""
-    reader = Reader(web.store.sketches.sketch(plan.digest, 0))
+    reader = Reader(collecting.sketch_of(web.store, plan.digest, 0))
     asked = {"keys": [5, 0, 63], "epoch": 0, "above": 0.25}
     answer = web("POST", f"{address}/estimates", json=asked).json()
     expected = estimate_document(reader.posterior([5, 0, 63], 0.25))

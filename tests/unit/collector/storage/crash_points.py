@@ -22,6 +22,7 @@ from faintly.collector.storage.store import Limits, Store
 from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
+from tests.collecting import sketch_of, submit
 
 DIED = 77
 QUIET = Limits(seal_s=1e9)
@@ -86,12 +87,12 @@ def act(folder: Path, acknowledged: int, retention: str, last: int) -> None:
     store = Store.open(folder, QUIET)
     store.registry.create(PLAN, retention=retention)
     for number in range(2):
-        store.submit(PLAN.digest, 0, REQUESTS[number], BODIES[number])
+        submit(store, PLAN.digest, 0, REQUESTS[number], BODIES[number])
     store.seal()
     Steps(last).install()
     for number in range(2, len(BODIES)):
         os.write(acknowledged, b"s")
-        store.submit(PLAN.digest, 0, REQUESTS[number], BODIES[number])
+        submit(store, PLAN.digest, 0, REQUESTS[number], BODIES[number])
         os.write(acknowledged, b"a")
         if number % 2:
             store.seal()
@@ -108,16 +109,16 @@ def verify(folder: Path, sent: int, acknowledged: int) -> None:
     total = status.reports + status.pending
     assert 10 * acknowledged <= total <= 10 * sent, (total, acknowledged, sent)
     for number in range(acknowledged):
-        assert store.submit(PLAN.digest, 0, REQUESTS[number], BODIES[number]) == "replayed"
+        assert submit(store, PLAN.digest, 0, REQUESTS[number], BODIES[number]) == "replayed"
     for number in range(acknowledged, len(BODIES)):
-        store.submit(PLAN.digest, 0, REQUESTS[number], BODIES[number])
+        submit(store, PLAN.digest, 0, REQUESTS[number], BODIES[number])
     store.seal()
     assert status_of(store.registry.collection(PLAN.digest)).reports == 40
-    assert store.sketches.sketch(PLAN.digest, 0) == SKETCH
+    assert sketch_of(store, PLAN.digest, 0) == SKETCH
     store.close()
     assert fsck.check(folder).findings == []
     store = Store.open(folder, QUIET)
-    assert store.sketches.sketch(PLAN.digest, 0) == SKETCH
+    assert sketch_of(store, PLAN.digest, 0) == SKETCH
     store.close()
 
 

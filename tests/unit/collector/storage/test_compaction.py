@@ -11,6 +11,7 @@ from faintly.collector.storage.collection import status_of
 from faintly.collector.storage.disk import copying
 from faintly.engine import aggregate
 from faintly.engine.files import read_reports
+from tests.collecting import sketch_of, submit
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def filled(open_store, plan, batches, body_of, fresh):
     store = open_store()
     store.registry.create(plan)
     for batch in batches:
-        store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+        submit(store, plan.digest, 0, fresh(), body_of(plan, batch))
         store.seal()
     store.sketches.file(plan.digest, 0)
     store.close()
@@ -59,14 +60,14 @@ def test_closing_an_epoch_merges_its_segments(filled, open_store, plan, batches)
     status = status_of(store.registry.collection(plan.digest))
     assert (status.epochs[0].segments, status.reports, status.bytes) == (1, 40, file.stat().st_size)
     assert status.bytes < size
-    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    assert sketch_of(store, plan.digest, 0) == aggregate(plan, batches)
     assert [path.name for path in store.folder.glob("sketches/*/*")] == ["0-5.fns"]
     close(store, plan)  # again, which finds nothing to do
     assert [each.number for each in store.manifest.segments(plan.digest)] == [5]
     store.close()
     assert fsck.check(store.folder).findings == []
     again = open_store()
-    assert again.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    assert sketch_of(again, plan.digest, 0) == aggregate(plan, batches)
     assert status_of(again.registry.collection(plan.digest)) == status
 
 
@@ -85,15 +86,15 @@ def test_a_merge_that_fails_at_any_point_loses_nothing(
         close(store, plan)
     assert store.database.rows("SELECT id FROM requests") == []
     assert status_of(store.registry.collection(plan.digest)).reports == 40
-    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    assert sketch_of(store, plan.digest, 0) == aggregate(plan, batches)
     store.close()
     findings = fsck.check(store.folder).findings
     assert {found.what for found in findings} <= {"nothing names this file"}
     again = open_store()
-    assert again.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    assert sketch_of(again, plan.digest, 0) == aggregate(plan, batches)
     close(again, plan)
     assert status_of(again.registry.collection(plan.digest)).epochs[0].segments == 1
-    assert again.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    assert sketch_of(again, plan.digest, 0) == aggregate(plan, batches)
     again.close()
     assert fsck.check(store.folder).findings == []
 
@@ -103,12 +104,12 @@ def test_large_segments_stay_as_they_are(store, plan, batches_of, body_of, fresh
     batches = [batches_of(plan, size, size)[0] for size in (10, 13, 12, 3, 1)]
     store.registry.create(plan)
     for batch in batches:
-        store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+        submit(store, plan.digest, 0, fresh(), body_of(plan, batch))
         store.seal()
     close(store, plan)
     found = [(each.number, each.reports) for each in store.manifest.segments(plan.digest)]
     assert found == [(2, 13), (5, 1), (6, 25)]
-    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    assert sketch_of(store, plan.digest, 0) == aggregate(plan, batches)
 
 
 def test_an_export_reads_what_is_merged_meanwhile(filled, tmp_path, plan, batches, monkeypatch):

@@ -13,6 +13,7 @@ import pytest
 
 from faintly import durable
 from faintly.collector.storage import disk
+from tests.collecting import submit
 
 pytestmark = pytest.mark.usefixtures("synced")
 
@@ -123,7 +124,7 @@ def test_a_file_is_on_the_disk_before_the_manifest_names_it(
     store, plan, body, fresh, events, monkeypatch, retention, mutant, lacks
 ):
     store.registry.create(plan, retention=retention)
-    store.submit(plan.digest, 0, fresh(), body)
+    submit(store, plan.digest, 0, fresh(), body)
     if mutant is not None:
         mutant(monkeypatch)
     store.database._writer.set_trace_callback(lambda statement: events.append((statement, 0)))
@@ -153,7 +154,7 @@ def test_an_answer_comes_after_its_commit(store, plan, body, fresh):
 @pytest.mark.parametrize("retention", ["keep", "drop"])
 def test_files_do_not_tell_when_they_were_made(store, plan, body, fresh, retention):
     store.registry.create(plan, retention=retention)
-    store.submit(plan.digest, 0, fresh(), body)
+    submit(store, plan.digest, 0, fresh(), body)
     store.close()
     files = [path for path in store.folder.glob("s*s/*/*") if path.is_file()]
     assert files

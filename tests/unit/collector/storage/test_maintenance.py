@@ -11,6 +11,7 @@ from faintly.collector.storage.registry import Registry
 from faintly.collector.storage.store import Limits
 from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of
+from tests.collecting import sketch_of, submit
 
 PERIOD = 1800.0
 
@@ -76,7 +77,7 @@ def test_epochs_of_both_times_open_after_a_jump(store, plan, bodies, fresh, cloc
     store.registry.create(plan, period_s=PERIOD, epochs=())
     clock[:] = clocks
     for epoch, opened in opens.items():
-        taken = code_of(store.submit, plan.digest, epoch, fresh(), bodies[0])
+        taken = code_of(submit, store, plan.digest, epoch, fresh(), bodies[0])
         assert taken == ("counted" if opened else "UNKNOWN_EPOCH"), epoch
 
 
@@ -85,12 +86,12 @@ def test_a_clock_that_jumps_while_the_collector_runs_ends_no_epoch(
 ):
     store.maintenance.stop()
     store.registry.create(plan, period_s=PERIOD, epochs=())
-    store.submit(plan.digest, 1000, fresh(), bodies[0])
+    submit(store, plan.digest, 1000, fresh(), bodies[0])
     for wrong in (1024, 976):
         clock[0] = wrong
         assert store.maintenance.ended(1e9) == []
         assert store.maintenance.ended(2e9) == []
-    assert store.submit(plan.digest, 1000, fresh(), bodies[1]) == "counted"
+    assert submit(store, plan.digest, 1000, fresh(), bodies[1]) == "counted"
 
 
 @pytest.mark.parametrize("periods", [1, 5])
@@ -98,12 +99,12 @@ def test_an_epoch_stays_open_for_its_grace(store, plan, bodies, fresh, clock, pe
     store.maintenance.stop()  # this test looks at the clocks in its place
     grace = periods * PERIOD
     store.registry.create(plan, period_s=PERIOD, grace_s=grace, epochs=(5,))
-    store.submit(plan.digest, 1000, fresh(), bodies[0])
+    submit(store, plan.digest, 1000, fresh(), bodies[0])
     ended = store.maintenance.ended
     assert ended(0.0) == ended(1e9) == []  # it is current
     at(clock, 2000)
     assert ended(1e9) == ended(1e9 + grace - 1) == []
-    assert store.submit(plan.digest, 1000, fresh(), bodies[1]) == "counted"
+    assert submit(store, plan.digest, 1000, fresh(), bodies[1]) == "counted"
     at(clock, 1000)  # the clock was wrong; had it been for longer, it would have to be again
     assert ended(1e9 + grace - 0.5) == []
     at(clock, 2000)
@@ -115,7 +116,7 @@ def test_a_late_epoch_opens_within_its_grace_only(store, plan, bodies, fresh, cl
     store.maintenance.stop()
     store.registry.create(plan, period_s=PERIOD, grace_s=3 * PERIOD, epochs=())
     for epoch, expected in ((996, "UNKNOWN_EPOCH"), (997, "counted"), (999, "counted")):
-        assert code_of(store.submit, plan.digest, epoch, fresh(), bodies[0]) == expected
+        assert code_of(submit, store, plan.digest, epoch, fresh(), bodies[0]) == expected
 
 
 def test_restarts_do_not_make_the_grace_longer(open_store, plan, bodies, fresh, clock):
@@ -123,7 +124,7 @@ def test_restarts_do_not_make_the_grace_longer(open_store, plan, bodies, fresh, 
     store = open_store()
     store.maintenance.stop()
     store.registry.create(plan, period_s=PERIOD, epochs=())
-    store.submit(plan.digest, 1000, fresh(), bodies[0])
+    submit(store, plan.digest, 1000, fresh(), bodies[0])
     at(clock, 2000)
     start = float(int(time.monotonic()))  # whole, so that sums of times are exact
     assert store.maintenance.ended(start) == []
@@ -164,20 +165,20 @@ def test_a_past_epoch_is_sealed_and_forgets_its_request_ids(
 ):
     store, old, new, kept = open_store(), fresh(), fresh(), fresh()
     store.registry.create(plan, period_s=PERIOD, epochs=(5,))
-    store.submit(plan.digest, 1000, old, bodies[0])
-    store.submit(plan.digest, 5, kept, bodies[1])  # opened by hand: the clock has no say
+    submit(store, plan.digest, 1000, old, bodies[0])
+    submit(store, plan.digest, 5, kept, bodies[1])  # opened by hand: the clock has no say
     at(clock, 1003)
-    store.submit(plan.digest, 1003, new, bodies[2])
+    submit(store, plan.digest, 1003, new, bodies[2])
     wait_for(lambda: len(store.database.rows("SELECT id FROM requests")) == 2)
     assert states(store, plan) == {5: "open", 1000: "closed", 1003: "open"}
-    assert store.sketches.sketch(plan.digest, 1000) == aggregate(plan, batches[:1])
-    assert store.submit(plan.digest, 5, kept, bodies[1]) == "replayed"
-    assert store.submit(plan.digest, 1003, new, bodies[2]) == "replayed"
+    assert sketch_of(store, plan.digest, 1000) == aggregate(plan, batches[:1])
+    assert submit(store, plan.digest, 5, kept, bodies[1]) == "replayed"
+    assert submit(store, plan.digest, 1003, new, bodies[2]) == "replayed"
     at(clock, 1000)  # it is too late for the clock to say otherwise: the ids are gone
-    assert code_of(store.submit, plan.digest, 1000, old, bodies[0]) == "CLOSED"
+    assert code_of(submit, store, plan.digest, 1000, old, bodies[0]) == "CLOSED"
     store.close()
     again = open_store()
-    assert code_of(again.submit, plan.digest, 1000, old, bodies[0]) == "CLOSED"
+    assert code_of(submit, again, plan.digest, 1000, old, bodies[0]) == "CLOSED"
 
 
 def test_a_closing_that_failed_is_tried_again(
@@ -194,7 +195,7 @@ def test_a_closing_that_failed_is_tried_again(
 
     monkeypatch.setattr(segments, "write", failing)
     store.registry.create(plan, period_s=PERIOD, epochs=())
-    store.submit(plan.digest, 1000, fresh(), bodies[0])
+    submit(store, plan.digest, 1000, fresh(), bodies[0])
     at(clock, 1003)
     wait_for(lambda: not store.database.rows("SELECT id FROM requests"))
     assert len(failures) == 2
@@ -214,7 +215,7 @@ def test_an_epoch_is_queued_for_merging_once_and_when_it_is_closed(
     monkeypatch.setattr(store.maintenance, "_compact_next", lambda: None)
     monkeypatch.setattr(segments, "write", failing)
     store.registry.create(plan, period_s=PERIOD, epochs=())
-    store.submit(plan.digest, 1000, fresh(), bodies[0])
+    submit(store, plan.digest, 1000, fresh(), bodies[0])
     at(clock, 1003)
     for _ in range(3):
         assert not store.maintenance._work()
@@ -229,13 +230,13 @@ def test_an_epoch_that_was_opened_meanwhile_stays_open(store, plan, bodies, fres
     """Somebody may open it, or set the clock right, between the check and the closing."""
     store.maintenance.stop()
     store.registry.create(plan, period_s=PERIOD, epochs=(5,))
-    store.submit(plan.digest, 1000, fresh(), bodies[0])
+    submit(store, plan.digest, 1000, fresh(), bodies[0])
     at(clock, 2000)
     store.maintenance.ended(0.0)
     (epoch,) = store.maintenance.ended(1e6)
     store.registry.open_epoch(plan.digest, 1000)
     store.end(epoch, only_past=True)
-    store.submit(plan.digest, 1000, fresh(), bodies[1])
+    submit(store, plan.digest, 1000, fresh(), bodies[1])
     assert status_of(store.registry.collection(plan.digest)).pending == 20
 
 
@@ -250,10 +251,10 @@ def test_an_inbox_that_many_epochs_fill_is_sealed_at_once(
     store.registry.create(plan, epochs=[0, 1, 2])
     sent = batches_of(plan, 4 * size, size)
     for epoch, batch in zip((0, 1, 2), sent, strict=False):
-        store.submit(plan.digest, epoch, fresh(), body_of(plan, batch))
+        submit(store, plan.digest, epoch, fresh(), body_of(plan, batch))
     store.maintenance._work()
     assert store.registry.pending == 3 * size  # less than half of it
-    store.submit(plan.digest, 1, fresh(), body_of(plan, sent[3]))
+    submit(store, plan.digest, 1, fresh(), body_of(plan, sent[3]))
     store.maintenance._work()
     sealed = {
         each.epoch: each.reports
@@ -271,7 +272,7 @@ def test_epochs_are_compacted_one_file_at_a_time(
     store.maintenance.stop()
     store.registry.create(plan)
     for batch in batches_of(plan, 40, 5):
-        store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+        submit(store, plan.digest, 0, fresh(), body_of(plan, batch))
         store.seal()
     store.close_epoch(plan.digest, 0)
     counts = []
@@ -288,7 +289,7 @@ def test_a_start_merges_what_the_last_process_left(
     store = open_store()
     store.registry.create(plan)
     for batch in batches_of(plan, 20, 5):
-        store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+        submit(store, plan.digest, 0, fresh(), body_of(plan, batch))
         store.seal()
     store.maintenance.stop()  # it dies before
     store.close_epoch(plan.digest, 0)

@@ -21,6 +21,7 @@ from faintly.collector.storage.store import Limits, Store
 from faintly.engine import aggregate
 from faintly.errors import FolderDamaged
 from faintly.wire import report_v1
+from tests.collecting import sketch_of, submit
 
 
 def refused(call, *arguments, **named):
@@ -40,18 +41,18 @@ def test_an_epoch_opened_while_another_is_purged_keeps_its_request_ids(
     store, plan, bodies, fresh, monkeypatch
 ):
     store.registry.create(plan)
-    store.submit(plan.digest, 0, fresh(), bodies[0])
+    submit(store, plan.digest, 0, fresh(), bodies[0])
     request, purge = fresh(), Database.purge
 
     def slow(database, epoch):
         if 1 not in store.registry.collection(plan.digest).epochs:
             store.registry.open_epoch(plan.digest, 1)
-            assert store.submit(plan.digest, 1, request, bodies[1]) == "counted"
+            assert submit(store, plan.digest, 1, request, bodies[1]) == "counted"
         purge(database, epoch)
 
     monkeypatch.setattr(Database, "purge", slow)
     store.close_epoch(plan.digest, 0)
-    assert store.submit(plan.digest, 1, request, bodies[1]) == "replayed"
+    assert submit(store, plan.digest, 1, request, bodies[1]) == "replayed"
 
 
 @pytest.mark.parametrize("error", [FolderDamaged("changed"), ValueError("a fault"), MemoryError()])
@@ -70,19 +71,19 @@ def test_an_epoch_that_cannot_be_sealed_keeps_no_other_waiting(
 
     monkeypatch.setattr(segments, "write", failing)
     store.registry.create(plan, epochs=(0, 1))
-    store.submit(plan.digest, 0, fresh(), bodies[0])
+    submit(store, plan.digest, 0, fresh(), bodies[0])
     wait_for(lambda: store.counters.failed_seals > 2)
     with Database(store.folder) as database:  # as another process would
         secret = Credentials(database).add("read", "page")
     wait_for(lambda: store.credentials.role_of(hash_of(secret)) == "read")
-    store.submit(plan.digest, 1, fresh(), bodies[1])
+    submit(store, plan.digest, 1, fresh(), bodies[1])
     wait_for(lambda: status_of(store.registry.collection(plan.digest)).reports == 10)
     store.close()
     monkeypatch.setattr(segments, "write", write)
     store = open_store()
     store.seal()
     for epoch in (0, 1):
-        assert store.sketches.sketch(plan.digest, epoch) == aggregate(plan, [batches[epoch]])
+        assert sketch_of(store, plan.digest, epoch) == aggregate(plan, [batches[epoch]])
 
 
 def test_a_collection_is_closed_even_if_it_cannot_be_sealed(
@@ -91,7 +92,7 @@ def test_a_collection_is_closed_even_if_it_cannot_be_sealed(
     store = open_store()
     store.registry.create(plan, epochs=(0, 1))
     for epoch in (0, 1):
-        store.submit(plan.digest, epoch, fresh(), bodies[epoch])
+        submit(store, plan.digest, epoch, fresh(), bodies[epoch])
 
     def fail(*_):
         raise Problem(CANNOT_STORE, "the disk is full")
@@ -100,10 +101,10 @@ def test_a_collection_is_closed_even_if_it_cannot_be_sealed(
         patched.setattr(segments, "write", fail)
         assert refused(store.close_collection, plan.digest) == "CANNOT_STORE"
     for epoch in (0, 1):
-        assert refused(store.submit, plan.digest, epoch, fresh(), bodies[2]) == "CLOSED"
+        assert refused(submit, store, plan.digest, epoch, fresh(), bodies[2]) == "CLOSED"
     store.close()
     store = open_store()
-    assert refused(store.submit, plan.digest, 1, fresh(), bodies[2]) == "CLOSED"
+    assert refused(submit, store, plan.digest, 1, fresh(), bodies[2]) == "CLOSED"
     assert store.seal() + status_of(store.registry.collection(plan.digest)).reports >= 20
     assert status_of(store.registry.collection(plan.digest)).reports == 20
 
@@ -119,7 +120,7 @@ def test_what_waited_for_a_deleted_collection_leaves_nothing(open_store, plan, b
     assert refused(store.registry.accepting, old, now) == "CLOSED"
     assert store.registry.collection(plan.digest) is new
     assert not new.closed
-    assert store.submit(plan.digest, 7, fresh(), bodies[0]) == "counted"
+    assert submit(store, plan.digest, 7, fresh(), bodies[0]) == "counted"
     store.close()
     assert list(open_store().registry.collection(plan.digest).epochs) == [7]
 
@@ -130,13 +131,13 @@ def test_a_collection_created_while_its_predecessor_is_deleted_keeps_its_files(
 ):
     store = open_store()
     store.registry.create(plan, retention=retention)
-    store.submit(plan.digest, 0, fresh(), bodies[0])
+    submit(store, plan.digest, 0, fresh(), bodies[0])
     store.seal()
     delete = store.manifest.delete
 
     def slow(collection):
         store.registry.create(plan, retention=retention)
-        store.submit(plan.digest, 0, fresh(), bodies[1])
+        submit(store, plan.digest, 0, fresh(), bodies[1])
         store.seal()
         delete(collection)
 
@@ -145,14 +146,14 @@ def test_a_collection_created_while_its_predecessor_is_deleted_keeps_its_files(
         store.delete(plan.digest)
     assert len([path for path in store.folder.glob("s*s/*/*") if path.is_file()]) == 1
     store.close()
-    assert open_store().sketches.sketch(plan.digest, 0) == aggregate(plan, batches[1:2])
+    assert sketch_of(open_store(), plan.digest, 0) == aggregate(plan, batches[1:2])
 
 
 def test_the_clock_opens_no_epoch_during_a_deletion(open_store, plan, bodies, fresh, monkeypatch):
     store = open_store()
     now = int(time.time() // 3600)
     collection = store.registry.create(plan, period_s=3600.0, epochs=(7,))
-    store.submit(plan.digest, 7, fresh(), bodies[0])
+    submit(store, plan.digest, 7, fresh(), bodies[0])
     forget = store.registry.forget
 
     def late(collection):
@@ -174,7 +175,7 @@ def test_the_clock_opens_no_epoch_during_a_deletion(open_store, plan, bodies, fr
 def test_an_epoch_deleted_while_it_is_sealed_is_not_named(open_store, plan, bodies, fresh, at_step):
     store = open_store()
     collection = store.registry.create(plan)
-    store.submit(plan.digest, 0, fresh(), bodies[0])
+    submit(store, plan.digest, 0, fresh(), bodies[0])
     at_step(store, "written", lambda: store.registry.forget(collection))
     assert refused(store.seal) == "CONFLICT"
     store.close()
@@ -183,7 +184,7 @@ def test_an_epoch_deleted_while_it_is_sealed_is_not_named(open_store, plan, bodi
 
 def test_a_question_that_waited_for_a_deleted_epoch(store, plan, bodies, fresh, monkeypatch):
     epochs = store.registry.create(plan).epochs
-    store.submit(plan.digest, 0, fresh(), bodies[0])
+    submit(store, plan.digest, 0, fresh(), bodies[0])
     store.seal()
     found = [epochs[0]]
     store.delete(plan.digest)
@@ -226,7 +227,7 @@ def test_many_that_come_while_the_store_closes_are_answered(open_store, plan, bo
 def test_a_missing_database_does_not_cost_the_sealed_files(open_store, plan, bodies, fresh):
     store = open_store()
     store.registry.create(plan)
-    store.submit(plan.digest, 0, fresh(), bodies[0])
+    submit(store, plan.digest, 0, fresh(), bodies[0])
     store.close()
     database = store.folder / "collector.sqlite"
     kept = database.read_bytes()
@@ -242,7 +243,7 @@ def test_a_missing_database_does_not_cost_the_sealed_files(open_store, plan, bod
 def test_damage_stops_a_start_before_anything_is_deleted(open_store, plan, bodies, fresh):
     store = open_store()
     store.registry.create(plan)
-    store.submit(plan.digest, 0, fresh(), bodies[0])
+    submit(store, plan.digest, 0, fresh(), bodies[0])
     store.close()
     (file,) = store.folder.glob("segments/*/*")
     moved = file.with_name("moved.parquet")
@@ -260,7 +261,7 @@ def test_sealed_reports_are_overwritten_in_the_database(
     store.registry.create(plan, retention=retention)
     body = body_of(plan, batches_of(plan, 8000, 8000)[0])
     record = bytes(report_v1.records_of(body))[9000:9100]
-    store.submit(plan.digest, 0, fresh(), body)
+    submit(store, plan.digest, 0, fresh(), body)
     files = [store.folder / "collector.sqlite", store.folder / "collector.sqlite-wal"]
     assert any(record in file.read_bytes() for file in files)
     store.seal()
@@ -312,7 +313,7 @@ def test_control_calls_on_a_full_disk_raise_problems(store, plan, other_plan, bo
 
 def test_a_seal_on_a_full_disk_is_a_problem(store, plan, bodies, fresh, monkeypatch):
     store.registry.create(plan)
-    store.submit(plan.digest, 0, fresh(), bodies[0])
+    submit(store, plan.digest, 0, fresh(), bodies[0])
 
     def fail(_):
         raise OSError(28, "No space left on device")
@@ -328,9 +329,9 @@ def test_a_file_that_cannot_be_deleted_does_not_undo_a_seal(
 ):
     store.registry.create(plan, retention="drop")
     for body in bodies[:2]:
-        store.submit(plan.digest, 0, fresh(), body)
+        submit(store, plan.digest, 0, fresh(), body)
         store.seal()
-    store.submit(plan.digest, 0, fresh(), bodies[2])
+    submit(store, plan.digest, 0, fresh(), bodies[2])
 
     def fail(*_):
         raise OSError(5, "Input/output error")
@@ -349,7 +350,7 @@ def test_a_restored_folder_has_other_versions(open_store, tmp_path, plan, bodies
     versions = set()
     for folder, body in zip((store.folder, tmp_path / "copy"), bodies, strict=False):
         opened = open_store(folder)
-        opened.submit(plan.digest, 0, fresh(), body)
+        submit(opened, plan.digest, 0, fresh(), body)
         opened.seal()
         versions.add(opened.sketches.mark(opened.registry.epoch(plan.digest, 0)))
     assert len(versions) == 2

@@ -20,6 +20,7 @@ from faintly.collector.storage.manifest import NEWER
 from faintly.collector.storage.store import Store
 from faintly.engine import aggregate
 from faintly.errors import FolderDamaged
+from tests.collecting import sketch_of, submit
 
 CRASH = Path(__file__).with_name("crash_points.py")
 
@@ -37,7 +38,7 @@ def filled(open_store, plan, batches, body_of, fresh):
         store = open_store()
         store.registry.create(plan, retention=retention)
         for number, batch in enumerate(batches):
-            store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+            submit(store, plan.digest, 0, fresh(), body_of(plan, batch))
             if number == 1:
                 store.seal()
         store.seal()
@@ -82,12 +83,13 @@ import os, sys
 from pathlib import Path
 from faintly.collector.storage.store import Limits, Store
 from faintly.core import Plan
+from tests.collecting import submit
 store = Store.open(Path(sys.argv[1]), Limits(seal_s=1e9))
 plan = Plan.from_json(Path(sys.argv[2]).read_text())
 body = Path(sys.argv[3]).read_bytes()
 store.registry.create(plan)
 for number in range(5):
-    store.submit(plan.digest, 0, bytes([number]) * 16, body)
+    submit(store, plan.digest, 0, bytes([number]) * 16, body)
 os.kill(os.getpid(), 9)
 """
 
@@ -112,9 +114,9 @@ def test_what_was_acknowledged_survives_a_kill(killed, open_store, plan, batches
     store = open_store()
     assert status_of(store.registry.collection(plan.digest)).pending == 50
     body = body_of(plan, batches[0])
-    assert store.submit(plan.digest, 0, bytes(16), body) == "replayed"
+    assert submit(store, plan.digest, 0, bytes(16), body) == "replayed"
     store.seal()
-    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches[:1] * 5)
+    assert sketch_of(store, plan.digest, 0) == aggregate(plan, batches[:1] * 5)
 
 
 @pytest.mark.parametrize("cut", [1, 100, 4000, 9000])
@@ -131,10 +133,10 @@ def test_a_torn_log_loses_only_its_end(killed, open_store, plan, batches, body_o
     pending = status_of(store.registry.collection(plan.digest)).pending
     assert pending in {0, 10, 20, 30, 40}
     body = body_of(plan, batches[0])
-    answers = [store.submit(plan.digest, 0, bytes([number]) * 16, body) for number in range(5)]
+    answers = [submit(store, plan.digest, 0, bytes([number]) * 16, body) for number in range(5)]
     assert answers == ["replayed"] * (pending // 10) + ["counted"] * (5 - pending // 10)
     store.seal()
-    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches[:1] * 5)
+    assert sketch_of(store, plan.digest, 0) == aggregate(plan, batches[:1] * 5)
     store.close()
     assert fsck.check(killed).findings == []
 
@@ -171,9 +173,9 @@ def test_the_count_of_requests_lags_behind_the_database_but_never_leads(
     store = open_store()
     assert int(count.read_bytes()) == 5
     body = body_of(plan, batches[0])
-    assert store.submit(plan.digest, 0, bytes(16), body) == "replayed"
+    assert submit(store, plan.digest, 0, bytes(16), body) == "replayed"
     assert int(count.read_bytes()) == 5
-    store.submit(plan.digest, 0, b"another request.", body)
+    submit(store, plan.digest, 0, b"another request.", body)
     assert int(count.read_bytes()) == 6
     store.delete(plan.digest)
     store.close()
@@ -196,7 +198,7 @@ def test_files_without_a_name_are_deleted(filled, open_store, plan, batches):
     store = open_store()
     assert not [path for path in stray if path.exists()]
     assert not left.exists()
-    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    assert sketch_of(store, plan.digest, 0) == aggregate(plan, batches)
 
 
 def seal_more(open_store, plan, batches, body_of, fresh, epoch):
@@ -204,7 +206,7 @@ def seal_more(open_store, plan, batches, body_of, fresh, epoch):
     store.registry.create(plan)
     store.registry.open_epoch(plan.digest, epoch)
     for batch in batches[:2]:
-        store.submit(plan.digest, epoch, fresh(), body_of(plan, batch))
+        submit(store, plan.digest, epoch, fresh(), body_of(plan, batch))
         store.seal()
     store.close()
 
@@ -259,23 +261,23 @@ def test_a_changed_segment_is_not_counted(filled, open_store, plan):
     segment.write_bytes(data)
     store = open_store()
     with pytest.raises(FolderDamaged, match="checksum differs"):
-        store.sketches.sketch(plan.digest, 0)
+        sketch_of(store, plan.digest, 0)
 
 
 @pytest.mark.parametrize("damage", ["missing", "short", "changed"])
 def test_a_sketch_is_rebuilt_where_segments_are_kept(filled, open_store, plan, batches, damage):
     _damage_sketch(filled(), damage)
     store = open_store()
-    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    assert sketch_of(store, plan.digest, 0) == aggregate(plan, batches)
     store.close()
-    assert open_store().sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    assert sketch_of(open_store(), plan.digest, 0) == aggregate(plan, batches)
 
 
 @pytest.mark.parametrize("damage", ["missing", "short", "changed"])
 def test_a_sketch_is_needed_where_reports_are_dropped(filled, open_store, plan, damage):
     _damage_sketch(filled("drop"), damage)
     with pytest.raises(FolderDamaged, match=r"\.fns"):  # at once, or when it is read
-        open_store().sketches.sketch(plan.digest, 0)
+        sketch_of(open_store(), plan.digest, 0)
 
 
 def _damage_sketch(folder, damage):
@@ -311,7 +313,7 @@ def test_a_folder_of_another_version_is_left_alone(filled, open_store, version):
 
 def test_changed_pending_reports_are_not_sealed(store, plan, batches, body_of, fresh):
     store.registry.create(plan)
-    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    submit(store, plan.digest, 0, fresh(), body_of(plan, batches[0]))
     with store.database.transaction() as connection:
         connection.execute("UPDATE inbox SET records = zeroblob(length(records))")
     with pytest.raises(FolderDamaged, match="changed on the disk"):
@@ -328,6 +330,7 @@ from faintly.collector.storage.collection import status_of
 from faintly.collector.storage.store import Limits, Store
 from faintly.core import Plan
 from faintly.engine import aggregate, decode
+from tests.collecting import sketch_of, submit
 import pyarrow.parquet
 
 folder, plan = Path(sys.argv[1]), Plan.from_json(Path(sys.argv[2]).read_text())
@@ -345,7 +348,7 @@ counted, refused = [], []
 for number in range(400):
     request = number.to_bytes(16, "little")
     try:
-        store.submit(plan.digest, 0, request, body)
+        submit(store, plan.digest, 0, request, body)
         counted.append(request)
     except Problem as problem:
         assert problem.kind.code == "CANNOT_STORE", problem.kind.code
@@ -363,14 +366,14 @@ status = status_of(store.registry.collection(plan.digest))
 assert status.pending + status.reports == reports * len(counted), status
 make_room()
 for request in refused:
-    assert store.submit(plan.digest, 0, request, body) == "counted"
-assert store.submit(plan.digest, 0, counted[0], body) == "replayed"
+    assert submit(store, plan.digest, 0, request, body) == "counted"
+assert submit(store, plan.digest, 0, counted[0], body) == "replayed"
 store.seal()
 everything = aggregate(plan, [decode(plan, body)] * (len(counted) + 5))
-assert store.sketches.sketch(plan.digest, 0) == everything
+assert sketch_of(store, plan.digest, 0) == everything
 store.close()
 store = Store.open(folder)
-assert store.sketches.sketch(plan.digest, 0) == everything
+assert sketch_of(store, plan.digest, 0) == everything
 store.close()
 assert fsck.check(folder).findings == []
 print("survived", len(counted))
@@ -421,7 +424,7 @@ def test_a_sender_that_is_gone_does_not_stop_the_inbox(store, plan, batches, bod
     cancelled.cancel()
     for waiter in (ended, cancelled):
         store.take(plan.digest, 0, fresh(), body_of(plan, batches[0]), waiter=waiter)
-    assert store.submit(plan.digest, 0, fresh(), body_of(plan, batches[1])) == "counted"
+    assert submit(store, plan.digest, 0, fresh(), body_of(plan, batches[1])) == "counted"
     assert store.counters.submissions == 3
 
 
@@ -443,13 +446,13 @@ def test_the_sealer_tries_again(open_store, plan, batches, body_of, fresh, monke
     monkeypatch.setattr(segments, "write", failing)
     store = open_store(limits=Limits(seal_s=0.0))
     store.registry.create(plan)
-    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    submit(store, plan.digest, 0, fresh(), body_of(plan, batches[0]))
     deadline = time.monotonic() + 10
     while status_of(store.registry.collection(plan.digest)).reports < 10:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert store.counters.failed_seals == 2
-    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches[:1])
+    assert sketch_of(store, plan.digest, 0) == aggregate(plan, batches[:1])
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no list of open files here")
@@ -477,9 +480,9 @@ def test_a_folder_that_an_earlier_program_wrote_is_opened(tmp_path, open_store, 
     plans = [each.plan for each in store.registry.collections.values()]
     for plan in plans:
         batches = batches_of(plan, 40, 10)
-        assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches[:3])
+        assert sketch_of(store, plan.digest, 0) == aggregate(plan, batches[:3])
     store.seal()
-    assert store.sketches.sketch(plans[0].digest, 1) == aggregate(
+    assert sketch_of(store, plans[0].digest, 1) == aggregate(
         plans[0], batches_of(plans[0], 40, 10)[3:]
     )
     assert [len(store.manifest.segments(plan.digest)) for plan in plans] == [2, 3, 0]

@@ -10,6 +10,7 @@ from faintly.collector.storage import seal, segments, sketches
 from faintly.collector.storage.collection import status_of
 from faintly.engine import aggregate
 from faintly.wire import report_v1
+from tests.collecting import sketch_of, submit
 
 
 @pytest.fixture
@@ -29,9 +30,9 @@ def test_a_seal_that_fails_at_any_point_counts_once(
     """The process lives on, so what is in memory must be right as well."""
     store.registry.create(plan, retention=retention)
     for batch in batches[:2]:
-        store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+        submit(store, plan.digest, 0, fresh(), body_of(plan, batch))
         store.seal()
-    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[2]))
+    submit(store, plan.digest, 0, fresh(), body_of(plan, batches[2]))
 
     def crash():
         raise Crash
@@ -43,9 +44,9 @@ def test_a_seal_that_fails_at_any_point_counts_once(
     status = status_of(store.registry.collection(plan.digest))
     assert status.reports + status.pending == 30
     assert store.registry.pending == status.pending
-    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[3]))
+    submit(store, plan.digest, 0, fresh(), body_of(plan, batches[3]))
     store.seal()
-    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    assert sketch_of(store, plan.digest, 0) == aggregate(plan, batches)
     assert (
         status_of(store.registry.collection(plan.digest)).reports,
         store.registry.pending_bytes,
@@ -54,7 +55,7 @@ def test_a_seal_that_fails_at_any_point_counts_once(
 
 def test_a_failed_commit_of_a_seal_leaves_the_counts(store, plan, batches, body_of, fresh):
     store.registry.create(plan)
-    store.submit(plan.digest, 0, fresh(), body_of(plan, batches[0]))
+    submit(store, plan.digest, 0, fresh(), body_of(plan, batches[0]))
     with store.database.transaction() as connection:
         connection.execute(
             "CREATE TRIGGER refuse BEFORE DELETE ON inbox BEGIN SELECT RAISE(ABORT, 'no'); END"
@@ -66,13 +67,13 @@ def test_a_failed_commit_of_a_seal_leaves_the_counts(store, plan, batches, body_
     with store.database.transaction() as connection:
         connection.execute("DROP TRIGGER refuse")
     assert store.seal() == 10
-    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches[:1])
+    assert sketch_of(store, plan.digest, 0) == aggregate(plan, batches[:1])
 
 
 def test_a_segment_holds_the_reports_and_nothing_else(store, plan, batches, body_of, fresh):
     collection = store.registry.create(plan, epochs=(4,))
     for batch in batches:
-        store.submit(plan.digest, 4, fresh(), body_of(plan, batch))
+        submit(store, plan.digest, 4, fresh(), body_of(plan, batch))
     store.seal()
     (segment,) = store.manifest.segments(plan.digest)
     path = store.folder / segment.file
@@ -131,10 +132,10 @@ def test_much_that_is_pending_makes_several_segments(
     monkeypatch.setattr(seal, "MOST_REPORTS", 15)
     store.registry.create(plan)
     for batch in batches:
-        store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+        submit(store, plan.digest, 0, fresh(), body_of(plan, batch))
     assert store.seal() == 40
     assert [segment.reports for segment in store.manifest.segments(plan.digest)] == [10] * 4
-    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    assert sketch_of(store, plan.digest, 0) == aggregate(plan, batches)
 
 
 def test_a_snapshot_shortens_the_next_start(open_store, plan, batches, body_of, fresh, monkeypatch):
@@ -142,7 +143,7 @@ def test_a_snapshot_shortens_the_next_start(open_store, plan, batches, body_of, 
     store = open_store()
     store.registry.create(plan)
     for batch in batches[:3]:
-        store.submit(plan.digest, 0, fresh(), body_of(plan, batch))
+        submit(store, plan.digest, 0, fresh(), body_of(plan, batch))
         store.seal()
     store.close()
     files = [path.name for path in (store.folder / "sketches").rglob("*.fns")]
@@ -153,7 +154,7 @@ def test_a_snapshot_shortens_the_next_start(open_store, plan, batches, body_of, 
         segments, "read", lambda file: read.append(file.path.name) or original(file)
     )
     again = open_store()
-    assert again.sketches.sketch(plan.digest, 0) == aggregate(plan, batches[:3])
+    assert sketch_of(again, plan.digest, 0) == aggregate(plan, batches[:3])
     assert read == ["0-3.parquet"]
 
 
@@ -161,7 +162,7 @@ def test_epochs_side_by_side(store, plan, batches, body_of, fresh):
     store.registry.create(plan, epochs=range(4))
     for _ in range(2):
         for epoch, batch in enumerate(batches):
-            store.submit(plan.digest, epoch, fresh(), body_of(plan, batch))
+            submit(store, plan.digest, epoch, fresh(), body_of(plan, batch))
         store.seal()
     for epoch, batch in enumerate(batches):
-        assert store.sketches.sketch(plan.digest, epoch) == aggregate(plan, [batch] * 2)
+        assert sketch_of(store, plan.digest, epoch) == aggregate(plan, [batch] * 2)

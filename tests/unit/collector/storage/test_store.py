@@ -15,6 +15,7 @@ from faintly.collector.storage.store import Limits
 from faintly.engine import aggregate
 from faintly.engine.files import load_sketch
 from faintly.errors import FolderInUse, InvalidInput
+from tests.collecting import sketch_of, submit
 
 
 def refused(call, *arguments, **named):
@@ -36,12 +37,12 @@ def ones(plan, batches_of, body_of):
 def test_a_retry_is_answered_and_not_counted(store, plan, bodies, fresh):
     store.registry.create(plan)
     request = fresh()
-    assert store.submit(plan.digest, 0, request, bodies[0]) == "counted"
-    assert store.submit(plan.digest, 0, request, bodies[0]) == "replayed"
-    assert refused(store.submit, plan.digest, 0, request, bodies[1]) == "REQUEST_REUSED"
+    assert submit(store, plan.digest, 0, request, bodies[0]) == "counted"
+    assert submit(store, plan.digest, 0, request, bodies[0]) == "replayed"
+    assert refused(submit, store, plan.digest, 0, request, bodies[1]) == "REQUEST_REUSED"
     assert status_of(store.registry.collection(plan.digest)).pending == 10
     assert store.seal() == 10
-    assert store.submit(plan.digest, 0, request, bodies[0]) == "replayed"
+    assert submit(store, plan.digest, 0, request, bodies[0]) == "replayed"
     assert status_of(store.registry.collection(plan.digest)).reports == 10
 
 
@@ -65,13 +66,13 @@ def test_the_sketch_is_that_of_the_reports(open_store, plan, batches_of, body_of
     batches = batches_of(plan, 95, 10)
     store.registry.create(plan, retention=retention, epochs=(0, 3))
     for number, batch in enumerate(batches):
-        store.submit(plan.digest, 3 * (number % 2), fresh(), body_of(plan, batch))
+        submit(store, plan.digest, 3 * (number % 2), fresh(), body_of(plan, batch))
         if number % 3 == 2:
             store.seal()
     store.seal()
     halves = {0: batches[::2], 3: batches[1::2]}
     for epoch, mine in halves.items():
-        assert store.sketches.sketch(plan.digest, epoch) == aggregate(plan, mine)
+        assert sketch_of(store, plan.digest, epoch) == aggregate(plan, mine)
         found = store.sketches.file(plan.digest, epoch)
         assert load_sketch(found.path) == aggregate(plan, mine)
         assert found.reports == sum(map(len, mine))
@@ -79,7 +80,7 @@ def test_the_sketch_is_that_of_the_reports(open_store, plan, batches_of, body_of
     store.close()
     again = open_store()
     for epoch, mine in halves.items():
-        assert again.sketches.sketch(plan.digest, epoch) == aggregate(plan, mine)
+        assert sketch_of(again, plan.digest, epoch) == aggregate(plan, mine)
     assert status_of(again.registry.collection(plan.digest)).reports == 95
     assert bool(again.manifest.segments(plan.digest)) == (retention == "keep")
 
@@ -89,11 +90,11 @@ def test_direct_reports_are_kept_and_answered(open_store, direct_plan, batches_o
     assert refused(store.registry.create, direct_plan, retention="drop") == "BAD_REQUEST"
     store.registry.create(direct_plan)
     for batch in batches:
-        store.submit(direct_plan.digest, 0, fresh(), body_of(direct_plan, batch))
+        submit(store, direct_plan.digest, 0, fresh(), body_of(direct_plan, batch))
         store.seal()
-    assert store.sketches.sketch(direct_plan.digest, 0) == aggregate(direct_plan, batches)
+    assert sketch_of(store, direct_plan.digest, 0) == aggregate(direct_plan, batches)
     store.close()
-    assert open_store().sketches.sketch(direct_plan.digest, 0) == aggregate(direct_plan, batches)
+    assert sketch_of(open_store(), direct_plan.digest, 0) == aggregate(direct_plan, batches)
 
 
 def test_a_version_changes_when_answers_may(store, plan, bodies, fresh):
@@ -102,7 +103,7 @@ def test_a_version_changes_when_answers_may(store, plan, bodies, fresh):
     assert refused(store.registry.sealed, plan.digest) == "NO_REPORTS"
     epochs, seen = store.registry.collection(plan.digest).epochs, set()
     for epoch in (0, 1, 1):
-        store.submit(plan.digest, epoch, fresh(), bodies[0])
+        submit(store, plan.digest, epoch, fresh(), bodies[0])
         store.seal()
         mark = store.sketches.mark(epochs[epoch])
         assert store.sketches.file(plan.digest, epoch).mark == mark
@@ -121,21 +122,21 @@ def test_bad_bodies_are_refused_with_the_reason(store, plan, other_plan, bodies,
         (b"", "TRUNCATED"),
     ):
         with pytest.raises(Problem, match=code) as caught:
-            store.submit(plan.digest, 0, fresh(), bad)
+            submit(store, plan.digest, 0, fresh(), bad)
         assert caught.value.kind.code == "BAD_REPORTS"
     store.registry.create(other_plan)
     with pytest.raises(Problem, match="OTHER_PLAN"):
-        store.submit(other_plan.digest, 0, fresh(), body)
-    assert refused(store.submit, bytes(16), 0, fresh(), body) == "UNKNOWN_COLLECTION"
-    assert refused(store.submit, plan.digest, 0, b"short", body) == "NO_REQUEST_ID"
-    assert refused(store.submit, plan.digest, 7, fresh(), body) == "UNKNOWN_EPOCH"
+        submit(store, other_plan.digest, 0, fresh(), body)
+    assert refused(submit, store, bytes(16), 0, fresh(), body) == "UNKNOWN_COLLECTION"
+    assert refused(submit, store, plan.digest, 0, b"short", body) == "NO_REQUEST_ID"
+    assert refused(submit, store, plan.digest, 7, fresh(), body) == "UNKNOWN_EPOCH"
     assert store.seal() == 0
 
 
 def test_an_empty_batch_is_refused(store, plan, batches_of, body_of, fresh):
     store.registry.create(plan)
     empty = batches_of(plan, 1, 1)[0].take(slice(0))
-    assert refused(store.submit, plan.digest, 0, fresh(), body_of(plan, empty)) == "BAD_REPORTS"
+    assert refused(submit, store, plan.digest, 0, fresh(), body_of(plan, empty)) == "BAD_REPORTS"
 
 
 def test_creating_again_gives_the_same_and_other_settings_conflict(store, plan):
@@ -154,7 +155,7 @@ def test_many_request_ids_are_forgotten_in_several_transactions(
     monkeypatch.setattr(database, "PURGED_ROWS", 2)
     store.registry.create(plan)
     for body in bodies:
-        store.submit(plan.digest, 0, fresh(), body)
+        submit(store, plan.digest, 0, fresh(), body)
     store.close_epoch(plan.digest, 0)
     assert store.database.rows("SELECT id FROM requests") == []
 
@@ -164,8 +165,8 @@ def test_a_start_forgets_the_request_ids_that_a_crash_left(
 ):
     store, kept = open_store(), fresh()
     store.registry.create(plan, epochs=(0, 1))
-    store.submit(plan.digest, 0, fresh(), bodies[0])
-    store.submit(plan.digest, 1, kept, bodies[1])
+    submit(store, plan.digest, 0, fresh(), bodies[0])
+    submit(store, plan.digest, 1, kept, bodies[1])
     with monkeypatch.context() as patched:
         patched.setattr(database.Database, "purge", lambda *_: None)
         store.close_epoch(plan.digest, 0)
@@ -177,11 +178,11 @@ def test_a_closed_epoch_forgets_its_request_ids(open_store, plan, bodies, fresh)
     store = open_store()
     store.registry.create(plan, epochs=(0, 1))
     first, second = fresh(), fresh()
-    store.submit(plan.digest, 0, first, bodies[0])
-    store.submit(plan.digest, 1, second, bodies[1])
+    submit(store, plan.digest, 0, first, bodies[0])
+    submit(store, plan.digest, 1, second, bodies[1])
     store.close_epoch(plan.digest, 0)
-    assert refused(store.submit, plan.digest, 0, first, bodies[0]) == "CLOSED"
-    assert store.submit(plan.digest, 1, second, bodies[1]) == "replayed"
+    assert refused(submit, store, plan.digest, 0, first, bodies[0]) == "CLOSED"
+    assert submit(store, plan.digest, 1, second, bodies[1]) == "replayed"
     assert store.database.rows("SELECT id FROM requests") == [(second,)]
     assert refused(store.registry.open_epoch, plan.digest, 0) == "CONFLICT"
     assert [epoch.state for epoch in status_of(store.registry.collection(plan.digest)).epochs] == [
@@ -190,24 +191,24 @@ def test_a_closed_epoch_forgets_its_request_ids(open_store, plan, bodies, fresh)
     ]
     assert status_of(store.registry.collection(plan.digest)).reports == 10
     store.registry.open_epoch(plan.digest, 2)
-    assert store.submit(plan.digest, 2, fresh(), bodies[2]) == "counted"
+    assert submit(store, plan.digest, 2, fresh(), bodies[2]) == "counted"
     store.close_collection(plan.digest)
-    assert refused(store.submit, plan.digest, 2, fresh(), bodies[3]) == "CLOSED"
+    assert refused(submit, store, plan.digest, 2, fresh(), bodies[3]) == "CLOSED"
     assert refused(store.registry.open_epoch, plan.digest, 5) == "CONFLICT"
     store.close()
     again = open_store()
     assert status_of(again.registry.collection(plan.digest)).state == "closed"
-    assert refused(again.submit, plan.digest, 2, fresh(), bodies[3]) == "CLOSED"
+    assert refused(submit, again, plan.digest, 2, fresh(), bodies[3]) == "CLOSED"
 
 
 def test_a_retry_is_answered_while_its_epoch_closes(store, plan, bodies, fresh, at_step):
     store.registry.create(plan)
     request, seen = fresh(), []
-    store.submit(plan.digest, 0, request, bodies[0])
+    submit(store, plan.digest, 0, request, bodies[0])
 
     def try_again():
-        seen.append(store.submit(plan.digest, 0, request, bodies[0]))
-        seen.append(refused(store.submit, plan.digest, 0, fresh(), bodies[1]))
+        seen.append(submit(store, plan.digest, 0, request, bodies[0]))
+        seen.append(refused(submit, store, plan.digest, 0, fresh(), bodies[1]))
 
     at_step(store, "written", try_again)
     store.close_epoch(plan.digest, 0)
@@ -220,12 +221,12 @@ def test_epochs_open_by_the_clock(store, plan, bodies, fresh, monkeypatch):
     monkeypatch.setattr(store.registry.clock, "times", lambda: (now[0], now[0]))
     store.registry.create(plan, period_s=60, epochs=(5,))
     for epoch, answer in ((5, "counted"), (999, "counted"), (1000, "counted"), (1001, "counted")):
-        assert store.submit(plan.digest, epoch, fresh(), bodies[0]) == answer
-    assert refused(store.submit, plan.digest, 1002, fresh(), bodies[0]) == "UNKNOWN_EPOCH"
-    assert refused(store.submit, plan.digest, 998, fresh(), bodies[0]) == "UNKNOWN_EPOCH"
+        assert submit(store, plan.digest, epoch, fresh(), bodies[0]) == answer
+    assert refused(submit, store, plan.digest, 1002, fresh(), bodies[0]) == "UNKNOWN_EPOCH"
+    assert refused(submit, store, plan.digest, 998, fresh(), bodies[0]) == "UNKNOWN_EPOCH"
     now[0] += 180  # an epoch that has ended is open until its grace is over
-    assert store.submit(plan.digest, 1000, fresh(), bodies[0]) == "counted"
-    assert store.submit(plan.digest, 5, fresh(), bodies[0]) == "counted"
+    assert submit(store, plan.digest, 1000, fresh(), bodies[0]) == "counted"
+    assert submit(store, plan.digest, 5, fresh(), bodies[0]) == "counted"
     store.seal()
     assert status_of(store.registry.collection(plan.digest)).reports == 60
 
@@ -237,12 +238,12 @@ def test_what_is_refused_opens_no_epoch(
     store.registry.create(plan, period_s=60, epochs=())
     store.registry.create(other_plan, period_s=60, epochs=(), tokens=True)
     one, two = (body_of(other_plan, batch) for batch in batches_of(other_plan, 3, 2)[::-1])
-    submit, other = store.submit, other_plan.digest
-    assert refused(submit, plan.digest, 1000, fresh(), b"7 bytes") == "BAD_REPORTS"
-    assert refused(submit, plan.digest, 1000, b"short", bodies[0]) == "NO_REQUEST_ID"
-    assert refused(submit, other, 1000, fresh(), one) == "TOKEN_MISSING"
-    assert refused(submit, other, 1000, fresh(), two, bytes(16)) == "BAD_REPORTS"
-    assert refused(submit, other, 1000, fresh(), one, bytes(16)) == "TOKEN_UNKNOWN"
+    other = other_plan.digest
+    assert refused(submit, store, plan.digest, 1000, fresh(), b"7 bytes") == "BAD_REPORTS"
+    assert refused(submit, store, plan.digest, 1000, b"short", bodies[0]) == "NO_REQUEST_ID"
+    assert refused(submit, store, other, 1000, fresh(), one) == "TOKEN_MISSING"
+    assert refused(submit, store, other, 1000, fresh(), two, bytes(16)) == "BAD_REPORTS"
+    assert refused(submit, store, other, 1000, fresh(), one, bytes(16)) == "TOKEN_UNKNOWN"
     assert store.database.rows("SELECT * FROM epochs") == []
 
 
@@ -254,10 +255,10 @@ def test_issuing_tokens_opens_the_epochs_of_the_clock(store, plan, ones, fresh, 
         assert refused(store.issue_tokens, plan.digest, epoch, 1) == "UNKNOWN_EPOCH"
     for epoch, one in zip((999, 1000, 1001), ones, strict=False):
         (token,) = map(bytes.fromhex, store.issue_tokens(plan.digest, epoch, 1))
-        assert store.submit(plan.digest, epoch, fresh(), one, token) == "counted"
+        assert submit(store, plan.digest, epoch, fresh(), one, token) == "counted"
     now[0] += 180
     (token,) = map(bytes.fromhex, store.issue_tokens(plan.digest, 1003, 1))
-    assert refused(store.submit, plan.digest, 1000, fresh(), ones[3], token) == "TOKEN_UNKNOWN"
+    assert refused(submit, store, plan.digest, 1000, fresh(), ones[3], token) == "TOKEN_UNKNOWN"
     store.close_epoch(plan.digest, 1003)
     assert refused(store.issue_tokens, plan.digest, 1003, 1) == "CLOSED"
 
@@ -267,18 +268,18 @@ def test_a_token_counts_once(open_store, plan, ones, bodies, fresh):
     store.registry.create(plan, tokens=True, epochs=(0, 1))
     first, second = map(bytes.fromhex, store.issue_tokens(plan.digest, 0, 2))
     request = fresh()
-    assert refused(store.submit, plan.digest, 0, request, ones[0]) == "TOKEN_MISSING"
-    assert refused(store.submit, plan.digest, 0, request, bodies[0], first) == "BAD_REPORTS"
-    assert refused(store.submit, plan.digest, 0, request, ones[0], bytes(16)) == "TOKEN_UNKNOWN"
-    assert refused(store.submit, plan.digest, 1, request, ones[0], first) == "TOKEN_UNKNOWN"
-    assert store.submit(plan.digest, 0, request, ones[0], first) == "counted"
-    assert store.submit(plan.digest, 0, request, ones[0], first) == "replayed"
-    assert refused(store.submit, plan.digest, 0, fresh(), ones[1], first) == "TOKEN_USED"
+    assert refused(submit, store, plan.digest, 0, request, ones[0]) == "TOKEN_MISSING"
+    assert refused(submit, store, plan.digest, 0, request, bodies[0], first) == "BAD_REPORTS"
+    assert refused(submit, store, plan.digest, 0, request, ones[0], bytes(16)) == "TOKEN_UNKNOWN"
+    assert refused(submit, store, plan.digest, 1, request, ones[0], first) == "TOKEN_UNKNOWN"
+    assert submit(store, plan.digest, 0, request, ones[0], first) == "counted"
+    assert submit(store, plan.digest, 0, request, ones[0], first) == "replayed"
+    assert refused(submit, store, plan.digest, 0, fresh(), ones[1], first) == "TOKEN_USED"
     store.close()
     again = open_store()
-    assert again.submit(plan.digest, 0, request, ones[0], first) == "replayed"
-    assert refused(again.submit, plan.digest, 0, fresh(), ones[1], first) == "TOKEN_USED"
-    assert again.submit(plan.digest, 0, fresh(), ones[2], second) == "counted"
+    assert submit(again, plan.digest, 0, request, ones[0], first) == "replayed"
+    assert refused(submit, again, plan.digest, 0, fresh(), ones[1], first) == "TOKEN_USED"
+    assert submit(again, plan.digest, 0, fresh(), ones[2], second) == "counted"
     assert status_of(again.registry.collection(plan.digest)).pending == 1
     stored = again.database.rows("SELECT id, used FROM tokens")
     assert [used for _, used in stored] == [1, 1]
@@ -310,10 +311,10 @@ def test_a_full_inbox_asks_to_wait(open_store, plan, bodies, fresh):
     store = open_store(limits=Limits(seal_s=1e9, inbox_bytes=10 * width))
     store.maintenance.stop()  # which would seal at once
     assert store.registry.create(plan).record_bytes == width
-    store.submit(plan.digest, 0, fresh(), bodies[0])
-    assert refused(store.submit, plan.digest, 0, fresh(), bodies[1]) == "BUSY"
+    submit(store, plan.digest, 0, fresh(), bodies[0])
+    assert refused(submit, store, plan.digest, 0, fresh(), bodies[1]) == "BUSY"
     store.seal()
-    assert store.submit(plan.digest, 0, fresh(), bodies[1]) == "counted"
+    assert submit(store, plan.digest, 0, fresh(), bodies[1]) == "counted"
 
 
 def test_a_long_queue_asks_to_wait(open_store, plan, bodies, fresh):
@@ -335,7 +336,7 @@ def test_closing_stores_what_waits_and_seals_it(open_store, plan, bodies, fresh)
         store.take(plan.digest, 0, fresh(), body, waiter=waiter)
     store.close()
     assert [waiter.result(0) for waiter in waiters] == ["counted"] * 5
-    assert refused(store.submit, plan.digest, 0, fresh(), bodies[0]) == "STOPPING"
+    assert refused(submit, store, plan.digest, 0, fresh(), bodies[0]) == "STOPPING"
     again = open_store()
     assert (
         status_of(again.registry.collection(plan.digest)).reports,
@@ -349,7 +350,7 @@ def test_it_seals_by_itself_when_there_is_enough_or_it_is_old(open_store, plan, 
         store.registry.create(plan)
         before = status_of(store.registry.collection(plan.digest)).reports
         for body in bodies[:2]:
-            store.submit(plan.digest, 0, fresh(), body)
+            submit(store, plan.digest, 0, fresh(), body)
         deadline = time.monotonic() + 10
         while status_of(store.registry.collection(plan.digest)).reports < before + 20:
             assert time.monotonic() < deadline
@@ -361,9 +362,9 @@ def test_deleting_removes_everything(store, plan, other_plan, bodies, fresh):
     request = fresh()
     store.registry.create(plan)
     store.registry.create(other_plan)
-    store.submit(plan.digest, 0, request, bodies[0])
+    submit(store, plan.digest, 0, request, bodies[0])
     store.seal()
-    store.submit(plan.digest, 0, fresh(), bodies[1])
+    submit(store, plan.digest, 0, fresh(), bodies[1])
     assert store.manifest.segments(plan.digest)
     store.delete(plan.digest)
     assert refused(store.registry.collection, plan.digest) == "UNKNOWN_COLLECTION"
@@ -372,7 +373,7 @@ def test_deleting_removes_everything(store, plan, other_plan, bodies, fresh):
         assert store.database.rows(f"SELECT * FROM {table}") == []
     assert list(store.registry.collections) == [other_plan.digest]
     store.registry.create(plan, retention="drop")  # other settings are fine now
-    assert store.submit(plan.digest, 0, request, bodies[0]) == "counted"
+    assert submit(store, plan.digest, 0, request, bodies[0]) == "counted"
 
 
 def test_two_stores_cannot_have_one_folder(open_store, plan):
@@ -387,7 +388,7 @@ def test_two_stores_cannot_have_one_folder(open_store, plan):
 
 def test_everything_is_private(store, plan, bodies, fresh):
     store.registry.create(plan)
-    store.submit(plan.digest, 0, fresh(), bodies[0])
+    submit(store, plan.digest, 0, fresh(), bodies[0])
     store.seal()
     store.sketches.file(plan.digest, 0)
     paths = [store.folder, *store.folder.rglob("*")]
@@ -446,7 +447,7 @@ def test_many_threads_submit_at_once(store, plan, batches_of, body_of, fresh):
         for batch in mine:
             request = fresh()
             for _ in range(2):
-                store.submit(plan.digest, 0, request, body_of(plan, batch))
+                submit(store, plan.digest, 0, request, body_of(plan, batch))
 
     threads = [threading.Thread(target=send, args=(batches[part::8],)) for part in range(8)]
     for thread in threads:
@@ -454,7 +455,7 @@ def test_many_threads_submit_at_once(store, plan, batches_of, body_of, fresh):
     for thread in threads:
         thread.join()
     store.seal()
-    assert store.sketches.sketch(plan.digest, 0) == aggregate(plan, batches)
+    assert sketch_of(store, plan.digest, 0) == aggregate(plan, batches)
     counters = store.counters
     assert (counters.submissions, counters.reports, counters.replays) == (200, 400, 200)
     assert counters.commits < 400
