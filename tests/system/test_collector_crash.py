@@ -395,7 +395,7 @@ def test_a_clock_that_jumps_neither_loses_nor_counts_twice(tmp_path, monkeypatch
     monkeypatch.setattr(time, "time", lambda: now[0])
     bodies = [encode_batch(reports(KEPT, 100 * number, 10), LAYOUT) for number in range(4)]
 
-    def submit(number: int, epoch: int) -> str:
+    def sent(number: int, epoch: int) -> str:
         try:
             return submit(store, KEPT.digest, epoch, bytes([number]) * 16, bodies[number])
         except Problem as problem:
@@ -403,16 +403,16 @@ def test_a_clock_that_jumps_neither_loses_nor_counts_twice(tmp_path, monkeypatch
 
     with Store.open(tmp_path / "collected", Limits(seal_s=3600)) as store:
         store.registry.create(KEPT, period_s=day, epochs=())
-        assert submit(0, 20_000) == "counted"
-        assert submit(0, 20_000) == "replayed"
+        assert sent(0, 20_000) == "counted"
+        assert sent(0, 20_000) == "replayed"
         now[0] += 5 * day  # forward: epochs of either time take reports, whichever is true
-        assert submit(0, 20_000) == "replayed"
-        assert submit(1, 20_005) == "counted"
-        assert submit(2, 20_003) == "counted"
-        assert submit(3, 20_007) == "UNKNOWN_EPOCH"
+        assert sent(0, 20_000) == "replayed"
+        assert sent(1, 20_005) == "counted"
+        assert sent(2, 20_003) == "counted"
+        assert sent(3, 20_007) == "UNKNOWN_EPOCH"
         now[0] -= 10 * day  # back, before everything
-        assert submit(1, 20_005) == "replayed"
-        assert submit(3, 19_993) == "UNKNOWN_EPOCH"
+        assert sent(1, 20_005) == "replayed"
+        assert sent(3, 19_993) == "UNKNOWN_EPOCH"
         store.maintenance.stop()
         assert store.maintenance.ended(time.monotonic() + 100 * day) == []
         store.seal()
