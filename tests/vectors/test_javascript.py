@@ -248,7 +248,7 @@ AUDITED = {
 }
 
 
-def findings(name: str, program: str, samples: int = SAMPLES) -> set[str]:
+def findings(name: str, program: str) -> set[str]:
     """Return the checks of an audit that a client breaks; the plan itself is not asked about."""
     plan = make_plan(
         **AUDITED[name],
@@ -262,9 +262,9 @@ def findings(name: str, program: str, samples: int = SAMPLES) -> set[str]:
     sound = mechanism_of(plan)
     with ExternalClient(shlex.join([node(), str(CLIENT / program)])) as client:
         found = [
-            *run._client(sound, client.sample, samples),
+            *run._client(sound, client.sample, SAMPLES),
             *run._length(sound, client.encode),
-            *run._sampler(run._drawn(sound, own=False), client.sample, samples),
+            *run._sampler(run._drawn(sound, own=False), client.sample, SAMPLES),
         ]
     return {each.check for each in found if not each.holds}
 
