@@ -463,18 +463,6 @@ def test_a_long_answer_goes_out_in_pieces():
         assert last == {"type": "http.response.body", "body": b"", "more_body": False}
 
 
-def test_the_log_is_measured(web, address, plan, body_of):
-    """Whenever nothing is pending the log is emptied, which may just happen beside a report."""
-
-    def measured():
-        web.send(plan, body_of(plan, 50))
-        lines = web("GET", "/metrics").text.splitlines()
-        (line,) = [line for line in lines if line.startswith("faintly_log_bytes ")]
-        return float(line.split()[1])
-
-    assert any(measured() > 0 for _ in range(3))
-
-
 @pytest.mark.parametrize("more", [0, 1, 100_000])
 @pytest.mark.parametrize("name", [b"X-Long: ", b"GET /"])
 def test_a_head_that_comes_in_one_read_is_bounded(web, name, more):

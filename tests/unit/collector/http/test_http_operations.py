@@ -270,3 +270,16 @@ def test_what_is_missing_is_named(tmp_path: Path):
 )
 def test_who_can_reach_an_address(host, proxy, exposed):
     assert Settings(data=Path("d"), host=host, proxy=proxy).exposed is exposed
+
+
+def test_the_log_is_measured(web, plan, body_of):
+    """Whenever nothing is pending the log is emptied, which may just happen beside a report."""
+    web.create(plan)
+
+    def measured():
+        web.send(plan, body_of(plan, 50))
+        lines = web("GET", "/metrics").text.splitlines()
+        (line,) = [line for line in lines if line.startswith("faintly_log_bytes ")]
+        return float(line.split()[1])
+
+    assert any(measured() > 0 for _ in range(3))
