@@ -6,6 +6,7 @@ import type { Item } from "./vector.ts";
 export type Words = () => number;
 
 const POOL = 512; // words asked of the system at a time
+const { crypto } = globalThis; // Node loads its generator when this is read: with the package, not with a client
 
 /** Return a fresh source of words from the system's generator, which nobody can predict. */
 export function secureWords(): Words {

@@ -48,12 +48,6 @@ export const prf: Hash = (key, id, tag, w) => {
   return (v1 ^ v3) >>> 0;
 };
 
-/** Hash until the engine compiles that, which it does beside the main thread: a first report then need not wait. */
-export function warm(): void {
-  // Engines keep large words in another way than small ones, and compile for what they have seen.
-  for (let i = 0; i < 200; i++) for (const wide of [[i, i], [2 ** 31, i]] as const) prf(wide, wide, i, i);
-}
-
 /** Keyed BLAKE2s. */
 export const keyed: Hash = (key, id, ...end) =>
   wordsOf(blake2s(8, bytesOf(key))(Uint8Array.of(...bytesOf(id), ...(end as number[]))))[0] >>> 0;

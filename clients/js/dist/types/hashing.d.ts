@@ -18,8 +18,6 @@ export declare const GROUP = 113;
 export declare const SYMBOL = 121;
 /** HalfSipHash-1-3. */
 export declare const prf: Hash;
-/** Hash until the engine compiles that, which it does beside the main thread: a first report then need not wait. */
-export declare function warm(): void;
 /** Keyed BLAKE2s. */
 export declare const keyed: Hash;
 /** Return a word scaled to 0 … count - 1; exact for counts up to 2^20. */

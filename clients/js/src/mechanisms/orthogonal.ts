@@ -1,6 +1,6 @@
 /** Orthogonal: spec/orthogonal-v1.md. A report that is orthogonal to the rows of items that speak. */
 import { rounded } from "../coins.ts";
-import { EQUATION, mapOf, ones, prf, warm, type PublicMap } from "../hashing.ts";
+import { EQUATION, mapOf, ones, prf, type PublicMap } from "../hashing.ts";
 import { exactly, integer, rule, type Plan } from "../plan.ts";
 import { lnRatio } from "../precise.ts";
 import type { Item } from "../vector.ts";
@@ -14,7 +14,6 @@ const SMALL = [0x3, 0x7, 0xb, 0x13, 0x25, 0x43, 0x83]; // polynomials of the deg
 export function orthogonal(plan: Plan): Mechanism {
   const { few, most, first, second, bits, blocks, constants, degree } = check(plan);
   const cell = cellWidths(bits);
-  warm();
   const widths: number[] = Array(blocks).fill(cell).flat();
   if (plan.maps > 1) widths.unshift(Math.log2(plan.maps));
 

@@ -1,6 +1,6 @@
 /** Projection choice in its three forms: spec/projection-choice-v1.md. */
 import { rounded, uniform, uniforms, type Words } from "../coins.ts";
-import { below, count, GROUP, mapOf, ones, parity, prf, PROJECTION, warm } from "../hashing.ts";
+import { below, count, GROUP, mapOf, ones, parity, prf, PROJECTION } from "../hashing.ts";
 import { exactly, integer, isPower, rule, type Plan } from "../plan.ts";
 import { lnRatio } from "../precise.ts";
 import type { Item } from "../vector.ts";
@@ -20,7 +20,6 @@ export function projectionChoice(plan: Plan): Mechanism {
   const widths = table ? [plan.bits] : [(slots - 1).toString(2).length];
   if (table && signed) widths.unshift(1);
   if (table && plan.maps > 1) widths.push(Math.log2(plan.maps));
-  warm();
 
   /** Return the place of a bin and a sign in a group. */
   const placeOf = (bin: number, sign: number) => (signed ? 2 * bin + sign : bin);
