@@ -12,7 +12,7 @@ import time
 from binascii import unhexlify
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from starlette.requests import ClientDisconnect
@@ -88,9 +88,7 @@ class Exchange:
 
     async def receive(self) -> Message:
         """Return the next part of the body, or raise `Problem` if it exceeds a limit."""
-        return self._counted(await self._receive())
-
-    def _counted(self, message: Message) -> Message:
+        message = await self._receive()
         size = len(message.get("body", b""))
         self.read += size
         self.ended = not message.get("more_body", False)
@@ -107,7 +105,7 @@ class Exchange:
         """Return the whole body."""
         pieces = []
         while not self.ended:
-            message = self._counted(await self._receive())
+            message = await self.receive()
             if message["type"] != "http.request":
                 raise ClientDisconnect
             pieces.append(message.get("body", b""))
@@ -229,9 +227,9 @@ class Middleware:
             token = unhexlify(token)
         body = await exchange.body()
         waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        take = partial(store.take, digest, epoch, request, body, waiter=waiter, token=token)
+        given = digest, epoch, request, body, waiter, token
         slow = len(body) >= THREAD_BYTES or store.opens(digest, epoch)
-        reports = await asyncio.to_thread(take) if slow else take()
+        reports = await asyncio.to_thread(store.take, *given) if slow else store.take(*given)
         outcome = await waiter
         if isinstance(outcome, Problem):
             raise outcome

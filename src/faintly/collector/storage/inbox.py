@@ -1,9 +1,9 @@
 """The inbox: a queue of submissions, and one thread that commits them in groups.
 
 The thread drains the queue, stores the group in one transaction and answers once that is on the
-disk. More submissions queue up during the commit, so groups grow with the load. Reports of one
-epoch that share a commit also share a row: it holds their records and nothing else, and there is
-no work per report.
+disk. Groups grow with the load: more submissions queue up during a commit, and after a large one
+the thread waits for more. Reports of one epoch that share a commit also share a row: it holds their
+records and nothing else, and there is no work per report.
 """
 
 import asyncio
@@ -34,6 +34,7 @@ REUSED = "this request id came with another body before"
 HASH_BYTES = 8  # tells a retry from another body; a sender gains nothing from a collision
 GROUP_BYTES = 16 << 20  # of bodies per commit: larger groups only add latency
 GROUP = 2048  # submissions per commit
+CROWD, GATHER_S = 32, 0.01  # after so many, the next commit waits so long for more to share it
 
 NAMED = f"WHERE epoch = ?1 AND id IN (SELECT substr(?2, i, {NAME_BYTES}) FROM at)"
 FIND_REQUESTS = f"{split_names(NAME_BYTES)} SELECT id, hash FROM requests {NAMED}"
@@ -104,7 +105,10 @@ class Inbox:
         _answer(late, Problem(problems.STOPPING))
 
     def _run(self) -> None:
+        group: list[Submission] = []
         for first in iter(self._waiting.get, None):
+            if len(group) >= CROWD:
+                time.sleep(GATHER_S)
             group, size = [first], len(first.body)
             with suppress(queue.Empty):
                 while len(group) < GROUP and size < GROUP_BYTES:

@@ -129,7 +129,6 @@ class Store(AbstractContextManager["Store"]):
         epoch: int,
         request: bytes,
         body: bytes,
-        *,
         waiter: Waiter,
         token: bytes | None = None,
     ) -> int:
