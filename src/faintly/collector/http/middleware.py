@@ -12,7 +12,7 @@ import time
 from binascii import unhexlify
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from starlette.requests import ClientDisconnect
@@ -227,9 +227,9 @@ class Middleware:
             token = unhexlify(token)
         body = await exchange.body()
         waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        given = digest, epoch, request, body, waiter, token
+        take = partial(store.take, digest, epoch, request, body, waiter=waiter, token=token)
         slow = len(body) >= THREAD_BYTES or store.opens(digest, epoch)
-        reports = await asyncio.to_thread(store.take, *given) if slow else store.take(*given)
+        reports = await asyncio.to_thread(take) if slow else take()
         outcome = await waiter
         if isinstance(outcome, Problem):
             raise outcome

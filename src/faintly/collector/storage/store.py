@@ -129,6 +129,7 @@ class Store(AbstractContextManager["Store"]):
         epoch: int,
         request: bytes,
         body: bytes,
+        *,
         waiter: Waiter,
         token: bytes | None = None,
     ) -> int:
@@ -156,10 +157,8 @@ class Store(AbstractContextManager["Store"]):
 
     def opens(self, digest: bytes, epoch: int) -> bool:
         """Return whether a submission to this epoch may open it, which waits for the disk."""
-        collection = self.registry.collections.get(digest)
-        if collection is None or collection.period_s is None or collection.tokens:
-            return False
-        return epoch not in collection.epochs
+        found = self.registry.collections.get(digest)
+        return bool(found and found.period_s and not found.tokens and epoch not in found.epochs)
 
     def _check_room(self) -> None:
         if self.inbox.closed:

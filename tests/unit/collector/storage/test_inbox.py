@@ -17,7 +17,7 @@ def test_a_commit_waits_for_more_only_after_a_crowd(store, plan, bodies, fresh, 
     waiters = [Future() for _ in range(5)]
     with store.database.write_lock:  # no commit ends meanwhile, so at most two take all five
         for waiter in waiters:
-            store.take(plan.digest, 0, fresh(), bodies[0], waiter)
+            store.take(plan.digest, 0, fresh(), bodies[0], waiter=waiter)
     assert {waiter.result() for waiter in waiters} == {"counted"}
     for _ in range(3):
         assert submit(store, plan.digest, 0, fresh(), bodies[0]) == "counted"
