@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Key, Refused } from "./api.ts";
-import type { Asked } from "./query.ts";
+import type { Query } from "./query.ts";
 import { visible } from "./format.ts";
 
 /** A key or a name, as text and nothing else, whichever way it runs. */
@@ -97,7 +97,7 @@ export function Waiting({ lines = 3 }: { lines?: number }) {
 
 /** What an asked thing shows: lines while it is new, the error if there is no answer, else the answer. */
 export function Answer<Data>({ asked, children, lines }: {
-  asked: Asked<Data>;
+  asked: Query<Data>;
   children: (data: Data) => ComponentChildren;
   lines?: number;
 }) {

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Refused } from "./api.ts";
 
-export interface Asked<Answer> {
+export interface Query<Answer> {
   data?: Answer;
   error?: Refused;
   loading: boolean;
@@ -17,8 +17,8 @@ export function useAsk<Answer>(
   name: string | null,
   asking: (signal: AbortSignal) => Promise<Answer>,
   every = 0,
-): Asked<Answer> {
-  const [state, set] = useState<Asked<Answer>>({ loading: true });
+): Query<Answer> {
+  const [state, set] = useState<Query<Answer>>({ loading: true });
   const latest = useRef(asking);
   latest.current = asking;
   useEffect(() => {

@@ -5,7 +5,7 @@ import { change, write } from "../address.ts";
 import { Chart, type Draw } from "../charts.tsx";
 import { ago, brief, count } from "../format.ts";
 import { Answer, Card, Empty, Figure, Heading, Name } from "../parts.tsx";
-import { type Asked, useAsk } from "../query.ts";
+import { type Query, useAsk } from "../query.ts";
 import { Compare } from "./compare.tsx";
 import { TopList } from "./top.tsx";
 
@@ -18,7 +18,7 @@ export interface Shown {
   epoch: string; // of the address: a number, "all", or "" for the latest
 }
 
-export function Collection({ digest, query, asked }: { digest: string; query: URLSearchParams; asked: Asked<Activity> }) {
+export function Collection({ digest, query, asked }: { digest: string; query: URLSearchParams; asked: Query<Activity> }) {
   const status = useAsk(digest, (signal) => ask<Status>(pathOf(digest), { signal }), LIVE_S);
   const about = asked.data?.collections.find((each) => each.digest === status.data?.digest);
   return (

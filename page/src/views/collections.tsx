@@ -5,13 +5,13 @@ import { write } from "../address.ts";
 import { Spark } from "../charts.tsx";
 import { ago, brief, count, mean } from "../format.ts";
 import { Answer, Empty, Heading, Name } from "../parts.tsx";
-import type { Asked } from "../query.ts";
+import type { Query } from "../query.ts";
 
 const CANDIDATES = 1000; // of an open universe, where the page must suppose a number
 const MANY = 8; // collections from which on a field to search them helps
 const AT_A_TIME = 2; // questions: the collector has two readers, and others ask, too
 
-export function Collections({ asked }: { asked: Asked<Activity> }) {
+export function Collections({ asked }: { asked: Query<Activity> }) {
   const [wanted, setWanted] = useState("");
   return (
     <>

@@ -5,7 +5,7 @@ import { write } from "../address.ts";
 import { Chart, type Draw } from "../charts.tsx";
 import { ago, brief, bytes, count, duration } from "../format.ts";
 import { Answer, Card, Empty, Figure, Heading, Name } from "../parts.tsx";
-import type { Asked } from "../query.ts";
+import type { Query } from "../query.ts";
 
 const WINDOW_S = 300; // over which rate and latency are taken
 const SILENT_S = 3600;
@@ -41,7 +41,7 @@ export function p99(first: Sample["waits"], last: Sample["waits"]): number | nul
   return counts.find(([, number]) => number >= 0.99 * total)![0] ?? Infinity;
 }
 
-export function HealthView({ asked }: { asked: Asked<Activity> }) {
+export function HealthView({ asked }: { asked: Query<Activity> }) {
   return (
     <>
       <Heading title="Health">Health</Heading>

@@ -25,7 +25,7 @@ ONE_MAP = "the key stands out by one of its maps, where other keys may be in the
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class QueryOptions:
     """Options of both commands: whom to ask, and how."""
 
     above: Annotated[
@@ -101,7 +101,7 @@ def query(
         bool, option("Show posterior means first: they use what all keys show.", "--posterior")
     ] = False,
     *,
-    asked: Asked,
+    asked: QueryOptions,
 ) -> None:
     """Estimate the mean of each key over the reporting clients, with its error.
 
@@ -153,7 +153,7 @@ def top(
         ),
     ] = None,
     *,
-    asked: Asked,
+    asked: QueryOptions,
 ) -> None:
     """List the keys with the largest means, and mark those that stand out of the noise.
 

@@ -54,13 +54,13 @@ ENCODERS: dict[str, Callable[..., bytes]] = {
 }
 TABLES = tuple(ENCODERS)
 KINDS: dict[str, Any] = {  # of questions, by address
-    "POST /estimates": models.KeysAsked,
+    "POST /estimates": models.KeysBody,
     "GET /estimates": models.KeysQuery,
     "GET /top": models.TopQuery,
-    "POST /top": models.TopAsked,
-    "POST /history": models.HistoryAsked,
+    "POST /top": models.TopBody,
+    "POST /history": models.HistoryBody,
     "GET /noise-floor": models.NoiseQuery,
-    "GET /sketch": models.EpochAsked,
+    "GET /sketch": models.EpochQuery,
 }
 NUMBER = re.compile("[0-9]{1,20}")  # a key in an address; longer ones take long to parse
 WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")  # of a media type in an Accept header
@@ -135,7 +135,7 @@ class Source:
         return self._kept[1].at(level).watched(self.check), counted
 
     def sketch_file(self, counted: Counted) -> Path:
-        """Return a new file of the sketch, for who downloads it."""
+        """Return a new file of the sketch, for a download."""
         sketch = self._sketch(counted.marks)
         try:
             with self._asked.file.open("wb") as file:
@@ -220,7 +220,7 @@ def answer(source: Source, asked: Question) -> Any:
     if asked.kind not in KINDS:  # a collection to create, too long for the main process
         return models.new_collection(asked.body)
     given = models.parse(KINDS[asked.kind], asked.body)
-    if isinstance(given, models.HistoryAsked):
+    if isinstance(given, models.HistoryBody):
         return _history(source, asked, given)
     if asked.kind == "GET /sketch":
         return source.sketch_file(source.call("counted", given.epoch))
@@ -237,7 +237,7 @@ def answer(source: Source, asked: Question) -> Any:
     return Response(_tag(asked, media, counted), media, body)
 
 
-def _history(source: Source, asked: Question, given: models.HistoryAsked) -> Response:
+def _history(source: Source, asked: Question, given: models.HistoryBody) -> Response:
     """Return the estimates of keys in every epoch that has sealed reports."""
     _media(asked.accept, [JSON])
     epochs = source.call("each")
@@ -292,7 +292,7 @@ def _compute(reader: Reader, given: Any) -> tuple[dict[str, Any], Estimates | To
         document["noise_floor_all"] = found.mean_at(normal_quantile(given.level, given.keys))
         return document, found
     if isinstance(given, models.TopQuery):
-        candidates = given.candidates if isinstance(given, models.TopAsked) else None
+        candidates = given.candidates if isinstance(given, models.TopBody) else None
         size = reader.sketch.plan.universe.size
         if candidates is None and (size is None or size > MOST_LISTED):
             raise Problem(problems.INVALID, "the universe is too large to list", POST_THEM)
@@ -302,7 +302,7 @@ def _compute(reader: Reader, given: Any) -> tuple[dict[str, Any], Estimates | To
     keys: Sequence[Key] = given.keys
     if isinstance(given, models.KeysQuery) and reader.sketch.plan.universe.kind == "indexed":
         keys = [int(key) if NUMBER.fullmatch(key) else key for key in given.keys]
-    if isinstance(given, models.Asked) and given.crowd:
+    if isinstance(given, models.EstimateQuery) and given.crowd:
         found = reader.posterior(keys, given.above)
     else:
         found = reader.estimate(keys)

@@ -117,14 +117,14 @@ class EpochState(Question):
     state: State
 
 
-class TokensWanted(Question):
+class TokensRequest(Question):
     """Tokens to issue."""
 
     epoch: Epoch = 0
     count: int = Field(ge=1, le=MAX_ISSUED)
 
 
-class EpochAsked(Question):
+class EpochQuery(Question):
     """An epoch to ask about."""
 
     epoch: Epoch | Literal["all"] | None = Field(
@@ -132,7 +132,7 @@ class EpochAsked(Question):
     )
 
 
-class Asked(EpochAsked):
+class EstimateQuery(EpochQuery):
     """What estimates and top lists have in common."""
 
     level: Level = 0.95
@@ -149,13 +149,13 @@ class Asked(EpochAsked):
         return self.posterior or self.above is not None
 
 
-class KeysAsked(Asked):
+class KeysBody(EstimateQuery):
     """Keys to estimate."""
 
     keys: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
 
 
-class KeysQuery(Asked):
+class KeysQuery(EstimateQuery):
     """A few keys to estimate; as text, even if they are numbers."""
 
     keys: list[Annotated[str, Field(max_length=1_000)]] = Field(  # a head of a request is bounded
@@ -163,7 +163,7 @@ class KeysQuery(Asked):
     )
 
 
-class TopQuery(Asked):
+class TopQuery(EstimateQuery):
     """A top list of all keys."""
 
     count: int = Field(20, ge=1, le=MAX_KEYS)
@@ -171,20 +171,20 @@ class TopQuery(Asked):
     false_rate: float = Field(0.05, ge=1e-9, le=0.5)
 
 
-class TopAsked(TopQuery):
+class TopBody(TopQuery):
     """Candidates to choose a top list from; an open universe cannot be listed."""
 
     candidates: list[Key] = Field(min_length=1, max_length=MAX_KEYS)
 
 
-class HistoryAsked(Question):
+class HistoryBody(Question):
     """Keys to follow over the epochs."""
 
     keys: list[Key] = Field(min_length=1, max_length=MAX_HISTORY_KEYS)
     level: Level = 0.95
 
 
-class NoiseQuery(EpochAsked):
+class NoiseQuery(EpochQuery):
     """Keys that nobody holds."""
 
     level: Level = 0.95

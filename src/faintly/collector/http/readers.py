@@ -81,14 +81,14 @@ class Seat:
         self._start()
         if self.given_up == asked.number:  # before there was a reader to tell
             raise Problem(problems.ABANDONED)
-        trouble: Exception | None = None
+        failure: Exception | None = None
         try:
             self._pipe.send(asked)
             while isinstance(told := self._pipe.recv(), Call):
                 try:
                     reply = getattr(shelf, told.method)(*told.arguments)
                 except Exception as error:
-                    trouble, reply = error, Problem(problems.INTERNAL)  # the reader gives up
+                    failure, reply = error, Problem(problems.INTERNAL)  # the reader gives up
                 self._pipe.send(reply)
         except Exception:  # it died, or does not speak as it should
             asked.file.unlink(missing_ok=True)
@@ -98,8 +98,8 @@ class Seat:
             raise Problem(
                 problems.READER_LOST, "the process that computed the answer ended"
             ) from None
-        if trouble is not None:
-            raise trouble
+        if failure is not None:
+            raise failure
         if isinstance(told, Problem):
             raise told
         return told

@@ -148,9 +148,9 @@ def part_routes(app: FastAPI, service: Service) -> None:
         change(bytes.fromhex(digest), epoch)
         return _status(store, digest)
 
-    @admin("POST /tokens", "Issue single-use tokens", models.Tokens, body=models.TokensWanted)
+    @admin("POST /tokens", "Issue single-use tokens", models.Tokens, body=models.TokensRequest)
     def issue_tokens(digest: Digest, body: routes.ShortBody) -> Response:
-        wanted = models.parse(models.TokensWanted, body)
+        wanted = models.parse(models.TokensRequest, body)
         made = store.issue_tokens(bytes.fromhex(digest), wanted.epoch, wanted.count)
         return json_reply({"epoch": wanted.epoch, "tokens": made})
 
@@ -178,7 +178,7 @@ def answer_routes(app: FastAPI, service: Service) -> None:
 
     @read("GET /sketch", "Download the sketch", responses=SKETCH, response_class=Response)
     async def fetch_sketch(
-        digest: Digest, request: Request, query: Annotated[models.EpochAsked, Query()]
+        digest: Digest, request: Request, query: Annotated[models.EpochQuery, Query()]
     ) -> Response:
         path = await readers.ask(request, "GET /sketch", digest, _body(query))
         file = path.open("rb")
