@@ -73,9 +73,9 @@ def encode_parquet(document: Mapping[str, Any], found: Estimates | TopList) -> b
 def _table(document: Mapping[str, Any], found: Estimates | TopList) -> Any:
     import pyarrow
 
-    columns = (found.estimates if isinstance(found, TopList) else found).columns()
+    columns = found.columns()
     if isinstance(found, TopList):
-        columns |= {"significant": found.significant, "verdict": found.verdicts}
+        columns["verdict"] = found.verdicts
     kinds = set(map(type, columns["key"]))
     if len(kinds) > 1:
         raise InvalidInput("a column has keys of one type; ask for JSON")

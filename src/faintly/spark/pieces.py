@@ -11,7 +11,7 @@ SAMPLE      some reports of a direct plan, for variances: those whose hashes are
 import json
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -150,7 +150,7 @@ def sample_sketch(plan: Plan, data: bytes) -> Sketch:
     batch = report_v1.unpack(sample_of(data), plan.digest, mechanism.layout)
     counts = _counted(mechanism, batch, mechanism.tables.map_of(batch)).sketch(plan)
     seeds, fields = sorted_columns(batch.hash_seeds, batch.fields)
-    return Sketch(plan, counts.reports, counts.squares, hash_seeds=seeds, fields=fields)
+    return replace(counts, hash_seeds=seeds, fields=fields)
 
 
 def split(flat: AnyArray, first: int = 0) -> Iterator[Row]:
