@@ -83,7 +83,7 @@ class Universe:
 
     def known(self, keys: Sequence[Any] | AnyArray, salt: bytes) -> tuple[IdArray, AnyArray]:
         """Return the id of each key, and which keys are in this universe; ignore other ids."""
-        numbers = _as_numbers(keys) if self.kind == "indexed" else keys
+        numbers = integers_or_list(keys) if self.kind == "indexed" else keys
         if isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu":
             known = numbers >= 0
             if self.size is not None:
@@ -134,11 +134,13 @@ def key_hash(data: bytes, salt: bytes) -> int:
     return int.from_bytes(hashlib.blake2s(data, digest_size=8, key=salt).digest(), "little")
 
 
-def _as_numbers(keys: Sequence[Any] | AnyArray) -> Sequence[Any] | AnyArray:
-    """Return keys that are all integers of 64 bits as an array, and others as they are."""
-    if isinstance(keys, np.ndarray) or not all(type(key) is int for key in keys):
+def integers_or_list(keys: Sequence[Any] | AnyArray) -> Sequence[Any] | AnyArray:
+    """Return keys that are all 64-bit integers as an array, and others as they are."""
+    if isinstance(keys, np.ndarray) or not keys or not all(type(key) is int for key in keys):
         return keys
-    try:
-        return np.array(keys, dtype=np.int64)
-    except OverflowError:
-        return keys
+    for kind in (np.int64, np.uint64):
+        try:
+            return np.array(keys, dtype=kind)
+        except OverflowError:
+            continue
+    return keys

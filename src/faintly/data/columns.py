@@ -12,9 +12,11 @@ import numpy as np
 
 from faintly.core import AnyArray, FloatArray, IntArray, Key
 from faintly.core.projection import number_of
+from faintly.core.universe import integers_or_list
 from faintly.errors import InvalidData
 
 KEY_TYPES = (int, str, bytes)
+NOT_A_NUMBER = "value is not a number; write it as a decimal in [-1, 1]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Numbering(dict[Hashable, int]):
 
 def number_labels(
     column: AnyArray | Iterable[Key], name: str, source: Source
-) -> tuple[IntArray, AnyArray | list[Key]]:
+) -> tuple[IntArray, AnyArray | Sequence[Key]]:
     """Return the number of each label in order of first appearance, and the distinct labels."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
         return _number_integers(column)
@@ -86,27 +88,13 @@ def number_labels(
         listed = [_plain(label, row, name, source) for row, label in enumerate(listed)]
     numbering = Numbering()
     numbers = numbering.of(listed)
-    labels: list[Key] = list(numbering)  # type: ignore[arg-type]  # types checked above
-    return numbers, integers_or_list(labels)
-
-
-def integers_or_list(labels: list[Key]) -> AnyArray | list[Key]:
-    """Return labels that are all 64-bit integers as an array, and others as they are."""
-    if not labels or not all(type(label) is int for label in labels):
-        return labels
-    for kind in (np.int64, np.uint64):
-        try:
-            return np.array(labels, dtype=kind)
-        except OverflowError:
-            continue
-    return labels
+    return numbers, integers_or_list(list(numbering))
 
 
 def number_values(column: AnyArray | Iterable[object], source: Source) -> FloatArray:
     """Return the values as floats, or say which row does not hold a number."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "fiu":
         return column.astype(np.float64)
-    rule = "value is not a number; write it as a decimal in [-1, 1]"
     listed = column.tolist() if isinstance(column, np.ndarray) else list(column)
     if not source.strict:
         return np.array([number_of(value) for value in listed], dtype=np.float64)
@@ -114,11 +102,11 @@ def number_values(column: AnyArray | Iterable[object], source: Source) -> FloatA
     for row, value in enumerate(listed):
         # Text and booleans would convert, but a column of them is more likely a mistake.
         if isinstance(value, str | bytes | bool | np.bool_):
-            raise source.refuse(row, rule)
+            raise source.refuse(row, NOT_A_NUMBER)
         try:
             out[row] = float(value)
         except (TypeError, ValueError, OverflowError):
-            raise source.refuse(row, rule) from None
+            raise source.refuse(row, NOT_A_NUMBER) from None
     return out
 
 
@@ -137,11 +125,8 @@ def _plain(label: object, row: int, name: str, source: Source) -> Key:
     if isinstance(label, np.integer):
         return int(label)
     if isinstance(label, bool) or not isinstance(label, int | str | bytes):
-        missing = label is None or str(label) in (
-            "nan",
-            "<NA>",
-            "NaT",
-        )  # NaN is how tables spell a missing cell
+        # NaN is how tables spell a missing cell.
+        missing = label is None or str(label) in ("nan", "<NA>", "NaT")
         rule = "is missing" if missing else "is neither an integer nor text"
         raise source.refuse(row, f"{name} {rule}; fill the cell or drop the row")
     # A subclass such as numpy's str would work, but one type per label keeps equality plain.
