@@ -4,6 +4,7 @@ A column of labels becomes numbers 0, 1, … in order of first appearance, so th
 same file gives the same batch everywhere and the labels themselves can be dropped.
 """
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -59,20 +60,9 @@ class Source:
             raise self.refuse(int(np.argmax(bad)), rule)
 
 
-class Numbering(dict[Hashable, int]):
-    """Labels seen so far, each with its number in order of first appearance."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._next = count().__next__
-
-    def __missing__(self, label: Hashable) -> int:
-        self[label] = number = self._next()
-        return number
-
-    def of(self, labels: Sequence[Hashable]) -> IntArray:
-        """Return the number of each label, with new numbers for new labels."""
-        return np.fromiter(map(self.__getitem__, labels), np.int64, len(labels))
+def numbering() -> defaultdict[Hashable, int]:
+    """Return a dictionary that numbers labels in the order in which they are first looked up."""
+    return defaultdict(count().__next__)
 
 
 def number_labels(
@@ -86,9 +76,9 @@ def number_labels(
     listed = column.tolist() if isinstance(column, np.ndarray) else list(column)
     if not set(map(type, listed)) <= set(KEY_TYPES):
         listed = [_plain(label, row, name, source) for row, label in enumerate(listed)]
-    numbering = Numbering()
-    numbers = numbering.of(listed)
-    return numbers, integers_or_list(list(numbering))
+    known = numbering()
+    numbers = np.fromiter(map(known.__getitem__, listed), np.int64, len(listed))
+    return numbers, integers_or_list(list(known))
 
 
 def number_values(column: AnyArray | Iterable[object], source: Source) -> FloatArray:

@@ -20,7 +20,7 @@ from faintly.core import Key
 from faintly.core.projection import number_of
 from faintly.core.strict_json import RepeatedField, no_repeats
 from faintly.core.universe import integers_or_list
-from faintly.data.columns import KEY_TYPES, NOT_A_NUMBER, Numbering, Source
+from faintly.data.columns import KEY_TYPES, NOT_A_NUMBER, Source, numbering
 from faintly.data.naming import HEADER, Columns, Found
 from faintly.data.opening import STDIN, OnRead, Opened, opened
 from faintly.data.records import Records
@@ -41,8 +41,8 @@ class TextRows:
 
     def __init__(self, columns: Columns, strict: bool, on_read: OnRead) -> None:
         self.columns, self.strict, self._on_read = columns, strict, on_read
-        self.client_numbers = Numbering()
-        self.key_numbers = Numbering()
+        self.client_numbers = numbering()
+        self.key_numbers = numbering()
         self.clients = array("q")
         self.codes = array("q")
         self.values = array("d")
