@@ -108,10 +108,9 @@ def top_document(found: TopList) -> dict[str, Any]:
         document["estimates"], found.significant, found.verdicts, strict=True
     ):
         row |= {"significant": bool(significant), "verdict": verdict}
-    # JSON has no infinity: where nothing can be significant there is no threshold.
-    threshold = found.threshold if found.threshold < float("inf") else None
     return document | {
-        "threshold": threshold,
+        # JSON has no infinity: where nothing can be significant there is no threshold.
+        "threshold": _finite(found.threshold),
         "compared": found.compared,
         "control": found.control,
         "false_rate": found.false_rate,
