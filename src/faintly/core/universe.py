@@ -94,7 +94,7 @@ class Universe:
         return np.array([id_ or 0 for id_ in found], dtype=np.uint64), known
 
     def _id(self, key: Any, salt: bytes) -> int | None:
-        if isinstance(key, bool) or not isinstance(key, str | bytes | int | np.integer):
+        if not is_key(key):
             return None
         if self.kind == "named":
             return self._positions.get(key) if isinstance(key, str) else None
@@ -117,16 +117,21 @@ class Universe:
         return UnknownKey(f"key {shown!r} at position {position} {rule}")
 
     def _rule(self, key: Any) -> str:
-        whole = isinstance(key, int | np.integer) and not isinstance(key, bool)
+        whole = is_key(key) and not isinstance(key, str | bytes)
         if self.kind == "indexed" and not whole:
             return "is not an integer index"
-        if not whole and not isinstance(key, str | bytes):
+        if not is_key(key):
             return "is neither text, bytes nor an integer"
         if self.kind == "named" and not isinstance(key, np.integer):
             return "is not one of the plan's names"
         if not whole:
             return SURROGATE
         return "is outside 0..2^64-1" if self.size is None else f"is outside 0..{self.size - 1}"
+
+
+def is_key(key: object) -> bool:
+    """Return whether an object can be a key of some universe; True and False cannot."""
+    return isinstance(key, str | bytes | int | np.integer) and not isinstance(key, bool)
 
 
 def key_hash(data: bytes, salt: bytes) -> int:

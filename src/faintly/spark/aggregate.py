@@ -233,11 +233,9 @@ def _collected_rows(frame: "DataFrame", entries: int) -> Iterator[Row]:
 
 
 def _aggregated(frame: "DataFrame", plan: Plan) -> Aggregated:
-    mechanism = mechanism_of(plan)
     flat, others = collect(frame, pieces.entries_of(plan))
     # A frame without partitions has no tasks, and no reports.
-    none = Counts(mechanism.tables.empty_sketch().reports.tolist())
-    counts = Counts.of(others[COUNTS]) if others else none
-    made = flat.reshape(mechanism.tables.shape).astype(table_type(counts.mass), copy=False)
+    counts = Counts.of(others[COUNTS]) if others else Counts.none(plan)
+    made = flat.reshape(mechanism_of(plan).tables.shape).astype(table_type(counts.mass), copy=False)
     sketch = replace(counts.sketch(plan), tables=made)
     return Aggregated(sketch, dict(sorted(counts.rejected.items())))
