@@ -110,8 +110,8 @@ def write_file(
 
     Args:
         path: of the file; its folder is created if need be.
-        write: is given the stream.
-        changed_s: the time of its last change to pretend, in seconds since 1970.
+        write: called with the stream.
+        changed_s: the modification time to set, in seconds since 1970.
     """
     make_folder(path.parent)
     with replacing(path, path.with_name(path.name + PART)) as stream:

@@ -3,7 +3,7 @@
 A collector's segments of one epoch are an application of the table, and the number of the last
 segment is its version. Delta does not compare these by itself. So a commit looks at the version in
 the newest state of the table, and may only become the very next state: if another commit comes
-first, it fails and looks again. Whoever has not seen more than the table has changes nothing.
+first, it fails and looks again. A collector that has no newer segments changes nothing.
 
 A commit adds the segments that the table lacks, and removes those that the collector has merged
 into others. Readers get the files of one state, by name. Files are uploaded before they are
@@ -223,7 +223,7 @@ def _add(sealed: Sealed, segment: Segment) -> Any:
         path=sealed.name(segment),
         size=segment.size,
         partition_values={"plan": sealed.plan, "epoch": str(sealed.epoch)},
-        modification_time=0,  # when a segment was sealed is nobody's business
+        modification_time=0,  # the table does not say when a segment was sealed
         data_change=True,
         stats=f'{{"numRecords": {segment.reports}}}',
     )

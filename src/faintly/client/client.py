@@ -10,7 +10,7 @@ import numpy as np
 from faintly.client.bulk import randomize
 from faintly.client.ledger import Ledger
 from faintly.client.policy import Policy, admit, read_plan
-from faintly.core import Key, Layout, Plan, Report, ReportBatch, SparseVector, Tally, VectorBatch
+from faintly.core import Key, Plan, Report, ReportBatch, SparseVector, Tally, VectorBatch
 from faintly.core.arguments import instance, real
 from faintly.core.projection import project
 from faintly.core.spending import Charge, Loss
@@ -135,14 +135,15 @@ class Client:
             if epoch is not None:
                 raise TypeError("an epoch needs a ledger, which keeps its report")
             return self._randomize(self._vector(items))
+        layout = self._mechanism.layout
         with self._ledger.entry(self.plan.digest, self._epoch(epoch)) as entry:
             if entry.report is None:
                 vector = self._vector(items)
                 entry.charge(self._charge)
-                entry.keep(report_v1.encode_report(self._randomize(vector), self._layout))
+                entry.keep(report_v1.encode_report(self._randomize(vector), layout))
             assert entry.report is not None
             record = np.frombuffer(entry.report, dtype=np.uint8)
-        return report_v1.unpack(record.reshape(1, -1), self.plan.digest, self._layout)[0]
+        return report_v1.unpack(record.reshape(1, -1), self.plan.digest, layout)[0]
 
     def deliver(
         self,
@@ -187,11 +188,7 @@ class Client:
     def encode(self, report: Report) -> bytes:
         """Return a report as a batch of one, ready to send."""
         instance(report, Report, "report", "as Client.report returns it")
-        return report_v1.encode_batch(ReportBatch.of([report]), self._layout)
-
-    @property
-    def _layout(self) -> Layout:
-        return self._mechanism.layout
+        return report_v1.encode_batch(ReportBatch.of([report]), self._mechanism.layout)
 
     def _epoch(self, epoch: int | None) -> int:
         if epoch is not None:

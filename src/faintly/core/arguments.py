@@ -56,7 +56,7 @@ def instance(value: Any, kind: type, name: str, how: str) -> None:
 def listed(value: Any, name: str, error: type[InvalidInput] = InvalidInput) -> list[Any]:
     """Return a list, an array, a Series or another collection as a list.
 
-    Text is refused: its letters are hardly what was meant.
+    Text is refused: a list of its letters is seldom what a caller wants.
     """
     if isinstance(value, np.ndarray):
         return list(value.ravel().tolist())

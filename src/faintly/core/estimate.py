@@ -21,7 +21,7 @@ from faintly.core.reading_law import ReadingLaw
 from faintly.core.universe import Key
 from faintly.errors import InvalidInput, MissingDependency
 
-_COLUMNS = ("mean", "stderr", "low", "high", "low_all", "high_all")
+COLUMNS = ("mean", "stderr", "low", "high", "low_all", "high_all")
 
 
 def normal_quantile(level: float, comparisons: int = 1) -> float:
@@ -125,10 +125,10 @@ class Estimates:
         return len(self) if self.compared is None else self.compared
 
     def __iter__(self) -> Iterator[Estimate]:
-        columns = [getattr(self, name).tolist() for name in _COLUMNS]
+        columns = [getattr(self, name).tolist() for name in COLUMNS]
         shared: Any = {"reports": self.reports, "guarantee": self.guarantee}
         for key, *row in zip(self.keys, *columns, strict=True):
-            yield Estimate(key=key, **dict(zip(_COLUMNS, row, strict=True)), **shared)
+            yield Estimate(key=key, **dict(zip(COLUMNS, row, strict=True)), **shared)
 
     def __getitem__(self, position: int) -> Estimate:
         return next(iter(self.take(np.array([range(len(self))[position]]))))
@@ -216,7 +216,7 @@ class Estimates:
 
     def columns(self) -> dict[str, Any]:
         """Return the answers as a dictionary of numpy columns, `key` first, posterior last."""
-        found = {"key": list(self.keys)} | {name: getattr(self, name) for name in _COLUMNS}
+        found = {"key": list(self.keys)} | {name: getattr(self, name) for name in COLUMNS}
         more = {} if self.posterior is None else self.posterior.columns()
         return found | {f"posterior_{name}": column for name, column in more.items()}
 

@@ -10,11 +10,9 @@ text and bytes get a suffix, so no two entries share a coordinate.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
-
 from faintly.core.arrays import AnyArray
 from faintly.core.projection import number_of
-from faintly.core.universe import Key, Universe
+from faintly.core.universe import Key, Universe, is_key
 from faintly.errors import InvalidInput
 
 SIDES = ("held", "value")
@@ -41,7 +39,7 @@ def entry_vector(entries: Mapping[Key, float]) -> dict[Key, float]:
     vector: dict[Key, float] = {}
     for key, value in entries.items():
         number = number_of(value)
-        if not _is_key(key):
+        if not is_key(key):
             vector[key] = number
             continue
         held, worth = coordinates([key])
@@ -70,10 +68,6 @@ def _coordinate(key: Key, side: int) -> Key:
         return f"{key}#{SIDES[side]}"
     if isinstance(key, bytes):
         return key + b"#" + SIDES[side].encode()
-    if not _is_key(key):
+    if not is_key(key):
         raise InvalidInput("a key is neither text, bytes nor an integer")
     return 2 * int(key) + side
-
-
-def _is_key(key: object) -> bool:
-    return isinstance(key, str | bytes | int | np.integer) and not isinstance(key, bool)

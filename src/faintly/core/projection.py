@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from faintly.core.arguments import listed
 from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray
 from faintly.core.plan import Plan
 from faintly.core.vector import SparseVector, VectorBatch
@@ -102,12 +103,8 @@ def _listed(items: Any) -> tuple[Sequence[Any] | AnyArray, FloatArray]:
         return items.indices, items.values
     if isinstance(items, Mapping):
         return list(items), np.array([number_of(value) for value in items.values()], dtype=float)
-    if isinstance(items, np.ndarray):
-        keys = items.ravel().tolist()
-    elif isinstance(items, Iterable) and not isinstance(items, str | bytes):
-        keys = list(items)
-    else:
-        keys = [items]
+    several = isinstance(items, Iterable) and not isinstance(items, str | bytes)
+    keys = listed(items, "items") if several else [items]
     return keys, np.ones(len(keys))
 
 

@@ -5,10 +5,10 @@ the reports' columns. Either way merging is associative and commutative, and the
 reports give the same integers whatever the order, the threads or the machines.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -40,14 +40,11 @@ class SketchShape:
     limits: tuple[int, ...]  # what each field of a report stays below
 
 
-class SketchFiles(Protocol):
-    """Reads and writes sketch files."""
+class SketchFiles(NamedTuple):
+    """The functions that write and read sketch files."""
 
-    def save(self, sketch: "Sketch", path: Path) -> None:
-        """Write a sketch."""
-
-    def load(self, path: Path) -> "Sketch":
-        """Return the sketch in a file."""
+    save: Callable[["Sketch", Path], None]
+    load: Callable[[Path], "Sketch"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

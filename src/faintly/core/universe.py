@@ -83,7 +83,7 @@ class Universe:
 
     def known(self, keys: Sequence[Any] | AnyArray, salt: bytes) -> tuple[IdArray, AnyArray]:
         """Return the id of each key, and which keys are in this universe; ignore other ids."""
-        numbers = _as_numbers(keys) if self.kind == "indexed" else keys
+        numbers = integers_or_list(keys) if self.kind == "indexed" else keys
         if isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu":
             known = numbers >= 0
             if self.size is not None:
@@ -94,7 +94,7 @@ class Universe:
         return np.array([id_ or 0 for id_ in found], dtype=np.uint64), known
 
     def _id(self, key: Any, salt: bytes) -> int | None:
-        if isinstance(key, bool) or not isinstance(key, str | bytes | int | np.integer):
+        if not is_key(key):
             return None
         if self.kind == "named":
             return self._positions.get(key) if isinstance(key, str) else None
@@ -117,10 +117,10 @@ class Universe:
         return UnknownKey(f"key {shown!r} at position {position} {rule}")
 
     def _rule(self, key: Any) -> str:
-        whole = isinstance(key, int | np.integer) and not isinstance(key, bool)
+        whole = is_key(key) and not isinstance(key, str | bytes)
         if self.kind == "indexed" and not whole:
             return "is not an integer index"
-        if not whole and not isinstance(key, str | bytes):
+        if not is_key(key):
             return "is neither text, bytes nor an integer"
         if self.kind == "named" and not isinstance(key, np.integer):
             return "is not one of the plan's names"
@@ -129,16 +129,23 @@ class Universe:
         return "is outside 0..2^64-1" if self.size is None else f"is outside 0..{self.size - 1}"
 
 
+def is_key(key: object) -> bool:
+    """Return whether an object can be a key of some universe; True and False cannot."""
+    return isinstance(key, str | bytes | int | np.integer) and not isinstance(key, bool)
+
+
 def key_hash(data: bytes, salt: bytes) -> int:
     """Return the 64-bit id of a byte string: BLAKE2s keyed with the salt, little-endian."""
     return int.from_bytes(hashlib.blake2s(data, digest_size=8, key=salt).digest(), "little")
 
 
-def _as_numbers(keys: Sequence[Any] | AnyArray) -> Sequence[Any] | AnyArray:
-    """Return keys that are all integers of 64 bits as an array, and others as they are."""
-    if isinstance(keys, np.ndarray) or not all(type(key) is int for key in keys):
+def integers_or_list(keys: Sequence[Any] | AnyArray) -> Sequence[Any] | AnyArray:
+    """Return keys that are all 64-bit integers as an array, and others as they are."""
+    if isinstance(keys, np.ndarray) or not keys or not all(type(key) is int for key in keys):
         return keys
-    try:
-        return np.array(keys, dtype=np.int64)
-    except OverflowError:
-        return keys
+    for kind in (np.int64, np.uint64):
+        try:
+            return np.array(keys, dtype=kind)
+        except OverflowError:
+            continue
+    return keys

@@ -98,12 +98,10 @@ class VectorBatch:
             raise InvalidVector("a batch is made of SparseVectors; make each by SparseVector(...)")
         lengths = [len(vector) for vector in vectors]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        if not vectors:
-            return cls(offsets, np.zeros(0, np.uint64), np.zeros(0))
         return cls(
             offsets,
-            np.concatenate([vector.indices for vector in vectors]),
-            np.concatenate([vector.values for vector in vectors]),
+            np.concatenate([np.zeros(0, np.uint64), *(vector.indices for vector in vectors)]),
+            np.concatenate([np.zeros(0), *(vector.values for vector in vectors)]),
         )
 
     @classmethod

@@ -4,6 +4,7 @@ A column of labels becomes numbers 0, 1, … in order of first appearance, so th
 same file gives the same batch everywhere and the labels themselves can be dropped.
 """
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -12,9 +13,11 @@ import numpy as np
 
 from faintly.core import AnyArray, FloatArray, IntArray, Key
 from faintly.core.projection import number_of
+from faintly.core.universe import integers_or_list
 from faintly.errors import InvalidData
 
 KEY_TYPES = (int, str, bytes)
+NOT_A_NUMBER = "value is not a number; write it as a decimal in [-1, 1]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +60,14 @@ class Source:
             raise self.refuse(int(np.argmax(bad)), rule)
 
 
-class Numbering(dict[Hashable, int]):
-    """Labels seen so far, each with its number in order of first appearance."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._next = count().__next__
-
-    def __missing__(self, label: Hashable) -> int:
-        self[label] = number = self._next()
-        return number
-
-    def of(self, labels: Sequence[Hashable]) -> IntArray:
-        """Return the number of each label, with new numbers for new labels."""
-        return np.fromiter(map(self.__getitem__, labels), np.int64, len(labels))
+def numbering() -> defaultdict[Hashable, int]:
+    """Return a dictionary that numbers labels in the order in which they are first looked up."""
+    return defaultdict(count().__next__)
 
 
 def number_labels(
     column: AnyArray | Iterable[Key], name: str, source: Source
-) -> tuple[IntArray, AnyArray | list[Key]]:
+) -> tuple[IntArray, AnyArray | Sequence[Key]]:
     """Return the number of each label in order of first appearance, and the distinct labels."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
         return _number_integers(column)
@@ -84,29 +76,15 @@ def number_labels(
     listed = column.tolist() if isinstance(column, np.ndarray) else list(column)
     if not set(map(type, listed)) <= set(KEY_TYPES):
         listed = [_plain(label, row, name, source) for row, label in enumerate(listed)]
-    numbering = Numbering()
-    numbers = numbering.of(listed)
-    labels: list[Key] = list(numbering)  # type: ignore[arg-type]  # types checked above
-    return numbers, integers_or_list(labels)
-
-
-def integers_or_list(labels: list[Key]) -> AnyArray | list[Key]:
-    """Return labels that are all 64-bit integers as an array, and others as they are."""
-    if not labels or not all(type(label) is int for label in labels):
-        return labels
-    for kind in (np.int64, np.uint64):
-        try:
-            return np.array(labels, dtype=kind)
-        except OverflowError:
-            continue
-    return labels
+    known = numbering()
+    numbers = np.fromiter(map(known.__getitem__, listed), np.int64, len(listed))
+    return numbers, integers_or_list(list(known))
 
 
 def number_values(column: AnyArray | Iterable[object], source: Source) -> FloatArray:
     """Return the values as floats, or say which row does not hold a number."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "fiu":
         return column.astype(np.float64)
-    rule = "value is not a number; write it as a decimal in [-1, 1]"
     listed = column.tolist() if isinstance(column, np.ndarray) else list(column)
     if not source.strict:
         return np.array([number_of(value) for value in listed], dtype=np.float64)
@@ -114,11 +92,11 @@ def number_values(column: AnyArray | Iterable[object], source: Source) -> FloatA
     for row, value in enumerate(listed):
         # Text and booleans would convert, but a column of them is more likely a mistake.
         if isinstance(value, str | bytes | bool | np.bool_):
-            raise source.refuse(row, rule)
+            raise source.refuse(row, NOT_A_NUMBER)
         try:
             out[row] = float(value)
         except (TypeError, ValueError, OverflowError):
-            raise source.refuse(row, rule) from None
+            raise source.refuse(row, NOT_A_NUMBER) from None
     return out
 
 
@@ -137,11 +115,8 @@ def _plain(label: object, row: int, name: str, source: Source) -> Key:
     if isinstance(label, np.integer):
         return int(label)
     if isinstance(label, bool) or not isinstance(label, int | str | bytes):
-        missing = label is None or str(label) in (
-            "nan",
-            "<NA>",
-            "NaT",
-        )  # NaN is how tables spell a missing cell
+        # NaN is how tables spell a missing cell.
+        missing = label is None or str(label) in ("nan", "<NA>", "NaT")
         rule = "is missing" if missing else "is neither an integer nor text"
         raise source.refuse(row, f"{name} {rule}; fill the cell or drop the row")
     # A subclass such as numpy's str would work, but one type per label keeps equality plain.

@@ -23,7 +23,6 @@ OBVIOUS = {
     "key": ("itemid", "keyid", *(one + end for one in _THINGS.split() for end in ("", "id"))),
     "value": (),
 }
-CALLED = {"client": "client", "key": "item (or key)", "value": "value"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +63,16 @@ class Columns:
             public: show the names in errors. In a text file without a header they are somebody's
                 data.
         """
-        found = {part: self._find(part, names, where) for part in OWN}
-        missing = [CALLED[part] for part in ("client", "key") if found[part] is None]
-        if missing:
+        client, key, value = (self._find(part, names, where) for part in OWN)
+        if client is None or key is None:
+            parts = {"client": client, "item (or key)": key}
+            missing = [part for part, name in parts.items() if name is None]
             listed = f"; it has {', '.join(map(str, names))}" if public else ""
             raise InvalidData(
                 f"{where} has no column {' and no '.join(missing)}; it {HEADER}, or say which "
                 f"column is meant (--client, --key){listed}"
             )
-        assert found["client"] is not None
-        assert found["key"] is not None
-        return Found(found["client"], found["key"], found["value"])
+        return Found(client, key, value)
 
     def _find(self, part: str, names: Sequence[str], where: str) -> str | None:
         given = getattr(self, part)

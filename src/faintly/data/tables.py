@@ -153,9 +153,10 @@ class _Labels:
 
     def numbers(self, column: Any, source: Source) -> AnyArray:
         """Return the number of each label, with new numbers for new labels."""
-        arrow, compute = load("pyarrow", "this table"), load("pyarrow.compute", "this table")
-        types = load("pyarrow.types", "this table")
-        kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+        import pyarrow as pa
+        from pyarrow import compute
+
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         target = _label_type(kind)
         if target is None:
             raise source.refuse_all(
@@ -174,55 +175,51 @@ class _Labels:
         new = _array(found.is_null())
         numbers = _array(found.fill_null(0)).astype(np.int64)
         numbers[new] = len(self._known) + np.arange(int(new.sum()))
-        fresh = encoded.dictionary.filter(arrow.array(new))
-        self._known = arrow.concat_arrays([self._known, fresh])
+        fresh = encoded.dictionary.filter(pa.array(new))
+        self._known = pa.concat_arrays([self._known, fresh])
         return numbers[_array(encoded.indices)].astype(np.int32)
 
     @property
     def distinct(self) -> AnyArray | list[Key]:
         """Return the labels."""
+        import pyarrow as pa
+
         if self._known is None:
             return []
-        return _array(self._known) if _is_integer(self._known.type) else self._known.to_pylist()
+        integers = pa.types.is_integer(self._known.type)
+        return _array(self._known) if integers else self._known.to_pylist()
 
 
 def _concatenated(parts: list[AnyArray], kind: Any) -> Any:
-    """Return the parts as one array, freeing each as soon as it is copied."""
-    whole, start = np.empty(sum(map(len, parts)), kind), 0
-    for part in parts:
-        whole[start : start + len(part)] = part
-        start += len(part)
+    """Return the parts as one array, and free them."""
+    whole = np.concatenate([np.empty(0, kind), *parts], dtype=kind)
     parts.clear()
     return whole
 
 
 def _label_type(kind: Any) -> Any | None:
     """Return the type to number labels of type `kind` in; None where it cannot be one."""
-    arrow = load("pyarrow", "this table")
-    if _is_integer(kind):
-        return kind if str(kind) == "uint64" else arrow.int64()
+    import pyarrow as pa
+
+    if pa.types.is_integer(kind):
+        return kind if str(kind) == "uint64" else pa.int64()
     if str(kind) in ("string", "large_string", "string_view"):
-        return arrow.large_string()
+        return pa.large_string()
     if str(kind) in ("binary", "large_binary", "binary_view"):
-        return arrow.large_binary()
+        return pa.large_binary()
     return None
 
 
 def _numbers(column: Any, source: Source) -> FloatArray:
-    types, arrow = load("pyarrow.types", "this table"), load("pyarrow", "this table")
-    if types.is_dictionary(column.type):
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
-    if types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind):
-        return _array(column.cast(arrow.float64(), safe=False)).astype(np.float64)
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return _array(column.cast(pa.float64(), safe=False))
     raise source.refuse_all("needs numbers in column value; convert the column")
 
 
-def _is_integer(kind: Any) -> bool:
-    return bool(load("pyarrow.types", "this table").is_integer(kind))
-
-
 def _array(column: Any) -> AnyArray:
-    if isinstance(column, np.ndarray):
-        return column
     return np.asarray(column.to_numpy(zero_copy_only=False))

@@ -19,13 +19,13 @@ import numpy as np
 from faintly.core import Key
 from faintly.core.projection import number_of
 from faintly.core.strict_json import RepeatedField, no_repeats
-from faintly.data.columns import KEY_TYPES, Numbering, Source, integers_or_list
+from faintly.core.universe import integers_or_list
+from faintly.data.columns import KEY_TYPES, NOT_A_NUMBER, Source, numbering
 from faintly.data.naming import HEADER, Columns, Found
 from faintly.data.opening import STDIN, OnRead, Opened, opened
 from faintly.data.records import Records
 from faintly.errors import InvalidData
 
-NOT_A_NUMBER = "value is not a number; write it as a decimal in [-1, 1]"
 DELIMITERS = ",\t;"
 OWN_FIELDS = {"client", "item", "key", "value", "items"}
 MAX_DIGITS = 18  # such integers fit 64 bits
@@ -41,8 +41,8 @@ class TextRows:
 
     def __init__(self, columns: Columns, strict: bool, on_read: OnRead) -> None:
         self.columns, self.strict, self._on_read = columns, strict, on_read
-        self.client_numbers = Numbering()
-        self.key_numbers = Numbering()
+        self.client_numbers = numbering()
+        self.key_numbers = numbering()
         self.clients = array("q")
         self.codes = array("q")
         self.values = array("d")
@@ -54,10 +54,9 @@ class TextRows:
         """Add the rows of a file."""
         self.files.append((len(self.clients), file.name))
         self._file = file
+        fill = {"jsonl": _fill_from_jsonl, "sets": _fill_from_sets}.get(file.kind, _fill_from_csv)
         try:
-            {"jsonl": _fill_from_jsonl, "sets": _fill_from_sets}.get(file.kind, _fill_from_csv)(
-                file, self
-            )
+            fill(file, self)
         except UnicodeDecodeError:
             raise _not_utf8(file.path, self) from None
         self.show_progress()
@@ -81,12 +80,11 @@ class TextRows:
 
     def done(self) -> Records:
         """Return the rows as checked records."""
-        keys: list[Key] = list(self.key_numbers)  # type: ignore[arg-type]  # checked when added
         lines, files = np.asarray(self.lines), tuple(self.files)
         return Records.checked(
             np.asarray(self.clients),
             np.asarray(self.codes),
-            integers_or_list(keys),
+            integers_or_list(list(self.key_numbers)),
             np.asarray(self.values),
             source=Source("line", files[0][1], lines, self.strict, files),
             count=len(self.client_numbers),
@@ -205,11 +203,11 @@ class _Form:
 
     def __init__(self, fields: dict[str, Any], line: int, rows: TextRows) -> None:
         self.several = "items" in fields and rows.columns.key is None
-        client = next((n for n in fields if n == (rows.columns.client or "client")), None)
         if self.several:
             if {"item", "key", "value"} & set(fields):
                 raise rows.refuse(line, FORMS)
-            self.found = Found(client or "", "items", None)
+            client = rows.columns.client or "client"
+            self.found = Found(client if client in fields else "", "items", None)
         else:
             self.found = self._find(fields, line, rows)
         self.fields = {name for name in self.found.names if name}

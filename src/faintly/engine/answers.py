@@ -153,8 +153,7 @@ class Reader:
     @property
     def _maps(self) -> int:
         """Return how many public maps a key has; in each another key may collide with it."""
-        plan = self.sketch.plan
-        return plan.hashing.maps if plan.hashing.family == "linear" else 1
+        return max(1, self.sketch.plan.hashing.maps)
 
     def totals(self, ids: IdArray) -> IntArray:
         """Return the integer behind each estimate: the same from tables and from reports."""
@@ -336,17 +335,16 @@ class Reader:
             return self.mechanism.tables.variance(self._transformed, self.sketch, ids, means)
         pieces = self._pieces(len(ids), self.sketch.count)
         found = [self.mechanism.variance(self.sketch, ids[piece], means[piece]) for piece in pieces]
-        # Without keys there is no piece: whoever asks for the noise floor alone names none.
+        # Without keys there is no piece: a query for the noise floor alone names none.
         return found[0] if len(found) == 1 else np.concatenate([means[:0], *found])
 
     def _scores(self, totals: IntArray, largest: IntArray, null: float) -> FloatArray:
         """Return how unlikely a key that nobody holds is to read as much, as a normal score.
 
         Where a key has several maps, the largest part of one counts for `ONE_MAP` standard
-        errors at most.
-        In one map another key may be in the way: one that shares its code in an open universe, or
-        several held ones whose codes add up to its own. However much they are held, that map
-        then adds no more than the noise hides.
+        errors at most. In one map another key may collide with it: one that shares its code in an
+        open universe, or several held ones whose codes add up to its own. However much they are
+        held, that map then adds no more than the noise hides.
         """
         count, scale = self.sketch.count, self.mechanism.scale
         if self._maps > 1:

@@ -73,9 +73,9 @@ def encode_parquet(document: Mapping[str, Any], found: Estimates | TopList) -> b
 def _table(document: Mapping[str, Any], found: Estimates | TopList) -> Any:
     import pyarrow
 
-    columns = (found.estimates if isinstance(found, TopList) else found).columns()
+    columns = found.columns()
     if isinstance(found, TopList):
-        columns |= {"significant": found.significant, "verdict": found.verdicts}
+        columns["verdict"] = found.verdicts
     kinds = set(map(type, columns["key"]))
     if len(kinds) > 1:
         raise InvalidInput("a column has keys of one type; ask for JSON")
@@ -108,10 +108,9 @@ def top_document(found: TopList) -> dict[str, Any]:
         document["estimates"], found.significant, found.verdicts, strict=True
     ):
         row |= {"significant": bool(significant), "verdict": verdict}
-    # JSON has no infinity: where nothing can be significant there is no threshold.
-    threshold = found.threshold if found.threshold < float("inf") else None
     return document | {
-        "threshold": threshold,
+        # JSON has no infinity: where nothing can be significant there is no threshold.
+        "threshold": _finite(found.threshold),
         "compared": found.compared,
         "control": found.control,
         "false_rate": found.false_rate,

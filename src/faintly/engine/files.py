@@ -10,6 +10,7 @@ import numpy as np
 
 from faintly import durable
 from faintly.core import AnyArray, Plan, ReportBatch, Sketch, SketchShape
+from faintly.core.sketch import SketchFiles
 from faintly.errors import InvalidInput, InvalidPlan, Reject, Rejected, SketchRejected
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1, sketch_v1
@@ -73,15 +74,10 @@ def read_bytes(path: Path) -> bytes:
         return path.read_bytes()
 
 
-def read_head(path: Path, size: int) -> bytes:
-    """Return the first bytes of a file, without reading the rest."""
-    with _reading(path), path.open("rb") as stream:
-        return stream.read(size)
-
-
 def kind_of(path: Path) -> str:
     """Return what a file says that it is: plan, reports, sketch, or other."""
-    head = read_head(path, HEAD_BYTES)
+    with _reading(path), path.open("rb") as stream:
+        head = stream.read(HEAD_BYTES)
     if head.startswith(report_v1.MAGIC):
         return "reports"
     if head.startswith(sketch_v1.MAGIC):
@@ -166,19 +162,9 @@ def _mapped(path: Path) -> bytes | AnyArray:
     return path.read_bytes()  # pipes have no size, and an empty file cannot be mapped
 
 
-class _SketchFiles:
-    """What `Sketch.save` and `Sketch.load` do."""
-
-    def save(self, sketch: Sketch, path: Path) -> None:
-        save_sketch(sketch, path)
-
-    def load(self, path: Path) -> Sketch:
-        return load_sketch(path)
-
-
-Sketch.files = _SketchFiles()
-
-
 def sketch_shape(plan: Plan) -> SketchShape:
     """Return what a sketch of the plan holds."""
     return mechanism_of(plan).tables.sketch_shape
+
+
+Sketch.files = SketchFiles(save_sketch, load_sketch)

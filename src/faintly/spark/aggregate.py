@@ -10,12 +10,12 @@ one of them.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from faintly.core import Plan, Sketch
+from faintly.core import IntArray, Plan, Sketch
 from faintly.core.arguments import instance
 from faintly.core.sketch import table_type
 from faintly.errors import InvalidInput
@@ -83,7 +83,7 @@ def aggregate(
         )
     source = Reports(reports, plan, column, tasks, strict)
     with job(reports.sparkSession, f"aggregate plan {plan.digest.hex()}"):
-        return _collected(tables(source, memory), plan)
+        return _aggregated(tables(source, memory), plan)
 
 
 def tables(source: Reports, memory: int = pieces.MEMORY) -> "DataFrame":
@@ -200,10 +200,8 @@ def _row(row: Row, part: int) -> "pa.RecordBatch":
     import pyarrow as pa
 
     piece, data = row
-    columns = [pa.array([piece], pa.int32()), pa.array([part], pa.int32())]
-    return pa.RecordBatch.from_arrays(
-        [*columns, pa.array([data], pa.binary())], ["piece", "part", "data"]
-    )
+    schema = pa.schema([("piece", pa.int32()), ("part", pa.int32()), ("data", pa.binary())])
+    return pa.RecordBatch.from_pydict({"piece": [piece], "part": [part], "data": [data]}, schema)
 
 
 def _rows(batches: Batches) -> Iterator[tuple[int, int, bytes]]:
@@ -213,7 +211,18 @@ def _rows(batches: Batches) -> Iterator[tuple[int, int, bytes]]:
             yield whole[position].as_py(), part[position].as_py(), data[position].as_py()
 
 
-def collect(frame: "DataFrame", entries: int) -> Iterator[Row]:
+def collect(frame: "DataFrame", entries: int) -> tuple[IntArray, dict[int, bytes]]:
+    """Return the array that a reduced frame holds in pieces, and the data of its other rows."""
+    flat, others = np.zeros(entries, dtype=np.int64), {}
+    for piece, data in _collected_rows(frame, entries):
+        if piece < 0:
+            others[piece] = data
+        else:
+            pieces.join([(piece, data)], flat)
+    return flat, others
+
+
+def _collected_rows(frame: "DataFrame", entries: int) -> Iterator[Row]:
     """Yield the rows of a reduced frame: at once, or where they are large one after another."""
     if 4 * entries <= COLLECTED:
         batches = frame.select("piece", "part", "data").toArrow().to_batches()
@@ -223,18 +232,10 @@ def collect(frame: "DataFrame", entries: int) -> Iterator[Row]:
             yield row.piece, bytes(row.data)
 
 
-def _collected(frame: "DataFrame", plan: Plan) -> Aggregated:
-    counts: Counts | None = None
-    shape = mechanism_of(plan).tables.shape
-    flat = np.zeros(shape[0] * shape[1], dtype=np.int64)
-    for piece, data in collect(frame, len(flat)):
-        if piece == COUNTS:
-            counts = Counts.of(data)
-        else:
-            pieces.join([(piece, data)], flat)
-    if counts is None:  # a frame without partitions has no tasks, and no reports
-        counts = Counts(mechanism_of(plan).tables.empty_sketch().reports.tolist())
-    made = flat.reshape(shape).astype(table_type(counts.mass), copy=False)
-    base = counts.sketch(plan)
-    sketch = Sketch(plan, base.reports, base.squares, base.mass, tables=made)
+def _aggregated(frame: "DataFrame", plan: Plan) -> Aggregated:
+    flat, others = collect(frame, pieces.entries_of(plan))
+    # A frame without partitions has no tasks, and no reports.
+    counts = Counts.of(others[COUNTS]) if others else Counts.none(plan)
+    made = flat.reshape(mechanism_of(plan).tables.shape).astype(table_type(counts.mass), copy=False)
+    sketch = replace(counts.sketch(plan), tables=made)
     return Aggregated(sketch, dict(sorted(counts.rejected.items())))

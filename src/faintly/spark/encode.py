@@ -53,8 +53,8 @@ def encode(
         partitions: of the result; by default as many as Spark's shuffles have.
 
     Privacy: the plan's unit within its budget, for each client once: another run with the same key
-    repeats the reports of all clients whose data is the same. Whoever has the key and a report can
-    take the noise off. Destroy it once the job is done.
+    repeats the reports of all clients whose data is the same. Anybody with the key and a report can
+    remove the noise. Destroy the key once the job is done.
     """
     instance(plan, Plan, "plan", "as make_plan returns it")
     check_key(key)

@@ -11,7 +11,7 @@ SAMPLE      some reports of a direct plan, for variances: those whose hashes are
 import json
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -41,6 +41,11 @@ class Counts:
     squares: int = 0
     mass: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def none(cls, plan: Plan) -> "Counts":
+        """Return the counts of no reports."""
+        return cls([0] * max(1, plan.hashing.maps))
 
     def row(self) -> Row:
         """Return the counts as a row."""
@@ -98,7 +103,7 @@ def _by_ranges(
 ) -> Generator[Row, None, Counts]:
     """Yield the pieces of tables that exceed the memory, and return the counts."""
     entries = entries_of(mechanism.plan)
-    counts = Counts(mechanism.tables.empty_sketch().reports.tolist())
+    counts = Counts.none(mechanism.plan)
     kept: list[tuple[ReportBatch, IntArray]] = []
     for batch in batches:
         for start in range(0, len(batch), SLICE):
@@ -120,8 +125,8 @@ def _by_ranges(
 
 
 def _counted(mechanism: Mechanism, batch: ReportBatch, maps: IntArray) -> Counts:
-    many = len(mechanism.tables.empty_sketch().reports)
-    return Counts(np.bincount(maps, minlength=many).tolist(), mechanism.tables.squares(batch))
+    reports = np.bincount(maps, minlength=len(Counts.none(mechanism.plan).reports))
+    return Counts(reports.tolist(), mechanism.tables.squares(batch))
 
 
 def scan(
@@ -129,7 +134,7 @@ def scan(
 ) -> Iterator[Row]:
     """Yield what reports of a direct plan say about ids, a row of them for each map."""
     mechanism = mechanism_of(plan)
-    counts = Counts(mechanism.tables.empty_sketch().reports.tolist(), rejected=rejected)
+    counts = Counts.none(plan)
     values = np.zeros((len(counts.reports), len(ids)), dtype=np.int64)
     sample = np.zeros((0, mechanism.layout.record_bytes), dtype=np.uint8)
     for batch in batches:
@@ -150,7 +155,7 @@ def sample_sketch(plan: Plan, data: bytes) -> Sketch:
     batch = report_v1.unpack(sample_of(data), plan.digest, mechanism.layout)
     counts = _counted(mechanism, batch, mechanism.tables.map_of(batch)).sketch(plan)
     seeds, fields = sorted_columns(batch.hash_seeds, batch.fields)
-    return Sketch(plan, counts.reports, counts.squares, hash_seeds=seeds, fields=fields)
+    return replace(counts, hash_seeds=seeds, fields=fields)
 
 
 def split(flat: AnyArray, first: int = 0) -> Iterator[Row]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from faintly.core import AnyArray, Estimates, FloatArray, IdArray, IntArray, Plan, Sketch
+from faintly.core.estimate import COLUMNS
 from faintly.core.sketch import table_type
 from faintly.engine import Reader
 from faintly.engine.answers import NULL
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import DataFrame, SparkSession
 
-NAMES = ("mean", "stderr", "low", "high", "low_all", "high_all")
 MOST_READ = 2**25  # maps times keys that are read together: 256 MiB of integers in a task
 
 
@@ -103,7 +103,9 @@ def query(
             yield _batch(part.column(0), replace(found, compared=many))
 
     chosen = keys.select(keys[column].alias("key"))
-    return chosen.mapInArrow(estimated, _schema(chosen))
+    ((_, kind),) = chosen.dtypes
+    schema = ", ".join([f"key {kind}", *(f"{name} double" for name in COLUMNS)])
+    return chosen.mapInArrow(estimated, schema)
 
 
 def query_reports(
@@ -163,14 +165,8 @@ def _direct(source: Reports, ids: IdArray, level: float) -> tuple[Reader, dict[s
         return pieces.scan(plan, shared.value, batches, sifter.counts)
 
     maps = max(1, plan.hashing.maps)
-    frame = reduced(source, make, maps * len(ids))
-    values = np.zeros(maps * len(ids), dtype=np.int64)
-    held = {COUNTS: b"", SAMPLE: b""}
-    for piece, data in collect(frame, len(values)):
-        if piece in held:
-            held[piece] = data
-        else:
-            pieces.join([(piece, data)], values)
+    entries = maps * len(ids)
+    values, held = collect(reduced(source, make, entries), entries)
     by_map, counts = values.reshape(maps, len(ids)), Counts.of(held[COUNTS])
     found = np.stack([by_map.sum(axis=0), by_map.max(axis=0)])
     sample = pieces.sample_sketch(plan, held[SAMPLE])
@@ -185,62 +181,65 @@ def _sharded(source: Reports, level: float) -> tuple[Reader, dict[str, int]]:
     frame = tables(source).persist(StorageLevel.DISK_ONLY)
     (row,) = frame.where(f"piece = {COUNTS}").collect()
     counts = Counts.of(bytes(row.data))
-    remote = _Remote(frame, plan, table_type(counts.mass))
-    _, energy = remote.read(np.zeros(0, dtype=np.uint64))
-    reader = RemoteReader(counts.sketch(plan), lambda ids: remote.read(ids)[0], energy, level=level)
+    kind = table_type(counts.mass)
+    _, energy = _read_tables(frame, plan, kind, np.zeros(0, dtype=np.uint64))
+    reader = RemoteReader(
+        counts.sketch(plan),
+        lambda ids: _read_tables(frame, plan, kind, ids)[0],
+        energy,
+        level=level,
+    )
     return reader, dict(counts.rejected)
 
 
-class _Remote:
-    """Tables in pieces on a cluster, which some tasks transform and read."""
+def _read_tables(
+    frame: "DataFrame", plan: Plan, kind: type, ids: IdArray
+) -> tuple[IntArray, tuple[float, int]]:
+    """Transform tables in pieces on the cluster and look ids up in them.
 
-    def __init__(self, frame: "DataFrame", plan: Plan, kind: type) -> None:
-        self._frame, self._plan, self._kind = frame, plan, kind
-        self._maps = max(1, plan.hashing.maps)
-        self._each = pieces.entries_of(plan) // self._maps  # entries of a map
-        # A shard is the least number of maps that are whole pieces.
-        self._shard = min(self._maps, SPAN // math.gcd(self._each, SPAN))
+    Returns:
+        (2, ids): sum and largest over the maps; then squares and entries of all maps.
+    """
+    maps = max(1, plan.hashing.maps)
+    each = pieces.entries_of(plan) // maps  # entries of a map
+    shard = min(maps, SPAN // math.gcd(each, SPAN))  # the least number of maps in whole pieces
+    shared = frame.sparkSession.sparkContext.broadcast(ids)
 
-    def read(self, ids: IdArray) -> tuple[IntArray, tuple[float, int]]:
-        """Return (2, ids): sum and largest over the maps; squares and entries of all maps."""
-        plan, kind, each, shard = self._plan, self._kind, self._each, self._shard
-        shared = self._frame.sparkSession.sparkContext.broadcast(ids)
+    def looked_up(rows: Batches) -> Batches:
+        import pyarrow as pa
 
-        def looked_up(rows: Batches) -> Batches:
-            import pyarrow as pa
+        mechanism = mechanism_of(plan)
+        shards: dict[int, AnyArray] = {}
+        for batch in rows:
+            for piece, data in zip(*(part.to_pylist() for part in batch.columns), strict=True):
+                first = piece * SPAN // (each * shard) * shard
+                size = min(shard, maps - first) * each
+                flat = shards.setdefault(first, np.zeros(size, dtype=kind))
+                start = piece * SPAN - first * each
+                part = flat[start : start + SPAN]
+                part[:] = pieces.piece_of(data, len(part))
+        for first, flat in shards.items():
+            for j, own in enumerate(flat.reshape(-1, each), start=first):
+                rows_of = own.reshape(-1, mechanism.tables.shape[1])
+                found, squares, entries = mechanism.tables.gather_map(rows_of, shared.value, j)
+                yield pa.RecordBatch.from_pydict(
+                    {"read": [found.tobytes()], "squares": [squares], "entries": [entries]}
+                )
 
-            mechanism = mechanism_of(plan)
-            shards: dict[int, AnyArray] = {}
-            for batch in rows:
-                for piece, data in zip(*(part.to_pylist() for part in batch.columns), strict=True):
-                    first = piece * SPAN // (each * shard) * shard
-                    size = min(shard, max(1, plan.hashing.maps) - first) * each
-                    flat = shards.setdefault(first, np.zeros(size, dtype=kind))
-                    start = piece * SPAN - first * each
-                    part = flat[start : start + SPAN]
-                    part[:] = pieces.piece_of(data, len(part))
-            for first, flat in shards.items():
-                for j, own in enumerate(flat.reshape(-1, each), start=first):
-                    rows_of = own.reshape(-1, mechanism.tables.shape[1])
-                    found, squares, entries = mechanism.tables.gather_map(rows_of, shared.value, j)
-                    yield pa.RecordBatch.from_pydict(
-                        {"read": [found.tobytes()], "squares": [squares], "entries": [entries]}
-                    )
-
-        chosen = self._frame.where("piece >= 0").select("piece", "data")
-        place = (chosen["piece"] * SPAN / (each * shard)).cast("int")
-        spread = chosen.repartition(-(-self._maps // shard), place)
-        read = spread.mapInArrow(looked_up, "read binary, squares double, entries long")
-        found, squares, entries, seen = np.zeros((2, len(ids)), dtype=np.int64), 0.0, 0, 0
-        found[1] = np.iinfo(np.int64).min
-        for row in read.toLocalIterator():
-            own = np.frombuffer(bytes(row["read"]), np.int64)
-            found[0] += own
-            np.maximum(found[1], own, out=found[1])
-            squares, entries, seen = squares + row["squares"], row["entries"], seen + 1
-        if seen < self._maps:  # a map without reports has no pieces, and reads 0
-            np.maximum(found[1], 0, out=found[1])
-        return found, (squares, max(1, entries) * self._maps)
+    chosen = frame.where("piece >= 0").select("piece", "data")
+    place = (chosen["piece"] * SPAN / (each * shard)).cast("int")
+    spread = chosen.repartition(-(-maps // shard), place)
+    read = spread.mapInArrow(looked_up, "read binary, squares double, entries long")
+    found, squares, entries, seen = np.zeros((2, len(ids)), dtype=np.int64), 0.0, 0, 0
+    found[1] = np.iinfo(np.int64).min
+    for row in read.toLocalIterator():
+        own = np.frombuffer(bytes(row["read"]), np.int64)
+        found[0] += own
+        np.maximum(found[1], own, out=found[1])
+        squares, entries, seen = squares + row["squares"], row["entries"], seen + 1
+    if seen < maps:  # a map without reports has no pieces, and reads 0
+        np.maximum(found[1], 0, out=found[1])
+    return found, (squares, max(1, entries) * maps)
 
 
 def register(
@@ -259,9 +258,9 @@ def register(
     def estimate(keys: pandas.Series) -> pandas.DataFrame:
         asked = keys.tolist()
         found = shared.value.estimate_ids(ids_of(plan, asked), asked)
-        return pandas.DataFrame({each: getattr(found, each) for each in NAMES[:4]})
+        return pandas.DataFrame({each: getattr(found, each) for each in COLUMNS[:4]})
 
-    kind = ", ".join(f"{each} double" for each in NAMES[:4])
+    kind = ", ".join(f"{each} double" for each in COLUMNS[:4])
     spark.udf.register(name, pandas_udf(estimate, kind))
 
 
@@ -284,13 +283,8 @@ def _listed(column: "pa.Array") -> Any:
     return column.to_numpy(zero_copy_only=False) if whole else column.to_pylist()
 
 
-def _schema(keys: "DataFrame") -> str:
-    ((_, kind),) = keys.dtypes
-    return f"key {kind}, " + ", ".join(f"{name} double" for name in NAMES)
-
-
 def _batch(keys: "pa.Array", found: Estimates) -> "pa.RecordBatch":
     import pyarrow as pa
 
-    columns = [keys, *(pa.array(getattr(found, name)) for name in NAMES)]
-    return pa.RecordBatch.from_arrays(columns, ["key", *NAMES])
+    columns = [keys, *(pa.array(getattr(found, name)) for name in COLUMNS)]
+    return pa.RecordBatch.from_arrays(columns, ["key", *COLUMNS])

@@ -20,7 +20,7 @@ MAGIC = b"FNTR"
 VERSION = 1
 HEADER = struct.Struct("<4sB16sHI")
 CHECKSUM_BYTES = 4
-CHECKED = 0x2144DF1C  # the CRC-32 of whatever is followed by its own CRC-32
+CHECKED = 0x2144DF1C  # the CRC-32 of any data followed by its own CRC-32
 MAX_RECORD_BYTES = 2**16 - 1
 MOST_PLAIN_BITS = 256  # of all fields, up to which one report is checked as one integer
 BATCH_REPORTS = 65_536  # what encoders put into one batch: a few megabytes at most
@@ -167,8 +167,7 @@ def _check_plan(head: Head, plan_digest: bytes, layout: Layout) -> None:
 
 
 def _check_sum(data: bytes) -> None:
-    body = memoryview(data)[:-CHECKSUM_BYTES]  # a slice of bytes would be a copy
-    if struct.pack("<I", zlib.crc32(body)) != data[-CHECKSUM_BYTES:]:
+    if zlib.crc32(data) != CHECKED:
         raise ReportRejected(Reject.BAD_CHECKSUM, "the batch was damaged on its way; send it again")
 
 
@@ -242,7 +241,7 @@ def resize_batches(stream: BinaryIO, most: int) -> Iterator[bytes]:
         first = first or head
         if head[:2] != first[:2]:
             raise ReportRejected(Reject.OTHER_PLAN, "the file holds batches of several plans")
-        waiting += memoryview(data)[HEADER.size : -CHECKSUM_BYTES]
+        waiting += records_of(data)
         size, start = most * first.record_bytes, 0
         while len(waiting) - start >= size:
             yield _framed(first._replace(reports=most), waiting[start : start + size])

@@ -109,12 +109,9 @@ def decode_sketch(data: bytes | AnyArray, shape_of: Callable[[Plan], SketchShape
 
 
 def _checked_body(whole: AnyArray) -> AnyArray:
-    """Return all but the digest, having checked it piece by piece."""
+    """Return all but the digest, having checked it."""
     body, checksum = whole[:-CHECKSUM_BYTES], whole[-CHECKSUM_BYTES:].tobytes()
-    digest = hashlib.blake2b(digest_size=CHECKSUM_BYTES)
-    for start in range(0, len(body), 8 * PIECE):
-        digest.update(body[start : start + 8 * PIECE].data)
-    if digest.digest() != checksum:
+    if hashlib.blake2b(body.data, digest_size=CHECKSUM_BYTES).digest() != checksum:
         raise SketchRejected(
             Reject.BAD_CHECKSUM, "the sketch was damaged or cut short; aggregate the reports again"
         )
