@@ -338,6 +338,14 @@ def test_reports_answer_without_a_sketch_on_the_driver(spark, tmp_path, decode):
     np.testing.assert_allclose(found["high_all"], wanted.high_all, rtol=1e-9)
 
 
+@pytest.mark.parametrize("decode", ["direct", "table"])
+def test_a_frame_without_partitions_has_no_answers(spark, decode):
+    nothing = spark.createDataFrame(spark.sparkContext.emptyRDD(), "record binary")
+    keys = spark.createDataFrame([(3,)], "key long")
+    with pytest.raises(InvalidInput, match="no reports"):
+        cluster.query_reports(nothing, plan_of(decode), keys)
+
+
 def test_encoding_repeats_its_bytes_and_names_nobody(spark, tmp_path):
     """Other partitions and planted failures give the same reports; estimates are near the truth."""
     plan = plan_of(mechanism="signed-binning", epsilon=4.0, clients=1000)

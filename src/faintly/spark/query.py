@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import DataFrame, SparkSession
 
+NO_REPORTS = "there are no reports to answer from: their frame has no partitions"
 MOST_READ = 2**25  # maps times keys that are read together: 256 MiB of integers in a task
 
 
@@ -167,6 +168,8 @@ def _direct(source: Reports, ids: IdArray, level: float) -> tuple[Reader, dict[s
     maps = max(1, plan.hashing.maps)
     entries = maps * len(ids)
     values, held = collect(reduced(source, make, entries), entries)
+    if not held:
+        raise InvalidInput(NO_REPORTS)
     by_map, counts = values.reshape(maps, len(ids)), Counts.of(held[COUNTS])
     found = np.stack([by_map.sum(axis=0), by_map.max(axis=0)])
     sample = pieces.sample_sketch(plan, held[SAMPLE])
@@ -179,7 +182,9 @@ def _sharded(source: Reports, level: float) -> tuple[Reader, dict[str, int]]:
 
     plan = source.plan
     frame = tables(source).persist(StorageLevel.DISK_ONLY)
-    (row,) = frame.where(f"piece = {COUNTS}").collect()
+    row = frame.where(f"piece = {COUNTS}").first()
+    if row is None:
+        raise InvalidInput(NO_REPORTS)
     counts = Counts.of(bytes(row.data))
     kind = table_type(counts.mass)
     _, energy = _read_tables(frame, plan, kind, np.zeros(0, dtype=np.uint64))
