@@ -69,7 +69,7 @@ class QueryOptions:
             return
         if self.collection is None:
             raise InvalidInput("say which collection of the collector: --collection NAME")
-        with connect(self.server, self.credential_file, self.ca_file, 0) as connection:
+        with connect(self.server, self.credential_file, self.ca_file) as connection:
             yield _Collector(connection, self.collection, self.epoch, self.level)
 
     def keys(self, texts: list[str], universe: "Universe") -> list[Any]:

@@ -57,7 +57,7 @@ def create(
         "period_s": period_s,
         "grace_s": grace_s,
     }
-    with connect(server, credential_file, ca_file, 0) as connection:
+    with connect(server, credential_file, ca_file) as connection:
         made = connection.ask("POST", "/v1/collections", wanted)
     _show(made, as_json)
 
@@ -70,7 +70,7 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List every collection with its state and its reports."""
-    with connect(server, credential_file, ca_file, 0) as connection:
+    with connect(server, credential_file, ca_file) as connection:
         found = connection.ask("GET", "/v1/collections")
     if as_json:
         emit(found)
@@ -90,7 +90,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show a collection: what it protects, and the reports of each epoch."""
-    with connect(server, credential_file, ca_file, 0) as connection:
+    with connect(server, credential_file, ca_file) as connection:
         _show(connection.ask("GET", _path(digest)), as_json)
 
 
@@ -103,7 +103,7 @@ def seal(
     as_json: Json = False,
 ) -> None:
     """Let pending reports take part in answers now, instead of within half a minute."""
-    with connect(server, credential_file, ca_file, 0) as connection:
+    with connect(server, credential_file, ca_file) as connection:
         found = connection.ask("POST", f"{_path(digest)}/seal")
     result(as_json, found, f"sealed {found['sealed']:,} reports")
 
@@ -118,7 +118,7 @@ def open_(
     as_json: Json = False,
 ) -> None:
     """Open an epoch. One that was closed does not open again."""
-    with connect(server, credential_file, ca_file, 0) as connection:
+    with connect(server, credential_file, ca_file) as connection:
         made = connection.ask("PUT", f"{_path(digest)}/epochs/{epoch}", {"state": "open"})
     _show(made, as_json)
 
@@ -135,7 +135,7 @@ def close(
     as_json: Json = False,
 ) -> None:
     """Stop taking reports, permanently; answers stay."""
-    with connect(server, credential_file, ca_file, 0) as connection:
+    with connect(server, credential_file, ca_file) as connection:
         if epoch is None:
             made = connection.ask("POST", f"{_path(digest)}/close")
         else:
@@ -156,7 +156,7 @@ def delete(
     path = _path(digest)
     if not yes:
         typer.confirm(f"Delete {digest} and all its reports permanently?", abort=True, err=True)
-    with connect(server, credential_file, ca_file, 0) as connection:
+    with connect(server, credential_file, ca_file) as connection:
         # Delete by the digest: the name could be given to another collection in between.
         named = connection.ask("GET", path)["digest"]
         found = connection.ask("DELETE", f"{_path(named)}?confirm={named}")

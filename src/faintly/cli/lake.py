@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from faintly.cli.options import group, option, whole
-from faintly.cli.output import Json, PlanFile, result, say
+from faintly.cli.output import Json, PlanFile, emit, result, say
 from faintly.cli.remote import Folder, server_extra
 
 app = group("Commit sealed reports to a Delta table, and list what it holds.")
@@ -49,7 +49,6 @@ def files(
     as_json: Json = False,
 ) -> None:
     """List the files that hold the reports of a plan, for Spark or any other reader of Parquet."""
-    from faintly.cli.output import emit
     from faintly.engine.files import load_plan
     from faintly.lake import Lake
 

@@ -68,7 +68,7 @@ def load(
         raise InvalidInput("a token is good for one report; add --singles")
     reports, pool = (1, SINGLE_POOL) if singles else (batch, BATCH_POOL)
     with (
-        connect(server, admin_credential_file, ca_file, 0) as connection,
+        connect(server, admin_credential_file, ca_file) as connection,
         _collection(connection, plan, digest, epoch) as loaded,
     ):
         load_ = Load(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from faintly.cli import options
 from faintly.cli.options import Protect, mechanisms, one_of, option, real, whole, whole_number, word
-from faintly.cli.output import Json, note, say
+from faintly.cli.output import Json, note, read_keys, say
 from faintly.errors import InvalidPlan
 
 if TYPE_CHECKING:
@@ -239,7 +239,6 @@ def _value(text: str) -> int | str:
 
 
 def _universe(text: str) -> "int | Universe | list[str]":
-    from faintly.cli.output import read_keys
     from faintly.core import Universe
 
     if text == "open":

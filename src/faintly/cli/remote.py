@@ -75,7 +75,7 @@ def trust(ca_file: Path | None) -> "SSLContext | None":
 
 @contextmanager
 def connect(
-    server: str, credential_file: Path | None, ca_file: Path | None, retries: int
+    server: str, credential_file: Path | None, ca_file: Path | None, retries: int = 0
 ) -> Iterator["Connection"]:
     """Yield a connection; a refusal is printed with advice."""
     from faintly.client.transport import Connection

@@ -32,7 +32,7 @@ def token(
     """
     from faintly.engine.files import atomic_write
 
-    with connect(server, credential_file, ca_file, 0) as connection:
+    with connect(server, credential_file, ca_file) as connection:
         if output is None:
             made = _issue(connection, digest, epoch, count)
         else:
