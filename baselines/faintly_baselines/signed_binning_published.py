@@ -41,10 +41,10 @@ from faintly.errors import InvalidPlan, UnsupportedUnit
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms.api import Calibrated, Request
 from faintly.mechanisms.base import Mechanism
-from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.law import SmallCase, rounded_sum_law
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
-from faintly.mechanisms.signed_binning import BinTables, SignedBinning, raw_law, rows
+from faintly.mechanisms.signed_binning import BinTables, SignedBinning, rows
 from faintly.primitives import noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
@@ -213,7 +213,7 @@ class SignedBinningPublished(SignedBinning):
         held = [sign * value for value, (_, sign) in zip(values, outcome, strict=True)]
         span = len(held) * self.steps
         sums = np.arange(-span, span + 1).clip(-self.clip, self.clip)
-        mean = float(raw_law(held, self.steps) @ sums) / self.clip
+        mean = float(rounded_sum_law(held, self.steps) @ sums) / self.clip
         plus = (1 + mean * (2 * self.response / noise.FULL - 1)) / 2
         return np.array([1 - plus, plus])
 

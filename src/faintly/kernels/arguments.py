@@ -46,23 +46,6 @@ def exactly(array: AnyArray, dtype: type, dimensions: int, name: str) -> AnyArra
     return np.ascontiguousarray(array if array.flags.aligned else array.copy())
 
 
-def in_place(array: AnyArray, dtype: type, dimensions: int, name: str) -> None:
-    """Refuse an array that cannot be changed in place."""
-    without_copy(array, dtype, dimensions, name)
-    if not array.flags.writeable:
-        raise TypeError(f"{name} must be writeable")
-
-
-def without_copy(array: AnyArray, dtype: type, dimensions: int, name: str) -> None:
-    """Refuse an array that cannot be read without a copy."""
-    fits = array.dtype == dtype and array.ndim == dimensions
-    if not (fits and array.flags.c_contiguous and array.flags.aligned):
-        raise TypeError(
-            f"{name} must be an aligned, C-contiguous {np.dtype(dtype).name} array "
-            f"of {dimensions} dimension(s)"
-        )
-
-
 def unsigned(value: int, bits: int, name: str) -> None:
     """Refuse an integer that so many bits do not hold."""
     if not 0 <= value < 2**bits:

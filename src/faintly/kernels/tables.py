@@ -3,7 +3,7 @@
 import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, IntArray, NarrowArray, TableArray, WordArray
-from faintly.kernels import arguments, threads
+from faintly.kernels import threads
 from faintly.kernels._native import call
 from faintly.kernels.arguments import arrays
 from faintly.kernels.hashing import public_maps
@@ -188,10 +188,10 @@ def read_cells(index: WordArray, weight: NarrowArray, codes: WordArray) -> IntAr
 
 
 def table_bits(array: AnyArray, name: str, *, read_only: bool = False) -> int:
-    """Return the bits of the integers of tables, which can be changed unless only read."""
-    bits = {np.dtype(np.int32): 32, np.dtype(np.int64): 64}.get(array.dtype)
-    if bits is None:
-        raise TypeError(f"{name} must be int32 or int64, C-contiguous")
-    check = arguments.without_copy if read_only else arguments.in_place
-    check(array, np.int32 if bits == 32 else np.int64, 2, name)
-    return bits
+    """Return the bits of an integer of the tables; refuse tables that C cannot use in place."""
+    fits = array.dtype in (np.int32, np.int64) and array.ndim == 2
+    if not (fits and array.flags.c_contiguous and array.flags.aligned):
+        raise TypeError(f"{name} must be int32 or int64, aligned, C-contiguous, of 2 dimensions")
+    if not read_only and not array.flags.writeable:
+        raise TypeError(f"{name} must be writeable")
+    return 8 * array.itemsize

@@ -74,7 +74,7 @@ class MechanismApi(ABC):
     plan: Plan
     layout: Layout
     scale: float  # mean = scale · (integer that `read` or the tables give) / reports
-    tables = cached_property(Tables)  # for the engine; a class of one's own where they differ
+    tables = cached_property(Tables)  # for the engine; override with a subclass where they differ
 
     @classmethod
     @abstractmethod
@@ -92,7 +92,7 @@ class MechanismApi(ABC):
 
     @property
     def seed_bytes(self) -> int:
-        """Return the bytes of public randomness a client draws; public maps need not be told it."""
+        """Return the bytes of public randomness that a client draws, sent or not."""
         unsent = UNSENT_SEED_BYTES if self.plan.hashing.family == "linear" else 0
         return self.layout.seed_bytes or unsent
 

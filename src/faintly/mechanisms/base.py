@@ -22,7 +22,7 @@ class Mechanism(Simulated, Forecast, Laws):
 
 
 class Planning(Protocol):
-    """A module that finds the integers of one mechanism, and checks those of a stranger."""
+    """A module that calibrates one mechanism, and checks the parameters of plans."""
 
     def calibrate(self, request: Request) -> Calibrated:
         """Return integers that protect the unit within the budget, or raise with the rule."""

@@ -74,6 +74,17 @@ def rounding_law(value: float, steps: int) -> list[tuple[int, float]]:
     return [(low, 1 - up), (low + 1, up)] if up else [(low, 1.0)]
 
 
+def rounded_sum_law(values: Sequence[float], steps: int) -> FloatArray:
+    """Return the law of the sum of values between -1 and 1, each rounded to a grid of 1/steps."""
+    total = np.ones(1)
+    for value in values:
+        one = np.zeros(2 * steps + 1)
+        for step, share in rounding_law(value, steps):
+            one[step + steps] = share
+        total = np.convolve(total, one)
+    return total
+
+
 def kept_law(noise: FloatArray, center: int, reach: int) -> FloatArray:
     """Return the law of noise from its entry `center` on, its tails gathered at ±reach."""
     kept = noise[center - reach : center + reach + 1].copy()

@@ -84,7 +84,7 @@ def mechanism_of(plan: Plan) -> Mechanism:
         mechanism = mechanism_class(plan.mechanism).from_plan(plan)
         proven = mechanism.guarantee().budget
     except (ArithmeticError, TypeError) as error:
-        # A stranger's plan may hold numbers that no calibration would make.
+        # A plan from elsewhere may hold numbers that no calibration makes.
         raise InvalidPlan(f"the plan's parameters do not work together: {error}") from None
     if not plan.budget.covers(proven):
         raise InvalidPlan(

@@ -33,6 +33,11 @@ class Symbols(Planned):
         return int(self.channel.order)
 
     @property
+    def bits(self) -> int:
+        """Return w, the bits of a symbol, where q is a power of two."""
+        return self.order.bit_length() - 1
+
+    @property
     def _pointed(self) -> bool:
         return self.form == "polynomial"
 

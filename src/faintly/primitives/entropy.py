@@ -73,7 +73,7 @@ class SeededRng:
 class KeyedRng:
     """Words that only the holder of a secret key can repeat: a ChaCha20 keystream.
 
-    One key serves one report. Whoever has the key can take the noise off the report.
+    One key serves one report. Anyone with the key can subtract the noise from the report.
     """
 
     def __init__(self, key: bytes) -> None:

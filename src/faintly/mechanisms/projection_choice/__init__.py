@@ -187,15 +187,14 @@ class ProjectionChoice(Planned):
 
     def _hits(self, seeds: IdArray, tokens: Tokens, rng: Rng) -> WordArray:
         """Return the place that every token and dummy of a client hits, in every group."""
-        places = laws.places(self.shape)
         held = self._places(seeds, tokens)
         held ^= (tokens.negative[:, None] & self.shape.signed).astype(np.uint32)
         place = np.arange(self.tokens) < tokens.counts[:, None]
         hits = np.empty((*place.shape, self.groups), dtype=np.uint32)
         dummies = (int(np.count_nonzero(~place)), self.groups)
-        made = uniform_below(np.full(math.prod(dummies), places), rng).reshape(dummies)
+        made = uniform_below(np.full(math.prod(dummies), self.shape.places), rng).reshape(dummies)
         hits[place], hits[~place] = held, made
-        hits += np.arange(self.groups, dtype=np.uint32) * np.uint32(places)
+        hits += np.arange(self.groups, dtype=np.uint32) * np.uint32(self.shape.places)
         return hits.reshape(len(hits), -1)
 
     def _places(self, seeds: IdArray, tokens: Tokens) -> WordArray:
@@ -350,7 +349,7 @@ class ProjectionChoice(Planned):
 
     def outcomes(self, items: int) -> Iterator[tuple[int, ...]]:
         """Yield every pattern (places in all groups) of every item."""
-        patterns = range(laws.places(self.shape) ** self.groups)
+        patterns = range(self.shape.places**self.groups)
         yield from itertools.product(patterns, repeat=items)
 
     def outcome_of(self, seed: int, ids: IdArray) -> tuple[int, ...]:
@@ -360,7 +359,7 @@ class ProjectionChoice(Planned):
             place = (1 - self._projections(seeds, alone)) // 2
         else:
             place = self._places(seeds, alone).astype(np.int64)
-        weights = laws.places(self.shape) ** np.arange(self.groups)
+        weights = self.shape.places ** np.arange(self.groups)
         return tuple((place @ weights).tolist())
 
     def report_number(self, fields: WordArray, seed: int) -> IntArray:

@@ -60,9 +60,14 @@ class Shape:
     signed: bool = True
 
     @property
+    def places(self) -> int:
+        """Return the places of one group: bins, twice where they have signs."""
+        return self.bins * (2 if self.signed else 1)
+
+    @property
     def slots(self) -> int:
         """Return M, the number of possible reports."""
-        return self.groups * self.bins * (2 if self.signed else 1)
+        return self.groups * self.places
 
     @property
     def most(self) -> int:
@@ -178,13 +183,6 @@ def score_curve(shape: Shape) -> FloatArray:
             totals[len(reach) + 1 :] += reach[-1]
     totals.flags.writeable = False
     return totals
-
-
-def best_scores(shape: Shape, top: int) -> FloatArray:
-    """Return how many of the N best slots score 1, 2, …, on average (one signed bin)."""
-    reach = _dense_reach(shape)[:, top - 1]
-    scores: FloatArray = reach - np.append(reach[1:], 0.0)
-    return scores
 
 
 def _dense_curve(shape: Shape, *, squared: bool = False) -> FloatArray:
@@ -405,7 +403,8 @@ def _dense_ghost(shape: Shape, top: int) -> float:
     k = shape.tokens
     if k < 3:
         return 0.0
-    exact = best_scores(shape, top)
+    reach = _dense_reach(shape)[:, top - 1]
+    exact = reach - np.append(reach[1:], 0.0)  # how many of the N best slots have each score
     scores = np.arange(1, len(exact) + 1, dtype=np.float64)
     odd_minus = np.where((k - scores) / 2 % 2 == 1, -1.0, 1.0)  # (-1)^j
     before, now = np.ones(len(scores)), scores / k

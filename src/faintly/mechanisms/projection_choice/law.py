@@ -28,11 +28,6 @@ class Choice(NamedTuple):
     threshold: int
 
 
-def places(shape: Shape) -> int:
-    """Return the places of one group: bins, twice where they have signs."""
-    return shape.bins * (2 if shape.signed else 1)
-
-
 def slot_law(
     choice: Choice, values: Sequence[float], patterns: Sequence[int], rounding: str
 ) -> FloatArray:
@@ -90,7 +85,7 @@ def _pattern_scores(shape: Shape, pattern: int) -> Scores:
     """Return what one token of sign + adds to each (group, bin)."""
     scores = [0] * (shape.groups * shape.bins)
     for group in range(shape.groups):
-        pattern, place = divmod(pattern, places(shape))
+        pattern, place = divmod(pattern, shape.places)
         where, odd = divmod(place, 2) if shape.signed else (place, 0)
         scores[group * shape.bins + where] = -1 if odd else 1
     return tuple(scores)
@@ -101,7 +96,7 @@ def _padded_law(choice: Choice, scores: Scores, dummies: int) -> FloatArray:
     """Return the law of the slot after adding this many dummies of uniform pattern."""
     if dummies == 0:
         return _choice_law(choice, scores)
-    count = places(choice.shape) ** choice.shape.groups
+    count = choice.shape.places**choice.shape.groups
     law = np.zeros(choice.shape.slots)
     for pattern in range(count):
         added = _pattern_scores(choice.shape, pattern)

@@ -22,7 +22,7 @@ from faintly.core.arrays import FloatArray, IdArray, IntArray, WordArray
 from faintly.core.report import Layout, fields_below
 from faintly.mechanisms import ghosts
 from faintly.mechanisms.api import Request
-from faintly.mechanisms.law import SmallCase
+from faintly.mechanisms.law import SmallCase, kept_law, rounded_sum_law
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.retrieval_gf import forms
 from faintly.mechanisms.retrieval_gf.channel import Channel
@@ -55,11 +55,6 @@ class RetrievalGf(Symbols):
         yield {"form": "polynomial"}
         for bits in (8, 12, 16):
             yield {"form": "polynomial", "symbol_bits": bits, "seed_bytes": forms.SHORT_SEED}
-
-    @property
-    def bits(self) -> int:
-        """Return w, the bits of a symbol."""
-        return self.channel.bits
 
     @cached_property
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
@@ -272,23 +267,9 @@ class RetrievalGf(Symbols):
         return tuple(zip(rows, self._signs(seeds, ids).tolist(), ranks, strict=True))
 
     def _factors(self, values: list[float]) -> FloatArray:
+        # The sum of the values, each rounded to -1, 0 or 1, is clipped to -1, 0 or 1.
+        shares = kept_law(rounded_sum_law(values, 1), len(values), 1)
         mixed = np.zeros(self.order)
-        for content, share in _content(values).items():
+        for content, share in zip((-1, 0, 1), shares, strict=True):
             mixed += share * self.channel.factors(content)
         return mixed
-
-
-def _content(values: list[float]) -> dict[int, float]:
-    """Return the law of the clipped sum of values, each rounded to -1, 0 or 1."""
-    law = {0: 1.0}
-    for value in values:
-        moved: dict[int, float] = {}
-        for total, share in law.items():
-            for step, chance in ((0, 1 - abs(value)), (int(math.copysign(1, value)), abs(value))):
-                moved[total + step] = moved.get(total + step, 0.0) + share * chance
-        law = moved
-    clipped: dict[int, float] = {}
-    for total, share in law.items():
-        kept = max(-1, min(1, total))
-        clipped[kept] = clipped.get(kept, 0.0) + share
-    return clipped

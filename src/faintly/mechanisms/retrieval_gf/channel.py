@@ -153,27 +153,12 @@ class Channel:
         return float(coefficients.max()), float(norms.max())
 
 
-@dataclass(frozen=True, slots=True)
-class Corners:
-    """The corners of the feasible pairs, as weights, for q symbols."""
+def best_pairs(symbols: int, epsilon: float) -> list[PairClass]:
+    """Return the classes of the best full channel; q may be any number of at least 2.
 
-    growth: Fraction  # not above e^ε
-    least: int
-    even_high: int  # E is (even_high, least)
-    even_low: int  # A is (most, even_low)
-    most: int
-
-    def split(self, total: int) -> tuple[int, int] | None:
-        """Return the pair of this total weight with the largest difference, if there is one."""
-        if not 2 * self.least <= total <= 2 * self.most:
-            return None
-        steep = math.floor(total * self.growth / (1 + self.growth))
-        high = min(self.most, total - self.least, steep)
-        return high, total - high
-
-
-def corners(symbols: int, epsilon: float) -> Corners:
-    """Return the corners for q symbols, rounded toward privacy."""
+    With an odd q one symbol is its own mirror image: it has the least weight and the reading 0,
+    and is not among the classes.
+    """
     shrink = noise.exp_at_least(-noise.exact(epsilon))
     one = Fraction(FULL, symbols)
     least, most = math.ceil(one * shrink), math.floor(one / shrink)
@@ -181,30 +166,23 @@ def corners(symbols: int, epsilon: float) -> Corners:
         raise BoundDoesNotApply(
             f"epsilon is too small for {symbols} symbols out of 2^32; use fewer symbol_bits"
         )
-    return Corners(1 / shrink, least, math.floor(least / shrink), math.ceil(most * shrink), most)
-
-
-def best_pairs(symbols: int, epsilon: float) -> list[PairClass]:
-    """Return the classes of the best full channel; q may be any number of at least 2.
-
-    With an odd q one symbol is its own mirror image: it has the least weight and the reading 0,
-    and is not among the classes.
-    """
-    bound = corners(symbols, epsilon)
-    pairs, alone = divmod(symbols, 2)
-    kinds = [
-        (bound.least, bound.least),
-        (bound.even_high, bound.least),
-        (bound.most, bound.even_low),
-        (bound.most, bound.most),
+    kinds = [  # N, E, A and M, rounded toward privacy
+        (least, least),
+        (math.floor(least / shrink), least),
+        (most, math.ceil(most * shrink)),
+        (most, most),
     ]
+    pairs, alone = divmod(symbols, 2)
     best, found = -1, None
     for counts in _counts(pairs, kinds, symbols):
         used = sum(n * (a + b) for n, (a, b) in zip(counts, kinds, strict=True))
-        last = bound.split(FULL - alone * bound.least - used)
-        if last is None:
+        rest = FULL - alone * least - used
+        if not 2 * least <= rest <= 2 * most:
             continue
-        classes = [(1, *last), *((n, *kind) for n, kind in zip(counts, kinds, strict=True))]
+        # The last pair has the largest difference that its weight allows.
+        high = min(most, rest - least, math.floor(rest / (1 + shrink)))
+        classes = [(1, high, rest - high)]
+        classes += [(n, *kind) for n, kind in zip(counts, kinds, strict=True)]
         score = sum(n * (a - b) ** 2 for n, a, b in classes)
         if score > best:
             best, found = score, classes

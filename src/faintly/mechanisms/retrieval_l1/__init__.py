@@ -29,7 +29,7 @@ from faintly.mechanisms.registry import register
 from faintly.mechanisms.retrieval_l1 import forms
 from faintly.mechanisms.retrieval_l1.channel import Channel
 from faintly.mechanisms.symbols import Symbols
-from faintly.primitives import fields, hashing, noise
+from faintly.primitives import fields, galois, hashing, noise
 from faintly.primitives.choice import uniform_below
 from faintly.primitives.entropy import Rng
 
@@ -53,7 +53,21 @@ class RetrievalL1(Symbols):
 
     @classmethod
     def variants(cls, request: Request) -> Iterator[dict[str, Any]]:
-        yield from forms.variants(request)
+        """Yield the forms that may apply; where none does, the default one, which then refuses."""
+        if not isinstance(request.unit, WithinL1) or request.decode != "direct":
+            yield {}
+            return
+        if request.budget.delta:
+            yield {"form": "binary"}
+            yield {"form": "ternary"}
+        size = request.universe.size
+        if size is not None and size <= 2**galois.MAX_BITS:
+            own = forms.point_bits(size)
+            yield {"form": "polynomial"}
+            if own < forms.USEFUL_BITS:
+                yield {"form": "polynomial", "symbol_bits": own}
+        elif not request.budget.delta:
+            yield {}
 
     @cached_property
     def layout(self) -> Layout:  # type: ignore[override]  # a value in every instance
@@ -90,8 +104,8 @@ class RetrievalL1(Symbols):
             answers = self.channel.draw(vectors.values, rng).astype(np.uint32)
             free = uniform_below(np.full(len(vectors) * self.symbols, self.order), rng)
             blank = free.reshape(-1, self.symbols).astype(np.uint32)
-            points, bits = vectors.indices.astype(np.int64), self._bits
-            return kernels.add_points(blank, points, answers, vectors.lengths, bits)
+            points = vectors.indices.astype(np.int64)
+            return kernels.add_points(blank, points, answers, vectors.lengths, self.bits)
         seeds = hash_seeds[vectors.owners]
         parts = [np.zeros((0, len(self.layout.widths)), np.uint32)]
         for start, stop in self._parts(vectors.offsets, max(1, SOLVE_SYMBOLS // self.symbols)):
@@ -131,15 +145,11 @@ class RetrievalL1(Symbols):
         hashed = kernels.hash_wide(seeds, ids, words + 1)
         return np.ascontiguousarray(hashed[:, :words]), hashing.to_signs(hashed[:, words])
 
-    @property
-    def _bits(self) -> int:
-        return self.order.bit_length() - 1
-
     def _sums(self, seeds: IdArray, sent: WordArray, ids: IdArray) -> IntArray:
         readings = self.channel.readings
         if self._pointed:
-            bits = self._bits
-            return kernels.read_polynomial(seeds, sent, ids, readings, bits=bits, hashed=False)
+            columns = (seeds, sent, ids, readings)
+            return kernels.read_polynomial(*columns, bits=self.bits, hashed=False)
         field = fields.field_of(self.order)
         totals = np.zeros((2, len(ids)), dtype=np.int64)
         size = max(1, READ_SYMBOLS // self.symbols)

@@ -9,7 +9,6 @@ polynomial  2^w, w to 16    k + 1            none      the same, but for 2^w  al
 """
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -62,24 +61,6 @@ def calibrate(request: Request) -> Calibrated:
     weights = {name: getattr(channel, name) for name in ("marked", "plus", "minus")}
     parameters = {"form": form, "field": channel.order, **weights, "symbols": symbols}
     return Calibrated(parameters=parameters, hashing=Hashing(family=FAMILY[form]))
-
-
-def variants(request: Request) -> Iterator[dict[str, Any]]:
-    """Yield the forms that may apply; where none does, the default one, which then refuses."""
-    if not isinstance(request.unit, WithinL1) or request.decode != "direct":
-        yield {}
-        return
-    if request.budget.delta:
-        yield {"form": "binary"}
-        yield {"form": "ternary"}
-    size = request.universe.size
-    if size is not None and size <= 2**galois.MAX_BITS:
-        own = point_bits(size)
-        yield {"form": "polynomial"}
-        if own < USEFUL_BITS:
-            yield {"form": "polynomial", "symbol_bits": own}
-    elif not request.budget.delta:
-        yield {}
 
 
 def _check_hash(form: str, decode: str, family: str | None) -> None:

@@ -24,7 +24,7 @@ from faintly.core.report import Layout, ReportBatch, fields_below
 from faintly.mechanisms import parameters as require
 from faintly.mechanisms import simulation
 from faintly.mechanisms.base import Planned
-from faintly.mechanisms.law import SmallCase, joint, kept_law, rounding_law
+from faintly.mechanisms.law import SmallCase, joint, kept_law, rounded_sum_law
 from faintly.mechanisms.registry import register
 from faintly.mechanisms.rounding import round_values
 from faintly.mechanisms.signed_binning import rows
@@ -220,23 +220,12 @@ class SignedBinning(Planned):
         return joint(_bin_law(*fixed, tuple(sorted(each))) for each in held)
 
 
-def raw_law(held: Sequence[float], steps: int) -> FloatArray:
-    """Return the law of the sum of a bin, rounded but neither clipped nor noisy."""
-    raw = np.ones(1)
-    for value in held:
-        one = np.zeros(2 * steps + 1)
-        for step, share in rounding_law(value, steps):
-            one[step + steps] = share
-        raw = np.convolve(raw, one)
-    return raw
-
-
 @lru_cache(maxsize=4096)  # enumeration asks for the same bins under outcome after outcome
 def _bin_law(
     thresholds: tuple[int, ...], steps: int, clip: int | None, limit: int, held: tuple[float, ...]
 ) -> FloatArray:
     """Return the law of what a report says of a bin that holds these signed values."""
-    raw, reach = raw_law(held, steps), len(held) * steps
+    raw, reach = rounded_sum_law(held, steps), len(held) * steps
     tail = 2 * (limit + reach) + rows.tail_steps(thresholds)
     shape = noise.laplace_law(thresholds, tail)
     middle = len(shape) // 2
