@@ -70,15 +70,15 @@ __all__ = [
     "try_",
     "vectors_from",
 ]
-_ROOMS = ("core", "data", "engine", "client", "planner", "simulate")
+_PACKAGES = ("core", "data", "engine", "client", "planner", "simulate")
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name, imported when first used: a command speaks before numpy is there."""
-    if name in _ROOMS:
+    """Return a public name, imported when first used, so that commands start without numpy."""
+    if name in _PACKAGES:
         return import_module(f"faintly.{name}")
     if name in __all__:
-        for home in map(__getattr__, _ROOMS):
+        for home in map(__getattr__, _PACKAGES):
             if name in home.__all__:
                 globals()[name] = getattr(home, name)
                 return globals()[name]

@@ -118,7 +118,7 @@ class MissingDependency(FaintlyError):
 
     @classmethod
     def of(cls, need: str, extra: str) -> Self:
-        """Return the error of a need, such as "plots need matplotlib", that an extra fills."""
+        """Return the error for a missing package: `need` is such as "plots need matplotlib"."""
         how = f"in a clone: pip install '.[{extra}]'"
         return cls(f"{need}; install faintly with the extra {extra} ({how})")
 

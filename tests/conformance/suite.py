@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from faintly import kernels
+from faintly.audit.checks import GRID, Finding, KnownLaws, check_privacy, check_statement
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.core.arrays import FloatArray, IdArray
 from faintly.mechanisms import Mechanism
-from faintly.mechanisms.checks import GRID, Finding, KnownLaws, check_privacy, check_statement
 from faintly.primitives.entropy import seeded
 
 MAX_SEEDS = 2**16  # tried until every outcome of the hash was seen

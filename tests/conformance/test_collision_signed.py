@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from faintly.audit import checks
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.engine import aggregate
 from faintly.errors import InvalidPlan
-from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
 from tests.conformance import suite

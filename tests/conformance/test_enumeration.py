@@ -9,9 +9,10 @@ from fractions import Fraction
 
 import pytest
 
+from faintly.audit import checks
 from faintly.core import EventLevel, UserLevel, WithinL1
 from faintly.errors import InvalidPlan
-from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives import noise
 

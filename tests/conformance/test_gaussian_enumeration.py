@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from faintly.audit import checks
 from faintly.errors import BoundDoesNotApply
-from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 
 

@@ -8,8 +8,9 @@ import itertools
 
 import pytest
 
+from faintly.audit import checks
 from faintly.core import EventLevel, UserLevel, WithinL1
-from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms import mechanism_of
 from faintly.planner import entry_guarantee, key_value_plan, make_plan
 
 ENTRIES = [(0.0, 0.0), (1.0, -1.0), (1.0, 0.0), (1.0, 0.5), (1.0, 1.0)]  # (held, value)

@@ -24,7 +24,7 @@ EVERY_ROW = np.arange(ROWS, dtype=np.uint32)
 @pytest.fixture(autouse=True)
 def _fresh_laws():
     """Laws are remembered by what they depend on; a mutant changes what that is."""
-    for cache in (laws._mixed_law, laws._padded_law):
+    for cache in (laws.mixed_law, laws.padded_law):
         cache.cache_clear()
 
 
@@ -185,8 +185,8 @@ def test_shifts_without_a_modulus_are_noticed(monkeypatch):
 
 def test_a_client_that_does_not_pad_is_noticed(monkeypatch):
     """Mutant: no dummies. Still private, but one constant no longer fits all vectors."""
-    plain, mechanism = laws._padded_law, small(2, 4, top=1)
-    monkeypatch.setattr(laws, "_padded_law", lambda choice, scores, _: plain(choice, scores, 0))
+    plain, mechanism = laws.padded_law, small(2, 4, top=1)
+    monkeypatch.setattr(laws, "padded_law", lambda choice, scores, _: plain(choice, scores, 0))
     found = means(mechanism, cell_law(mechanism, (1.0,), [5]))
     assert abs(found[5] - 1) > 0.05
 

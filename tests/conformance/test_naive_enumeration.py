@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from faintly.audit import checks
 from faintly.core import UserLevel
-from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives import noise as coins
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from faintly.audit import checks
 from faintly.core import WithinL1
-from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.projection_choice import constants
 from faintly.mechanisms.projection_choice import law as laws
 from faintly.planner import make_plan
@@ -26,7 +27,7 @@ UNSIGNED = (0.0, 0.25, 1.0)
 @pytest.fixture(autouse=True)
 def _fresh_laws():
     """Laws are remembered by what they depend on; a mutant changes what that is."""
-    caches = (laws._mixed_law, laws._padded_law)
+    caches = (laws.mixed_law, laws.padded_law)
     for cache in caches:
         cache.cache_clear()
     yield
@@ -122,8 +123,8 @@ def test_ties_that_all_count_as_best_are_caught(monkeypatch):
 
     mechanism = small(2, groups=2, top=1)
     assert checks.check_privacy(mechanism, SIGNED, 3).holds
-    laws._mixed_law.cache_clear()
-    laws._padded_law.cache_clear()
+    laws.mixed_law.cache_clear()
+    laws.padded_law.cache_clear()
     monkeypatch.setattr(laws, "_choice_law", all_ties)
     assert checks.check_privacy(mechanism, SIGNED, 3).measured > 1.1
 
@@ -154,8 +155,8 @@ def test_what_the_server_reads_is_right_on_average(name, values):
 def test_a_client_that_does_not_pad_is_caught(monkeypatch):
     """Mutant: no dummies. Still private, but one constant no longer fits all vectors."""
     mechanism = small(2, groups=2)
-    plain = laws._padded_law
-    monkeypatch.setattr(laws, "_padded_law", lambda choice, scores, _: plain(choice, scores, 0))
+    plain = laws.padded_law
+    monkeypatch.setattr(laws, "padded_law", lambda choice, scores, _: plain(choice, scores, 0))
     assert np.abs(suite.exact_bias(mechanism, (1.0,))).max() > 0.05
     assert checks.check_privacy(mechanism, SIGNED, 3).holds
 

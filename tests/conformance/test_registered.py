@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 import faintly
+from faintly.audit import checks
 from faintly.core import SparseVector, VectorBatch
 from faintly.core.projection import DOMAINS
 from faintly.errors import FaintlyError
-from faintly.mechanisms import checks, mechanism_class, mechanism_names, mechanism_of
+from faintly.mechanisms import mechanism_class, mechanism_names, mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives.entropy import seeded
 from tests.conformance import suite

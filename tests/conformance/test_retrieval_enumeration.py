@@ -11,9 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from faintly.audit import checks
 from faintly.core import ReportBatch, Universe
 from faintly.errors import InvalidPlan
-from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.retrieval import Retrieval, sizes
 from faintly.planner import make_plan
 from faintly.primitives import hashing

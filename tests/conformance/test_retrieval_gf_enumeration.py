@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from faintly.audit import checks
 from faintly.errors import InvalidPlan, TooManyItems
-from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.retrieval_gf import RetrievalGf
 from faintly.mechanisms.retrieval_gf.channel import full_channel, span_safe_channel
 from faintly.planner import make_plan

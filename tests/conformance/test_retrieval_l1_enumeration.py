@@ -12,8 +12,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from faintly.audit import checks
 from faintly.core import Budget
-from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.retrieval_l1 import forms
 from faintly.mechanisms.retrieval_l1.channel import FULL, Channel, best_channel, best_marked
 from faintly.planner import make_plan

@@ -9,7 +9,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from faintly.mechanisms import checks, mechanism_of
+from faintly.audit import checks
+from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives import noise
 from faintly_baselines import slots as slotting

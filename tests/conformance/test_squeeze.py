@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import pytest
 
+from faintly.audit import checks
 from faintly.core import SparseVector, VectorBatch
 from faintly.errors import BoundDoesNotApply, InvalidPlan, TooManyItems
-from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.signed_binning import rows
 from faintly.planner import make_plan
 from faintly.primitives import noise

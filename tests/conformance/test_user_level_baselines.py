@@ -10,9 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from faintly.audit import checks
 from faintly.core import ReportBatch, SparseVector, VectorBatch
 from faintly.errors import FaintlyError, InvalidPlan
-from faintly.mechanisms import checks, mechanism_class, mechanism_of
+from faintly.mechanisms import mechanism_class, mechanism_of
 from faintly.planner import make_plan
 from faintly.primitives.noise import FULL
 from faintly_baselines.pckv import odds

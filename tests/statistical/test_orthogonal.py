@@ -67,8 +67,8 @@ def test_reports_follow_the_law(plan, kernels, seed, odds, monkeypatch):
     assert odds.misfit(counts, mechanism.law(VALUES.tolist(), outcome)) < 1
     # Mutant: items that speak a tenth more often.
     channel = mechanism.channel
-    louder = Channel(channel.rows, (channel.speak[0] + 2**32 // 10, *channel.speak[1:]))
-    other = replace(mechanism, channel=louder).law(VALUES.tolist(), outcome)
+    mutant = Channel(channel.rows, (channel.speak[0] + 2**32 // 10, *channel.speak[1:]))
+    other = replace(mechanism, channel=mutant).law(VALUES.tolist(), outcome)
     assert odds.misfit(counts, other) > 1
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from faintly.audit import checks
 from faintly.audit.blackbox import (
     FALSE_ALARM,
     Bound,
@@ -22,11 +23,11 @@ from faintly.audit.blackbox import (
     neighbouring_vectors,
     sample,
 )
+from faintly.audit.checks import Finding
 from faintly.client.bulk import randomize
 from faintly.core import Plan, ReportBatch, SparseVector, VectorBatch
 from faintly.errors import ClientFailed, FaintlyError, InvalidPlan, TooManyItems
-from faintly.mechanisms import Mechanism, SmallCase, checks, mechanism_class
-from faintly.mechanisms.checks import Finding
+from faintly.mechanisms import Mechanism, SmallCase, mechanism_class
 from faintly.primitives.entropy import secure
 from faintly.wire.report_v1 import CHECKSUM_BYTES, HEADER, pack
 

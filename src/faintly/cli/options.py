@@ -129,7 +129,7 @@ def one_of(names: Callable[[], Iterable[str]]) -> dict[str, Any]:
 
 
 def number(text: str) -> Decimal | None:
-    """Return the number that a text means; None if it means none, or one that is not finite."""
+    """Return the number in a text; None if it is not a finite number."""
     plain = text.strip().replace("_", "")
     if _GROUPED.fullmatch(plain):
         plain = plain.replace(",", "")
@@ -142,7 +142,7 @@ def number(text: str) -> Decimal | None:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the whole number that a text means; None if it means none."""
+    """Return the whole number in a text; None if it is not one."""
     found = number(text)
     return int(found) if found is not None and found == found.to_integral_value() else None
 

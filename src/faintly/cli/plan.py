@@ -234,7 +234,7 @@ def _options(given: dict[str, Any]) -> tuple[str | None, dict[str, Any] | None]:
 
 
 def _value(text: str) -> int | str:
-    """Return an integer where the text is one; "²" and "--5" are none, whatever isdigit says."""
+    """Return an integer where the text is one; unlike isdigit, refuse "²" and "--5"."""
     return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
 
 

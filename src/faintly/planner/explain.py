@@ -47,9 +47,7 @@ def why(ranking: Ranking) -> str:
             f"up to {shared[1]:.0%} of the clients hold, and more at others."
         )
     if pick.drawbacks:
-        text += (
-            f" Mind that {' and '.join(pick.drawbacks)}; nothing without such a drawback serves."
-        )
+        text += f" Note that {' and '.join(pick.drawbacks)}; no candidate avoids this."
     better = min(ranking.candidates, key=lambda one: one.worst)
     # Only a drawback put the candidate that errs least below the pick.
     if better.drawbacks and better.worst < 0.95 * pick.worst and better is not other:

@@ -176,11 +176,11 @@ def _fitted(
     name: str, request: PlanRequest, decode: str, options: Mapping[str, Any]
 ) -> Candidate | str:
     """Return the candidate within the byte limit, or the rule that refuses it."""
-    measured, limit = _measure(name, _question(request, decode, options)), request.max_bytes
+    measured, limit = _measure(name, _trial(request, decode, options)), request.max_bytes
     if limit is None or isinstance(measured, str) or measured.bytes <= limit:
         return measured
     # A mechanism that knows the option max_bytes can often make itself smaller.
-    smaller = _measure(name, _question(request, decode, {**options, "max_bytes": limit}))
+    smaller = _measure(name, _trial(request, decode, {**options, "max_bytes": limit}))
     if isinstance(smaller, Candidate) and smaller.bytes <= limit:
         return smaller
     return f"needs {measured.bytes} bytes, more than the limit of {limit}"
@@ -203,8 +203,8 @@ def _variants(
 
 
 @dataclass(frozen=True)
-class _Question:
-    """One question to a mechanism, hashable so that answers can be cached."""
+class _Trial:
+    """One request to a mechanism, hashable so that answers can be cached."""
 
     request: PlanRequest
     decode: str
@@ -212,16 +212,16 @@ class _Question:
     spelled_options: str  # 1, 1.0 and True are equal and not the same option
 
 
-def _question(request: PlanRequest, decode: str, options: Mapping[str, Any]) -> _Question:
+def _trial(request: PlanRequest, decode: str, options: Mapping[str, Any]) -> _Trial:
     # A byte limit and the order of the ranking change no candidate.
     alike = replace(request, max_bytes=None, measure="worst", mechanism=None, options=None)
-    return _Question(alike, decode, options, repr(sorted(options.items())))
+    return _Trial(alike, decode, options, repr(sorted(options.items())))
 
 
 @lru_cache(maxsize=2048)
-def _measure(name: str, question: _Question) -> Candidate | str:
+def _measure(name: str, trial: _Trial) -> Candidate | str:
     """Return the candidate under a placeholder salt, or the rule that refuses it."""
-    request, decode, options = question.request, question.decode, question.options
+    request, decode, options = trial.request, trial.decode, trial.options
     try:
         plan = plan_for(name, request.for_mechanism(decode, options), bytes(SALT_BYTES))
         mechanism = mechanism_of(plan)
@@ -271,7 +271,7 @@ def plan_for(name: str, request: Request, salt: bytes) -> Plan:
 def drawbacks_of(
     mechanism: Mechanism, request: PlanRequest, error: ErrorModel, operations: int, memory: int
 ) -> Iterator[str]:
-    """Yield what speaks against a candidate, each as a clause."""
+    """Yield the drawbacks of a candidate, each as a clause."""
     bias, ghost = mechanism.relative_bias(), mechanism.largest_ghost()
     if mechanism.enforces_sparsity and not request.hard_sparsity:
         yield (

@@ -6,11 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from faintly.audit import checks
 from faintly.client import randomize_all
 from faintly.core import Budget, Plan, SparseVector, VectorBatch
 from faintly.engine import Reader, aggregate
 from faintly.errors import BoundDoesNotApply, InvalidPlan, TooManyItems, UnsupportedUnit
-from faintly.mechanisms import checks, mechanism_of
+from faintly.mechanisms import mechanism_of
 from faintly.mechanisms.api import Request
 from faintly.mechanisms.retrieval_gf import RetrievalGf
 from faintly.mechanisms.retrieval_gf import channel as channels

@@ -35,11 +35,11 @@ def slot_law(
     pairs = list(zip(values, patterns, strict=True))
     if rounding == "independent":
         pairs.sort()  # the law does not depend on the order, and fewer cases need computing
-    return _mixed_law(choice, tuple(pairs), rounding)
+    return mixed_law(choice, tuple(pairs), rounding)
 
 
 @lru_cache(maxsize=2**16)
-def _mixed_law(choice: Choice, pairs: tuple[tuple[float, int], ...], rounding: str) -> FloatArray:
+def mixed_law(choice: Choice, pairs: tuple[tuple[float, int], ...], rounding: str) -> FloatArray:
     """Return the law of the slot for (value, pattern) pairs, over all roundings and cuts."""
     law, most = np.zeros(choice.shape.slots), choice.shape.tokens
     for chosen, chance in _roundings([value for value, _ in pairs], rounding):
@@ -48,7 +48,7 @@ def _mixed_law(choice: Choice, pairs: tuple[tuple[float, int], ...], rounding: s
             sums = np.zeros(choice.shape.groups * choice.shape.bins, dtype=int)
             for value, pattern in (pairs[item] for item in tokens):
                 sums += (-1 if value < 0 else 1) * np.array(_pattern_scores(choice.shape, pattern))
-            padded = _padded_law(choice, tuple(sums.tolist()), most - len(tokens))
+            padded = padded_law(choice, tuple(sums.tolist()), most - len(tokens))
             law += float(chance) / len(kept) * padded
     return law
 
@@ -92,7 +92,7 @@ def _pattern_scores(shape: Shape, pattern: int) -> Scores:
 
 
 @lru_cache(maxsize=2**16)
-def _padded_law(choice: Choice, scores: Scores, dummies: int) -> FloatArray:
+def padded_law(choice: Choice, scores: Scores, dummies: int) -> FloatArray:
     """Return the law of the slot after adding this many dummies of uniform pattern."""
     if dummies == 0:
         return _choice_law(choice, scores)
@@ -101,7 +101,7 @@ def _padded_law(choice: Choice, scores: Scores, dummies: int) -> FloatArray:
     for pattern in range(count):
         added = _pattern_scores(choice.shape, pattern)
         sums = tuple(one + other for one, other in zip(scores, added, strict=True))
-        law += _padded_law(choice, sums, dummies - 1)
+        law += padded_law(choice, sums, dummies - 1)
     return law / count
 
 

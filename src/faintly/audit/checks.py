@@ -4,7 +4,7 @@ pure   max over hash outcomes o and reports y of |ln P(y|v,o) - ln P(y|v',o)|  �
 delta  mean over o of Σ_y max(0, P(y|v,o) - e^ε·P(y|v',o)), either way round    ≤  δ
 
 for every neighbouring pair v, v' on a grid of values. Nothing here samples: the laws come
-from `Mechanism.law`, which `checks` therefore trusts; that `randomize` follows the law is a
+from `Mechanism.law`, which this module therefore trusts; that `randomize` follows the law is a
 statistical question, which the auditor and tests/statistical ask.
 """
 
