@@ -34,7 +34,7 @@ class Problem(FaintlyError):
         return Problem, (self.kind, self.message, self.hint)  # readers send them
 
 
-BAD_REQUEST = Kind("BAD_REQUEST", 400, "GET /docs says what this address takes.")
+BAD_REQUEST = Kind("BAD_REQUEST", 400, "GET /docs describes what this address takes.")
 BAD_REPORTS = Kind(
     "BAD_REPORTS",
     400,
@@ -59,11 +59,11 @@ TOKEN_UNKNOWN = Kind(
 TOKEN_USED = Kind(
     "TOKEN_USED", 409, "A token counts once per epoch; do not send this report again."
 )
-NOT_FOUND = Kind("NOT_FOUND", 404, "GET /docs lists the addresses there are, GET / is the page.")
+NOT_FOUND = Kind("NOT_FOUND", 404, "GET /docs lists all addresses; GET / is the page.")
 UNKNOWN_COLLECTION = Kind(
     "UNKNOWN_COLLECTION",
     404,
-    "See GET /v1/collections for those there are; POST /v1/collections creates one from its plan.",
+    "GET /v1/collections lists the existing ones; POST /v1/collections creates one from its plan.",
 )
 UNKNOWN_EPOCH = Kind(
     "UNKNOWN_EPOCH",
@@ -86,7 +86,7 @@ NO_REPORTS = Kind(
     "NO_REPORTS",
     409,
     "Wait for a seal, or ask for one: POST /v1/collections/{digest}/seal.",
-    "no reports were sealed yet",
+    "no reports have been sealed yet",
 )
 BUSY = Kind("BUSY", 429, "Wait as Retry-After says and send the same request again.")
 CANNOT_STORE = Kind(

@@ -1,1 +1,1 @@
-"""What is done to a data folder by hand: check it, copy it, export its reports."""
+"""What operators do to a data folder by hand: check it, copy it, export its reports."""

@@ -1,10 +1,10 @@
 """Backups: a copy of a data folder that is a data folder itself.
 
-First a consistent copy of the database is made, while a collector may run; then the files that it
-names are copied. Files never change, and those replaced meanwhile stay until the copy is complete;
-only if a collection is deleted does the copy start again. It is made in a folder inside the target
-and moved into place at the end, the database last, so an interrupted copy does not look complete.
-A failed copy leaves nothing behind.
+A collector may be running. First the database is copied consistently, then the files that it names.
+Files never change, and those replaced during a backup stay until it is complete. The copy starts
+again only if a collection is deleted. It is made in a folder inside the target and moved into place
+at the end, the database last, so an interrupted copy does not look complete. A failed copy leaves
+nothing behind.
 """
 
 from contextlib import suppress
@@ -40,7 +40,7 @@ def backup(folder: Path, target: Path) -> int:
             with suppress(OSError):  # it is not empty
                 path.rmdir()
         if isinstance(error, Problem):  # only the copy is written
-            advice = "make room, or choose another folder"
+            advice = "free some disk space, or choose another folder"
             words = f"the copy in {target} cannot be made ({error}); {advice}"
             raise InvalidInput(words) from None
         raise

@@ -20,8 +20,8 @@ from faintly.wire import report_v1
 def export(folder: Path, named: str, epoch: int | None, path: Path) -> int:
     """Write the sealed reports of a collection, given its name or digest; return how many.
 
-    A path that ends with .parquet gets their epochs as well, any other what `faintly aggregate`
-    reads. Without an epoch, all of them are written.
+    A path that ends with .parquet also gets their epochs; any other gets the format that
+    `faintly aggregate` reads. Without an epoch, all epochs are written.
     """
     write = _write_parquet if path.suffix == ".parquet" else _write_reports
     with Manifest.opened(folder) as manifest:

@@ -38,7 +38,7 @@ class Finding:
 
     @property
     def harmless(self) -> bool:
-        """Return whether it can be repaired without loss, or was."""
+        """Return whether it was, or can be, repaired without loss."""
         return self.repaired or self.advice in {REPAIR, LEFT}
 
     @property
@@ -103,7 +103,7 @@ class _Check:
         unnamed = self.manifest.unnamed_files(named)
         newer = self.manifest.newer_files(unnamed)
         for path in unnamed:
-            if newer or lost:  # then any of them may be needed
+            if newer or lost:  # any of them may be needed
                 self.report(path, NEWER if path in newer else UNNAMED, PUT_BACK)
                 continue
             self.report(path, UNNAMED, LEFT)

@@ -12,8 +12,8 @@ from faintly.lake import Committed, Lake, Sealed, Segment
 def commit(folder: Path, lake: Lake) -> Committed:
     """Commit every sealed segment that the lake lacks, of all collections that keep reports.
 
-    The folder's name in the lake is random, and kept in the database: a backup has it, too, so a
-    restored folder goes on where the lost one stopped. Two copies of a folder must not both run.
+    The folder's name in the lake is random and kept in the database. A backup has it too, so a
+    restored folder continues where the lost one stopped. Two copies of a folder must not both run.
     """
     with Manifest.opened(folder) as manifest:
         source = _source(manifest.database)
@@ -34,8 +34,8 @@ def commit(folder: Path, lake: Lake) -> Committed:
 
 
 def _source(database: Database) -> str:
-    """Return the folder's name in lakes, which the first commit draws."""
-    # Not in the schema: only folders that feed a lake have it.
+    """Return the folder's name in lakes, which the first commit chooses at random."""
+    # Not in the schema: only folders that feed a lake have this table.
     with database.transaction() as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS lake (source TEXT NOT NULL)")
         if_none = "SELECT ? WHERE NOT EXISTS (SELECT * FROM lake)"

@@ -1,4 +1,4 @@
-"""Access: credentials by role, sessions of the page, which pages may call, how much they may send.
+"""Access: credentials by role, page sessions, which origins may call, how much they may send.
 
 While a folder has no credential, everything is allowed if only this machine can reach the
 collector; if others can, reading and administering are refused. Once it has one, reading and
@@ -36,19 +36,18 @@ SEND_ONCE = "Send Authorization, Faintly-Token, Host and Origin once each."
 USE_LOCAL = "Call 127.0.0.1 or localhost, or add credentials with faintly credential add."
 USE_CORS = "Start the collector with --cors and the page's origin."
 COOKIE = "faintly-session"
-LIFE_S = 12 * 3600.0  # a day's work; then the credential is asked for again
-MOST_SESSIONS = 1000  # at a time; the oldest ends where there would be more
+LIFE_S = 12 * 3600.0  # a day's work; then the page asks for the credential again
+MOST_SESSIONS = 1000  # at a time; beyond that, the oldest session ends
 Headers = list[tuple[bytes, bytes]]
 
 
 def same_origin(headers: Mapping[bytes, bytes]) -> bool:
-    """Return whether the page that asks, if any, is the collector's own.
+    """Return whether the calling page, if any, is the collector's own.
 
     Browsers say so in Sec-Fetch-Site, which no page can set. They compare with the address that
-    they called, so their word holds where a proxy has another name than Host. Other programs can
-    say anything, but they do not act for a visitor: a credential is all that they have. To an
-    address that is neither local nor TLS browsers send no such header; then the origin has to be
-    that of the host.
+    they called, so the header is right even if a proxy's name differs from Host. Other programs
+    can send anything, but they do not act for a visitor: all they have is a credential. Browsers
+    omit the header if the address is neither local nor TLS; then the origin must match the host.
     """
     site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
     if site is not None:
@@ -62,9 +61,9 @@ class Gate:
     def __init__(self, keyring: Credentials, settings: Settings) -> None:
         self.keyring, self.body_bytes = keyring, settings.body_bytes
         self.origins = frozenset(origin.encode("ascii") for origin in settings.cors)
-        # Without credentials, the Host header must name this machine where only that is served: a
-        # page could have pointed its own name here. Where others reach the collector, reading and
-        # administering are refused.
+        # Without credentials, a collector that serves only this machine requires Host to name it:
+        # a page could have pointed its own name here. If others can reach the collector, reading
+        # and administering are refused.
         self._local = not settings.allow_anyone and not settings.exposed
         self._guarded = not settings.allow_anyone and settings.exposed
 
@@ -88,9 +87,9 @@ class Gate:
             raise Problem(NOT_ALLOWED, f"this needs a credential to {words}, not to {held}")
 
     def check(self, method: str, raw: Headers, headers: Mapping[bytes, bytes]) -> None:
-        """Raise `Problem` unless a request may go on, whatever it asks for.
+        """Raise `Problem` unless a request may proceed, whatever its route.
 
-        Headers come as they were sent, and by name.
+        Headers are given twice: as they were sent, and by name.
         """
         if len(headers) < len(raw):
             once = [name for name, _ in raw if name in ONCE]
@@ -102,12 +101,12 @@ class Gate:
             if name not in LOCAL_NAMES and name.rpartition(b":")[0] not in LOCAL_NAMES:
                 words = "without credentials only this machine's own names are served"
                 raise Problem(NOT_ALLOWED, words, USE_LOCAL)
-        # What a foreign page reads browsers keep from it; what it changes on behalf of its visitor
-        # would be done.
+        # Browsers do not let a foreign page read answers, but its writes on behalf of a visitor
+        # would take effect.
         if origin is not None and method not in SAFE and not same_origin(headers):
             self.check_origin(origin)
         length = headers.get(b"content-length")
-        # More digits take long to parse; with zeros before them, the body is counted as it comes.
+        # Long numbers are slow to parse; after leading zeros, the body is counted as it arrives.
         if length is not None and (not length.isdigit() or int(length[:20]) > self.body_bytes):
             raise self.too_large()
 
@@ -132,10 +131,9 @@ class Gate:
 class Sessions:
     """Who is signed in to the page: a credential is exchanged once for a cookie.
 
-    Scripts cannot read the cookie, an opaque random name. What it stands for is in memory only:
-    the hash of a credential, so that removing the credential ends its sessions. A session reads
-    and does nothing else, whatever its credential may do; so a request that another page forges
-    could not change anything.
+    Scripts cannot read the cookie, an opaque random name. It stands for the hash of a credential,
+    kept in memory only, so removing the credential ends its sessions. A session can only read,
+    whatever its credential may do, so a request forged by another page cannot change anything.
     """
 
     def __init__(self, gate: Gate) -> None:

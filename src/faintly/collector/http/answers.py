@@ -1,9 +1,9 @@
-"""A reader process: parses questions, maps sketches, encodes answers, one at a time.
+"""A reader process: parses queries, maps sketches, encodes answers, one at a time.
 
-It uses neither the database nor the network. Questions come through a pipe, as their clients sent
-them, and through another one the numbers of those that nobody waits for any more. A reader asks
-the main process for sketch files, whose pages all readers and the system's cache share. Of table
-decoding it keeps the transform that it made last, and nothing else.
+It uses neither the database nor the network. Queries come through a pipe, as their clients sent
+them; the numbers of cancelled queries come through another. A reader asks the main process for
+sketch files, whose pages all readers share through the system's cache. For table decoding it
+caches only its latest transform.
 
 Answers are estimates, top lists, history and the noise floor, as JSON or Arrow. The ETag of an
 answer covers the version of the counted reports and the query, so asking again costs little while
@@ -38,22 +38,22 @@ from faintly.wire.sketch_v1 import write_sketch
 
 START = f"from {__name__} import main; main()"  # the code of a new process
 NICE = 10  # below the process that takes reports: at a tenth of its weight
-ATTEMPTS = 5  # to open a file, which a newer one may replace at any time
+ATTEMPTS = 5  # to open a file, since a newer one may replace it at any time
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
-MOST_LISTED = 2**24  # keys that a top list scans, with about half a gigabyte
+MOST_LISTED = 2**24  # keys that a top list scans, using about half a gigabyte
 POST_THEM = 'Use POST /v1/collections/{digest}/top with the keys to compare as "candidates".'
 MAKE_ROOM = "Make room on the disk."
 MOST_CELLS = 100_000  # keys times epochs of a history: the most rows of any answer
-MOST_HISTORY_BYTES = 32 << 20  # so many rows take about 20 MiB, unless keys are long
+MOST_HISTORY_BYTES = 32 << 20  # that many rows take about 20 MiB, unless keys are long
 ENCODERS: dict[str, Callable[..., bytes]] = {
     JSON: lambda document, _: documents.encode_json(document),
     ARROW: documents.encode_arrow,
     PARQUET: documents.encode_parquet,
 }
 TABLES = tuple(ENCODERS)
-KINDS: dict[str, Any] = {  # of questions, by address
+KINDS: dict[str, Any] = {  # of queries, by address
     "POST /estimates": models.KeysBody,
     "GET /estimates": models.KeysQuery,
     "GET /top": models.TopQuery,
@@ -62,29 +62,29 @@ KINDS: dict[str, Any] = {  # of questions, by address
     "GET /noise-floor": models.NoiseQuery,
     "GET /sketch": models.EpochQuery,
 }
-NUMBER = re.compile("[0-9]{1,20}")  # a key in an address; longer ones take long to parse
+NUMBER = re.compile("[0-9]{1,20}")  # a key in an address; longer ones are slow to parse
 WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")  # of a media type in an Accept header
 
 
 class Question(NamedTuple):
-    """What a client asks, as the main process forwards it."""
+    """A client's query, as the main process forwards it."""
 
     number: int
     kind: str
     collection: str  # its digest
     accept: str
     known: str  # the header If-None-Match
-    body: bytes  # JSON, sent or made of the address
+    body: bytes  # JSON, as sent or built from the address
     spool: Path  # a folder for temporary files
 
     @property
     def file(self) -> Path:
-        """Return where an answer that is a file is left, for the main process to delete."""
+        """Return where to leave an answer that is a file; the main process deletes it."""
         return self.spool / f"{self.number}.fns"
 
 
 class Call(NamedTuple):
-    """What a reader asks of the main process: a method of `readers.Shelf`."""
+    """A reader's call to the main process: a method of `readers.Shelf`."""
 
     method: str
     arguments: tuple[object, ...]
@@ -92,7 +92,7 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Which sealed reports an answer counts: the epochs, each with a mark that seals change."""
+    """Which sealed reports an answer counts: epochs, each with a mark that every seal changes."""
 
     epoch: int | Literal["all"]
     marks: dict[int, str]
@@ -106,7 +106,7 @@ class Counted:
 
 
 class Source:
-    """The sketches of the collection that the present question is about."""
+    """The sketches of the collection that the current query is about."""
 
     def __init__(self, pipe: Connection, stops: Connection) -> None:
         self._pipe, self._stops = pipe, stops
@@ -114,28 +114,28 @@ class Source:
         self._kept: tuple[str, Reader] | None = None
 
     def begin(self, asked: Question) -> None:
-        """Turn to a question."""
+        """Start on a query."""
         self._asked = asked
         self.check()
 
     def check(self) -> None:
-        """Raise `Problem` if nobody waits for the answer; long computations call this often."""
-        while self._stops.poll():  # raises EOFError on `recv` if the main process is gone
+        """Raise `Problem` if the query was cancelled; long computations call this often."""
+        while self._stops.poll():  # `recv` raises EOFError if the main process is gone
             self._given_up = self._stops.recv()
         if self._given_up >= self._asked.number:
             raise Problem(problems.ABANDONED)
 
     def reader(self, counted: Counted, level: float) -> tuple[Reader, Counted]:
-        """Return a reader of the sketch, and what it counts: sealed meanwhile, it may be more."""
+        """Return a reader of the sketch, and what it counts: more, after a seal in between."""
         if self._kept is None or self._kept[0] != counted.version:
-            self._kept = None  # before the next is made: there is room for one
+            self._kept = None  # first: there is room for only one
             counted = replace(counted, marks=dict(counted.marks))
             made = _reader(self._sketch(counted.marks))
             self._kept = counted.version, made
         return self._kept[1].at(level).watched(self.check), counted
 
     def sketch_file(self, counted: Counted) -> Path:
-        """Return a new file of the sketch, for a download."""
+        """Write the sketch to a new file for download, and return its path."""
         sketch = self._sketch(counted.marks)
         try:
             with self._asked.file.open("wb") as file:
@@ -182,7 +182,7 @@ class Source:
 def _reader(sketch: Sketch) -> Reader:
     if sketch.tables is None:
         return Reader(sketch)
-    # The transform is all that is read, so neither the tables nor their file stay.
+    # Only the transform is read, so neither the tables nor their file are kept.
     mechanism = mechanism_of(sketch.plan)
     transformed = mechanism.tables.transform(sketch.tables)
     return Reader(replace(sketch, tables=None), transformed=transformed, mechanism=mechanism)
@@ -198,7 +198,7 @@ class Response:
 
 
 def _media(accept: str, offered: Sequence[str]) -> str:
-    """Return the offered media type that an Accept header prefers: by weight, then by place."""
+    """Return the offered media type that an Accept header prefers: by weight, then by order."""
     wanted = {}
     for place, part in enumerate(accept.split(",")):
         name, *parameters = (each.strip().lower() for each in part.split(";"))
@@ -216,8 +216,8 @@ def _media(accept: str, offered: Sequence[str]) -> str:
 
 
 def answer(source: Source, asked: Question) -> Any:
-    """Return the answer to a question."""
-    if asked.kind not in KINDS:  # a collection to create, too long for the main process
+    """Return the answer to a query."""
+    if asked.kind not in KINDS:  # a new collection, too long for the main process to parse
         return models.new_collection(asked.body)
     given = models.parse(KINDS[asked.kind], asked.body)
     if isinstance(given, models.HistoryBody):
@@ -264,12 +264,12 @@ def _history(source: Source, asked: Question, given: models.HistoryBody) -> Resp
 def _computed(
     source: Source, asked: Question, given: Any, counted: Counted
 ) -> tuple[dict[str, Any], Any, Counted]:
-    """Return what is computed as a document, as an object, and which reports it counts."""
+    """Return an answer as a document and as an object, and which reports it counts."""
     reader, counted = source.reader(counted, given.level)
     try:
         document, found = _compute(reader, given)
     except UnknownKey as error:
-        # The engine quotes the key, which must not be repeated here; its position is last.
+        # The engine's message quotes the key, which must not be repeated; its position is last.
         place = str(error).rpartition(" at position ")[2]
         raise Problem(problems.UNKNOWN_KEY, f"the key at position {place}") from None
     except InvalidInput as error:
@@ -316,13 +316,13 @@ def _has(asked: Question, etag: str) -> bool:
 
 
 def _tag(asked: Question, media: str, *counted: Counted) -> str:
-    """Return the ETag of the answer to a question from these reports."""
+    """Return the ETag of the answer to a query from these reports."""
     about = repr((asked.kind, media, counted)).encode() + asked.body
     return f'"{hashlib.blake2s(about, digest_size=16).hexdigest()}"'
 
 
 def answer_all(pipe: Connection, stops: Connection) -> None:
-    """Answer question after question, until the main process is gone."""
+    """Answer queries until the main process is gone."""
     source = Source(pipe, stops)
     with suppress(EOFError, OSError):
         while True:
@@ -342,7 +342,7 @@ def answer_all(pipe: Connection, stops: Connection) -> None:
 
 def main() -> None:
     """Run until the main process closes its ends."""
-    # It decides when a reader ends; a signal to all processes must not.
+    # The main process decides when a reader ends; a signal to the whole group must not.
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
     os.nice(NICE)

@@ -61,8 +61,8 @@ def build(store: Store, settings: Settings) -> Collector:
         title="faintly collector",
         version="1",
         description=DESCRIPTION,
-        # FastAPI's own page loads a script from a public server, and metrics would not know its
-        # route of the document.
+        # FastAPI's own page loads a script from a public server, and metrics would not recognize
+        # the route of its schema.
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -89,7 +89,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
             each for each in request.app.routes if each.matches(request.scope)[0] is not Match.NONE
         ]
         taken = ", ".join(sorted({each for route in routes for each in route.methods}))
-        # The address as the documentation has it: what was asked is not repeated.
+        # The route as documented: the requested address is not repeated.
         named = routes[0].path if routes[0].include_in_schema else "This address"
         problem.hint = f"{named} takes {taken}."
     status, headers, body = refusal(problem)

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object per line, without any content of requests.
+"""Structured logs: one JSON object per line, without any request content.
 
 A line has method, route template, status, milliseconds and bytes; never a body, a query value,
 an address, a credential or a token. For an unexpected error it has the type and the place, not
@@ -26,7 +26,7 @@ class JsonLines(logging.Formatter):
             "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(),
         }
         line |= getattr(record, "fields", {})
-        if record.exc_info and record.exc_info[1] is not None:  # a library's
+        if record.exc_info and record.exc_info[1] is not None:  # logged by a library
             line |= place_of(record.exc_info[1])
         return json.dumps(line)
 
@@ -38,7 +38,7 @@ def configure(level: str = "info", stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    # At info they repeat what our own lines say about sockets and processes.
+    # At info level they only repeat what our own lines say about sockets and processes.
     for name in ("uvicorn", "uvicorn.error", "asyncio"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
 

@@ -1,6 +1,6 @@
 """Metrics for Prometheus. No label names an address, a key or a person.
 
-What happens is counted in plain integers, which become metrics on request: a request for reports
+Events are counted in plain integers, which become metrics on request: a request that sends reports
 must not wait for locks and labels.
 """
 
@@ -40,7 +40,7 @@ class Metrics(Collector):
         self._seconds: defaultdict[str, Durations] = defaultdict(Durations)
 
     def add(self, route: str, method: str, status: int, seconds: float, body_bytes: int) -> None:
-        """Count one answered request; only the event loop calls."""
+        """Count one answered request; only the event loop calls this."""
         self._requests[route, method, status] += 1
         took = self._seconds[route]
         took.counts[bisect_left(BUCKETS, seconds)] += 1
@@ -48,7 +48,7 @@ class Metrics(Collector):
         self._body_bytes += body_bytes
 
     def waits(self, route: str) -> list[tuple[float | None, int]]:
-        """Return pairs: so many seconds, None for any, and how many requests took at most that."""
+        """Return pairs: a bound in seconds, None for any, and how many requests met it."""
         took = self._seconds.get(route, Durations())
         return list(zip((*BUCKETS, None), accumulate(took.counts), strict=True))
 
@@ -72,7 +72,7 @@ class Metrics(Collector):
         yield seconds
 
     def _families(self) -> Iterator[tuple[str, str, str, Samples]]:
-        """Yield kind, name, words and values, of copies: other threads go on counting."""
+        """Yield kind, name, words and values, from copies: other threads keep counting."""
         requests = self._requests.copy().items()
         answered: Samples = [
             ({"route": route, "method": method, "status": str(status)}, count)

@@ -1,9 +1,8 @@
-"""The outermost layer: takes reports itself, and sends everything else to FastAPI.
+"""The outermost layer: takes reports itself, and passes everything else to FastAPI.
 
-Every request passes the same gate and gets the same limits and metrics. All but reports get a log
-line. On this hot path a request is checked without touching the disk, joins the next
-commit and waits for one future. The thread that commits wakes the event loop once for all requests
-of a commit.
+Every request passes the same gate, limits and metrics. Every request except reports is logged. On
+the hot path, a request with reports is checked without touching the disk, joins the next commit and
+waits for one future. The committing thread wakes the event loop once for all requests of a commit.
 """
 
 import asyncio
@@ -33,11 +32,11 @@ Reply = tuple[int, Headers, bytes]  # status, headers and body
 
 REPORTS = "/v1/collections/{digest}/reports"
 HOT = re.compile(REPORTS.replace("{digest}", "([0-9a-fA-F]{32})"))
-REPORT_BYTES = 256 << 20  # of bodies of reports that are being received, checked or committed
+REPORT_BYTES = 256 << 20  # of report bodies that are being received, checked or committed
 QUESTION_BYTES = 128 << 20  # of all other bodies, until they are answered
 PIECE_BYTES = 256 << 10  # of an answer, at a time
 THREAD_BYTES = 1 << 20  # larger bodies are checked in a thread, to keep the loop free
-# What clients send. 16 digits suffice for every epoch, and longer numbers take long to parse.
+# What clients send. 16 digits suffice for every epoch, and longer numbers are slow to parse.
 REQUEST, EPOCH = re.compile(rb"\brequest=([0-9a-fA-F]{32})\b"), rb"epoch=([0-9]{1,16})"
 QUERY = re.compile(b"%s(?:&%s)?|%s&%s" % (REQUEST.pattern, EPOCH, EPOCH, REQUEST.pattern))
 TOKEN = re.compile(b"[0-9a-fA-F]{%d}" % (2 * TOKEN_BYTES))
@@ -47,14 +46,14 @@ COMMON: Headers = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b
 
 @dataclass(slots=True)
 class Room:
-    """How much there may be at a time, of bytes or connections, and is."""
+    """A limit on bytes or connections, and how many are in use."""
 
     most: int
     taken: int = 0
 
 
 def json_answer(status: int, body: bytes) -> Reply:
-    """Return an answer of JSON."""
+    """Return a JSON answer."""
     media, length = (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))
     return status, [media, length, *COMMON], body
 
@@ -71,20 +70,20 @@ def refusal(problem: Problem) -> Reply:
 
 
 class Exchange:
-    """One request and its answer, which is complete only when the request was read to its end.
+    """One request and its answer, which is complete only after the whole request was read.
 
-    Who is still sending gets the answer at once and may send the rest. If the connection were
-    closed instead, the answer might be lost.
+    A client that is still sending gets the answer at once and may send the rest. If the connection
+    were closed instead, the answer might be lost.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, gate: Gate, room: Room) -> None:
         self.scope, self._receive, self._send = scope, receive, send
         self._gate, self._room = gate, room
-        # Spaces may stand around a value.
+        # Values may be surrounded by spaces.
         self.headers: dict[bytes, bytes] = {name: each.strip() for name, each in scope["headers"]}
-        self.read = self.kept = 0  # bytes of the body so far, and of those that take room
-        self.ended = False  # nothing more of it comes
-        self.status = 0  # none sent yet
+        self.read = self.kept = 0  # bytes of the body read so far, and held in memory
+        self.ended = False  # the whole body was read
+        self.status = 0  # 0 until it is sent
 
     async def receive(self) -> Message:
         """Return the next part of the body, or raise `Problem` if it exceeds a limit."""
@@ -92,7 +91,7 @@ class Exchange:
         size = len(message.get("body", b""))
         self.read += size
         self.ended = not message.get("more_body", False)
-        if not self.status:  # else it is read to be forgotten
+        if not self.status:  # otherwise the rest is discarded
             if self.read > self._gate.body_bytes:
                 raise self._gate.too_large()
             self.kept += size
@@ -119,8 +118,8 @@ class Exchange:
             await self._start(message["status"], [*message["headers"], *common])
             return
         body, more = message.get("body", b""), message.get("more_body", False)
-        # In pieces: TLS would buffer all of a long answer at once, and a client that reads
-        # nothing would go unnoticed.
+        # In pieces: TLS would buffer a whole long answer at once, and hide a client that does not
+        # read.
         while len(body) > PIECE_BYTES:
             await self._part(body[:PIECE_BYTES])
             body = memoryview(body)[PIECE_BYTES:]
@@ -142,7 +141,8 @@ class Exchange:
         """Send the head of an answer."""
         self.status = status
         if b"expect" in self.headers and not self.ended:
-            # Who waits for 100 may never send the body, and another request would be read as one.
+            # A client waiting for 100 may never send the body, and its next request would be read
+            # as the body.
             headers = [*headers, (b"connection", b"close")]
         if self._gate.origins:
             headers = [*headers, *self._gate.page_headers(self.headers.get(b"origin"))]
@@ -157,7 +157,7 @@ def _stored(outcome: str, reports: int) -> Reply:
     """Return the answer to reports that are stored; most requests get the same."""
     body = b'{"status":"%s","reports":%d}' % (outcome.encode(), reports)
     status, headers, _ = json_answer(200, body)
-    # No browser keeps or shows it, and headers that forbid that take a twentieth of the time.
+    # No browser caches or renders it, and the headers against that take a twentieth of the time.
     return status, [each for each in headers if each not in COMMON], body
 
 
@@ -178,9 +178,9 @@ class Middleware:
     """The application that uvicorn runs."""
 
     def __init__(self, store: Store, control: ASGIApp, gate: Gate, metrics: Metrics) -> None:
-        """Put the hot path beside the FastAPI application."""
+        """Put the hot path next to the FastAPI application."""
         self._store, self._control, self._gate, self._metrics = store, control, gate, metrics
-        # Apart, so that whoever asks cannot keep out whoever sends; each takes one body at least.
+        # Separate, so that queries cannot crowd out reports; each has room for at least one body.
         self.reports = Room(max(REPORT_BYTES, gate.body_bytes))
         self.questions = Room(max(QUESTION_BYTES, gate.body_bytes))
 
@@ -223,7 +223,7 @@ class Middleware:
         self._gate.check_role(exchange.headers.get(b"authorization"), "submit")
         request, epoch = _parse_query(exchange.scope["query_string"])
         token = exchange.headers.get(b"faintly-token")
-        if token is not None and TOKEN.fullmatch(token):  # any other will not be found
+        if token is not None and TOKEN.fullmatch(token):  # no other token will be found
             token = unhexlify(token)
         body = await exchange.body()
         waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -236,9 +236,9 @@ class Middleware:
         return _stored(outcome, reports)
 
     async def _fail(self, exchange: Exchange, error: BaseException) -> None:
-        """Answer with a refusal, unless an answer was begun."""
+        """Answer with a refusal, unless an answer has started."""
         if isinstance(error, Problem):
-            # Its traceback would keep the request alive in a cycle.
+            # Its traceback would keep the request alive in a reference cycle.
             problem = error.with_traceback(None)
         elif isinstance(error, asyncio.CancelledError):
             exchange.ended = True  # the process has stopped waiting for open requests

@@ -1,6 +1,6 @@
 """The JSON of the control plane, as pydantic checks it and OpenAPI shows it.
 
-What breaks a rule is named by its place, and never quoted.
+Errors name the place of an invalid value, and never quote it.
 """
 
 import json
@@ -41,7 +41,7 @@ JSON_HINT = "Send a JSON object with the header Content-Type: application/json."
 
 
 def _digits(given: object) -> object:
-    """Refuse text in an address that reads as an integer and is written otherwise, such as +1."""
+    """Refuse text in an address that parses as an integer but is not plain digits, such as +1."""
     if isinstance(given, str) and not (given.isascii() and given.isdigit()):
         raise PydanticCustomError("epoch", "an epoch is written in digits")
     return given
@@ -67,7 +67,7 @@ class NewCollection(Question):
     """A collection to create: its plan, and how its reports are kept."""
 
     plan: dict[str, Any] = Field(description="The plan as `faintly plan` writes it.")
-    name: str = Field("", max_length=MAX_NAME, description="For people, and to ask by.")
+    name: str = Field("", max_length=MAX_NAME, description="For people; addresses take it too.")
     retention: Retention = Field(
         "keep", description="drop: raw reports are deleted once they are counted."
     )
@@ -75,7 +75,7 @@ class NewCollection(Question):
     epochs: list[Epoch] | None = Field(
         None,
         max_length=1000,
-        description="Those open from the start: [0], or with period_s only those of the clock.",
+        description="Open from the start; default [0], or with period_s only those of the clock.",
     )
     period_s: Period | None = Field(
         None, description="Epochs follow the clock, each this many seconds long."
@@ -83,7 +83,7 @@ class NewCollection(Question):
     grace_s: Period | None = Field(
         None,
         description="With period_s: how long an epoch takes reports after its end. At least one "
-        "period, and one unless given.",
+        "period, which is the default.",
     )
 
     @property
@@ -91,7 +91,7 @@ class NewCollection(Question):
         """Return the epochs that are open from the start, whatever the clock says."""
         if self.epochs is not None:
             return self.epochs
-        # Senders default to epoch 0: open beside the clock's, it would get all their reports.
+        # Senders default to epoch 0: if open beside the clock's, it would get all their reports.
         return [0] if self.period_s is None else []
 
 
@@ -102,17 +102,17 @@ class DeletionQuery(Question):
 
 
 class ReportsQuery(Question):
-    """What names a batch of reports."""
+    """The parameters of a batch of reports."""
 
     request: str = Field(
         pattern="^[0-9a-f]{32}$",
         description="16 fresh random bytes; a retry repeats them and counts once.",
     )
-    epoch: Epoch = Field(0, description="0 unless given.")
+    epoch: Epoch = Field(0, description="Default 0.")
 
 
 class EpochState(Question):
-    """What an epoch shall be."""
+    """The state to set."""
 
     state: State
 
@@ -128,7 +128,7 @@ class EpochQuery(Question):
     """An epoch to ask about."""
 
     epoch: Epoch | Literal["all"] | None = Field(
-        None, description="An epoch, or all of them merged; without it the latest with answers."
+        None, description="An epoch, or all of them merged; default: the latest with answers."
     )
 
 
@@ -137,7 +137,7 @@ class EstimateQuery(EpochQuery):
 
     level: Level = 0.95
     posterior: bool = Field(
-        False, description="Also what the crowd of keys says about each: sharper, and biased."
+        False, description="Also what all keys together say about each: sharper, and biased."
     )
     above: float | None = Field(
         None, ge=-1, le=1, description="With the posterior: the chance that a mean is larger."
@@ -158,7 +158,7 @@ class KeysBody(EstimateQuery):
 class KeysQuery(EstimateQuery):
     """A few keys to estimate; as text, even if they are numbers."""
 
-    keys: list[Annotated[str, Field(max_length=1_000)]] = Field(  # a head of a request is bounded
+    keys: list[Annotated[str, Field(max_length=1_000)]] = Field(  # the head of a request is limited
         alias="key", min_length=1, max_length=20, description="A key; repeat it for more."
     )
 
@@ -192,7 +192,7 @@ class NoiseQuery(EpochQuery):
 
 
 def _answer(name: str, words: str, **fields: Any) -> type[BaseModel]:
-    """Return the model of an answer with fields of these types; only the documentation uses it."""
+    """Return a model of an answer with these fields; only the documentation uses it."""
     given: dict[str, Any] = {field: (kind, ...) for field, kind in fields.items()}
     return create_model(name, __doc__=words, **given)
 
@@ -204,8 +204,8 @@ Refusal = _answer(
     message=str,
     hint=str,
 )
-Alive = _answer("Alive", "The process lives.", status=Literal["alive"])
-Warnings = Annotated[list[str], Field(description="What an operator should put right.")]
+Alive = _answer("Alive", "The process is alive.", status=Literal["alive"])
+Warnings = Annotated[list[str], Field(description="What an operator should fix.")]
 Ready = _answer("Ready", "Reports can be stored.", status=Literal["ready"], warnings=Warnings)
 Collections = _answer(
     "Collections", "Every collection of the folder.", collections=list[CollectionStatus]
@@ -221,7 +221,7 @@ Segments = _answer("Segments", "The sealed files of a collection.", segments=lis
 
 
 class Row(BaseModel):
-    """The estimated mean of a key over the reporting clients, with its doubt."""
+    """The estimated mean of a key over the reporting clients, with its error."""
 
     key: int | str
     mean: float
@@ -231,7 +231,7 @@ class Row(BaseModel):
     low_all: float = Field(description="Of the interval that holds for all keys together.")
     high_all: float
     posterior_mean: float | None = Field(
-        None, description="Where it was asked for; null where the maps of the key disagree."
+        None, description="If requested; null where the maps of the key disagree."
     )
     posterior_stddev: float | None = None
     posterior_low: float | None = None
@@ -249,10 +249,10 @@ class TopRow(Row):
 
 
 class Population(BaseModel):
-    """Whom the posteriors of an answer were fitted to."""
+    """The keys that the posteriors of an answer were fitted to."""
 
     population: str = Field(description="The keys whose means the prior was fitted to.")
-    keys: int = Field(description="How many they are.")
+    keys: int = Field(description="How many.")
     threshold: float | None
     notes: list[str]
 
@@ -274,7 +274,7 @@ class About(BaseModel):
     )
     notes: list[str] = Field(description="What biases these answers, in sentences.")
     guarantee: str
-    posterior: Population | None = Field(None, description="Where it was asked for.")
+    posterior: Population | None = Field(None, description="If requested.")
 
 
 class NoiseFloor(About):
@@ -307,7 +307,7 @@ class History(BaseModel):
 
 
 def parse(model: type[Model], body: bytes) -> Model:
-    """Return what a JSON body says, each field of which is named once."""
+    """Return a parsed JSON body; repeated fields are refused."""
     if not body:
         raise Problem(INVALID, "body: Field required", JSON_HINT)
     try:
@@ -331,10 +331,10 @@ def new_collection(body: bytes) -> tuple[NewCollection, Plan]:
 
 
 def invalid(error: Mapping[str, Any], *where: str) -> Problem:
-    """Return the problem for what pydantic found first, below a place, without quoting it."""
+    """Return the problem for pydantic's first error, below a place, without quoting the value."""
     names, rule = [*where, *error["loc"]], error["msg"]
     if error["type"] == UNKNOWN_FIELD:
-        names.pop()  # the name is part of the body as well
+        names.pop()  # the name is part of the body, too
         rule = "it has a field that is not known here"
     elif len(names) > 2 and names[1] in RULES:
         rule = RULES[names[1]]

@@ -1,7 +1,7 @@
-"""What a connection may cost: limits on top of uvicorn's own HTTP protocol.
+"""Limits for connections, on top of uvicorn's own HTTP protocol.
 
-uvicorn bounds neither the time a request takes to arrive, nor the size of its head, nor how slowly
-an answer is read. All that is overridden or used of its protocol has a public name.
+uvicorn limits neither the time a request takes to arrive, nor the size of its head, nor how slowly
+an answer is read. This module overrides and uses only public names of its protocol.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from faintly.collector.http.middleware import Room, refusal
 from faintly.collector.problems import BAD_REQUEST, BUSY, Problem
 
 HEAD_BYTES = 65_536  # of a request's line and headers, or of what follows its body
-BODY_BYTES = 2 << 30  # of a body that is refused, and read before the connection is used again
+BODY_BYTES = 2 << 30  # of a refused body, which is read before the connection is used again
 ARRIVE_S = 60.0  # how long a request may take to arrive, and a connection to send its first
 STALL_S = 60.0  # how often to check that an answer is being read
-STALL_BYTES = 1 << 20  # of it that must have left since; a slow line takes ten times as many
-TOLD = 64  # connections above the limit that are told so
+STALL_BYTES = 1 << 20  # that must have been sent since; a slow line sends ten times as many
+TOLD = 64  # connections above the limit that get an answer saying so
 TELL_S = 1.0  # how long they have to read it
 
 
@@ -27,21 +27,21 @@ class Protocol(HttpToolsProtocol):
     """One connection."""
 
     def __init__(self, *given: Any, room: Room, **named: Any) -> None:
-        """Take what uvicorn gives to its own protocol, and the room that connections share."""
+        """Take uvicorn's own arguments, and the room that connections share."""
         super().__init__(*given, **named)
         self._room = room
         self._timer: asyncio.TimerHandle | None = None  # runs until a request is complete
         self._guard: asyncio.TimerHandle | None = None  # runs while an answer waits to be read
-        self._deaf = False  # nothing more is read
-        self._completed = False  # a request, with what came last
-        self._unended = 0  # bytes since headers were complete or a part of a body came
-        self._body = 0  # bytes of it so far
+        self._deaf = False  # ignore all further input
+        self._completed = False  # whether the latest bytes completed a request
+        self._unended = 0  # bytes since the headers ended or a part of a body arrived
+        self._body = 0  # bytes of the body so far
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request, but not for ever."""
+        """Wait for the first request, with a timeout."""
         self._room.taken += 1
         over = self._room.taken - self._room.most
-        # It has every method of a transport.
+        # The wrapper has every method of a transport.
         self.transport = cast(asyncio.Transport, Together(transport))
         if over <= 0:
             super().connection_made(self.transport)
@@ -52,7 +52,7 @@ class Protocol(HttpToolsProtocol):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Leave nothing behind."""
+        """Stop the timers and free the room."""
         self._room.taken -= 1
         self._stop_timer()
         if self._guard is not None:
@@ -60,9 +60,9 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes, unless headers never end or the rest of a request does not come."""
+        """Parse bytes; refuse headers that never end, and time out a request that stalls."""
         while data and not self._deaf:
-            # In pieces: a head that is too large may come with its end, in one read.
+            # In pieces: a single read may hold all of a head that is too large.
             most = HEAD_BYTES - self._unended
             if not most:
                 words = "the headers are too large"
@@ -88,21 +88,21 @@ class Protocol(HttpToolsProtocol):
                 self._set_timer(ARRIVE_S)
 
     def _plain_head(self) -> bytes:
-        """Return the head of a request that asks for another protocol as if it did not.
+        """Return the head of a request for a protocol upgrade, without the upgrade.
 
-        HTTP allows that, and some clients ask for HTTP/2 with every request. The parser takes what
-        follows such a head for the other protocol's, so another one parses it.
+        HTTP allows ignoring it, and some clients ask for HTTP/2 with every request. The parser
+        assumes that what follows is in the other protocol, so a new parser takes over.
         """
         version = self.parser.get_http_version().encode()
         lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
         lines += [b"%s: %s" % each for each in self.headers if each[0] != b"upgrade"]
         self.parser = httptools.HttpRequestParser(self)
-        # As uvicorn's: nothing that follows the last request of a connection is an error.
+        # As in uvicorn: data after the last request of a connection is not an error.
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         return b"\r\n".join((*lines, b"", b""))
 
     def on_headers_complete(self) -> None:
-        """Stop counting bytes of the head, and begin to wait for the rest of a request."""
+        """Stop counting bytes of the head, and start waiting for the rest of the request."""
         self._unended, self._body, self._completed = 0, 0, False
         if not self.parser.should_upgrade():
             super().on_headers_complete()
@@ -117,31 +117,31 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Stop waiting."""
-        if self.parser.should_upgrade():  # it comes again
+        if self.parser.should_upgrade():  # the new parser will call this again
             return
         self._unended, self._completed = 0, True
         self._stop_timer()
-        self._deaf = not self.parser.should_keep_alive()  # it may say so behind its body
+        self._deaf = not self.parser.should_keep_alive()  # trailers after the body may say so
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Let an answer leave that has a head alone."""
+        """Send an answer that has only a head."""
         self.transport.write(b"")
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """Begin to look whether the answer is read."""
+        """Start checking that the client reads the answer."""
         super().pause_writing()
         self._watch()
 
     def resume_writing(self) -> None:
-        """Stop looking: it was."""
+        """Stop checking: the client has read it."""
         if self._guard is not None:
             self._guard.cancel()
         super().resume_writing()
 
     def _watch(self, before: int | None = None) -> None:
-        """Cut off who lets an answer lie in memory, where less than it should has left."""
+        """Abort the connection if the client reads its answer too slowly."""
         left = self.transport.get_write_buffer_size()
         if before is not None and left > before - STALL_BYTES:
             self.transport.abort()
@@ -157,17 +157,17 @@ class Protocol(HttpToolsProtocol):
             self._timer = None
 
     def _refuse(self, problem: Problem) -> None:
-        """Answer instead of uvicorn, and close soon: to close while more comes would reset it."""
+        """Answer instead of uvicorn, and close soon: closing during input would reset it."""
         self._deaf = True
         self._stop_timer()
         cycle = self.cycle
         due = cycle is not None and not cycle.response_complete
         if due and (self.pipeline or not cycle.more_body):
-            # Whole requests came before: they are answered, and nothing else.
+            # Complete requests came before: answer those, and nothing else.
             cycle.keep_alive, cycle.disconnected = False, cycle.more_body
             self._set_timer(ARRIVE_S)
             return
-        super().connection_lost(ConnectionAbortedError())  # for uvicorn it ends here
+        super().connection_lost(ConnectionAbortedError())  # for uvicorn the connection ends here
         if not (due and cycle.response_started):
             status, headers, body = refusal(problem)
             lines = [b"%s: %s\r\n" % each for each in headers]
@@ -180,21 +180,21 @@ class Protocol(HttpToolsProtocol):
 
 
 class Together:
-    """The transport of a connection, on which the head of an answer leaves with its body.
+    """The transport of a connection, which sends the head of an answer together with its body.
 
-    uvicorn writes them one by one. Each would be a packet, which costs a call of the system here
-    and often one where they are read: an eighth of all that a single report takes.
+    uvicorn writes them separately. Each would be a packet, and cost a system call here and often
+    another one at the reader: an eighth of the total cost of a single report.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport, self._head = transport, b""
-        self.is_closing = transport.is_closing  # asked with every answer, so found at once
+        self.is_closing = transport.is_closing  # used by every answer, so looked up once
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def write(self, data: "bytes | memoryview[Any]") -> None:
-        """Write; a head waits for what comes next, which is nothing at the end of an answer."""
+        """Write; a head waits for the next write, which is empty at the end of an answer."""
         head, self._head = self._head, b""
         if not head and data[:9] == b"HTTP/1.1 " and data[9:10] != b"1":  # 100 is not an answer
             self._head = bytes(data)

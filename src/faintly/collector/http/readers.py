@@ -1,12 +1,11 @@
-"""Readers: a few processes that answer, so that whoever asks cannot slow down whoever sends.
+"""Readers: a few processes that answer queries, so that queries cannot slow down reports.
 
-The main process, which takes reports, forwards a question as bytes and gets the answer as bytes.
-Beside that it only tells a reader which sketch files to map. A reader is started when a question
-finds none free, stays for later ones, and is replaced if it dies.
+The main process, which takes reports, forwards a query as bytes and gets the answer as bytes. Apart
+from that it only tells a reader which sketch files to map. A reader is started when a query finds
+none free, stays for later ones, and is replaced if it dies.
 
-As many answers are computed at a time as there may be readers; waiting for one takes no thread.
-An answer may take minutes where reports are read one by one, so it is abandoned as soon as its
-client disconnects.
+Each reader computes one answer at a time; waiting for a reader takes no thread. An answer that
+reads reports one by one may take minutes, so it is cancelled as soon as its client disconnects.
 """
 
 import asyncio
@@ -28,18 +27,18 @@ from faintly.collector.problems import Problem
 from faintly.collector.storage.sketches import SketchFile
 from faintly.collector.storage.store import Store
 
-WAITING = 64  # questions that may wait,
+WAITING = 64  # queries that may wait for a reader,
 WAIT_S = 10.0  # and for how long
 
 
 class Shelf:
-    """What readers may ask about a collection."""
+    """What readers may ask the main process about a collection."""
 
     def __init__(self, store: Store, digest: bytes) -> None:
         self._registry, self._sketches, self._digest = store.registry, store.sketches, digest
 
     def counted(self, epoch: int | Literal["all"] | None) -> Counted:
-        """Return what an answer about an epoch would count: the latest if none is chosen."""
+        """Return what an answer about an epoch would count; the latest epoch if none is given."""
         chosen = self._registry.sealed(self._digest)[-1].number if epoch is None else epoch
         found = self._registry.sealed(self._digest, None if chosen == "all" else chosen)
         every = self._registry.collection(self._digest).epochs.values()
@@ -47,19 +46,19 @@ class Shelf:
         return Counted(chosen, {each.number: self._sketches.mark(each) for each in found}, pending)
 
     def each(self) -> list[Counted]:
-        """Return what answers about each epoch with sealed reports would count."""
+        """Return what an answer about each epoch with sealed reports would count."""
         epochs = self._registry.collection(self._digest).epochs
         return [self.counted(each) for each in sorted(epochs) if epochs[each].sealed]
 
     def file(self, number: int, rebuild: bool) -> SketchFile:
-        """Return the sketch file of an epoch, made anew if it turned out to be damaged."""
+        """Return the sketch file of an epoch, rebuilt if it turned out to be damaged."""
         return self._sketches.file(self._digest, number, rebuild=rebuild)
 
 
 def start(pipe: int, stops: int) -> subprocess.Popen[bytes]:
-    """Return a new process that answers what comes through these handles."""
+    """Return a new process that answers queries from these handles."""
     return subprocess.Popen(  # noqa: S603 - the arguments are our own
-        # -P: a file in the working folder must not take the place of a module.
+        # -P: a file in the working folder must not shadow a module.
         [sys.executable, "-P", "-c", START, str(pipe), str(stops)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -69,17 +68,17 @@ def start(pipe: int, stops: int) -> subprocess.Popen[bytes]:
 
 
 class Seat:
-    """Room for one reader, which is started when it is needed, and our ends of the pipes to it."""
+    """A slot for one reader, which is started on demand, and our ends of the pipes to it."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         self._closed, self._lock = False, threading.Lock()
-        self.given_up = -1  # the last question that nobody waits for any more
+        self.given_up = -1  # the last cancelled query
 
     def ask(self, asked: Question, shelf: Shelf) -> Any:
-        """Return the answer to a question, after what the reader needs to know for it."""
+        """Return the answer to a query, after serving the reader's calls."""
         self._start()
-        if self.given_up == asked.number:  # before there was a reader to tell
+        if self.given_up == asked.number:  # cancelled before there was a reader to tell
             raise Problem(problems.ABANDONED)
         failure: Exception | None = None
         try:
@@ -90,7 +89,7 @@ class Seat:
                 except Exception as error:
                     failure, reply = error, Problem(problems.INTERNAL)  # the reader gives up
                 self._pipe.send(reply)
-        except Exception:  # it died, or does not speak as it should
+        except Exception:  # it died, or broke the protocol
             asked.file.unlink(missing_ok=True)
             self.end()
             if self._closed:
@@ -105,7 +104,7 @@ class Seat:
         return told
 
     def _start(self) -> None:
-        """Start a reader, unless there is one that lives."""
+        """Start a reader, unless one is running."""
         if self.process is not None and self.process.poll() is not None:
             self.end()
         with self._lock:
@@ -123,14 +122,14 @@ class Seat:
                 raise Problem(problems.READER_LOST, words) from None
 
     def give_up(self, number: int) -> None:
-        """Tell the reader that nobody waits for a question any more; never blocks."""
+        """Tell the reader that a query was cancelled; never blocks."""
         self.given_up = number
         if self.process is not None:
-            with suppress(OSError):  # it is gone itself
+            with suppress(OSError):  # the reader has ended
                 self._stops.send(number)
 
     def end(self, *, close: bool = False) -> None:
-        """Kill the reader, if there is one; whoever waits for it sees it lost."""
+        """Kill the reader, if there is one; a pending query then fails."""
         with self._lock:
             self._closed = self._closed or close
             process, self.process = self.process, None
@@ -145,20 +144,20 @@ class Readers:
     """The readers of one collector."""
 
     def __init__(self, store: Store, most: int) -> None:
-        """Have at most so many readers."""
+        """Run at most `most` readers."""
         self._store, self._numbers, self._waiting = store, count(), 0
         self._threads = ThreadPoolExecutor(most, "answers")
         self.seats = [Seat() for _ in range(most)]
-        # The one used last comes first: it may have the sketch.
+        # Last in, first out: the reader used last may have the sketch cached.
         self._free: asyncio.LifoQueue[Seat] = asyncio.LifoQueue()
         for seat in self.seats:
             self._free.put_nowait(seat)
 
     async def ask(self, request: Request, kind: str, digest: str, body: bytes) -> Any:
-        """Return the answer to a question, once a reader is free and has computed it.
+        """Return the answer to a query, once a reader is free and has computed it.
 
-        The kinds are those of `answers.answer`; the body is not looked at here. Raises `Problem`
-        if no reader was free in time, the client disconnected, or the reader says so.
+        The kinds are those of `answers.answer`; the body is not parsed here. Raises `Problem` if
+        no reader was free in time, the client disconnected, or the reader raised one.
         """
         if self._store.stopping:
             raise Problem(problems.STOPPING)
@@ -177,7 +176,7 @@ class Readers:
             gone.cancel()
 
     async def _answer(self, asked: Question) -> Any:
-        """Return what a reader answers; if this task is cancelled, the reader gives up."""
+        """Return a reader's answer; if this task is cancelled, the reader stops."""
         shelf, seat = Shelf(self._store, bytes.fromhex(asked.collection)), await self._seat()
         loop = asyncio.get_running_loop()
         answered = loop.run_in_executor(self._threads, seat.ask, asked, shelf)
@@ -185,8 +184,8 @@ class Readers:
         def leave(answered: asyncio.Future[Any]) -> None:
             self._free.put_nowait(seat)
             if seat.given_up == asked.number and not answered.cancelled():
-                answered.exception()  # nobody else looks at it,
-                asked.file.unlink(missing_ok=True)  # or takes the file
+                answered.exception()  # nobody else retrieves it,
+                asked.file.unlink(missing_ok=True)  # or the file
 
         try:
             return await asyncio.shield(answered)
@@ -194,7 +193,7 @@ class Readers:
             seat.give_up(asked.number)
             raise
         finally:
-            # Now or later: a seat is taken until its thread is done.
+            # Now or later: a seat stays taken until its thread is done.
             answered.add_done_callback(leave)
 
     async def _seat(self) -> Seat:
@@ -212,7 +211,7 @@ class Readers:
             self._waiting -= 1
 
     def close(self) -> None:
-        """End all readers; whoever still waits for one is told that the collector stops."""
+        """End all readers; pending queries are answered that the collector is stopping."""
         for seat in self.seats:
             seat.end(close=True)
 

@@ -24,16 +24,16 @@ WORDS = {
     401: "A credential is missing or unknown.",
     403: "The credential's role, a token or the calling page does not allow this.",
     404: "There is no such collection or epoch.",
-    406: "The answer does not come in the media type asked for.",
-    409: "What is stored contradicts the request.",
+    406: "The answer is not available in the requested media type.",
+    409: "The request conflicts with what is stored.",
     410: "The collection or epoch takes no more reports.",
     413: "The body is too large.",
     422: "A value breaks a rule that the message names.",
-    429: "The inbox is full, or too much is asked at a time; try again after Retry-After.",
+    429: "The inbox is full, or there are too many requests; try again after Retry-After.",
     500: "A fault of the collector.",
-    503: "The disk failed or holds what is damaged, a reader died, or the collector stops.",
+    503: "The disk failed, stored data is damaged, a reader died, or the collector is stopping.",
 }
-# FastAPI makes a field of each model, for each route: one brings the schema in, the others name it.
+# FastAPI makes a field of each model, for each route: one adds the schema, the others refer to it.
 _SCHEMA = {"schema": {"$ref": f"#/components/schemas/{Refusal.__name__}"}}
 REFUSALS: Answers = {
     status: {"description": words, "content": {answers.JSON: _SCHEMA}}
@@ -42,10 +42,10 @@ REFUSALS: Answers = {
 REFUSALS[400] = {"description": WORDS[400], "model": Refusal}
 SHORT_BYTES = 8 << 10  # of JSON that this process parses itself; readers parse the rest
 OCTETS = "application/octet-stream"
-FOREVER = "public, max-age=31536000, immutable"  # for what has a hash of its content as name
+FOREVER = "public, max-age=31536000, immutable"  # for what is named by a hash of its content
 EVERY = "/v1/collections"
 ONE = EVERY + "/{digest}"
-bearer = HTTPBearer(auto_error=False, description="A credential of `faintly credential add`.")
+bearer = HTTPBearer(auto_error=False, description="A credential from `faintly credential add`.")
 
 
 EpochPath = Annotated[Epoch, Path(alias="epoch")]
@@ -80,10 +80,10 @@ class Service:
 
 
 def check_json(request: Request) -> None:
-    """Refuse a body that is not said to be JSON."""
+    """Refuse a body that is not declared as JSON."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != answers.JSON and not media.endswith("+json"):
-        raise Problem(INVALID, "body: it is not said to be JSON", JSON_HINT)
+        raise Problem(INVALID, "body: its content type is not JSON", JSON_HINT)
 
 
 async def _short_body(request: Request) -> bytes:
@@ -120,7 +120,7 @@ class Routes:
     app: FastAPI
     service: Service
     tag: str
-    role: str | None  # anybody may where it is None
+    role: str | None  # None: no credential is needed
     place: str = ""  # how addresses begin
 
     def __call__(
@@ -136,7 +136,7 @@ class Routes:
         """Return a decorator that adds a route: its method and path, and what it does.
 
         The models document a JSON answer and a JSON body. FastAPI must not parse the body: it would
-        before it checks the credential.
+        do so before checking the credential.
         """
         method, path = address.split()
         if self.role is not None:

@@ -31,7 +31,7 @@ PLAN: Answers = {
         "description": "The canonical JSON that the digest is taken of.",
         "content": {"application/json": {"schema": {"type": "object"}}},
     },
-    304: {"description": "The asker has it already."},
+    304: {"description": "The client already has it."},
 }
 NEEDED = "The single-use token, where the collection needs one."
 Token = Annotated[str | None, Header(alias="Faintly-Token", description=NEEDED)]
@@ -50,7 +50,7 @@ SKETCH: Answers = {
         "content": {OCTETS: BINARY},
     }
 }
-TABULAR = (  # address, name, words, and what may come
+TABULAR = (  # address, name, words, model and responses
     ("POST /estimates", "estimates", "Estimate keys, with their error", models.Estimates, TABLE),
     ("GET /estimates", "estimates_of", "Estimate a few keys", models.Estimates, TABLE),
     ("GET /top", "top", "The largest means among all keys", models.Top, TABLE),
@@ -61,7 +61,7 @@ TABULAR = (  # address, name, words, and what may come
 Endpoint = Callable[..., Awaitable[Response]]
 Known = Annotated[str | None, Header(alias="if-none-match")]
 PIECE = 1 << 20  # bytes of a file read at a time
-DOWNLOADS = 16  # sketches downloaded at a time: each takes its size on the disk
+DOWNLOADS = 16  # sketches downloaded at a time: each takes up its size on the disk
 
 
 def _status(store: Store, digest: str) -> Response:
@@ -86,7 +86,7 @@ def collection_routes(app: FastAPI, service: Service) -> None:
         body = await request.body()
         if len(body) <= routes.SHORT_BYTES:
             parsed = new_collection(body)
-        else:  # A plan with names may be long. A reader parses it, so that nobody else waits.
+        else:  # A plan with names may be long. A reader parses it, to keep this process free.
             parsed = await service.readers.ask(request, "collections", "", body)
         return await run_in_threadpool(create, *parsed)
 
@@ -120,7 +120,7 @@ def collection_routes(app: FastAPI, service: Service) -> None:
 
 
 def part_routes(app: FastAPI, service: Service) -> None:
-    """Add the routes of what belongs to a collection: plan, epochs, tokens, sealed files."""
+    """Add the routes of a collection's parts: plan, epochs, tokens, sealed files."""
     store, one = service.store, partial(routes.Routes, app, service, TAG, place=routes.ONE)
     read, admin, anybody = map(one, ("read", "admin", "plan"))
 
@@ -182,7 +182,7 @@ def answer_routes(app: FastAPI, service: Service) -> None:
     ) -> Response:
         path = await readers.ask(request, "GET /sketch", digest, _body(query))
         file = path.open("rb")
-        path.unlink()  # it takes room on the disk until it is closed
+        path.unlink()  # it takes up disk space until it is closed
         if sum(not each.closed for each in downloads) >= DOWNLOADS:
             raise Problem(BUSY, "too many sketches are being downloaded")
         downloads.add(file)
@@ -191,7 +191,7 @@ def answer_routes(app: FastAPI, service: Service) -> None:
 
 
 def _queried(readers: Readers, kind: str, model: Any) -> Endpoint:
-    """Return an endpoint that has its question in the address."""
+    """Return an endpoint that takes its query from the address."""
 
     async def answer(
         digest: Digest, request: Request, query: Annotated[model, Query()], _: Known = None
@@ -202,7 +202,7 @@ def _queried(readers: Readers, kind: str, model: Any) -> Endpoint:
 
 
 def _posted(readers: Readers, kind: str) -> Endpoint:
-    """Return an endpoint that has its question in the body."""
+    """Return an endpoint that takes its query from the body."""
 
     async def answer(digest: Digest, request: Request, _: Known = None) -> Response:
         routes.check_json(request)
@@ -212,7 +212,7 @@ def _posted(readers: Readers, kind: str) -> Endpoint:
 
 
 def _body(query: BaseModel) -> bytes:
-    """Return the question in an address as readers take it."""
+    """Return the query in an address as readers take it."""
     return query.model_dump_json(by_alias=True).encode()
 
 

@@ -24,7 +24,7 @@ from faintly.wire.report_v1 import CHECKSUM_BYTES, HEADER
 
 PROBE = bytes(4096)  # written to test whether the folder is writable
 LONG_PROBE = bytes(1 << 20)  # written and synced once a commit has failed
-FAILED_S = 10.0  # how long a failed commit counts more than a probe
+FAILED_S = 10.0  # how long a failed commit outweighs a probe
 TEXT = "text/plain; version=0.0.4"
 PAGE: Answers = {
     200: {
@@ -32,7 +32,7 @@ PAGE: Answers = {
         "content": {"text/plain": {"schema": {"type": "string"}}},
     }
 }
-OTHER = "OTHER"  # refused before it was known what for: no collection, credential or room
+OTHER = "OTHER"  # refused before the collection was known: no such one, no credential, no room
 
 
 class Arriving(BaseModel):
@@ -54,7 +54,7 @@ class Arriving(BaseModel):
 
 
 class Health(BaseModel):
-    """How the collector fares, since its start where it counts."""
+    """How the collector is doing; counts are since its start."""
 
     reports: int
     commits: int
@@ -80,11 +80,11 @@ class Activity(BaseModel):
 
 
 class Fields(BaseModel):
-    """Fields that follow each other and look alike."""
+    """A run of equal fields."""
 
     count: int
     bits: int
-    below: int = Field(description="Values are from 0 to this, less one.")
+    below: int = Field(description="Values are at least 0 and below this.")
 
 
 class Anatomy(BaseModel):
@@ -111,7 +111,7 @@ def operation_routes(app: FastAPI, service: Service) -> None:
     route, probe = map(partial(Routes, app, service, "operation"), (None, "read"))
     read, plan = map(partial(Routes, app, service, "activity"), ("read", "plan"))
 
-    @route("GET /healthz", "Does the process live?", models.Alive)
+    @route("GET /healthz", "Is the process alive?", models.Alive)
     async def healthz() -> Response:  # no thread: all of them may be busy
         return json_reply({"status": "alive"})
 
@@ -124,7 +124,7 @@ def operation_routes(app: FastAPI, service: Service) -> None:
     def metrics() -> Response:
         return Response(generate_latest(service.metrics), headers={"content-type": TEXT})
 
-    @read("GET /v1/activity", "What arrives, and how the collector fares", Activity)
+    @read("GET /v1/activity", "What arrives, and how the collector is doing", Activity)
     def activity() -> Response:
         now = time.time()
         rows = list(store.registry.collections.values())
@@ -163,7 +163,7 @@ def check_ready(store: Store) -> None:
     """Raise `Problem` unless a report could be stored now.
 
     A collector that is not ready may get no requests, so no commit would show that the disk
-    works again. Therefore a probe decides some time after the last failure.
+    works again. So some time after the last failure, a probe decides.
     """
     if store.stopping:
         raise Problem(STOPPING)
@@ -185,7 +185,7 @@ def check_ready(store: Store) -> None:
 
 
 def warnings(store: Store) -> list[str]:
-    """Return what an operator should put right although reports are stored."""
+    """Return what an operator should fix, although reports are stored."""
     jump_s = store.registry.clock.jump_s
     if not jump_s:
         return []
@@ -203,7 +203,7 @@ def _fields(layout: Layout) -> list[dict[str, int]]:
 
 @lru_cache(maxsize=1024)
 def _promise(collection: Collection) -> str:
-    """Return the guarantee in one sentence; its exact logarithms take most of the time here."""
+    """Return the guarantee in one sentence; its exact logarithms are the slow part here."""
     return collection.mechanism.guarantee().short()
 
 

@@ -1,8 +1,8 @@
-"""Pages for people, apart from the documented interface; nothing in them comes from elsewhere.
+"""Pages for people, outside the documented interface; they load nothing from other servers.
 
-At `/` is the page of the collector, with signing in. Every address in it is relative, so a proxy
-may serve it under any path. /docs renders /openapi.json. /demo, off unless asked for, has the
-files of one folder, read when serving starts.
+`/` is the page of the collector, with sign-in. All its addresses are relative, so a proxy may serve
+it under any path. /docs renders /openapi.json. /demo, off by default, serves the files of one
+folder, which are read at the start.
 """
 
 import base64
@@ -29,7 +29,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
 class SignIn(Question):
-    """Who signs in."""
+    """A sign-in."""
 
     credential: str = Field(min_length=1, max_length=1000)
 
@@ -37,8 +37,8 @@ class SignIn(Question):
 def _headers(
     calls: str = "'self'", script: str = "'self'", style: str = "'self'"
 ) -> dict[str, str]:
-    """Return headers under which browsers run only these, and call only such addresses."""
-    # Charts are saved as pictures by drawing them, as data, on a canvas.
+    """Return headers that let browsers run only these sources, and call only these addresses."""
+    # data: saving a chart as a picture draws it on a canvas.
     policy = (
         f"default-src 'none'; script-src {script}; style-src {style}; img-src 'self' data:; "
         f"connect-src {calls}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -70,7 +70,7 @@ def demo_routes(app: FastAPI, folder: Path) -> None:
     """Add the routes of a folder's page, which may call any collector."""
     if not (folder / INDEX).is_file():
         raise InvalidInput(f"demo: there is no page {folder / INDEX}")
-    # Only these are ever served, so that no request can name another file.
+    # Only these are served, so no request can name another file.
     files = {
         path.name: path.read_bytes()
         for path in folder.iterdir()
@@ -135,16 +135,16 @@ def page_routes(app: FastAPI, service: Service) -> None:
 
 
 def _check_own(request: Request) -> None:
-    """Refuse to sign anybody in or out for the page of another site."""
+    """Refuse to sign in or out on behalf of another site's page."""
     if not same_origin(dict(request.headers.raw)):
-        raise Problem(NOT_ALLOWED, "only the collector's own page signs in", "Open its page.")
+        raise Problem(NOT_ALLOWED, "only the collector's own page can sign in", "Open its page.")
 
 
 def _cookie(request: Request, role: str | None, value: str, life_s: int) -> Response:
     made = json_reply({"role": role})
-    # The origin tells whether the browser speaks TLS, to us or to a proxy.
+    # The origin tells whether the browser uses TLS, to us or to a proxy.
     origin, scheme = request.headers.get("origin", ""), request.url.scheme
-    # Without a path, the cookie is sent to the folder of this address: that of a proxy, too.
+    # Without a path, the cookie applies to the folder of this address, behind a proxy too.
     made.set_cookie(
         COOKIE,
         value,

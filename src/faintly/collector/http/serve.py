@@ -1,4 +1,4 @@
-"""The process: one folder, one socket, uvicorn; on a signal it seals everything and ends."""
+"""The process: one folder, one socket, uvicorn; on a signal it seals everything and exits."""
 
 import gc
 import resource
@@ -26,33 +26,33 @@ DRAIN_S = 30  # how long open requests may take once the collector is stopping
 KEEP_ALIVE_S = 20
 BACKLOG = 2048
 OWN_FILES = 256  # open files that are not connections: databases, segments, sketches, downloads
-GARBAGE = 50_000  # objects between two searches: requests that wait are no garbage, and found often
-SWITCH_S = 0.0005  # a commit takes the interpreter back about eight times, and must not wait long
+GARBAGE = 50_000  # objects between collections: they would keep scanning requests that wait
+SWITCH_S = 0.0005  # a commit retakes the interpreter about eight times, and must not wait long
 
 
 class Server(uvicorn.Server):
-    """Uvicorn, with hooks for when it listens and when it stops."""
+    """Uvicorn, with hooks for start and stop."""
 
     def __init__(self, config: uvicorn.Config, store: Store, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._store, self._on_ready = store, on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen."""
+        """Start listening."""
         await super().startup(sockets)
         self._on_ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Refuse new requests; those accepted are finished."""
+        """Refuse new requests; accepted ones are completed."""
         self._store.stopping = True
         super().handle_exit(sig, frame)
 
 
 def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
-    """Serve a folder until a signal comes; `on_ready` gets the address once it listens.
+    """Serve a folder until a signal; `on_ready` gets the address once it listens.
 
-    The process should end then: how it takes signals and collects garbage is not changed back.
-    Raises `FolderInUse` if another collector has the folder, `InvalidInput` if the address is not
+    The process should exit then: signal handlers and garbage collection settings are not restored.
+    Raises `FolderInUse` if another collector uses the folder, `InvalidInput` if the address is not
     available or would be open to anyone.
     """
     _check_tls(settings)
@@ -97,7 +97,7 @@ def _run(
         logs.info("listening", url=address)
         on_ready(address)
 
-    # Objects created so far live on; scanning them again and again would delay requests.
+    # Objects created so far are permanent; scanning them repeatedly would delay requests.
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE)
@@ -113,7 +113,7 @@ def _run(
 
 
 def allow_files(wanted: int) -> int:
-    """Return how many connections there may be, after allowing as many open files as that takes."""
+    """Raise the limit on open files as needed, and return how many connections it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     need = wanted + OWN_FILES
     if soft != resource.RLIM_INFINITY and soft < need:
@@ -124,20 +124,20 @@ def allow_files(wanted: int) -> int:
 
 
 def _check_tls(settings: Settings) -> None:
-    """Refuse a certificate that cannot be used, before there is a folder."""
+    """Refuse an unusable certificate, before the folder is created."""
     if settings.tls_cert is None:
         return
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(settings.tls_cert, settings.tls_key)
-    except OSError as error:  # of which a wrong certificate is one
+    except OSError as error:  # includes ssl.SSLError
         files = f"{settings.tls_cert} or its key {settings.tls_key}"
         reason = getattr(error, "reason", None) or error.strerror
         raise InvalidInput(f"the TLS certificate {files} cannot be used: {reason}") from None
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket, or raise `InvalidInput` that says why not."""
+    """Return a listening socket, or raise `InvalidInput` with the reason."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)

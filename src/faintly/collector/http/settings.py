@@ -1,4 +1,4 @@
-"""Settings of `faintly serve`: from flags, else FAINTLY_SERVE_ variables, else a file."""
+"""Settings of `faintly serve`: from flags, then FAINTLY_SERVE_ variables, then a file."""
 
 import ipaddress
 import os

@@ -23,7 +23,7 @@ State = Literal["open", "closed"]  # what others are told
 Retention = Literal["keep", "drop"]
 UniverseKind = Literal["indexed", "named", "open"]
 HOURS = 48  # for which arrivals are kept, in memory only
-TOLERATED_S = 10.0  # what corrections of the clock add up to without being called a jump
+TOLERATED_S = 10.0  # corrections of the clock up to this total are not a jump
 EARLY = 1  # epochs ahead of the current one that take reports: senders' clocks differ
 log = logging.getLogger("faintly.collector")
 
@@ -59,7 +59,7 @@ class Epoch:
 
 @dataclass(slots=True)
 class Arrivals:
-    """What arrived for a collection since the process started."""
+    """What has arrived for a collection since the process started."""
 
     requests: int = 0  # counted; each has one report or more
     reports: int = 0
@@ -69,19 +69,19 @@ class Arrivals:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def refuse(self, code: str) -> None:
-        """Count a refused request; any thread may call."""
+        """Count a refused request; any thread may call this."""
         with self._lock:
             self.refusals[code] += 1
 
     def count(self, requests: int, reports: int, minute: int) -> None:
-        """Count what was stored; only the thread that commits calls."""
+        """Count what was stored; only the committing thread calls this."""
         self.requests += requests
         self.reports += reports
         self.last_report = 60 * minute
         self.hours[minute // 60] += reports
 
     def last_hours(self, now: int) -> list[int]:
-        """Return the reports of each of the last hours, the present one last; forget earlier."""
+        """Return the reports of each of the last hours, the current one last; drop older ones."""
         for hour in list(self.hours):
             if hour <= now - HOURS:
                 del self.hours[hour]
@@ -127,11 +127,11 @@ class Collection:
 
 
 class Clock:
-    """The time of day, which epochs follow, beside one that does not jump.
+    """The time of day, which epochs follow, and a clock that does not jump.
 
-    A collector cannot know which of the two is right after a jump. So the epochs of both times
-    take reports, and only what both have left behind is past. Restarting settles for the time of
-    day.
+    After a jump, a collector cannot know which of the two is right. So the epochs of both times
+    take reports, and an epoch is past only if it is past for both. After a restart only the time
+    of day counts.
     """
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class Clock:
 
     @property
     def jump_s(self) -> float:
-        """Return by how much the clock jumped since the start, or 0."""
+        """Return how far the clock has jumped since the start, or 0."""
         now, steady = self.times()
         return now - steady if abs(now - steady) > TOLERATED_S else 0.0
 
@@ -170,7 +170,7 @@ def _about(words: str, **options: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochStatus:
-    """What is stored of one epoch."""
+    """What is stored for one epoch."""
 
     epoch: int
     state: State
@@ -182,7 +182,7 @@ class EpochStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionStatus:
-    """A collection, its settings and what is stored of it."""
+    """A collection, its settings and what is stored for it."""
 
     digest: str
     name: str

@@ -73,7 +73,7 @@ def check_label(label: str) -> None:
 
 
 def hash_of(secret: str) -> bytes:
-    """Return the hash of a secret; that is long and random, so a fast hash is safe."""
+    """Return the hash of a secret, which is long and random, so a fast hash is safe."""
     data = secret.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, digest_size=32, person=b"faintly secret").digest()
 

@@ -21,8 +21,8 @@ NAME = "collector.sqlite"
 COUNT = "collector.count"  # how many requests were acknowledged
 VERSION = 3
 BUSY_S = 10.0  # how long to wait for another process, such as one adding a credential
-# Errors that blame the file, such as a page or a table that is not there; the other ones come from
-# the disk or from another process. Text that is not UTF-8 has none.
+# Error codes that blame the file, such as a missing page or table; other ones come from the disk or
+# from another process. Text that is not UTF-8 has no code.
 DAMAGE = {0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 NAMES = ("requests", "tokens")  # tables whose rows are kept only while an epoch is open
 NAME_BYTES = 16  # of a request id, and of the hash of a token
@@ -104,7 +104,7 @@ class Database(AbstractContextManager["Database"]):
         for setting in (
             "synchronous = FULL",
             "secure_delete = ON",  # overwrite deleted reports and request ids with zeros
-            "wal_autocheckpoint = 0",  # commits must not pause for them; maintenance makes them
+            "wal_autocheckpoint = 0",  # maintenance makes checkpoints: commits must not pause
             f"journal_size_limit = {2**27}",
             f"cache_size = -{2**15}",
         ):
@@ -119,7 +119,7 @@ class Database(AbstractContextManager["Database"]):
             yield connection
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> int:
-        """Make one change in a transaction of its own, and return how many rows it concerned."""
+        """Make one change in a transaction of its own, and return how many rows it affected."""
         with self.transaction() as connection:
             return connection.execute(statement, parameters).rowcount
 
@@ -136,8 +136,8 @@ class Database(AbstractContextManager["Database"]):
     def checkpoint(self, *, truncate: bool) -> None:
         """Move the write-ahead log into the file, so that the log can start over.
 
-        Commits go on during the first pass; they wait only during the second, short one. Truncated,
-        the log holds no deleted reports.
+        Commits continue during the first pass; they wait only during the second, short one. A
+        truncated log holds no deleted reports.
         """
         self._checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         mode = "TRUNCATE" if truncate else "PASSIVE"
@@ -161,7 +161,7 @@ class Database(AbstractContextManager["Database"]):
         """Raise `FolderDamaged` if acknowledged requests are missing.
 
         The latest commits are in SQLite's log. If that is deleted or damaged after a crash, the
-        database is whole without them, and only the small file beside it knows better.
+        database looks intact without them, and only the small count file shows the loss.
         """
         try:
             promised = int(self.path.with_name(COUNT).read_bytes())
@@ -178,7 +178,7 @@ class Database(AbstractContextManager["Database"]):
         path.touch(0o600)
         with self._read_lock, _translated(self.path), closing(sqlite3.connect(path)) as copy:
             self._reader.backup(copy)
-            # Without a log, which would have to be renamed as well.
+            # Without a log, which would also have to be renamed.
             copy.execute("PRAGMA journal_mode = DELETE")
         if self._frozen not in {None, frozen_since(self.path)}:
             words = f"a collector began to use {self.path.parent} while it was copied"
@@ -189,7 +189,7 @@ class Database(AbstractContextManager["Database"]):
 
 
 def frozen_since(path: Path) -> int | None:
-    """Return when an immutable file was changed: its folder is read-only, and it has no log."""
+    """Return when an immutable file changed, or None if its folder is writable or it has a log."""
     if os.access(path.parent, os.W_OK) or log_of(path).exists():
         return None
     return path.stat().st_mtime_ns
@@ -208,7 +208,7 @@ def log_of(path: Path) -> Path:
 
 @contextmanager
 def _translated(path: Path, *, opening: bool = False) -> Iterator[None]:
-    """Translate errors of SQLite: into `FolderDamaged`, unless the disk or a permission is why."""
+    """Translate SQLite's errors: to `FolderDamaged`, unless the disk or a permission is why."""
     try:
         yield
     except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
@@ -219,9 +219,9 @@ def _translated(path: Path, *, opening: bool = False) -> Iterator[None]:
         if not opening:
             why = f"the disk is full, read-only or failed ({error})"
             raise Problem(CANNOT_STORE, why) from error
-        advice = "look at the room on its disk, who may write there, and who else uses it"
+        advice = "check the space on its disk, its permissions, and whether another program uses it"
         if not os.access(path.parent, os.W_OK):  # a log without its index, which must be created
-            advice = "copy its folder to where it can be written to"
+            advice = "copy its folder to a writable place"
         raise InvalidInput(f"{path} cannot be opened ({error}); {advice}") from None
 
 

@@ -33,7 +33,7 @@ def write_file(path: Path, write: Callable[[HashingWriter], object]) -> Stored:
 
 
 def file_problem(path: Path, stored: Stored, *, quick: bool = False) -> str | None:
-    """Return what is wrong with a file that the manifest names; `quick` looks at its size alone."""
+    """Return what is wrong with a file that the manifest names; `quick` checks only its size."""
     try:
         found = Stored(path.stat().st_size, stored.checksum) if quick else measure(path)
     except OSError as error:
@@ -45,7 +45,7 @@ def file_problem(path: Path, stored: Stored, *, quick: bool = False) -> str | No
 
 @contextmanager
 def _flocked(path: Path, kind: int, flags: int = os.O_RDONLY) -> Iterator[None]:
-    """Hold a lock on a file or folder; it ends with the process as well."""
+    """Hold a lock on a file or folder; it is also released when the process ends."""
     handle = os.open(path, flags, 0o600)
     try:
         fcntl.flock(handle, kind)
@@ -55,8 +55,8 @@ def _flocked(path: Path, kind: int, flags: int = os.O_RDONLY) -> Iterator[None]:
 
 
 def copying(folder: Path) -> AbstractContextManager[None]:
-    """Keep files that leave the manifest meanwhile: a copy may still name them."""
-    # Lock the folder itself: a lock file might belong to another user, such as the root who makes
+    """Keep files that leave the manifest during a copy: the copy may still name them."""
+    # Lock the folder itself: a lock file might belong to another user, such as root, who makes
     # backups, and the collector could not open it.
     return _flocked(folder, fcntl.LOCK_SH)
 
@@ -64,8 +64,8 @@ def copying(folder: Path) -> AbstractContextManager[None]:
 def discard(folder: Path, path: Path) -> bool:
     """Delete a file that has left the manifest, and return whether it is gone.
 
-    It stays during a copy, and where deleting fails: the commit stands, and the next start
-    deletes unnamed files.
+    It stays during a copy, or if deleting fails: the commit stands, and the next start deletes
+    unnamed files.
     """
     with suppress(OSError), _flocked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
         path.unlink(missing_ok=True)
@@ -75,11 +75,11 @@ def discard(folder: Path, path: Path) -> bool:
 
 @contextmanager
 def locked(folder: Path, *, change: bool = True) -> Iterator[None]:
-    """Keep other collectors out meanwhile; without `change` the folder may be read-only."""
+    """Lock the folder against other collectors; without `change` it may be read-only."""
     path, kind, flags = folder / LOCK, fcntl.LOCK_EX, os.O_RDWR | os.O_CREAT
     if not change and not os.access(folder, os.W_OK):
-        # A collector may use the same folder through another mount, where it is writable. Without
-        # a lock file none does.
+        # A collector may use the same folder through another, writable mount. If there is no lock
+        # file, none does.
         path, kind, flags = path if path.exists() else folder, fcntl.LOCK_SH, os.O_RDONLY
     with ExitStack() as held:
         try:

@@ -2,8 +2,8 @@
 
 The thread drains the queue, stores the group in one transaction and answers once that is on the
 disk. Groups grow with the load: more submissions queue up during a commit, and after a large one
-the thread waits for more. Reports of one epoch that share a commit also share a row: it holds their
-records and nothing else, and there is no work per report.
+the thread waits for more. Reports of one epoch that share a commit also share a row, which holds
+only their records, so there is no work per report.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from faintly.collector.storage.store import Store
 
 COUNTED, REPLAYED = "counted", "replayed"
-REUSED = "this request id came with another body before"
+REUSED = "this request id was already used with another body"
 HASH_BYTES = 8  # tells a retry from another body; a sender gains nothing from a collision
 GROUP_BYTES = 16 << 20  # of bodies per commit: larger groups only add latency
 GROUP = 2048  # submissions per commit
-CROWD, GATHER_S = 32, 0.01  # after so many, the next commit waits so long for more to share it
+CROWD, GATHER_S = 32, 0.01  # after a group this large, wait this long for more submissions
 
 NAMED = f"WHERE epoch = ?1 AND id IN (SELECT substr(?2, i, {NAME_BYTES}) FROM at)"
 FIND_REQUESTS = f"{split_names(NAME_BYTES)} SELECT id, hash FROM requests {NAMED}"
@@ -67,14 +67,14 @@ class Inbox:
     """Stores submissions in the order of arrival."""
 
     def __init__(self, store: "Store") -> None:
-        """Start the thread of a store, whose other parts exist already."""
+        """Start the thread of a store, whose other parts already exist."""
         self._database, self._registry = store.database, store.registry
         self._counters = store.counters
         self._count_file = os.open(store.folder / COUNT, os.O_WRONLY | os.O_CREAT, 0o600)
         self._write_count(self._database.requests())
         self._waiting: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
         self.closed = False  # True once the thread has ended
-        self.failed_at: float | None = None  # when the last commit failed, unless one passed since
+        self.failed_at: float | None = None  # when a commit failed; None after the next success
         self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
         self._thread.start()
 
@@ -153,15 +153,15 @@ class Inbox:
         self._count(group, stored)
 
     def _write_count(self, requests: int) -> None:
-        """Note how many requests are on the disk, before they are answered.
+        """Write how many requests are on the disk, before they are answered.
 
-        Without a sync: after a power failure it may lag behind the database, but it never leads.
+        Without a sync: after a power failure it may lag behind the database, but is never ahead.
         """
-        with suppress(OSError):  # the reports are stored; a count that lags only notices less
+        with suppress(OSError):  # the reports are stored; a count that lags only detects less
             os.pwrite(self._count_file, b"%020d\n" % requests, 0)
 
     def _count(self, group: Sequence[Submission], stored: dict[Epoch, tuple[int, int]]) -> None:
-        minute = int(time.time() // 60)  # a closer time would be about a person
+        minute = int(time.time() // 60)  # a more precise time could point to a person
         counters = self._counters
         counters.commits += 1
         for epoch, (requests, reports) in stored.items():
@@ -177,7 +177,7 @@ class Inbox:
 
 
 def _answer(taken: Sequence[Submission], instead: Problem | None = None) -> None:
-    """Pass outcomes on, or one problem to all; an event loop is woken once for its requests."""
+    """Deliver outcomes, or one problem to all; wakes each event loop once for all its requests."""
     loops: dict[asyncio.AbstractEventLoop, list[Submission]] = defaultdict(list)
     for each in taken:
         if instead is not None:
@@ -187,7 +187,7 @@ def _answer(taken: Sequence[Submission], instead: Problem | None = None) -> None
         elif each.waiter.set_running_or_notify_cancel():
             each.waiter.set_result(each.outcome)
     for loop, mine in loops.items():
-        with suppress(RuntimeError):  # the loop has ended, and every sender is gone
+        with suppress(RuntimeError):  # the loop has ended, and so have its connections
             loop.call_soon_threadsafe(_resolve, mine)
 
 
@@ -200,7 +200,7 @@ def _resolve(taken: Sequence[Submission]) -> None:
 def _store_some(
     connection: sqlite3.Connection, epoch: Epoch, group: Sequence[Submission]
 ) -> list[Submission]:
-    """Store and return what counts; sets the outcome of each, as if they came one by one."""
+    """Store and return what counts; set the outcome of each, as if they had come one by one."""
     names = b"".join([each.request for each in group])
     stored: dict[bytes, bytes] = dict(connection.execute(FIND_REQUESTS, (epoch.id, names)))
     names = b"".join([each.token for each in group if each.token is not None])

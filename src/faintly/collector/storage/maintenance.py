@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 TICK_S = 0.25  # how often it checks for work
 RETRY_S = 1.0  # pause after a failure
 WAL_BYTES = 16 << 20  # size at which the write-ahead log is moved into the file
-SAVE_S = 60.0  # how often it stores for how long past epochs have been past
+SAVE_S = 60.0  # how often it stores how long epochs have been past
 
 
 class Maintenance:
     """Runs from `start` to `stop`."""
 
     def __init__(self, store: "Store") -> None:
-        """Prepare the thread of a store, whose other parts exist already."""
+        """Prepare the thread of a store, whose other parts already exist."""
         self._store, self._registry, self._limits = store, store.registry, store.limits
-        # Those of an earlier process too: it may have stopped before it compacted them.
+        # Including those of an earlier process, which may have stopped before compacting them.
         self.uncompacted = deque(
             each for each in self._registry.by_id.values() if each.state == CLOSED
         )
@@ -69,9 +69,9 @@ class Maintenance:
         return self.attempt(self._tidy) and well
 
     def _compact_next(self) -> None:
-        """Merge one run of segments: sealing and credentials must not wait for all.
+        """Merge only one run of segments: sealing and credentials must not wait for all.
 
-        A failure is left to the next process.
+        After a failure, the next process tries again.
         """
         if self.uncompacted:
             epoch = self.uncompacted.popleft()
@@ -79,9 +79,9 @@ class Maintenance:
                 self.uncompacted.append(epoch)
 
     def _due(self) -> list[Epoch]:
-        """Return the epochs to seal: those that have much or old reports.
+        """Return the epochs to seal: those with many or old pending reports.
 
-        If there is none, but all together fill half of the inbox, the one that has most.
+        If there are none, but all together fill half of the inbox, the one with the most.
         """
         limits, registry, now = self._limits, self._registry, time.monotonic()
         pending = [epoch for epoch in list(registry.by_id.values()) if epoch.pending]
@@ -99,9 +99,9 @@ class Maintenance:
     def ended(self, now: float) -> list[Epoch]:
         """Return the epochs to close, including those whose closing failed.
 
-        A closed epoch cannot be reopened, so a wrong clock must not close a current one. The
-        grace of an epoch is therefore time during which collectors ran and their clock called
-        it past without interruption. By then it is over, whatever the clock was before.
+        A closed epoch cannot be reopened, so a wrong clock must not close a current one. So grace
+        counts only time during which a collector ran and its clock called the epoch past, without
+        interruption. After that the epoch is over, whatever the clock said before.
         """
         epochs = list(self._registry.by_id.values())
         late: dict[Epoch, float] = {}
@@ -119,7 +119,7 @@ class Maintenance:
         return [epoch for epoch in epochs if epoch.state == CLOSING] + over
 
     def _save(self, late: list[tuple[float, int]]) -> None:
-        """Store for how long epochs, by their ids, have been past."""
+        """Store how long epochs, given by id, have been past."""
         with self._store.database.transaction() as connection:
             connection.executemany("UPDATE epochs SET late_s = ? WHERE id = ?", late)
 

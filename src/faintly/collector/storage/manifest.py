@@ -1,12 +1,12 @@
 """The manifest: which sealed files the database names, and how that changes.
 
-A file reaches the disk under its name first. Then one transaction adds it, removes those that it
+First a file reaches the disk under its name. Then one transaction adds it, removes those that it
 replaces, and deletes the inbox rows it came from. Then memory is updated. A crash before the
 transaction leaves a file that the manifest does not name. A crash after it needs no repair.
 
-A start makes the folder match: it deletes what a crash left, which is unnamed files and request
-ids of closed epochs. A missing file is damage, and so is a file newer than the manifest: somebody
-replaced the database. Then the collector does not start.
+A start makes the folder match: it deletes what a crash left behind, unnamed files and request ids
+of closed epochs. A missing file is damage, and so is a file newer than the manifest, which means
+that somebody replaced the database. Then the collector does not start.
 """
 
 import re
@@ -48,7 +48,7 @@ class File(NamedTuple):
 
     @property
     def needed(self) -> bool:
-        """Return False for a sketch that its segments give again."""
+        """Return False for a sketch that can be rebuilt from its segments."""
         return self.kind == SEGMENTS or self.epoch.collection.retention == "drop"
 
 
@@ -77,7 +77,7 @@ class Manifest:
     def opened(
         cls, folder: Path, lock: Callable[[Path], AbstractContextManager[None]] = copying
     ) -> Iterator[Self]:
-        """Yield that of a folder, which a collector may be using unless another lock is given."""
+        """Yield a folder's manifest; a collector may be using it, unless another lock is given."""
         check_folder(folder)
         try:
             with lock(folder), Database(folder) as database:
@@ -103,7 +103,7 @@ class Manifest:
             if owner is not None:
                 path = self.path(kind, owner, number)
                 found.append(File(path, kind, owner, number, reports, Stored(*stored)))
-            elif reports:  # earlier programs could name an empty sketch of a deleted epoch
+            elif reports:  # earlier versions could name an empty sketch of a deleted epoch
                 raise damaged(self.database.path, f"{kind} of an epoch that it does not have")
         return found
 
@@ -148,7 +148,7 @@ class Manifest:
                 for file in added:
                     row = epoch.id, file.number, file.reports, *astuple(file.stored)
                     connection.execute(f"INSERT INTO {file.kind} VALUES (?, ?, ?, ?, ?)", row)
-                # Summed in SQL: fetching rows would give up the GIL for each while commits wait.
+                # Summed in SQL: fetching would release the GIL for each row while commits wait.
                 summed = f"SELECT coalesce(sum(reports), 0) FROM {CHOSEN}"
                 held = connection.execute(summed, rows).fetchone()[0]
                 if held != reports or epoch.id not in self.registry.by_id:
@@ -185,7 +185,7 @@ class Manifest:
         if newer:
             raise damaged(newer[0], NEWER, PUT_BACK)
         self.database.check_count()
-        # Last: somebody who investigates damage may need the unnamed files.
+        # Last: an investigation of damage may need the unnamed files.
         for path in unnamed:
             discard(self.folder, path)
         for path in [path for kind in SUFFIXES for path in (self.folder / kind).glob("*/")]:
@@ -206,9 +206,9 @@ class Manifest:
     def newer_files(self, unnamed: Iterable[Path]) -> list[Path]:
         """Return the unnamed files that a crash with this database cannot explain.
 
-        A new file has the number after the last one, and the next transaction names it. A file with
-        a higher number was named by a database that is gone: an old copy was put back, or the log
-        was lost. Its reports may exist nowhere else.
+        A new file has the next number, and the next transaction names it. A file with a higher
+        number was named by a database that is gone: an old copy was put back, or the log was lost.
+        Its reports may exist nowhere else.
         """
         made = self.database.rows("SELECT seq FROM sqlite_sequence WHERE name = 'collections'")
         latest = made[0][0] if made else 0

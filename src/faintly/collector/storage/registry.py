@@ -1,6 +1,6 @@
 """The collections of a folder and their epochs, in memory, to check submissions against.
 
-The database holds the same, and is changed first.
+The database holds the same, and is updated first.
 """
 
 import math
@@ -41,7 +41,7 @@ class Registry:
     """All collections, by digest."""
 
     def __init__(self, database: Database, table_bytes: float = math.inf) -> None:
-        """Read everything from the database; tables of a new plan take so many bytes at most."""
+        """Read everything from the database; `table_bytes` limits the tables of new plans."""
         self._database, self._table_bytes, self.clock = database, table_bytes, Clock()
         self._lock = database.write_lock  # one change at a time, until memory agrees
         self.collections: dict[bytes, Collection] = {}
@@ -66,7 +66,7 @@ class Registry:
             raise damaged(database.path, "it refers to rows that it does not have") from None
 
     def recount(self, epoch: Epoch) -> None:
-        """Read what is sealed of an epoch; the manifest has changed."""
+        """Reread what is sealed of an epoch, after the manifest has changed."""
         dropped = epoch.collection.retention == "drop"
         table = "sketches" if dropped else "segments"
         ((last, files, reports, size),) = self._database.rows(
@@ -94,7 +94,7 @@ class Registry:
         return found
 
     def digest_of(self, named: str) -> str:
-        """Return the digest of a collection in hexadecimal, given that or the collection's name."""
+        """Return the digest of a collection in hexadecimal, given its digest or its name."""
         if DIGEST.fullmatch(named):
             return named
         found = [each for each in list(self.collections.values()) if each.name == named]
@@ -150,7 +150,7 @@ class Registry:
     def _check(
         self, plan: Plan, retention: str, period_s: float | None, grace_s: float | None
     ) -> Mechanism:
-        """Return the mechanism of a plan whose collection may be created."""
+        """Return the mechanism of a plan, or raise `Problem` if it cannot have a collection."""
         try:
             mechanism = mechanism_of(plan)
         except FaintlyError as error:
@@ -160,9 +160,9 @@ class Registry:
         tables = mechanism.tables.sketch_shape.tables
         size = 0 if tables is None else CELL_BYTES * math.prod(tables)
         if size > self._table_bytes and plan.digest not in self.collections:
-            most = f"and here at most {self._table_bytes:,}"
+            most = f"the limit is {self._table_bytes:,}"
             hint = "Make a plan with smaller tables, or start with a larger table_bytes."
-            words = f"the tables of this plan take {size:,} bytes, {most}"
+            words = f"the tables of this plan take {size:,} bytes; {most}"
             raise Problem(problems.BAD_PLAN, words, hint)
         if retention == "drop" and plan.decode == "direct":
             words = "direct decoding needs the raw reports; use retention keep"
@@ -170,7 +170,7 @@ class Registry:
         if period_s is not None and not 1 <= period_s < 2**40:
             raise Problem(problems.BAD_REQUEST, "period_s must be at least one second")
         if grace_s is not None and (period_s is None or not period_s <= grace_s < 2**40):
-            words = "grace_s must be at least period_s, which it needs"
+            words = "grace_s needs period_s, and must be at least as long"
             raise Problem(problems.BAD_REQUEST, words)
         return mechanism
 
@@ -211,8 +211,8 @@ class Registry:
     def accepting(self, collection: Collection, number: int, *, issuing: bool = False) -> Epoch:
         """Return the epoch of a submission, or of tokens to issue, or raise `Problem`.
 
-        A report opens an epoch that the clock allows; where tokens are needed, issuing one does.
-        A closing epoch is returned to a submission: a retry may still find its request id.
+        A report opens an epoch that the clock allows; if tokens are needed, issuing one does.
+        A submission also gets a closing epoch: a retry may still find its request id.
         """
         if number not in collection.epochs and not collection.closed:
             if not self.clock.opens(collection, number):
@@ -231,8 +231,8 @@ class Registry:
     def close_epoch(self, epoch: Epoch, *, only_past: bool = False) -> bool:
         """Close an epoch, after the commits that have already begun.
 
-        With `only_past`, an epoch that is no longer past stays open, and False is returned:
-        somebody opened it or changed the clock meanwhile.
+        With `only_past`, return False for an epoch that is no longer past, and leave it open:
+        somebody has since opened it or changed the clock.
         """
         with self._lock:
             if epoch.takes and only_past and not self.clock.is_past(epoch):

@@ -1,10 +1,10 @@
 """Sealing: reports leave the inbox for a segment and a sketch, in one transaction.
 
 Compaction does the same with the small segments of a closed epoch, which become a few large ones,
-shuffled together. Where reports are rare, each seal makes a small file. Large files reveal less
-about when a report arrived, and are faster to read. A sketch file counts all segments up to a
-number, and the new segment has the next number. So the transaction also names a new sketch file,
-of the same integers.
+shuffled together. If reports are rare, each seal makes a small file. Large files reveal less about
+when a report arrived, and are faster to read. A sketch file counts all segments up to a number, and
+the new segment has the next number. So the transaction also names a new sketch file, with the same
+integers.
 """
 
 import time
@@ -65,7 +65,7 @@ class Sealer:
         self._counters.seals += 1
         minute = int(time.time() // 60)
         self._counters.last_seal = 60 * minute
-        epoch.collection.arrivals.last_hours(minute // 60)  # or the counts would add up for ever
+        epoch.collection.arrivals.last_hours(minute // 60)  # drops old hours, or they would pile up
         self._counters.sealed_reports += len(records)
         self._counters.seal_seconds += time.perf_counter() - started
         return len(records)
@@ -90,8 +90,8 @@ class Sealer:
     def compact(self, epoch: Epoch) -> bool:
         """Merge one run of small segments, and return whether there was one.
 
-        Queries about the epoch wait meanwhile, but only for one file. When nothing is left to
-        merge, the sketch file is brought up to date.
+        Queries about the epoch wait, but only for one file. When nothing is left to merge, the
+        sketch file is brought up to date.
         """
         with epoch.lock:
             run, before = self._run(epoch), self._manifest.files(SKETCHES, epoch)
@@ -105,7 +105,7 @@ class Sealer:
             return True
 
     def _run(self, epoch: Epoch) -> list[File]:
-        """Return small segments to merge: two or more, and no more than fit one file; or none."""
+        """Return small segments to merge into one file: at least two, or none."""
         most = most_reports(epoch.collection)
         total, run = 0, []
         for file in self._manifest.files(SEGMENTS, epoch):

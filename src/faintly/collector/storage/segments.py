@@ -71,7 +71,7 @@ def read(file: File) -> AnyArray:
     if problem is not None:
         raise damaged(file.path, problem)
     try:
-        # The simpler read_table would import pandas, where that is installed.
+        # The simpler read_table would import pandas if it is installed.
         with parquet.ParquetFile(file.path, memory_map=True) as stream:
             table = stream.read(use_threads=False)
     except (OSError, pa.ArrowException) as error:

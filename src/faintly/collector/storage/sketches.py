@@ -1,7 +1,7 @@
 """Sketches of epochs, as files that readers map.
 
-Where segments are kept, a sketch file is a cache: it counts all segments up to a number, and is
-brought up to date when somebody asks. Where they are dropped, the file is the only copy.
+If segments are kept, a sketch file is a cache: it counts all segments up to a number, and a query
+brings it up to date. If they are dropped, the file is the only copy.
 """
 
 import secrets
@@ -47,7 +47,7 @@ class Sketches:
             try:
                 aggregator, last = Aggregator.resume(_load(file), spool), file.number
             except FaintlyError as error:
-                if file.needed:  # else it is made anew from the segments
+                if file.needed:  # otherwise it is rebuilt from the segments
                     raise damaged(file.path, str(error)) from None
         for file in self._manifest.files(SEGMENTS, epoch, after=last):
             aggregator.add(segments.decode(segments.read(file), collection))
@@ -60,7 +60,7 @@ class Sketches:
         return File(path, SKETCHES, epoch, number, sketch.count, stored)
 
     def refresh(self, epoch: Epoch, tail: int = 1) -> None:
-        """Bring the file up to date where so many segments are missing from it."""
+        """Bring the file up to date if it lacks at least `tail` segments."""
         with epoch.lock:
             before = self._manifest.files(SKETCHES, epoch)
             last = before[0].number if before else 0
@@ -69,10 +69,10 @@ class Sketches:
                 self._manifest.change(epoch, [file], before)
 
     def file(self, digest: bytes, number: int, *, rebuild: bool = False) -> SketchFile:
-        """Return the file of all sealed reports of an epoch, which is written if need be.
+        """Return the file of all sealed reports of an epoch, and write it if needed.
 
-        A newer file may replace it at any time; who has it open can read on. To `rebuild` one that
-        turned out to be damaged, it is made from the segments.
+        A newer file may replace it at any time; a reader that has it open can continue. With
+        `rebuild`, a file that turned out to be damaged is rebuilt from the segments.
         """
         epoch = self._manifest.registry.epoch(digest, number)
         with epoch.lock:

@@ -1,7 +1,7 @@
 """A data folder in use: opens its parts, takes submissions, closes and deletes.
 
 Safe to use from several threads. Acknowledged reports are on the disk and counted once, whenever
-the process dies. What one part does alone is called on that part, such as `store.registry`.
+the process dies. What concerns a single part is called on that part, such as `store.registry`.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ class Store(AbstractContextManager["Store"]):
     def __init__(self, folder: Path, limits: Limits, opened: ExitStack) -> None:
         """Use a folder; takes over what is `opened` for it, such as its lock."""
         self.folder, self.limits, self.counters = folder, limits, Counters()
-        self.stopping = False  # nothing new is to be taken
+        self.stopping = False  # True: take nothing new
         self.database = opened.enter_context(Database(folder))
         self.registry = Registry(self.database, limits.table_bytes)
         self.manifest = Manifest(folder, self.database, self.registry)
@@ -103,7 +103,7 @@ class Store(AbstractContextManager["Store"]):
             self.end(epoch)
 
     def end(self, epoch: Epoch, *, only_past: bool = False) -> None:
-        """Close an epoch, if need be only one that is still past; it is compacted later."""
+        """Close an epoch; with `only_past`, only if it is still past. It is compacted later."""
         if self.registry.close_epoch(epoch, only_past=only_past):
             self.sealer.seal(epoch)
             self.database.purge(epoch.id)
@@ -135,8 +135,8 @@ class Store(AbstractContextManager["Store"]):
     ) -> int:
         """Check a submission and queue it for the next commit; return its reports.
 
-        Never waits for the disk, unless it `opens` an epoch. After the commit, the waiter gets
-        the outcome: "counted", "replayed", or a `Problem`.
+        Waits for the disk only if it `opens` an epoch. After the commit, the waiter gets the
+        outcome: "counted", "replayed", or a `Problem`.
         """
         collection = self.registry.collection(digest)
         try:

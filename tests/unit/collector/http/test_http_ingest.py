@@ -43,7 +43,7 @@ def test_a_retry_counts_once_and_another_body_is_refused(web, address, plan, bod
     assert web.send(plan, body, ID).json()["status"] == "counted"
     assert web.send(plan, body, ID.upper()).json() == {"status": "replayed", "reports": 3}
     told = refused(web.send(plan, body_of(plan, 4), ID), 409, "REQUEST_REUSED")
-    assert told["message"] == "this request id came with another body before"
+    assert told["message"] == "this request id was already used with another body"
     assert pending(web, plan) == 3
 
 

@@ -146,7 +146,7 @@ def test_restarts_do_not_make_the_grace_longer(open_store, plan, bodies, fresh, 
     ("period_s", "grace_s"), [(None, 60.0), (60.0, 59.0), (60.0, float("nan")), (60.0, 2.0**41)]
 )
 def test_a_grace_is_at_least_one_period(store, plan, period_s, grace_s):
-    with pytest.raises(Problem, match="grace_s must be at least period_s"):
+    with pytest.raises(Problem, match="grace_s needs period_s, and must be at least as long"):
         store.registry.create(plan, period_s=period_s, grace_s=grace_s)
 
 
