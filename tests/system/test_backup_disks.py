@@ -88,5 +88,5 @@ def test_a_log_on_read_only_media_is_read_or_refused(data, small_disk, tmp_path,
     assert faintly("fsck", tmp_path / "new", "--json").json["pending"] == 10
     torn = small_disk / "torn"
     for command in (("fsck", torn), ("restore", torn, tmp_path / "none")):
-        assert "copy its folder to where it can be written" in faintly(*command, status=1).err
+        assert "copy its folder to a writable place" in faintly(*command, status=1).err
     assert not (tmp_path / "none").exists()
