@@ -11,7 +11,7 @@ BENCHMARKS := stream peers collector page spark
 VENV := .venv
 BIN := $(VENV)/bin
 # The project is installed in place, so that only these files ask for a new installation.
-SOURCES := pyproject.toml baselines/pyproject.toml setup.py constraints.txt $(wildcard src/faintly/kernels/*.[ch])
+SOURCES := pyproject.toml baselines/pyproject.toml collector/pyproject.toml setup.py constraints.txt $(wildcard src/faintly/kernels/*.[ch])
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 # Tests start many processes: each loads compiled modules, even where the environment would keep none.
@@ -115,11 +115,12 @@ endif
 peers: .venv-peers/peers.stamp ## the environment of the libraries that we compare with
 
 clean: ## remove the environment and everything built
-	rm -rf $(VENV) .venv-peers build dist site src/faintly.egg-info baselines/faintly_baselines.egg-info faintly-demo
+	rm -rf $(VENV) .venv-peers build dist site src/faintly.egg-info faintly-demo
+	rm -rf baselines/faintly_baselines.egg-info collector/faintly_collector.egg-info
 	rm -rf clients/js/node_modules page/node_modules
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -f src/faintly/kernels/_kernels*
-	find src baselines tests scripts benchmarks evaluation spec -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src baselines collector tests scripts benchmarks evaluation spec -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -134,8 +135,8 @@ $(VENV)/demo.stamp: $(SOURCES) | $(BIN)/python
 	@touch $@
 
 $(VENV)/dev.stamp: $(SOURCES) | $(BIN)/python
-	@echo "installing faintly with the extras eval, server and dev into $(VENV)"
-	@$(PIP) --no-compile -e '.[eval,server,dev]' -e ./baselines
+	@echo "installing faintly with the extras eval and dev, and the collector, into $(VENV)"
+	@$(PIP) --no-compile -e '.[eval,dev]' -e ./collector -e ./baselines
 	@touch $@ $(VENV)/demo.stamp
 
 # PySpark is larger than everything else together, and only the long tests need it.

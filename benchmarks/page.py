@@ -28,10 +28,10 @@ from benchmarks import document
 from benchmarks.collector import SINGLE_CONNECTIONS, bodies, create, path_of, process, send
 from benchmarks.result import Row
 from benchmarks.script import finish, options, started
-from faintly.collector.storage.inbox import Outcome
-from faintly.collector.storage.store import Store
 from faintly.core import Plan
 from faintly.planner import make_plan
+from faintly_collector.storage.inbox import Outcome
+from faintly_collector.storage.store import Store
 
 HERE = Path(__file__).resolve().parents[1]
 COLLECTIONS, KEYS, REPORTS = 200, 10_000, 100_000

@@ -18,11 +18,11 @@ from pathlib import Path
 from benchmarks import document, samples
 from benchmarks.result import Row, amount
 from benchmarks.script import finish, options
-from faintly.collector.storage.inbox import Outcome
-from faintly.collector.storage.store import Store
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
+from faintly_collector.storage.inbox import Outcome
+from faintly_collector.storage.store import Store
 
 ROUNDS = 3
 BODIES = 64  # made in advance and sent repeatedly, each time under a fresh request id

@@ -22,7 +22,6 @@ from faintly import Plan, aggregate, make_plan
 from faintly.client import journal
 from faintly.client.push import READY, Parcel, read_state
 from faintly.client.transport import Answer
-from faintly.collector.http.middleware import _parse_query as parse_query
 from faintly.core import EventLevel, Universe
 from faintly.core.spending import Charge, Loss, exact
 from faintly.data import read_records, to_vectors
@@ -32,6 +31,7 @@ from faintly.errors import FaintlyError
 from faintly.load import empty_reports
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1, sketch_v1
+from faintly_collector.http.middleware import parse_query
 
 Target = Callable[[bytes], None]
 SIZES: dict[str, Any] = {"epsilon": 1.0, "sparsity": 3, "clients": 50, "salt": bytes(range(16))}

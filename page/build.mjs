@@ -8,7 +8,7 @@ import { gzipSync } from "node:zlib";
 import { build } from "vite";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const committed = join(here, "../src/faintly/collector/page");
+const committed = join(here, "../collector/faintly_collector/page");
 const check = process.argv.includes("--check");
 const out = check ? mkdtempSync(join(tmpdir(), "faintly-page-")) : committed;
 
@@ -50,7 +50,7 @@ if (check) {
   const stale = kept.join() !== files.join() || !files.every(same);
   rmSync(out, { recursive: true });
   if (stale) {
-    console.error("src/faintly/collector/page is not what the sources in page/ make: run make js, commit the result");
+    console.error("collector/faintly_collector/page is not what the sources in page/ make: run make js, commit the result");
     process.exit(1);
   }
 }

@@ -71,11 +71,12 @@ def check_links(path: Path) -> Iterator[str]:
 
 
 def check_paths(path: Path) -> Iterator[str]:
-    """Yield each path that a page quotes and the repository, or `src/faintly`, does not have."""
+    """Yield each path that a page quotes and that is in no folder which pages start from."""
     text = path.read_text(encoding="utf-8")
     for match in PATH.finditer(text):
         first, rest = match.groups()
-        homes = [home for home in (ROOT, ROOT / "src" / "faintly") if (home / first).is_dir()]
+        roots = (ROOT, ROOT / "src" / "faintly", ROOT / "collector")
+        homes = [home for home in roots if (home / first).is_dir()]
         if (
             "your_name" in rest
             or not homes

@@ -2,10 +2,10 @@
 
 from concurrent.futures import Future
 
-from faintly.collector.problems import Problem
-from faintly.collector.storage.inbox import Outcome
-from faintly.collector.storage.store import Store
 from faintly.core import Sketch
+from faintly.wire.problems import Problem
+from faintly_collector.storage.inbox import Outcome
+from faintly_collector.storage.store import Store
 
 
 def submit(

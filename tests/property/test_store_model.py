@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import samples
-from faintly.collector.problems import Problem
-from faintly.collector.storage.collection import status_of
-from faintly.collector.storage.store import Limits, Store
 from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
+from faintly.wire.problems import Problem
+from faintly_collector.storage.collection import status_of
+from faintly_collector.storage.store import Limits, Store
 from tests import collecting
 
 PLAN = samples.one_cell_plan(1000, 64)

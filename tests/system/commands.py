@@ -22,11 +22,11 @@ import rich.table
 from pydantic import TypeAdapter
 from typer.main import get_command
 
-import faintly.collector.admin.fsck
 import faintly.data
 import faintly.engine
 import faintly.planner
 import faintly.simulate
+import faintly_collector.admin.fsck
 from evaluation.command import app as evaluation
 from faintly.cli import app, main, plan_output
 from tests.system.serving import end_with_parent

@@ -18,12 +18,12 @@ from concurrent.futures import Future
 from pydantic import TypeAdapter  # noqa: F401  this and the next take long to import
 from typer.main import get_command
 
-import faintly.collector.http.serve  # noqa: F401
+import faintly_collector.http.serve  # noqa: F401
 from faintly.cli import app, main
-from faintly.collector.storage.manifest import Manifest
-from faintly.collector.storage.seal import Sealer
-from faintly.collector.storage.sketches import Sketches
-from faintly.collector.storage.store import Store
+from faintly_collector.storage.manifest import Manifest
+from faintly_collector.storage.seal import Sealer
+from faintly_collector.storage.sketches import Sketches
+from faintly_collector.storage.store import Store
 
 take = Store.take
 SIGNATURE = inspect.signature(take)

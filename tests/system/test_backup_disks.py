@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import samples
-from faintly.collector.storage.store import Limits, Store
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
+from faintly_collector.storage.store import Limits, Store
 from tests.collecting import submit
 
 PLAN = samples.one_cell_plan(1000, 64)

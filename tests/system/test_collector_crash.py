@@ -25,14 +25,14 @@ from pyarrow import parquet
 
 from faintly import Plan, aggregate, make_plan
 from faintly.client.transport import Connection, collection_path
-from faintly.collector.problems import Problem
-from faintly.collector.storage.collection import status_of
-from faintly.collector.storage.store import Limits, Store
 from faintly.core import ReportBatch
 from faintly.errors import FolderDamaged, FolderInUse, SendFailed
 from faintly.mechanisms import mechanism_of
+from faintly.wire.problems import Problem
 from faintly.wire.report_v1 import encode_batch, pack
 from faintly.wire.sketch_v1 import encode_sketch
+from faintly_collector.storage.collection import status_of
+from faintly_collector.storage.store import Limits, Store
 from tests.collecting import sketch_of, submit
 
 STEPS = ("read", "written", "committed", "done")  # of a seal, as serving.py knows them
@@ -318,7 +318,7 @@ def outcome(connection: Connection, body: bytes, request: bytes) -> str:
 DIES = """
 import os, signal, sys
 from pathlib import Path
-from faintly.collector.storage.store import Limits, Store
+from faintly_collector.storage.store import Limits, Store
 from tests.collecting import submit
 folder, *bodies = sys.argv[1:]
 store = Store.open(Path(folder), Limits(seal_s=3600))

@@ -12,11 +12,11 @@ import pytest
 
 from benchmarks import samples
 from faintly import aggregate
-from faintly.collector.admin.lake import commit
-from faintly.collector.storage.store import Limits, Store
 from faintly.lake import Lake
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
+from faintly_collector.admin.lake import commit
+from faintly_collector.storage.store import Limits, Store
 from tests.collecting import submit
 
 QUIET = Limits(seal_s=1e9)  # nothing is sealed unless a test says so
@@ -53,7 +53,7 @@ def start(folder, table, options, before):
     code = f"""
         import os, signal, sys
         from pathlib import Path
-        from faintly.collector.admin.lake import commit
+        from faintly_collector.admin.lake import commit
         from faintly.lake import Lake
         lake = Lake(sys.argv[2])
         def reached(step):
@@ -110,7 +110,7 @@ def test_racing_committers_commit_each_segment_once(s3, tmp_path):
 
 def test_a_folder_commits_what_it_merges_and_a_backup_goes_on(tmp_path):
     """Compaction replaces files in the lake; a restored copy of the folder repeats nothing."""
-    from faintly.collector.admin.backup import backup
+    from faintly_collector.admin.backup import backup
 
     folder, lake = tmp_path / "data", Lake(tmp_path / "lake")
     batches = fill(folder, 1)

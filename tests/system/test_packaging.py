@@ -16,6 +16,10 @@ def test_every_file_names_the_same_version():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     package = json.loads((ROOT / "clients/js/package.json").read_text())
     assert package["version"] == version
+    for name in ("baselines", "collector"):
+        project = tomllib.loads((ROOT / name / "pyproject.toml").read_text())["project"]
+        assert project["version"] == version
+    assert f"faintly=={version}" in project["dependencies"]
     assert f"faintly-{version}.tgz" in (ROOT / "docs/how-to/javascript.md").read_text()
     assert f"\n## {version}" in (ROOT / "CHANGELOG.md").read_text()
 

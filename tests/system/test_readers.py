@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http.routes import SHORT_BYTES
 from faintly.core import Universe
 from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.wire import report_v1
 from faintly.wire.sketch_v1 import encode_sketch
+from faintly_collector.http.routes import SHORT_BYTES
 
 KEYS = 100_000
 LOOPS, QUESTIONS = 4, 2  # questions of each loop

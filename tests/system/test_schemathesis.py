@@ -17,21 +17,21 @@ import httpx
 import pytest
 
 from benchmarks import samples
-from faintly.collector.storage.store import Store
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
+from faintly_collector.storage.store import Store
 
 pytestmark = pytest.mark.long
 SERVE = "from faintly.cli import main; main()"
 # What breaks a collector: one route that fails, and one that answers as nothing announces.
 FAILS = """
-from faintly.collector.storage.manifest import Manifest
+from faintly_collector.storage.manifest import Manifest
 def segments(*_): raise RuntimeError
 Manifest.segments = segments
 """
 UNDECLARED = """
-from faintly.collector.http import routes_collections
+from faintly_collector.http import routes_collections
 reply = routes_collections.json_reply
 routes_collections.json_reply = lambda document, *_: reply(document, 202)
 """

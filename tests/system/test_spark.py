@@ -25,8 +25,6 @@ from typer.testing import CliRunner
 
 from faintly import Reader, Sketch, aggregate
 from faintly.cli import app
-from faintly.collector.admin.lake import commit
-from faintly.collector.storage.store import Limits, Store
 from faintly.engine.files import save_plan
 from faintly.errors import InvalidData, InvalidInput, ReportRejected
 from faintly.lake import Lake
@@ -34,6 +32,8 @@ from faintly.mechanisms import mechanism_of
 from faintly.spark.pieces import entries_of
 from faintly.spark.session import job
 from faintly.wire import report_v1
+from faintly_collector.admin.lake import commit
+from faintly_collector.storage.store import Limits, Store
 from tests.collecting import submit
 from tests.unit.spark.samples import made_up, plan_of, records
 

@@ -8,7 +8,7 @@ import typer
 
 from faintly.cli.options import argument, option, whole
 from faintly.cli.output import Json, Output, counted, emit, result, say
-from faintly.cli.remote import CollectionOption, Folder, server_extra
+from faintly.cli.remote import CollectionOption, Folder, needs_collector
 
 Target = Annotated[
     Path, argument("Folder for the copy: empty, or not there yet.", show_default=False)
@@ -27,8 +27,8 @@ def export(
     A name that ends with .parquet gives Parquet with the columns epoch and record; any other
     gives a file of reports, which aggregate reads. Collections that drop their reports have none.
     """
-    with server_extra():
-        from faintly.collector.admin.export import export as write
+    with needs_collector():
+        from faintly_collector.admin.export import export as write
 
         count = write(folder, digest, epoch, output)
     result(as_json, {"reports": count, "file": str(output)}, f"{count:,} reports in {output}")
@@ -47,8 +47,8 @@ def fsck(
     status 1 if anything is wrong; files that a crash left over are not. --repair deletes them,
     and sketches that the raw reports give again.
     """
-    with server_extra():
-        from faintly.collector.admin.fsck import check
+    with needs_collector():
+        from faintly_collector.admin.fsck import check
 
         checked = check(folder, repair=repair)
     if as_json:
@@ -75,8 +75,8 @@ def backup(folder: Folder, target: Target, as_json: Json = False) -> None:
     The copy is a folder like the original, credentials and request ids included: fsck reads it,
     and serve runs on it.
     """
-    with server_extra():
-        from faintly.collector.admin.backup import backup as copy
+    with needs_collector():
+        from faintly_collector.admin.backup import backup as copy
 
         size = copy(folder, target)
     result(as_json, {"folder": str(target), "bytes": size}, f"copied {size:,} bytes to {target}")
@@ -92,8 +92,8 @@ def restore(
     Reports that were acknowledged after the backup are not in it, and are not sent again by
     themselves.
     """
-    with server_extra():
-        from faintly.collector.admin.backup import restore as copy
+    with needs_collector():
+        from faintly_collector.admin.backup import restore as copy
 
         size = copy(source, folder)
     result(as_json, {"folder": str(folder), "bytes": size}, f"restored {size:,} bytes to {folder}")

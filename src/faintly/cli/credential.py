@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 from faintly.cli import options
 from faintly.cli.options import argument, group, word
 from faintly.cli.output import Json, emit, note, result, say, shown, table
-from faintly.cli.remote import Data
+from faintly.cli.remote import Data, needs_collector
 from faintly.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from faintly.collector.storage.credentials import Credentials
+    from faintly_collector.storage.credentials import Credentials
 
 app = group("Who may send to, read from and administer a collector.")
 Label = Annotated[str, argument("A name to remove it by, such as dashboard.")]
@@ -33,7 +33,8 @@ def add(
     Without credentials, everybody on this machine may do everything; the first one ends that.
     A credential to submit makes senders need one as well.
     """
-    from faintly.collector.storage.credentials import check_label
+    with needs_collector():
+        from faintly_collector.storage.credentials import check_label
 
     check_label(label)  # before a folder is made for it
     with _credentials(data, create=True) as credentials:
@@ -74,10 +75,12 @@ def remove(label: Label, data: Data, as_json: Json = False) -> None:
 @contextmanager
 def _credentials(data: Path, create: bool = False) -> Iterator["Credentials"]:
     """Yield the credentials of a folder, which a collector may be using."""
-    from faintly.collector.problems import Problem
-    from faintly.collector.storage.credentials import Credentials
-    from faintly.collector.storage.database import Database, check_folder
     from faintly.durable import make_folder
+    from faintly.wire.problems import Problem
+
+    with needs_collector():
+        from faintly_collector.storage.credentials import Credentials
+        from faintly_collector.storage.database import Database, check_folder
 
     if create:
         make_folder(data)

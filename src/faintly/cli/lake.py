@@ -4,7 +4,7 @@ from typing import Annotated
 
 from faintly.cli.options import group, option, whole
 from faintly.cli.output import Json, PlanFile, emit, result, say
-from faintly.cli.remote import Folder, server_extra
+from faintly.cli.remote import Folder, needs_collector
 
 app = group("Commit sealed reports to a Delta table, and list what it holds.")
 Table = Annotated[
@@ -24,8 +24,8 @@ def commit(folder: Folder, table: Table, as_json: Json = False) -> None:
     A collector may be running. Repeat it as often as you like, say every minute: each segment is
     committed once, also after a crash, and while other collectors commit to the same table.
     """
-    with server_extra():
-        from faintly.collector.admin.lake import commit
+    with needs_collector():
+        from faintly_collector.admin.lake import commit
     from faintly.lake import Lake
 
     done = commit(folder, Lake(table))

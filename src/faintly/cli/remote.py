@@ -39,12 +39,15 @@ CollectionOption = Annotated[
 
 
 @contextmanager
-def server_extra() -> Iterator[None]:
-    """Raise with the missing package if the collector's are not installed."""
+def needs_collector() -> Iterator[None]:
+    """Say what to install if the collector, or a package that it needs, is missing."""
     try:
         yield
     except ImportError as error:
-        raise MissingDependency.of(f"the collector needs {error.name}", "server") from None
+        raise MissingDependency(
+            f"this command needs {error.name}; install the package faintly-collector "
+            "(in a clone: pip install . ./collector)"
+        ) from None
 
 
 def read_secret(path: Path | None) -> str | None:
@@ -94,7 +97,7 @@ def connect(
 
 def _hint(code: str) -> str:
     """Return this program's own advice about a collector's code."""
-    from faintly.collector import problems
+    from faintly.wire import problems
 
     if code in {problems.NOT_AUTHORISED.code, problems.NOT_ALLOWED.code}:
         return "Name a file that holds such a credential with --credential-file."

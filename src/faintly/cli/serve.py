@@ -6,7 +6,7 @@ from typing import Annotated
 from faintly.cli import options
 from faintly.cli.options import option, whole, word
 from faintly.cli.output import Json, result
-from faintly.cli.remote import server_extra
+from faintly.cli.remote import needs_collector
 
 
 def serve(
@@ -50,9 +50,9 @@ def serve(
     Flags win over FAINTLY_SERVE_ variables, which win over the file. One folder has one server.
     SIGTERM or Ctrl-C stops taking reports, seals what is there and ends with status 0.
     """
-    with server_extra():
-        from faintly.collector.http.serve import serve as run
-        from faintly.collector.http.settings import read_settings
+    with needs_collector():
+        from faintly_collector.http.serve import serve as run
+        from faintly_collector.http.settings import read_settings
 
     settings = read_settings(
         config,

@@ -1,1 +1,1 @@
-"""Bytes to core types and back, strict and total. spec/ is the definition."""
+"""Bytes to core types and back, strict and total, and the codes of refusals. spec/ defines them."""

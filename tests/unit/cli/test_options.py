@@ -1,18 +1,20 @@
 """Options that take some words only: they are the library's, and a shell completes them."""
 
+import sys
 from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
 
 from faintly.cli import app, options
-from faintly.collector.http import settings
-from faintly.collector.storage import collection, credentials
 from faintly.core.plan import DECODES, FAMILIES, VALUES
 from faintly.engine.answers import CONTROLS
+from faintly.errors import MissingDependency
 from faintly.mechanisms import mechanism_names
 from faintly.mechanisms.signed_binning.rows import UNITS
 from faintly.planner.plan_request import MEASURES
+from faintly_collector.http import settings
+from faintly_collector.storage import collection, credentials
 
 RUN = CliRunner()
 PLAN = ("plan", "--protect", "event", "--universe", "open")
@@ -55,8 +57,26 @@ def test_an_option_with_more_than_words_offers_the_words():
     assert offered("plan", "--bins") == ["paper", "best"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("serve", "--data", "x"),
+        ("credential", "add", "me", "--data", "x", "--role", "admin"),
+        ("credential", "list", "--data", "x"),
+        ("backup", "x", "y"),
+        ("lake", "commit", "x", "--table", "y"),
+    ],
+)
+def test_without_the_collector_its_commands_say_what_to_install(words, monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "faintly_collector"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "faintly_collector", None)
+    with pytest.raises(MissingDependency, match=r"pip install \. \./collector"):
+        RUN.invoke(app, words, catch_exceptions=False)
+
+
 def test_the_words_of_the_collector_are_the_collectors():
-    """The words are written twice, since these rooms need an extra that help must not."""
+    """The words are written twice: help must not need the collector's package."""
     assert get_args(options.Role) == credentials.ROLES
     assert get_args(options.Retention) == get_args(collection.Retention)
     level = settings.Settings.model_fields["log_level"].annotation

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from benchmarks import samples
-from faintly.collector.storage.database import Database
-from faintly.collector.storage.store import Limits, Store
 from faintly.core import Plan, ReportBatch
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
+from faintly_collector.storage.database import Database
+from faintly_collector.storage.store import Limits, Store
 
 QUIET = Limits(seal_s=1e9)  # nothing is sealed unless a test says so
 STEPS = {  # of a seal, and which call of a part of a store ends it or, once written, comes next

@@ -15,18 +15,17 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from faintly.collector import problems
-from faintly.collector.admin import backup, fsck
-from faintly.collector.admin.export import export
-from faintly.collector.problems import Problem
-from faintly.collector.storage import database, disk
-from faintly.collector.storage.collection import status_of
-from faintly.collector.storage.store import Store
 from faintly.engine import aggregate
 from faintly.engine.files import read_reports
 from faintly.errors import FolderDamaged, FolderInUse, InvalidInput
 from faintly.mechanisms import mechanism_of
-from faintly.wire import report_v1
+from faintly.wire import problems, report_v1
+from faintly.wire.problems import Problem
+from faintly_collector.admin import backup, fsck
+from faintly_collector.admin.export import export
+from faintly_collector.storage import database, disk
+from faintly_collector.storage.collection import status_of
+from faintly_collector.storage.store import Store
 from tests.collecting import sketch_of, submit
 
 
@@ -232,7 +231,7 @@ def test_a_backup_by_root_does_not_stop_the_clean_up(open_store, tmp_path, plan,
     program = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from faintly.collector.storage import disk\n"
+        "from faintly_collector.storage import disk\n"
         "handle = os.open(sys.argv[1], os.O_RDONLY)\n"
         "os.fchdir(handle)\n"  # the folders above are root's
         "os.setuid(65534)\n"

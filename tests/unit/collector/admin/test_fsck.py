@@ -10,14 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from faintly.cli import app
-from faintly.collector import problems
-from faintly.collector.admin import fsck
-from faintly.collector.problems import Problem
-from faintly.collector.storage import disk
-from faintly.collector.storage.database import Database
 from faintly.engine import Aggregator, aggregate
 from faintly.engine.files import save_sketch
 from faintly.errors import FolderInUse, InvalidInput
+from faintly.wire import problems
+from faintly.wire.problems import Problem
+from faintly_collector.admin import fsck
+from faintly_collector.storage import disk
+from faintly_collector.storage.database import Database
 from tests.collecting import sketch_of, submit
 
 

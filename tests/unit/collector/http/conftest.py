@@ -15,13 +15,13 @@ import httpx
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import answers, readers
-from faintly.collector.http.app import Collector, build
-from faintly.collector.http.settings import read_settings
-from faintly.collector.storage.store import Limits, Store
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
+from faintly_collector.http import answers, readers
+from faintly_collector.http.app import Collector, build
+from faintly_collector.http.settings import read_settings
+from faintly_collector.storage.store import Limits, Store
 
 QUIET = Limits(seal_s=1e9)  # nothing is sealed unless a test says so
 

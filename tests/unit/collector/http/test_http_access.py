@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from faintly.collector.http.access import Gate
-from faintly.collector.http.settings import Settings
-from faintly.collector.problems import Problem
-from faintly.collector.storage.collection import status_of
+from faintly.wire.problems import Problem
+from faintly_collector.http.access import Gate
+from faintly_collector.http.settings import Settings
+from faintly_collector.storage.collection import status_of
 from tests.every import every
 
 ROLES = ("submit", "read", "admin")

@@ -8,9 +8,9 @@ import time
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import answers, readers
 from faintly.engine import answers as engine
 from faintly.mechanisms import mechanism_of
+from faintly_collector.http import answers, readers
 
 ESTIMATES = {"json": {"keys": [1]}}
 

@@ -11,9 +11,9 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from faintly.collector.http import protocol
-from faintly.collector.http.serve import OWN_FILES, allow_files
-from faintly.collector.storage.collection import status_of
+from faintly_collector.http import protocol
+from faintly_collector.http.serve import OWN_FILES, allow_files
+from faintly_collector.storage.collection import status_of
 
 NOBODY = "00" * 16
 NOWHERE = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -10,9 +10,9 @@ import pytest
 
 from benchmarks import samples
 from faintly import make_plan
-from faintly.collector.storage.store import Limits
 from faintly.core import Plan
 from faintly.mechanisms import mechanism_of
+from faintly_collector.storage.store import Limits
 from tests.every import every
 
 

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from faintly.collector.http import routes_collections
-from faintly.collector.storage.collection import status_of
-from faintly.collector.storage.store import Limits
+from faintly_collector.http import routes_collections
+from faintly_collector.storage.collection import status_of
+from faintly_collector.storage.store import Limits
 from tests.every import every
 
 ID = "0123456789abcdef" * 2

@@ -8,8 +8,8 @@ import weakref
 
 import pytest
 
-from faintly.collector.http import answers, routes_collections
-from faintly.collector.storage.store import Limits
+from faintly_collector.http import answers, routes_collections
+from faintly_collector.storage.store import Limits
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from faintly.collector.http import logs, routes_collections, routes_operations
-from faintly.collector.http.settings import Settings, read_settings
-from faintly.collector.storage.store import Limits
 from faintly.errors import InvalidInput
+from faintly_collector.http import logs, routes_collections, routes_operations
+from faintly_collector.http.settings import Settings, read_settings
+from faintly_collector.storage.store import Limits
 
 
 def metrics(web) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:

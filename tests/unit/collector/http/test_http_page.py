@@ -10,9 +10,9 @@ import pyarrow.parquet
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import access
-from faintly.collector.http.routes_page import FOLDER
-from faintly.collector.storage.collection import HOURS
+from faintly_collector.http import access
+from faintly_collector.http.routes_page import FOLDER
+from faintly_collector.storage.collection import HOURS
 
 OWN, FOREIGN = {"sec-fetch-site": "same-origin"}, {"sec-fetch-site": "cross-site"}
 

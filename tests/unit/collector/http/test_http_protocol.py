@@ -9,9 +9,9 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from faintly.collector.http import access, middleware, protocol
-from faintly.collector.http.settings import Settings
-from faintly.collector.storage.collection import status_of
+from faintly_collector.http import access, middleware, protocol
+from faintly_collector.http.settings import Settings
+from faintly_collector.storage.collection import status_of
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import samples
-from faintly.collector.http import answers, models, routes, routes_collections
-from faintly.collector.problems import Problem
+from faintly.wire.problems import Problem
+from faintly_collector.http import answers, models, routes, routes_collections
 
 HEADERS = {"content-type": "application/json"}
 ESTIMATES = {"json": {"keys": [1]}}

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from faintly.collector import problems
-from faintly.collector.http.app import build
-from faintly.collector.http.settings import Settings
-from faintly.collector.storage.store import Store
+from faintly.wire import problems
+from faintly_collector.http.app import build
+from faintly_collector.http.settings import Settings
+from faintly_collector.storage.store import Store
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "http.md"
 TEXT = PAGE.read_text(encoding="utf-8")

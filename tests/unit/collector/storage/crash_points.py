@@ -15,13 +15,13 @@ from pathlib import Path
 import pyarrow.parquet  # noqa: F401  # children would import it again and again
 
 from benchmarks import samples
-from faintly.collector.admin import fsck
-from faintly.collector.storage.collection import status_of
-from faintly.collector.storage.database import Database
-from faintly.collector.storage.store import Limits, Store
 from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1
+from faintly_collector.admin import fsck
+from faintly_collector.storage.collection import status_of
+from faintly_collector.storage.database import Database
+from faintly_collector.storage.store import Limits, Store
 from tests.collecting import sketch_of, submit
 
 DIED = 77

@@ -3,14 +3,14 @@
 import pyarrow.parquet as pq
 import pytest
 
-from faintly.collector.admin import fsck
-from faintly.collector.admin.export import export
-from faintly.collector.problems import CANNOT_STORE, Problem
-from faintly.collector.storage import seal, segments
-from faintly.collector.storage.collection import status_of
-from faintly.collector.storage.disk import copying
 from faintly.engine import aggregate
 from faintly.engine.files import read_reports
+from faintly.wire.problems import CANNOT_STORE, Problem
+from faintly_collector.admin import fsck
+from faintly_collector.admin.export import export
+from faintly_collector.storage import seal, segments
+from faintly_collector.storage.collection import status_of
+from faintly_collector.storage.disk import copying
 from tests.collecting import sketch_of, submit
 
 

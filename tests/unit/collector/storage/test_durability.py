@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from faintly import durable
-from faintly.collector.storage import disk
+from faintly_collector.storage import disk
 from tests.collecting import submit
 
 pytestmark = pytest.mark.usefixtures("synced")

@@ -2,7 +2,7 @@
 
 from concurrent.futures import Future
 
-from faintly.collector.storage import inbox
+from faintly_collector.storage import inbox
 from tests.collecting import submit
 
 

@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from faintly.collector.problems import CANNOT_STORE, Problem
-from faintly.collector.storage import maintenance, seal, segments
-from faintly.collector.storage.collection import Clock, status_of
-from faintly.collector.storage.registry import Registry
-from faintly.collector.storage.store import Limits
 from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of
+from faintly.wire.problems import CANNOT_STORE, Problem
+from faintly_collector.storage import maintenance, seal, segments
+from faintly_collector.storage.collection import Clock, status_of
+from faintly_collector.storage.registry import Registry
+from faintly_collector.storage.store import Limits
 from tests.collecting import sketch_of, submit
 
 PERIOD = 1800.0

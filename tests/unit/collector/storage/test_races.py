@@ -11,16 +11,16 @@ from concurrent.futures import Future
 
 import pytest
 
-from faintly.collector.problems import CANNOT_STORE, Problem
-from faintly.collector.storage import inbox as inboxes
-from faintly.collector.storage import maintenance, segments
-from faintly.collector.storage.collection import status_of
-from faintly.collector.storage.credentials import Credentials, hash_of
-from faintly.collector.storage.database import Database
-from faintly.collector.storage.store import Limits, Store
 from faintly.engine import aggregate
 from faintly.errors import FolderDamaged
 from faintly.wire import report_v1
+from faintly.wire.problems import CANNOT_STORE, Problem
+from faintly_collector.storage import inbox as inboxes
+from faintly_collector.storage import maintenance, segments
+from faintly_collector.storage.collection import status_of
+from faintly_collector.storage.credentials import Credentials, hash_of
+from faintly_collector.storage.database import Database
+from faintly_collector.storage.store import Limits, Store
 from tests.collecting import sketch_of, submit
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from faintly.collector.admin import fsck
-from faintly.collector.storage.collection import status_of
-from faintly.collector.storage.database import COUNT
-from faintly.collector.storage.manifest import NEWER
-from faintly.collector.storage.store import Store
 from faintly.engine import aggregate
 from faintly.errors import FolderDamaged
+from faintly_collector.admin import fsck
+from faintly_collector.storage.collection import status_of
+from faintly_collector.storage.database import COUNT
+from faintly_collector.storage.manifest import NEWER
+from faintly_collector.storage.store import Store
 from tests.collecting import sketch_of, submit
 
 CRASH = Path(__file__).with_name("crash_points.py")
@@ -81,7 +81,7 @@ def test_a_crash_at_any_step_loses_nothing_and_counts_nothing_twice(tmp_path):
 SUBMIT = """
 import os, sys
 from pathlib import Path
-from faintly.collector.storage.store import Limits, Store
+from faintly_collector.storage.store import Limits, Store
 from faintly.core import Plan
 from tests.collecting import submit
 store = Store.open(Path(sys.argv[1]), Limits(seal_s=1e9))
@@ -324,10 +324,10 @@ def test_changed_pending_reports_are_not_sealed(store, plan, batches, body_of, f
 FULL = """
 import os, resource, signal, sys
 from pathlib import Path
-from faintly.collector.admin import fsck
-from faintly.collector.problems import Problem
-from faintly.collector.storage.collection import status_of
-from faintly.collector.storage.store import Limits, Store
+from faintly_collector.admin import fsck
+from faintly.wire.problems import Problem
+from faintly_collector.storage.collection import status_of
+from faintly_collector.storage.store import Limits, Store
 from faintly.core import Plan
 from faintly.engine import aggregate, decode
 from tests.collecting import sketch_of, submit
@@ -431,8 +431,8 @@ def test_a_sender_that_is_gone_does_not_stop_the_inbox(store, plan, batches, bod
 def test_the_sealer_tries_again(open_store, plan, batches, body_of, fresh, monkeypatch):
     import time
 
-    from faintly.collector.storage import maintenance, segments
-    from faintly.collector.storage.store import Limits
+    from faintly_collector.storage import maintenance, segments
+    from faintly_collector.storage.store import Limits
 
     monkeypatch.setattr(maintenance, "RETRY_S", 0.01)
     failures, write = [], segments.write

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from faintly.collector.storage import seal, segments, sketches
-from faintly.collector.storage.collection import status_of
 from faintly.engine import aggregate
 from faintly.wire import report_v1
+from faintly_collector.storage import seal, segments, sketches
+from faintly_collector.storage.collection import status_of
 from tests.collecting import sketch_of, submit
 
 

@@ -7,14 +7,14 @@ from concurrent.futures import Future
 
 import pytest
 
-from faintly.collector.problems import Problem
-from faintly.collector.storage import database
-from faintly.collector.storage.collection import status_of
-from faintly.collector.storage.credentials import hash_of
-from faintly.collector.storage.store import Limits
 from faintly.engine import aggregate
 from faintly.engine.files import load_sketch
 from faintly.errors import FolderInUse, InvalidInput
+from faintly.wire.problems import Problem
+from faintly_collector.storage import database
+from faintly_collector.storage.collection import status_of
+from faintly_collector.storage.credentials import hash_of
+from faintly_collector.storage.store import Limits
 from tests.collecting import sketch_of, submit
 
 
@@ -427,8 +427,8 @@ def test_credentials_are_hashed_and_have_a_role(open_store):
 
 
 def test_a_credential_added_from_outside_is_seen(store):
-    from faintly.collector.storage.credentials import Credentials
-    from faintly.collector.storage.database import Database
+    from faintly_collector.storage.credentials import Credentials
+    from faintly_collector.storage.database import Database
 
     with Database(store.folder) as database:
         secret = Credentials(database).add("submit", "phones")

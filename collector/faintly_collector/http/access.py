@@ -1,0 +1,178 @@
+"""Access: credentials by role, page sessions, which origins may call, how much they may send.
+
+While a folder has no credential, everything is allowed if only this machine can reach the
+collector; if others can, reading and administering are refused. Once it has one, reading and
+administering require theirs; submitting requires one only if a credential to submit exists.
+"""
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from starlette.requests import Request
+
+from faintly.wire.problems import BAD_REQUEST, NOT_ALLOWED, NOT_AUTHORISED, TOO_LARGE, Problem
+from faintly_collector.http.settings import Settings
+from faintly_collector.storage.credentials import Credentials, hash_of
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+LOCAL_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
+ALLOWED: Mapping[str, frozenset[str]] = {
+    "submit": frozenset({"submit"}),
+    "plan": frozenset({"submit", "read", "admin"}),
+    "read": frozenset({"read", "admin"}),
+    "admin": frozenset({"admin"}),
+}
+WORDS = {"plan": "read the plan", "admin": "administer"}  # where the name is not a verb
+PREFLIGHT = [
+    (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
+    (b"access-control-allow-headers", b"authorization, content-type, faintly-token, if-none-match"),
+    (b"access-control-max-age", b"3600"),
+]
+ONCE = (b"authorization", b"faintly-token", b"host", b"origin")  # headers that identify the caller
+NOBODY = "The operator can add one with faintly credential add."
+SEND_ONCE = "Send Authorization, Faintly-Token, Host and Origin once each."
+USE_LOCAL = "Call 127.0.0.1 or localhost, or add credentials with faintly credential add."
+USE_CORS = "Start the collector with --cors and the page's origin."
+COOKIE = "faintly-session"
+LIFE_S = 12 * 3600.0  # a day's work; then the page asks for the credential again
+MOST_SESSIONS = 1000  # at a time; beyond that, the oldest session ends
+Headers = list[tuple[bytes, bytes]]
+
+
+def same_origin(headers: Mapping[bytes, bytes]) -> bool:
+    """Return whether the calling page, if any, is the collector's own.
+
+    Browsers say so in Sec-Fetch-Site, which no page can set. They compare with the address that
+    they called, so the header is right even if a proxy's name differs from Host. Other programs
+    can send anything, but they do not act for a visitor: all they have is a credential. Browsers
+    omit the header if the address is neither local nor TLS; then the origin must match the host.
+    """
+    site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
+    if site is not None:
+        return site in {b"same-origin", b"none"}
+    return origin is None or origin.partition(b"://")[2] == headers.get(b"host", b"")
+
+
+class Gate:
+    """What requests have to pass."""
+
+    def __init__(self, keyring: Credentials, settings: Settings) -> None:
+        self.keyring, self.body_bytes = keyring, settings.body_bytes
+        self.origins = frozenset(origin.encode("ascii") for origin in settings.cors)
+        # Without credentials, a collector that serves only this machine requires Host to name it:
+        # a page could have pointed its own name here. If others can reach the collector, reading
+        # and administering are refused.
+        self._local = not settings.allow_anyone and not settings.exposed
+        self._guarded = not settings.allow_anyone and settings.exposed
+
+    def check_role(self, authorization: bytes | None, needed: str) -> None:
+        """Raise `Problem` unless the credential in the header allows what is needed."""
+        roles = self.keyring.roles
+        if needed in {"submit", "plan"} and "submit" not in roles:
+            return
+        if not roles:
+            if self._guarded:
+                raise Problem(NOT_AUTHORISED, "this needs a credential, and there is none", NOBODY)
+            return
+        words = WORDS.get(needed, needed)
+        scheme, _, secret = (authorization or b"").partition(b" ")
+        known = scheme.lower() == b"bearer" and secret
+        role = self.keyring.role_of(hash_of(secret.strip().decode("latin-1"))) if known else None
+        if role is None:
+            raise Problem(NOT_AUTHORISED, f"this needs a credential to {words}")
+        if role not in ALLOWED[needed]:
+            held = WORDS.get(role, role)
+            raise Problem(NOT_ALLOWED, f"this needs a credential to {words}, not to {held}")
+
+    def check(self, method: str, raw: Headers, headers: Mapping[bytes, bytes]) -> None:
+        """Raise `Problem` unless a request may proceed, whatever its route.
+
+        Headers are given twice: as they were sent, and by name.
+        """
+        if len(headers) < len(raw):
+            once = [name for name, _ in raw if name in ONCE]
+            if len(once) > len(set(once)):  # a proxy may have acted on the other value
+                raise Problem(BAD_REQUEST, "a header is repeated", SEND_ONCE)
+        host, origin = headers.get(b"host", b""), headers.get(b"origin")
+        if self._local and not self.keyring.roles:
+            name = host.lower()
+            if name not in LOCAL_NAMES and name.rpartition(b":")[0] not in LOCAL_NAMES:
+                words = "without credentials only this machine's own names are served"
+                raise Problem(NOT_ALLOWED, words, USE_LOCAL)
+        # Browsers do not let a foreign page read answers, but its writes on behalf of a visitor
+        # would take effect.
+        if origin is not None and method not in SAFE and not same_origin(headers):
+            self.check_origin(origin)
+        length = headers.get(b"content-length")
+        # Long numbers are slow to parse; after leading zeros, the body is counted as it arrives.
+        if length is not None and (not length.isdigit() or int(length[:20]) > self.body_bytes):
+            raise self.too_large()
+
+    def check_origin(self, origin: bytes) -> None:
+        """Raise `Problem` unless pages of an origin may call."""
+        if origin not in self.origins:
+            raise Problem(NOT_ALLOWED, "pages of this origin may not call", USE_CORS)
+
+    def too_large(self) -> Problem:
+        """Return the refusal of a body over the limit."""
+        return Problem(TOO_LARGE, f"a body has at most {self.body_bytes:,} bytes")
+
+    def page_headers(self, origin: bytes | None) -> Headers:
+        """Return the headers that let a page read the answer."""
+        vary = (b"vary", b"origin")
+        if origin not in self.origins or origin is None:
+            return [vary]
+        exposed = (b"access-control-expose-headers", b"etag, retry-after")
+        return [vary, (b"access-control-allow-origin", origin), exposed]
+
+
+class Sessions:
+    """Who is signed in to the page: a credential is exchanged once for a cookie.
+
+    Scripts cannot read the cookie, an opaque random name. It stands for the hash of a credential,
+    kept in memory only, so removing the credential ends its sessions. A session can only read,
+    whatever its credential may do, so a request forged by another page cannot change anything.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._open: OrderedDict[bytes, tuple[float, bytes]] = OrderedDict()
+
+    def check(self, request: Request, needed: str) -> None:
+        """Raise `Problem` unless a header or a session allows what is needed."""
+        given = request.headers.get("authorization")
+        if given is None and needed in {"plan", "read"} and self.role(request) is not None:
+            return
+        self._gate.check_role(None if given is None else given.encode("latin-1"), needed)
+
+    def open(self, secret: str) -> str:
+        """Return the cookie's value for a credential, or raise `Problem`."""
+        hashed = hash_of(secret)
+        role = self._gate.keyring.role_of(hashed)
+        if role is None:
+            raise Problem(NOT_AUTHORISED, "there is no such credential", "Ask for one.")
+        if role not in ALLOWED["read"]:
+            raise Problem(NOT_ALLOWED, f"this credential is to {role}; the page needs one to read")
+        while len(self._open) >= MOST_SESSIONS:
+            self._open.popitem(last=False)
+        name = secrets.token_urlsafe(32)
+        self._open[hash_of(name)] = time.monotonic() + LIFE_S, hashed
+        return name
+
+    def close(self, request: Request) -> None:
+        """End the session of a request, if it has one."""
+        self._open.pop(_name(request), None)
+
+    def role(self, request: Request) -> str | None:
+        """Return the role of a request's session; None without one, or for another site's page."""
+        ends, hashed = self._open.get(_name(request), (0.0, b""))
+        if ends <= time.monotonic() or not same_origin(dict(request.headers.raw)):
+            return None
+        role = self._gate.keyring.role_of(hashed)
+        return role if role in ALLOWED["read"] else None
+
+
+def _name(request: Request) -> bytes:
+    return hash_of(request.cookies.get(COOKIE, ""))

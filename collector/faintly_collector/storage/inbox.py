@@ -1,0 +1,235 @@
+"""The inbox: a queue of submissions, and one thread that commits them in groups.
+
+The thread drains the queue, stores the group in one transaction and answers once that is on the
+disk. Groups grow with the load: more submissions queue up during a commit, and after a large one
+the thread waits for more. Reports of one epoch that share a commit also share a row, which holds
+only their records, so there is no work per report.
+"""
+
+import asyncio
+import os
+import queue
+import sqlite3
+import threading
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from faintly.wire import problems, report_v1
+from faintly.wire.problems import Problem
+from faintly_collector.storage.collection import Epoch
+from faintly_collector.storage.database import COUNT, NAME_BYTES, split_names
+
+if TYPE_CHECKING:
+    from faintly_collector.storage.store import Store
+
+COUNTED, REPLAYED = "counted", "replayed"
+REUSED = "this request id was already used with another body"
+HASH_BYTES = 8  # tells a retry from another body; a sender gains nothing from a collision
+GROUP_BYTES = 16 << 20  # of bodies per commit: larger groups only add latency
+GROUP = 2048  # submissions per commit
+CROWD, GATHER_S = 32, 0.01  # after a group this large, wait this long for more submissions
+
+NAMED = f"WHERE epoch = ?1 AND id IN (SELECT substr(?2, i, {NAME_BYTES}) FROM at)"
+FIND_REQUESTS = f"{split_names(NAME_BYTES)} SELECT id, hash FROM requests {NAMED}"
+FIND_TOKENS = f"{split_names(NAME_BYTES)} SELECT id, used FROM tokens {NAMED}"
+SPEND_TOKENS = f"{split_names(NAME_BYTES)} UPDATE tokens SET used = 1 {NAMED}"
+ADD_REQUESTS = f"""{split_names(NAME_BYTES + HASH_BYTES)} INSERT INTO requests SELECT
+    ?1, substr(?2, i, {NAME_BYTES}), substr(?2, i + {NAME_BYTES}, {HASH_BYTES}) FROM at"""
+ACKNOWLEDGE = "UPDATE acknowledged SET requests = requests + ? RETURNING requests"
+ADD_RECORDS = "INSERT INTO inbox (epoch, reports, checksum, records) VALUES (?, ?, ?, ?)"
+
+Outcome = str | Problem
+Waiter = Future[Outcome] | asyncio.Future[Outcome]
+
+
+@dataclass(slots=True, eq=False)
+class Submission:
+    """A checked body that waits for its commit."""
+
+    epoch: Epoch
+    request: bytes
+    body: bytes
+    hash: bytes  # of the body
+    reports: int
+    token: bytes | None  # its hash
+    waiter: Waiter  # gets the outcome
+    outcome: Outcome = COUNTED
+
+
+class Inbox:
+    """Stores submissions in the order of arrival."""
+
+    def __init__(self, store: "Store") -> None:
+        """Start the thread of a store, whose other parts already exist."""
+        self._database, self._registry = store.database, store.registry
+        self._counters = store.counters
+        self._count_file = os.open(store.folder / COUNT, os.O_WRONLY | os.O_CREAT, 0o600)
+        self._write_count(self._database.requests())
+        self._waiting: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
+        self.closed = False  # True once the thread has ended
+        self.failed_at: float | None = None  # when a commit failed; None after the next success
+        self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Return about how many submissions are queued."""
+        return self._waiting.qsize()
+
+    def submit(self, submission: Submission) -> None:
+        """Queue a submission for the next commit."""
+        self._waiting.put(submission)
+        if self.closed:
+            self._refuse()
+
+    def close(self) -> None:
+        """Commit what is queued and stop; later submissions are refused."""
+        self._waiting.put(None)
+        self._thread.join()
+        self.closed = True
+        self._refuse()
+        os.close(self._count_file)
+
+    def _refuse(self) -> None:
+        late = []
+        with suppress(queue.Empty):
+            while each := self._waiting.get_nowait():
+                late.append(each)
+        _answer(late, Problem(problems.STOPPING))
+
+    def _run(self) -> None:
+        group: list[Submission] = []
+        for first in iter(self._waiting.get, None):
+            if len(group) >= CROWD:
+                time.sleep(GATHER_S)
+            group, size = [first], len(first.body)
+            with suppress(queue.Empty):
+                while len(group) < GROUP and size < GROUP_BYTES:
+                    each = self._waiting.get_nowait()
+                    if each is None:
+                        self._waiting.put(None)  # stop once this group is stored
+                        break
+                    group.append(each)
+                    size += len(each.body)
+            self._store(group)
+
+    def _store(self, group: Sequence[Submission]) -> None:
+        failed = None
+        try:
+            self._commit(group)
+        except Exception as error:  # the thread must survive, and every sender be answered
+            self.failed_at = time.monotonic()
+            self._counters.failed_commits += 1
+            self._counters.failed("a commit failed", error)
+            why = "the reports could not be stored: the disk is full or failed"
+            failed = Problem(problems.CANNOT_STORE, why)
+        _answer(group, failed)
+
+    def _commit(self, group: Sequence[Submission]) -> None:
+        """Store a group, and set the outcome of each."""
+        by_epoch: dict[Epoch, list[Submission]] = defaultdict(list)
+        for each in group:
+            by_epoch[each.epoch].append(each)
+        stored: dict[Epoch, tuple[int, int]] = {}
+        with self._database.write_lock:
+            with self._database.transaction() as connection:
+                for epoch, mine in by_epoch.items():
+                    if counted := _store_some(connection, epoch, mine):
+                        stored[epoch] = len(counted), sum([each.reports for each in counted])
+                if stored:
+                    requests = sum(count for count, _ in stored.values())
+                    ((total,),) = connection.execute(ACKNOWLEDGE, (requests,))
+            self._registry.add_pending((each, reports) for each, (_, reports) in stored.items())
+        if stored:  # a replay succeeds even on a full disk
+            self.failed_at = None
+            self._write_count(total)
+        self._count(group, stored)
+
+    def _write_count(self, requests: int) -> None:
+        """Write how many requests are on the disk, before they are answered.
+
+        Without a sync: after a power failure it may lag behind the database, but is never ahead.
+        """
+        with suppress(OSError):  # the reports are stored; a count that lags only detects less
+            os.pwrite(self._count_file, b"%020d\n" % requests, 0)
+
+    def _count(self, group: Sequence[Submission], stored: dict[Epoch, tuple[int, int]]) -> None:
+        minute = int(time.time() // 60)  # a more precise time could point to a person
+        counters = self._counters
+        counters.commits += 1
+        for epoch, (requests, reports) in stored.items():
+            counters.submissions += requests
+            counters.reports += reports
+            epoch.collection.arrivals.count(requests, reports, minute)
+        for each in group:
+            if each.outcome is REPLAYED:
+                counters.replays += 1
+            elif isinstance(each.outcome, Problem):
+                counters.refused += 1
+                each.epoch.collection.arrivals.refuse(each.outcome.kind.code)
+
+
+def _answer(taken: Sequence[Submission], instead: Problem | None = None) -> None:
+    """Deliver outcomes, or one problem to all; wakes each event loop once for all its requests."""
+    loops: dict[asyncio.AbstractEventLoop, list[Submission]] = defaultdict(list)
+    for each in taken:
+        if instead is not None:
+            each.outcome = instead
+        if isinstance(each.waiter, asyncio.Future):
+            loops[each.waiter.get_loop()].append(each)
+        elif each.waiter.set_running_or_notify_cancel():
+            each.waiter.set_result(each.outcome)
+    for loop, mine in loops.items():
+        with suppress(RuntimeError):  # the loop has ended, and so have its connections
+            loop.call_soon_threadsafe(_resolve, mine)
+
+
+def _resolve(taken: Sequence[Submission]) -> None:
+    for each in taken:
+        if not each.waiter.done():  # its sender disconnected
+            each.waiter.set_result(each.outcome)
+
+
+def _store_some(
+    connection: sqlite3.Connection, epoch: Epoch, group: Sequence[Submission]
+) -> list[Submission]:
+    """Store and return what counts; set the outcome of each, as if they had come one by one."""
+    names = b"".join([each.request for each in group])
+    stored: dict[bytes, bytes] = dict(connection.execute(FIND_REQUESTS, (epoch.id, names)))
+    names = b"".join([each.token for each in group if each.token is not None])
+    used: dict[bytes | None, int] = {None: 0}
+    used |= connection.execute(FIND_TOKENS, (epoch.id, names)) if names else ()
+    counted: list[Submission] = []
+    takes = epoch.takes
+    for each in group:
+        before = stored.get(each.request)
+        if before is not None:
+            same = before == each.hash
+            each.outcome = REPLAYED if same else Problem(problems.REQUEST_REUSED, REUSED)
+        elif not takes:
+            each.outcome = Problem(problems.CLOSED, f"epoch {epoch.number} is closed")
+        elif each.token not in used:
+            each.outcome = Problem(problems.TOKEN_UNKNOWN, "the token is not one of this epoch")
+        elif used[each.token]:
+            each.outcome = Problem(problems.TOKEN_USED, "the token was used before")
+        else:
+            counted.append(each)
+            stored[each.request] = each.hash
+            used[each.token] = each.token is not None
+    if counted:
+        # Sorted: each page is visited once, and the order of arrival is lost.
+        rows = b"".join(sorted([each.request + each.hash for each in counted]))
+        connection.execute(ADD_REQUESTS, (epoch.id, rows))
+        records = b"".join([report_v1.records_of(each.body) for each in counted])
+        reports = sum([each.reports for each in counted])
+        connection.execute(ADD_RECORDS, (epoch.id, reports, zlib.crc32(records), records))
+        spent = b"".join([each.token for each in counted if each.token is not None])
+        if spent:
+            connection.execute(SPEND_TOKENS, (epoch.id, spent))
+    return counted
