@@ -108,7 +108,7 @@ def word(text: str, known: Any, *names: str, **more: Any) -> Any:
 
     def check(given: Any) -> Any:
         if given not in offered:
-            raise typer.BadParameter(f"{given} is none of {', '.join(offered)}")
+            raise typer.BadParameter(f"{given} is not one of {', '.join(offered)}")
         return given
 
     more |= {"metavar": f"<{'|'.join(offered)}>", "autocompletion": lambda: list(offered)}
