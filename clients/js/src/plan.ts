@@ -4,7 +4,7 @@ import { hex, isLone, unhex, utf8 } from "./bytes.ts";
 import { InvalidPlan } from "./errors.ts";
 
 const FORMAT = "faintly-plan/1";
-const OPEN_MAPS = 4; // fewer maps could not outvote a collision with a heavy key
+const OPEN_MAPS = 4; // fewer maps could not outvote a collision with a frequent key
 
 type Fields = Record<string, unknown>;
 
@@ -168,7 +168,7 @@ function hashingOf(
   return { family, bits, maps };
 }
 
-/** Return what a document holds, having refused what JSON.parse lets pass. */
+/** Return what a document holds, having refused what JSON.parse accepts but the format does not. */
 function parse(document: string | Uint8Array | object): unknown {
   try {
     if (document instanceof Uint8Array) {
