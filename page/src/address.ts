@@ -17,7 +17,7 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    return part; // an address that was mangled on its way leads nowhere, and says so
+    return part; // a mangled address leads nowhere, and says so
   }
 }
 

@@ -126,7 +126,7 @@ function unitOf(fields: Fields, sparsity: number): { unit: string; distance: num
   return { unit, distance };
 }
 
-/** Return the distance of l1:DISTANCE, 0 of event and user, NaN or less of what is no unit. */
+/** Return the distance of l1:DISTANCE, 0 of event and user, NaN or less of anything that is not a unit. */
 export const distanceOf = (unit: string): number =>
   unit === "event" || unit === "user" ? 0 : Number(/^l1:(.+)/.exec(unit)?.[1]) || NaN;
 

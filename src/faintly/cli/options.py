@@ -59,7 +59,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def group(text: str) -> typer.Typer:
-    """Return a command that has commands of its own."""
+    """Return a command that has subcommands."""
     return typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
 
 

@@ -75,7 +75,7 @@ def entries_from(
 ) -> VectorBatch:
     """Return one vector per client, in which each entry is two coordinates.
 
-    Arguments and errors are those of `vectors_from`, but for a `plan` that `key_value_plan` made.
+    Arguments and errors are those of `vectors_from`, except that `key_value_plan` made the `plan`.
     The values of the data are those of entries.
     """
     instance(plan, Plan, "plan", "as key_value_plan returns it")

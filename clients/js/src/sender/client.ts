@@ -19,8 +19,8 @@ import { accept, charged, spentIn, type Charge, type Limits } from "./spending.t
 import { keep, stateOf, type Batch, type Kept, type State } from "./state.ts";
 import { freshId, indexedDBStore, type Access, type Store } from "./store.ts";
 
-const BEACON_BYTES = 60_000; // browsers let a page that goes away send 64 KiB in all
-const BEACONS = 8; // requests on its way, each of which costs a page a millisecond
+const BEACON_BYTES = 60_000; // browsers let a page that is hidden or closed send 64 KiB in all
+const BEACONS = 8; // requests of such a page, each of which takes it a millisecond
 const FRAME_BYTES = 31; // of a batch beside its records: spec/wire-v1.md
 const QUEUE_BYTES = 1_000_000; // in a store; a day offline is far below
 const BATCH_BYTES = 500; // what a batch counts for besides its records, in room and in time
@@ -35,7 +35,7 @@ const PASSING = [408, 425, 429, 500, 502, 503, 504];
 export interface SenderOptions extends ClientOptions {
   /** The collector's address, such as https://collect.example. */
   readonly server: string;
-  /** What may be spent in all, by account: {event: 4}. Without it, each report spends anew. */
+  /** What may be spent in all, by account: {event: 4}. Without it, each report spends again. */
   readonly limits?: Limits;
   /** Seconds of an epoch, with limits. Without it all time is epoch 0: one report in all. */
   readonly period?: number;
@@ -73,7 +73,7 @@ export class Client {
   readonly #open = new Map<number, string>(); // by epoch: the batch that this page may add to
   #adding = ""; // the batch that is being written
   #durable: Batch[] = []; // the queue as this page last saw it on the disk
-  readonly #bodies = new Map<string, Body>(); // by id: what a page that goes away has ready
+  readonly #bodies = new Map<string, Body>(); // by id: what is ready for when the page is hidden or closed
   #preparing = false;
   #sending: Promise<void> | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -243,7 +243,7 @@ export class Client {
     );
   }
 
-  /** Return the batches that a page which goes away sends: those that fit, and to which nobody adds any more. */
+  /** Return the batches to send when the page is hidden or closed: those that fit, and that nobody adds to any more. */
   #leaving(): Batch[] {
     const mine = [...this.#open.values()];
     const done = this.#mine().filter(
@@ -273,7 +273,7 @@ export class Client {
         this.#bodies.set(id, { count, bytes: encodeBatch(digest, records, count) });
       }
     } catch {
-      // A body that is not ready is made when the page goes away.
+      // A body that is not ready is made when the page is hidden or closed.
     }
     this.#preparing = false;
   }

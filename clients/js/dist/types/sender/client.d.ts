@@ -9,7 +9,7 @@ import { type Store } from "./store.ts";
 export interface SenderOptions extends ClientOptions {
     /** The collector's address, such as https://collect.example. */
     readonly server: string;
-    /** What may be spent in all, by account: {event: 4}. Without it, each report spends anew. */
+    /** What may be spent in all, by account: {event: 4}. Without it, each report spends again. */
     readonly limits?: Limits;
     /** Seconds of an epoch, with limits. Without it all time is epoch 0: one report in all. */
     readonly period?: number;
