@@ -9,7 +9,7 @@ no privacy, top k   the exact mean of the sparsified gradients: what sparsifying
 faintly             reports of a few bytes, decoded for all words at once
 dense Gaussian      the sparsified gradients, and each client adds noise to every word: the
                     same ε, and δ = 1e-6
-dense Laplace       likewise, at the same ε and without δ
+dense Laplace       the same, at the same ε and without δ
 
 Every server takes the same steps, and ignores entries that its own noise could have made. The
 texts are made up: a vocabulary with Zipf's frequencies, some words of which lean to a class.
@@ -45,7 +45,7 @@ STRAY = 2.0  # entries below this many standard errors are taken for noise
 DELTA = 1e-6  # of the Gaussian noise
 
 Style = tuple[str, str, str]  # colour, marker and line
-# Colours that the colour-blind can tell apart, by Okabe and Ito.
+# Okabe and Ito's colours, which colour-blind people can distinguish.
 BLUE, RED, GREEN = ("#0072B2", "o", "-"), ("#D55E00", "s", "-"), ("#009E73", "^", "-")
 Server = Callable[[VectorBatch, int], tuple[np.ndarray, float]]  # mean gradient and its error
 

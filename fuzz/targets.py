@@ -254,7 +254,7 @@ def _sketches() -> list[bytes]:
 
 
 def _journal() -> list[bytes]:
-    """Return the lines of a good journal without their checksums, but for the first."""
+    """Return the lines of a good journal without their checksums, except the first."""
     charge = Charge(EventLevel(), Loss(exact("1"), exact("0")), 3)
     digest = PLANS[0].digest
     records: list[journal.Record] = [

@@ -83,7 +83,7 @@ self_test() {
     cp "$object.o" "$scratch/sound.o"
     sed -i "$change" "$kernels/$file"
     if cmp -s "$root/src/faintly/kernels/$file" "$kernels/$file"; then
-        echo "sanitize: the mutant $name is no different; mend its pattern" >&2
+        echo "sanitize: the mutant $name changes nothing; correct its pattern" >&2
         exit 1
     fi
     compile "$object" "${SANITIZERS[@]}"

@@ -28,7 +28,7 @@ function made(tag: string, name: string, text = ""): HTMLElement {
   return element;
 }
 
-/** One row of a chart; its parts are moved, not made anew. */
+/** One row of a chart; its parts are moved, not recreated. */
 interface Bar {
   readonly row: HTMLElement;
   readonly value: HTMLElement;

@@ -1,5 +1,5 @@
-/** The view that an address shows. All of it stands after the #, which browsers keep to themselves: no log of
- * a proxy has the keys that somebody looked at. */
+/** The view that an address shows. All of it comes after the #, which browsers do not send: no log of a proxy
+ * has the keys that somebody looked at. */
 import { useEffect, useState } from "preact/hooks";
 
 export interface Address {
@@ -17,7 +17,7 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    return part; // an address that was mangled on its way leads nowhere, and says so
+    return part; // a mangled address leads nowhere, and says so
   }
 }
 

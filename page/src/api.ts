@@ -145,8 +145,8 @@ export async function call(path: string, { method, body, accept = JSON_TYPE, sig
   }
   if (answer.ok) return answer;
   const told = await answer.json().catch(() => ({}));
-  const words = told.message ?? `The answer was ${answer.status}, from something that is no collector.`;
-  throw new Refused(answer.status, told.code ?? "INTERNAL", words, told.hint ?? "Ask who runs it.");
+  const words = told.message ?? `The answer was ${answer.status}, from something that is not a collector.`;
+  throw new Refused(answer.status, told.code ?? "INTERNAL", words, told.hint ?? "Ask whoever runs it.");
 }
 
 /** Return the JSON at an address. */

@@ -39,7 +39,7 @@ export async function drawn(draw: Draw, width: number, label: string): Promise<S
   return svg;
 }
 
-/** The last hours in little: heights alone, without a scale. Two paths, as there may be hundreds of these. */
+/** A small chart of the last hours, without a scale. Two paths, because a page may have hundreds of these. */
 export function Spark({ hours }: { hours: number[] }) {
   const most = Math.max(1, ...hours);
   const total = hours.reduce((sum, each) => sum + each, 0);

@@ -9,10 +9,10 @@ export interface Query<Answer> {
   name?: string | null; // of what was answered last
 }
 
-/** Tell the whole page that nobody is signed in any more. */
+/** The event that tells the whole page that nobody is signed in any more. */
 export const SIGNED_OUT = "faintly-signed-out";
 
-/** Return the answer for a name; another name asks anew. With `every`, ask again after so many seconds. */
+/** Return the answer for a name; another name asks again. With `every`, ask again after so many seconds. */
 export function useAsk<Answer>(
   name: string | null,
   asking: (signal: AbortSignal) => Promise<Answer>,

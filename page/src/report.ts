@@ -20,10 +20,10 @@ export function example(found: Anatomy, digest: string): Part[] {
     { name: "Length", kind: "fixed", bytes: size, words: "Of one report: the plan fixes it." },
     { name: "Count", kind: "fixed", bytes: littleEndian(1, 4), words: "How many reports follow." },
     { name: "Seed", kind: "seed", bytes: seed, words: "Public randomness, drawn before the device looks at anything a person holds." },
-    { name: "Answer", kind: "noisy", bytes: fields, words: `${described(found)}. The only part that has to do with a person, after the noise.` },
+    { name: "Answer", kind: "noisy", bytes: fields, words: `${described(found)}. The only part that depends on what a person holds, after the noise.` },
   ];
   const all = Uint8Array.from(parts.flatMap((part) => Array.from(part.bytes)));
-  parts.push({ name: "Checksum", kind: "fixed", bytes: littleEndian(crc32(all), 4), words: "Of all bytes before it, against faults on the way." });
+  parts.push({ name: "Checksum", kind: "fixed", bytes: littleEndian(crc32(all), 4), words: "Of all bytes before it, to detect transmission errors." });
   return parts.filter((part) => part.bytes.length);
 }
 

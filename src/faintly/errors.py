@@ -11,11 +11,11 @@ FaintlyError
 ├── BoundDoesNotApply       a theorem was asked for outside its conditions
 ├── PlanRefused             a client's policy or ledger does not allow the plan
 ├── BudgetSpent             the ledger's limits leave no room for another report
-├── EpochPassed             the clock stands before an epoch that was already reported
+├── EpochPassed             the epoch lies before the last one, and its report is not kept
 ├── LedgerFailed            the ledger cannot be read, locked or written; nothing was sent
 ├── SendFailed              a collector did not take a request; carries its code
 ├── ClientFailed            a client under audit did not make the reports it was asked for
-├── FolderInUse             another collector has the data folder
+├── FolderInUse             another collector uses the data folder
 ├── FolderDamaged           the data folder lacks, or has changed, what its manifest names
 ├── MissingDependency       an optional package is needed for this
 └── Rejected                bytes that are not what they claim; carries a `Reject` code
@@ -85,8 +85,8 @@ class SendFailed(FaintlyError):
     """A collector refused a request or could not be reached; the message holds no bytes of it.
 
     `code` is the collector's own, such as CLOSED, or one of UNREACHABLE and NOT_A_COLLECTOR.
-    `reason` is the collector's own sentence, in printable characters, or empty; it is apart from
-    the message, so that a server one does not trust cannot write into a log.
+    `reason` is the collector's own sentence, in printable characters, or empty. It is not part of
+    the message, so that an untrusted server cannot write into a log.
     """
 
     def __init__(self, code: str, message: str, reason: str = "") -> None:
@@ -99,13 +99,13 @@ class ClientFailed(FaintlyError):
 
 
 class FolderInUse(FaintlyError):
-    """Another collector has the data folder; nothing of it was touched."""
+    """Another collector uses the data folder; nothing in it was touched."""
 
 
 class FolderDamaged(FaintlyError):
     """A data folder is not what its manifest says; the message says what to do.
 
-    `what` is the message without the place and the advice, for callers that tell each by itself.
+    `what` is the message without the place and the advice, for callers that show these separately.
     """
 
     def __init__(self, message: str, what: str = "", advice: str = "") -> None:
@@ -118,7 +118,7 @@ class MissingDependency(FaintlyError):
 
     @classmethod
     def of(cls, need: str, extra: str) -> Self:
-        """Return the error for a missing package: `need` is such as "plots need matplotlib"."""
+        """Return the error for a missing package; `need` is like "plots need matplotlib"."""
         how = f"in a clone: pip install '.[{extra}]'"
         return cls(f"{need}; install faintly with the extra {extra} ({how})")
 

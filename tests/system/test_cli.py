@@ -273,7 +273,7 @@ def test_without_strictness_every_client_is_encoded(faintly, flow, tmp_path):
         "encode", "--plan", "plan.json", "messy.csv", "-o", "messy.fnt", "--no-strict", "--json"
     )
     assert json.loads(done.out)["with_data"] == 3
-    counts = "left out: 1; values that are no numbers: 1; clipped: 1; repeated items: 1"
+    counts = "left out: 1; values that are not numbers: 1; clipped: 1; repeated items: 1"
     assert counts in " ".join(done.err.split())
     assert "secretkey" not in done.err
 

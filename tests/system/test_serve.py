@@ -340,7 +340,7 @@ def test_removing_the_last_credential_is_remarked(faintly, tmp_path):
         assert done.json == {"removed": label}
         said.append(done.err)
     assert said[0] == ""
-    assert "administer" in said[1]
+    assert "no admin credential is left" in said[1]
     assert "no credential is left" in said[2]
 
 

@@ -56,7 +56,7 @@ UNREADABLE = [
     ),
     (
         "simulate --plan plan.json --data rows.csv --duplicates twice",
-        "twice is none of refuse, once, sum",
+        "twice is not one of refuse, once, sum",
     ),
 ]
 
@@ -90,7 +90,7 @@ def test_a_query_of_text_in_numbers_says_what_the_keys_are(faintly, tmp_path):
     faintly("encode", "--plan", "plan.json", "rows.csv", "-o", "r.fnt")
     faintly("aggregate", "--plan", "plan.json", "r.fnt", "-o", "s.fns")
     refused = faintly("query", "s.fns", "tea", status=1)
-    assert "the keys of this plan are the numbers 0..9, and 'tea' is none of them" in refused.err
+    assert "the keys of this plan are the numbers 0..9; 'tea' is not one of them" in refused.err
 
 
 def test_encode_takes_several_files_and_means_are_over_the_plans_clients(faintly, files, tmp_path):

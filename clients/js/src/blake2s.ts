@@ -50,7 +50,7 @@ export function blake2s(
   };
 }
 
-/** Return the little-endian words of bytes, whose number is a multiple of four, with a sign: such are quick. */
+/** Return the little-endian words of bytes, whose number is a multiple of four; signed words are faster. */
 export function wordsOf(bytes: Uint8Array): Int32Array {
   const words = new Int32Array(bytes.length / 4);
   for (let i = 0; i < bytes.length; i++) words[i >> 2] |= bytes[i] << (8 * i);

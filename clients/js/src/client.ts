@@ -49,7 +49,7 @@ export class Client {
   /** Return a function that draws the noise and makes the record: a ledger charges before that. */
   prepare(items: Items): () => Uint8Array {
     const mechanism = this.#mechanism;
-    // Public seed and secret noise have sources of their own.
+    // Public seed and secret noise have separate sources.
     const seed = drawSeed(secureWords(), mechanism.sent || 8);
     const held = project(this.plan, items, this.tally);
     if (mechanism.bounded && held.length > this.plan.sparsity) {

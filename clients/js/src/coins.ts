@@ -18,7 +18,7 @@ export function secureWords(): Words {
       used = 0;
     }
     const word = pool[used];
-    pool[used++] = 0; // what decided about somebody's data is not kept
+    pool[used++] = 0; // secret randomness is not kept after its use
     return word;
   };
 }

@@ -71,7 +71,7 @@ export const ones = (bits: number): number => 2 ** bits - 1;
 /** The public map that a seed picks: the code of an id, and whether its mask is negative. */
 export interface PublicMap {
   readonly number: number;
-  readonly fold: Wide; // a key of its own
+  readonly fold: Wide; // a separate key
   code(id: Wide): number;
   negative(id: Wide): number;
 }

@@ -39,12 +39,12 @@ export function fileStore(path: string): Store {
   return { locked };
 }
 
-/** Make a lock file, having removed that of a process which is no more; return whose it is. */
+/** Make a lock file, having removed that of a process that has ended; return whose it is. */
 async function taken(lock: string, mark: string): Promise<string | undefined> {
   if (await made(lock, mark)) return mark;
   const found = await ifThere(readFile(lock, "utf8"));
   if (isLive(found)) return found;
-  // One process at a time may remove a lock, or it could be one that somebody has just made.
+  // One process at a time may remove a lock; otherwise it might remove one that was just made.
   const broom = `${lock}.remove`;
   if (!(await made(broom, mark))) return found;
   try {
@@ -68,7 +68,7 @@ function isLive(mark: string | undefined): boolean {
   }
 }
 
-/** Make a file that is there with all of its text or not at all; return whether it is new. */
+/** Make a file that has all of its text or does not exist; return whether it is new. */
 async function made(path: string, text: string): Promise<boolean> {
   const own = `${path}.${freshId()}`;
   await written(own, text);

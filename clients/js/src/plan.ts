@@ -4,7 +4,7 @@ import { hex, isLone, unhex, utf8 } from "./bytes.ts";
 import { InvalidPlan } from "./errors.ts";
 
 const FORMAT = "faintly-plan/1";
-const OPEN_MAPS = 4; // fewer maps could not outvote a collision with a heavy key
+const OPEN_MAPS = 4; // fewer maps could not outvote a collision with a frequent key
 
 type Fields = Record<string, unknown>;
 
@@ -126,7 +126,7 @@ function unitOf(fields: Fields, sparsity: number): { unit: string; distance: num
   return { unit, distance };
 }
 
-/** Return the distance of l1:DISTANCE, 0 of event and user, NaN or less of what is no unit. */
+/** Return the distance of l1:DISTANCE, 0 of event and user, NaN or less of anything that is not a unit. */
 export const distanceOf = (unit: string): number =>
   unit === "event" || unit === "user" ? 0 : Number(/^l1:(.+)/.exec(unit)?.[1]) || NaN;
 
@@ -168,7 +168,7 @@ function hashingOf(
   return { family, bits, maps };
 }
 
-/** Return what a document holds, having refused what JSON.parse lets pass. */
+/** Return what a document holds, having refused what JSON.parse accepts but the format does not. */
 function parse(document: string | Uint8Array | object): unknown {
   try {
     if (document instanceof Uint8Array) {

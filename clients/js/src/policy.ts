@@ -1,4 +1,4 @@
-/** What a client agrees to. The application decides it, not the server that a plan comes from. */
+/** What a client accepts. The application decides, not the server that a plan comes from. */
 import { InvalidInput, PlanRefused } from "./errors.ts";
 import type { Mechanism } from "./mechanisms/api.ts";
 import { mechanismOf } from "./mechanisms/index.ts";
@@ -40,8 +40,8 @@ export function admit(plan: Plan, policy: Policy | undefined): Mechanism {
   const mechanism = mechanismOf(plan);
   if (mechanism.bounded && !boundedItems) {
     throw new PlanRefused(
-      `the plan takes at most ${plan.sparsity} items, and a missing report would tell of more: ` +
-        "a policy must promise boundedItems: true",
+      `the plan takes at most ${plan.sparsity} items, and a missing report would reveal more: ` +
+        "the policy must promise boundedItems: true",
     );
   }
   return mechanism;

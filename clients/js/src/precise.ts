@@ -75,7 +75,7 @@ export function decimal(text: string): Precise {
   return divide(value, scale);
 }
 
-/** Return whether x is surely no more than y; what is not a number is more than anything. */
+/** Return whether x is certainly at most y; false if either is not a number. */
 export function atMost(x: Precise, y: Precise): boolean {
   return add(y, multiply(x, [-1, -MARGIN]))[0] >= 0;
 }

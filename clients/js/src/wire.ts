@@ -5,7 +5,7 @@ import type { Wide } from "./hashing.ts";
 import type { Mechanism } from "./mechanisms/api.ts";
 
 const HEADER_BYTES = 27;
-// What eight steps of the checksum make of each byte: sixty thousand bytes must not hold a page up.
+// What eight steps of the checksum make of each byte: sixty thousand bytes must not block a page.
 const CRCS = Array.from({ length: 256 }, (_, crc) => {
   for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 && 0xedb88320);
   return crc;

@@ -1,4 +1,4 @@
-"""one-key: a whole mechanism in one file, in a package of its own.
+"""one-key: a whole mechanism in one file, in a separate package.
 
 Client  j uniform over the d keys; a sign of mean v[j], turned with chance 1 - P; send (j, sign)
 Server  mean[x] = d/(2P-1)/n · Σᵢ signᵢ·1[jᵢ = x]
@@ -87,7 +87,7 @@ class OneKey(Coordinates):
 
     @property
     def scale(self) -> float:  # type: ignore[override]
-        """Return d/(2P-1): one client in d speaks of a key."""
+        """Return d/(2P-1): one client in d reports about a key."""
         return self.keys / self.mean_sign
 
     def guarantee(self) -> Guarantee:

@@ -91,7 +91,7 @@ function Arrivals({ shown: { about, status }, now, by }: { shown: Shown; now: nu
       {by === "hour" ? (
         <>
           <Chart draw={hours} label={`${count(total)} reports in the last ${about.hours.length} hours, by hour`} />
-          <p class="soft small">Whole hours (UTC), kept in memory since the collector started. Nothing closer is kept.</p>
+          <p class="soft small">Whole hours (UTC), kept in memory since the collector started. No finer times are kept.</p>
         </>
       ) : (
         <>

@@ -1,4 +1,4 @@
-/** All collections at one glance. */
+/** All collections at a glance. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Activity, type Arriving, ask, pathOf } from "../api.ts";
 import { write } from "../address.ts";
@@ -7,8 +7,8 @@ import { ago, brief, count, mean } from "../format.ts";
 import { Answer, Empty, Heading, Name } from "../parts.tsx";
 import type { Query } from "../query.ts";
 
-const CANDIDATES = 1000; // of an open universe, where the page must suppose a number
-const MANY = 8; // collections from which on a field to search them helps
+const CANDIDATES = 1000; // of an open universe, where the page must assume a number
+const MANY = 8; // with more collections than this, a search field helps
 const AT_A_TIME = 2; // questions: the collector has two readers, and others ask, too
 
 export function Collections({ asked }: { asked: Query<Activity> }) {
@@ -41,7 +41,7 @@ export function Collections({ asked }: { asked: Query<Activity> }) {
                   <Line key={each.digest} each={each} now={now} />
                 ))}
               </ul>
-              {!shown.length && <Empty title="No collection of this name." />}
+              {!shown.length && <Empty title="No collection has this name." />}
             </>
           );
         }}

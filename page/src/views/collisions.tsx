@@ -33,8 +33,8 @@ export function Collisions({ digest, keys }: { digest: string; keys: string[] })
 function Direct() {
   return (
     <p>
-      Every report hashes keys with a seed of its own. No two keys share a fate: others add noise to a key, which its
-      interval counts, and none can be mistaken for it.
+      Every report hashes keys with its own seed, so no two keys always collide. Other keys add noise to a key, which
+      its interval includes, and none can be mistaken for it.
     </p>
   );
 }
@@ -50,7 +50,7 @@ function Maps({ plan, keys }: { plan: Plan; keys: string[] }) {
         {count(cells)} times. In that map, and in no other, its reports count for both.
       </p>
       <p>
-        So a key that is rare itself may borrow from a frequent one in a single map. An estimate averages over all maps,
+        So a rare key may gain from a frequent one in a single map. An estimate averages over all maps,
         and a key stands out only if its maps agree. Where one map reads far more than the others, the row says that its
         maps disagree.
       </p>

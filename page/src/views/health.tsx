@@ -1,4 +1,4 @@
-/** How the collector fares. */
+/** How the collector is doing. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { Activity, Arriving } from "../api.ts";
 import { write } from "../address.ts";
@@ -12,18 +12,18 @@ const SILENT_S = 3600;
 const SCARCE = 0.1; // of the disk
 
 const REASONS: Record<string, string> = {
-  BAD_REPORTS: "bytes that are no batch of this plan: a client of another version, or damage on the way",
+  BAD_REPORTS: "bytes that are not a batch of this plan: a client of another version, or damage in transit",
   BUSY: "the inbox was full, and senders were told to wait",
   CANNOT_STORE: "the disk failed or was full",
   CLOSED: "reports for an epoch or a collection that is closed",
   NO_REQUEST_ID: "requests without an id",
-  REQUEST_REUSED: "one id with two bodies: a client draws its ids badly",
+  REQUEST_REUSED: "one id with two bodies: a client does not draw its ids at random",
   STOPPING: "the collector was being stopped",
   TOKEN_MISSING: "no token where one is needed",
   TOKEN_UNKNOWN: "a token of another collection or epoch, or a forged one",
-  TOKEN_USED: "a token a second time",
-  UNKNOWN_EPOCH: "an epoch that is not open: see whether a clock is wrong",
-  OTHER: "refused before it was known what for: an unknown collection, no credential, a body too large",
+  TOKEN_USED: "a token that was used before",
+  UNKNOWN_EPOCH: "an epoch that is not open: check whether a clock is wrong",
+  OTHER: "refused before the collection was known: an unknown collection, no credential, a body too large",
 };
 
 interface Sample {

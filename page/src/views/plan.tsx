@@ -1,4 +1,4 @@
-/** The plan, for somebody who never read a proof. */
+/** The plan, for people who have never read a proof. */
 import { useCallback, useMemo, useState } from "preact/hooks";
 import { type Anatomy, ask, pathOf, type Status } from "../api.ts";
 import { write } from "../address.ts";
@@ -71,8 +71,8 @@ function Promised({ found }: { found: Anatomy }) {
       <p class="large">{found.short}</p>
       <p>
         Noise is added on the device, before anything is sent. It hides{" "}
-        {HIDDEN[found.unit] ?? "changes of a person's values up to a total that the plan names."} Nobody has to be
-        trusted for this: not the network, not this collector, not who looks at this page.
+        {HIDDEN[found.unit] ?? "changes of a person's values up to a total that the plan names."} You need not
+        trust anyone for this: not the network, not this collector, not whoever looks at this page.
       </p>
       {found.conditions.length > 0 && (
         <>
@@ -94,7 +94,7 @@ function Belief({ found }: { found: Anatomy }) {
   const draw = useCallback<Draw>((plots, width) => plots.beliefChart(found.epsilon, prior, after, width), [found.epsilon, prior]);
   const [least, most] = [after(prior, -found.epsilon), after(prior, found.epsilon)];
   const [low, high] = [bound(least, Math.floor), bound(most, Math.ceil)];
-  const words = `Who thought it ${percent(prior)} likely may think it ${low} to ${high} likely after the report.`;
+  const words = `Somebody who thought it ${percent(prior)} likely may think it ${low} to ${high} likely after the report.`;
   return (
     <Card title="What may somebody believe about you afterwards?">
       <div class="belief">
@@ -106,7 +106,7 @@ function Belief({ found }: { found: Anatomy }) {
           <p>Once they have seen it, knowing everything else there is to know, they can be</p>
           <p class="big" id="after" data-least={least} data-most={most}>{low} to {high}</p>
           <p>sure. Without noise, it would be 0 % or 100 %.</p>
-          {found.delta > 0 && <p class="soft">But for a chance of at most {found.delta.toPrecision(2)} (δ), with which a report may tell more.</p>}
+          {found.delta > 0 && <p class="soft">With a chance of at most {found.delta.toPrecision(2)} (δ), a report may reveal more.</p>}
         </div>
         <Chart draw={draw} label={words} />
       </div>
@@ -123,7 +123,7 @@ function Bytes({ found, digest }: { found: Anatomy; digest: string }) {
   return (
     <Card title="What leaves a device" tools={<button type="button" onClick={() => setTurn(turn + 1)}>Another example</button>}>
       <p>
-        {count(total)} bytes, always as many, whatever a person holds. Here is a request with one report, byte by byte;
+        {count(total)} bytes, always the same number, whatever a person holds. Here is a request with one report, byte by byte;
         the report in it is made up.
       </p>
       <ol class="bytes">
@@ -140,7 +140,7 @@ function Bytes({ found, digest }: { found: Anatomy; digest: string }) {
         })}
       </ol>
       <p class="soft small">
-        Beside it goes a random number for this request, so that a repeated request counts once. No name, no account, no
+        The request also carries a random number, so that a repeated request counts once. No name, no account, no
         address and no time are part of it, and the collector stores none.
       </p>
     </Card>

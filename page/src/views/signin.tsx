@@ -28,7 +28,7 @@ export function SignIn({ done }: { done: () => void }) {
       <button type="submit" disabled={busy}>{busy ? "Signing in…" : "Sign in"}</button>
       {error && <Trouble error={error} />}
       <p class="soft small">
-        Who runs the collector makes one: <code>faintly credential add NAME --role read</code>
+        Whoever runs the collector can make one: <code>faintly credential add NAME --role read</code>
       </p>
     </form>
   );

@@ -61,7 +61,7 @@ export function TopList({ shown, query }: { shown: Shown; query: URLSearchParams
 function NoCandidates() {
   return (
     <Empty title="Any text may be a key here, so there is no list of them all.">
-      Paste keys to compare, one a line; those that stand out are marked.
+      Paste keys to compare, one per line; those that stand out are marked.
     </Empty>
   );
 }
@@ -168,7 +168,7 @@ export function Notes({ notes }: { notes: string[] }) {
 function Legend({ posterior }: { posterior: boolean }) {
   return (
     <p class="legend soft small">
-      {posterior && <span><i class="swatch front" /> posterior: what the crowd of keys makes likely</span>}
+      {posterior && <span><i class="swatch front" /> posterior: what all keys together make likely</span>}
       <span><i class={posterior ? "swatch back" : "swatch front"} /> unbiased estimate</span>
       <span><i class="swatch line" /> interval of 95 %</span>
       <span><i class="swatch floor" /> noise: what a key that nobody holds may show</span>
@@ -300,12 +300,12 @@ function Candidates({ list, open }: { list: string[] | null; open: boolean }) {
     <details class="candidates" open={open && list === null}>
       <summary>{list ? `${count(list.length)} candidates` : "Compare candidates only"}</summary>
       <form onSubmit={use}>
-        <label for="candidates">Candidates, one key a line</label>
+        <label for="candidates">Candidates, one key per line</label>
         <textarea id="candidates" rows={5} spellcheck={false} value={text ?? list?.join("\n") ?? ""}
           onInput={(event) => setText(event.currentTarget.value)} />
         <button type="submit">Rank these</button>
         {list && <button type="button" class="plain" onClick={() => change({ candidates: null })}>Remove</button>}
-        <p class="soft small">They are sent to the collector, and become part of this page's address, not of any log.</p>
+        <p class="soft small">They are sent to the collector and become part of this page's address, but of no log.</p>
       </form>
     </details>
   );

@@ -51,14 +51,14 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(
     _asked: Annotated[
-        bool, option("Say which version this is.", "--version", callback=_version, is_eager=True)
+        bool, option("Show the version.", "--version", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Take options without a command."""
 
 
 # The list of commands has room for one short line each.
-app.command("try", short_help="Show what a collection would find in a file of yours.")(try_.try_)
+app.command("try", short_help="Show what a collection would find in your file.")(try_.try_)
 app.command(short_help="Choose every public parameter of a collection.")(plan.plan)
 app.command(short_help="Turn each client of a file into one randomized report.")(encode.encode)
 app.command()(sketches.aggregate)
@@ -82,7 +82,7 @@ app.command()(admin.restore)
 app.add_typer(lake.app, name="lake", short_help="Commit sealed reports to a Delta table.")
 app.add_typer(spark.app, name="spark", short_help="Aggregate and ask on a Spark cluster.")
 app.command(short_help="Load a collector, to size a machine.")(load.load)
-app.command(short_help="Say which version and which kernels run.")(inspect.version)
+app.command(short_help="Show the version and the kernels in use.")(inspect.version)
 
 
 def main(program: typer.Typer = app) -> None:

@@ -11,7 +11,7 @@ from faintly.cli.output import Json, Output, counted, emit, result, say
 from faintly.cli.remote import CollectionOption, Folder, needs_collector
 
 Target = Annotated[
-    Path, argument("Folder for the copy: empty, or not there yet.", show_default=False)
+    Path, argument("Folder for the copy; empty, or not yet existing.", show_default=False)
 ]
 
 
@@ -22,7 +22,7 @@ def export(
     epoch: Annotated[int | None, whole("One epoch.", least=0, show_default="all epochs")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the sealed reports of a collection, in shuffled order, while a collector runs or not.
+    """Write the sealed reports of a collection, in shuffled order; a collector may be running.
 
     A name that ends with .parquet gives Parquet with the columns epoch and record; any other
     gives a file of reports, which aggregate reads. Collections that drop their reports have none.
@@ -43,9 +43,9 @@ def fsck(
 ) -> None:
     """Read every report, checksum and sketch of a folder that no collector uses.
 
-    Sketches are built again from the raw reports and compared, integer for integer. Ends with
-    status 1 if anything is wrong; files that a crash left over are not. --repair deletes them,
-    and sketches that the raw reports give again.
+    Rebuilds every sketch from the raw reports and compares it, integer for integer. Ends with
+    status 1 if anything is wrong; files that a crash left behind do not count. --repair deletes
+    such files, and sketches that can be rebuilt from the raw reports.
     """
     with needs_collector():
         from faintly_collector.admin.fsck import check
@@ -70,7 +70,7 @@ def fsck(
 
 
 def backup(folder: Folder, target: Target, as_json: Json = False) -> None:
-    """Copy a collector's folder as of one moment, while the collector runs or not.
+    """Copy a collector's folder as of one moment; the collector may be running.
 
     The copy is a folder like the original, credentials and request ids included: fsck reads it,
     and serve runs on it.
@@ -89,8 +89,8 @@ def restore(
 ) -> None:
     """Copy a backup into an empty folder, after checking all of it.
 
-    Reports that were acknowledged after the backup are not in it, and are not sent again by
-    themselves.
+    The backup lacks reports that were acknowledged after it, and their senders do not send them
+    again.
     """
     with needs_collector():
         from faintly_collector.admin.backup import restore as copy

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from faintly.core import Key, Plan, Universe
     from faintly.engine import Reader
 
-ONE_MAP = "the key stands out by one of its maps, where other keys may be in the way"
+ONE_MAP = "the key stands out in only one of its maps, where other keys may be in the way"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class QueryOptions:
             if not re.fullmatch("-?[0-9]{1,20}", text):
                 size = universe.size
                 held = "any integer" if size is None else f"the numbers 0..{size - 1}"
-                raise UnknownKey(f"the keys of this plan are {held}, and {text!r} is none of them")
+                raise UnknownKey(f"the keys of this plan are {held}; {text!r} is not one of them")
         return [int(text) for text in texts]
 
 
@@ -95,7 +95,7 @@ def query(
         ),
     ] = None,
     keys_from: Annotated[
-        Path | None, option("Read further keys from this file, one a line.")
+        Path | None, option("Read further keys from this file, one per line.")
     ] = None,
     posterior: Annotated[
         bool, option("Show posterior means first: they use what all keys show.", "--posterior")
@@ -155,7 +155,7 @@ def top(
     *,
     asked: QueryOptions,
 ) -> None:
-    """List the keys with the largest means, and mark those that stand out of the noise.
+    """List the keys with the largest means, and mark those that stand out from the noise.
 
     Asks a sketch file, or with --server a collection of a running collector.
     """
@@ -232,7 +232,7 @@ def _finish(found: dict[str, Any], plan: "Plan", explain: bool) -> None:
 
     about = found.get("posterior")
     if about is not None:
-        good = " It errs less over them as a whole; at a key that was chosen for being truly large,"
+        good = " It errs less over them as a whole; at a key chosen because it is truly large,"
         more = f"{good} the unbiased mean errs less." if explain else ""
         say(f"The posterior was fitted to {about['population']}.{more}")
     for sentence in [*(about or {}).get("notes", []), *found["notes"]]:

@@ -20,7 +20,7 @@ Digest = Annotated[
 def create(
     plan: Annotated[Path, argument("The plan, as faintly plan writes it.")],
     server: Server,
-    name: Annotated[str, option("A name, for people and to ask by.")] = "",
+    name: Annotated[str, option("A name, for people and for queries.")] = "",
     retention: Annotated[
         options.Retention,
         word("Keep the raw reports, or drop them once they are counted.", options.Retention),
@@ -32,7 +32,7 @@ def create(
     ] = None,
     period_s: Annotated[
         float | None,
-        real("Seconds of an epoch, where epochs follow the clock.", show_default=False),
+        real("Seconds of an epoch; epochs then follow the clock.", show_default=False),
     ] = None,
     grace_s: Annotated[
         float | None,
@@ -44,7 +44,7 @@ def create(
 ) -> None:
     """Create the collection of a plan; doing it twice changes nothing.
 
-    Without --epoch, epoch 0 is open, or with --period-s those that the clock says.
+    Without --epoch, epoch 0 is open; with --period-s, the clock opens epochs.
     """
     from faintly.engine.files import load_plan
 
@@ -53,7 +53,7 @@ def create(
         "name": name,
         "retention": retention,
         "tokens": tokens,
-        "epochs": epoch or None,  # the server knows which, so that HTTP and this agree
+        "epochs": epoch or None,  # the server has the default, so that it is the same over HTTP
         "period_s": period_s,
         "grace_s": grace_s,
     }
@@ -75,7 +75,7 @@ def list_(
     if as_json:
         emit(found)
     elif not found["collections"]:
-        say("no collections; faintly collection create makes one of a plan")
+        say("no collections; faintly collection create makes one from a plan")
     else:
         heads = ["collection", "", "", "reports", "pending"]
         table(heads, [_row(each) for each in found["collections"]])
@@ -102,7 +102,7 @@ def seal(
     ca_file: CaFile = None,
     as_json: Json = False,
 ) -> None:
-    """Let pending reports take part in answers now, instead of within half a minute."""
+    """Seal pending reports now, so that answers include them."""
     with connect(server, credential_file, ca_file) as connection:
         found = connection.ask("POST", f"{_path(digest)}/seal")
     result(as_json, found, f"sealed {found['sealed']:,} reports")
@@ -117,7 +117,7 @@ def open_(
     ca_file: CaFile = None,
     as_json: Json = False,
 ) -> None:
-    """Open an epoch. One that was closed does not open again."""
+    """Open an epoch. A closed epoch cannot be reopened."""
     with connect(server, credential_file, ca_file) as connection:
         made = connection.ask("PUT", f"{_path(digest)}/epochs/{epoch}", {"state": "open"})
     _show(made, as_json)
@@ -128,7 +128,7 @@ def close(
     digest: Digest,
     server: Server,
     epoch: Annotated[
-        int | None, whole("This epoch alone.", least=0, show_default="all of it")
+        int | None, whole("Only this epoch.", least=0, show_default="the whole collection")
     ] = None,
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,

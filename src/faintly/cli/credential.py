@@ -23,15 +23,15 @@ def add(
     label: Label,
     data: Data,
     role: Annotated[
-        options.Role, word("What it allows; admin may read.", options.Role, show_default=False)
+        options.Role, word("What it allows; admin includes read.", options.Role, show_default=False)
     ],
     as_json: Json = False,
 ) -> None:
     """Make a credential and print its secret, which is shown once.
 
-    Only a hash is stored. A collector that runs on the folder takes it from the next second on.
+    Only a hash is stored. A running collector accepts the credential within about two seconds.
     Without credentials, everybody on this machine may do everything; the first one ends that.
-    A credential to submit makes senders need one as well.
+    Once there is a submit credential, senders need one as well.
     """
     with needs_collector():
         from faintly_collector.storage.credentials import check_label
@@ -61,7 +61,7 @@ def list_(data: Data, as_json: Json = False) -> None:
 
 @app.command()
 def remove(label: Label, data: Data, as_json: Json = False) -> None:
-    """Revoke a credential, from the next second on."""
+    """Revoke a credential, effective within about two seconds."""
     with _credentials(data) as credentials:
         credentials.remove(label)
         left = {role for _, role in credentials.labels()}
@@ -69,7 +69,7 @@ def remove(label: Label, data: Data, as_json: Json = False) -> None:
     if not left:
         note("no credential is left: everybody on this machine may do everything, others nothing")
     elif "admin" not in left:
-        note("no credential to administer is left: a collector that others reach will not start")
+        note("no admin credential is left: a collector that others can reach will not start")
 
 
 @contextmanager

@@ -40,8 +40,8 @@ class Rows:
     duplicates: Annotated[
         options.Duplicates | None,
         word(
-            "Rows that repeat an item of their client: refuse them, count them once, or sum "
-            "their values up to 1.",
+            "Rows that repeat an item of their client: refuse them, count them once, or add up "
+            "their values, to 1 at most.",
             options.Duplicates,
         ),
     ] = None

@@ -96,7 +96,7 @@ def _show(result: "DemoResult", out: Path) -> None:
     }
     say(WORDS.format(**result.measures, **more))
     say(found.guarantee.describe())
-    say(f"\nWritten to {out}/: plan.json, reports.fnt, sketch.fns, top.png. Go on with:")
+    say(f"\nWritten to {out}/: plan.json, reports.fnt, sketch.fns, top.png. Continue with:")
     for command in (
         f"query {out}/sketch.fns lodash react left-pad",
         f"audit --plan {out}/plan.json",

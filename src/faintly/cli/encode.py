@@ -30,8 +30,8 @@ def encode(
     pad: Annotated[
         bool,
         option(
-            "Clients of the plan that no FILE mentions send an empty vector, as real ones would: "
-            "means are over all of them; or leave them out.",
+            "Let clients of the plan that no FILE mentions send an empty vector, as real ones "
+            "would, so that means are over all clients; or leave them out.",
             "--pad/--no-pad",
         ),
     ] = True,
@@ -92,7 +92,7 @@ def _vectors(records: "Records", mechanism: "Mechanism") -> "VectorBatch":
     else:
         vectors, lost = projected(records, plan, mechanism.domain)
         note(
-            f"keys left out: {lost.unknown:,}; values that are no numbers: {lost.absent:,}; "
+            f"keys left out: {lost.unknown:,}; values that are not numbers: {lost.absent:,}; "
             f"clipped: {lost.clipped:,}; repeated items: {lost.repeated:,}"
         )
     over = vectors.lengths > plan.sparsity

@@ -17,7 +17,7 @@ def inspect(
     file: Annotated[Path, argument("A plan, a file of reports or a sketch.")],
     as_json: Json = False,
 ) -> None:
-    """Say what a file is and whether it is whole."""
+    """Say what a file is and whether it is intact."""
     from faintly.engine.files import kind_of
 
     read = {"reports": _reports, "sketch": _sketch, "plan": _plan}.get(kind_of(file))
@@ -73,7 +73,7 @@ def _sketch(file: Path) -> dict[str, Any]:
 
 
 def _reports(file: Path) -> dict[str, Any]:
-    """Walk the batches of a file of reports, which says nothing about a plan but its digest."""
+    """Walk the batches of a file of reports; of the plan they hold only the digest."""
     from faintly.wire.report_v1 import scan_batches
 
     batches, reports, digest, record_bytes = 0, 0, b"", 0
@@ -162,7 +162,7 @@ def version(as_json: Json = False) -> None:
     reason = (
         f"compiled C, {kernels.instructions()}"
         if kernels.active == "c"
-        else "numpy; no compiler at install, or by choice"
+        else "numpy; no compiler at installation, or by choice"
     )
     say(f"faintly {faintly.__version__}, kernel {kernels.active} ({reason})")
     say(f"Python {document['python']}, numpy {document['numpy']}")

@@ -21,8 +21,8 @@ Table = Annotated[
 def commit(folder: Folder, table: Table, as_json: Json = False) -> None:
     """Commit every sealed segment of a collector's folder that the table lacks, in one transaction.
 
-    A collector may be running. Repeat it as often as you like, say every minute: each segment is
-    committed once, also after a crash, and while other collectors commit to the same table.
+    The collector may be running. Repeat this as often as you like, say every minute: each segment
+    is committed once, even after a crash and while other collectors commit to the same table.
     """
     with needs_collector():
         from faintly_collector.admin.lake import commit

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from faintly.client.transport import Connection
     from faintly.core import Plan
 
-BATCH_POOL = 4  # distinct large bodies; each request has an id of its own anyway
+BATCH_POOL = 4  # distinct large bodies; each request has its own id anyway
 SINGLE_POOL = 4096
 
 
@@ -25,9 +25,7 @@ def load(
     server: Server,
     plan: Annotated[
         Path | None,
-        option(
-            "Make a collection like this plan's, with a salt of its own.", "--plan", metavar="FILE"
-        ),
+        option("Make a collection like this plan's, with a fresh salt.", "--plan", metavar="FILE"),
     ] = None,
     digest: Annotated[
         str | None,
@@ -40,13 +38,13 @@ def load(
     singles: Annotated[bool, option("One report in a request.", "--singles")] = False,
     batch: Annotated[int, whole("Reports in a request.", least=1)] = 10_000,
     rate: Annotated[
-        float | None, real("Requests a second; otherwise as many as are answered.", least=0.001)
+        float | None, real("Requests a second; without it, as many as are answered.", least=0.001)
     ] = None,
     seconds: Annotated[float, real("How long to send.", least=0.1)] = 10.0,
-    connections: Annotated[int, whole("Kept open together.", least=1, most=4096)] = 64,
+    connections: Annotated[int, whole("Connections to keep open.", least=1, most=4096)] = 64,
     epoch: Annotated[int, whole("The epoch that is loaded.", least=0)] = 0,
     token_file: Annotated[
-        Path | None, option("Single-use tokens, one a line; needs --singles.")
+        Path | None, option("Single-use tokens, one per line; needs --singles.")
     ] = None,
     credential_file: CredentialFile = None,
     admin_credential_file: Annotated[
@@ -55,10 +53,10 @@ def load(
     ca_file: CaFile = None,
     as_json: Json = False,
 ) -> None:
-    """Load a collector with made-up, valid reports, and show what it takes.
+    """Load a collector with made-up, valid reports, and show how many it can take.
 
-    Makes a collection of its own and deletes it afterwards. With --collection it loads one that
-    exists: the reports are counted like real ones and cannot be told from them afterwards, so
+    Makes its own collection and deletes it afterwards. With --collection it loads an existing one:
+    the reports are counted like real ones and cannot be distinguished from them afterwards, so
     never name a collection that holds people's reports.
     """
     from faintly.load import Load, empty_reports, run
@@ -119,7 +117,7 @@ def _collection(
             protect="event", epsilon=1.0, sparsity=8, clients=1_000_000, universe=10_000
         )
     else:
-        # A salt of its own, so that no collection of people has its digest.
+        # A fresh salt, so that no collection of people has the same digest.
         made = replace(load_plan(plan), salt=os.urandom(SALT_BYTES))
     body: dict[str, Any] = {"plan": made.document(), "name": "faintly load", "epochs": [epoch]}
     connection.ask("POST", "/v1/collections", body)

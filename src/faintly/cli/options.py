@@ -59,7 +59,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def group(text: str) -> typer.Typer:
-    """Return a command that has commands of its own."""
+    """Return a command that has subcommands."""
     return typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -108,7 +108,7 @@ def word(text: str, known: Any, *names: str, **more: Any) -> Any:
 
     def check(given: Any) -> Any:
         if given not in offered:
-            raise typer.BadParameter(f"{given} is none of {', '.join(offered)}")
+            raise typer.BadParameter(f"{given} is not one of {', '.join(offered)}")
         return given
 
     more |= {"metavar": f"<{'|'.join(offered)}>", "autocompletion": lambda: list(offered)}

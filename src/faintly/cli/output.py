@@ -140,5 +140,5 @@ def read_text(path: Path) -> str:
 
 
 def read_keys(path: Path) -> list[str]:
-    """Return the keys in a text file, one a line; empty lines are skipped."""
+    """Return the keys in a text file, one per line; empty lines are skipped."""
     return [line for line in read_text(path).splitlines() if line]

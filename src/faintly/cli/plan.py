@@ -32,7 +32,9 @@ def plan(
     ] = None,
     sample: Annotated[
         Path | None,
-        option("A pilot, as encode reads it: compare sparsities on it, and take the best."),
+        option(
+            "A pilot, in a form that encode reads: compare sparsities on it, and take the best."
+        ),
     ] = None,
     clients: Annotated[int | None, whole("Expected number of clients [or solved for].")] = None,
     values: Annotated[
@@ -49,7 +51,7 @@ def plan(
     target_error: Annotated[
         float | None,
         real(
-            "Worst-case standard error wanted; then one of --epsilon, --clients and --sparsity "
+            "Required worst-case standard error; then one of --epsilon, --clients and --sparsity "
             "may be left out."
         ),
     ] = None,
@@ -60,7 +62,7 @@ def plan(
     hard_sparsity: Annotated[
         bool,
         option(
-            "No vector holds more than --sparsity items; admits mechanisms that refuse one.",
+            "Promise that no vector exceeds --sparsity; admits mechanisms that refuse longer ones.",
             "--hard-sparsity",
         ),
     ] = False,
@@ -115,7 +117,7 @@ def plan(
         float | None, real("Sum of squares of a typical vector [default: sparsity / 4].")
     ] = None,
     expected_mean: Annotated[
-        float | None, real("How large the interesting means are, to be warned.")
+        float | None, real("How large the interesting means are; warns if noise would hide them.")
     ] = None,
     candidates: Annotated[
         bool, option("Show the whole ranking, and what was refused.", "--candidates")
@@ -124,13 +126,13 @@ def plan(
         bool, option("Explain the plan in words, for people who decide.", "--explain")
     ] = False,
     verbose: Annotated[
-        bool, option("Show every number of the plan, and why this one.", "--verbose", "-v")
+        bool, option("Show every number of the plan, and why it was chosen.", "--verbose", "-v")
     ] = False,
     plot: Annotated[
         Path | None, option("Draw error against bytes and epsilon (.png, .svg).")
     ] = None,
     shuffle: Annotated[
-        bool, option("Add what a trusted shuffler would give.", "--shuffle")
+        bool, option("Add the bound that a trusted shuffler would give.", "--shuffle")
     ] = False,
     shuffle_delta: Annotated[float, real("Delta of that bound.")] = 1e-6,
     as_json: Json = False,

@@ -176,7 +176,7 @@ def _say_details(ranking: Ranking) -> None:
     floor = NOISE_FLOOR * model.stderr
     say(f"noise floor      {floor:.4g}: what one key that nobody holds may show")
     say(f"smallest mean    that stands out over {ranking.request.keys:,} keys: {visible:.4g}")
-    chance = f"but for a chance of {model.failure:g}"
+    chance = f"except with a chance of {model.failure:g}"
     say(f"largest error    over all of them: {model.linf:.4g}, {chance}")
     say(f"one lying client moves any estimate by at most {pick.influence / made.clients:.3g}")
     say(f"guarantee        {mechanism_of(made).guarantee().describe()}")

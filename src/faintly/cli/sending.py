@@ -25,7 +25,7 @@ def token(
     ca_file: CaFile = None,
     as_json: Json = False,
 ) -> None:
-    """Issue tokens for a collection that asks for them, one a line, shown once.
+    """Issue tokens for a collection that requires them, one per line; they are shown once.
 
     Each is good for one report of one epoch. Hand one to each person, and do not write down who
     got which.
@@ -64,7 +64,7 @@ def push(
     server: Server,
     epoch: Annotated[int, whole("The epoch that the reports count for.", least=0)] = 0,
     batch: Annotated[
-        int | None, whole("Reports in a request at most.", least=1, show_default="10000")
+        int | None, whole("Most reports in one request.", least=1, show_default="10000")
     ] = None,
     credential_file: CredentialFile = None,
     ca_file: CaFile = None,
@@ -73,8 +73,8 @@ def push(
 ) -> None:
     """Send every report of a file to a collector, once.
 
-    What was chosen and what was acknowledged is kept beside the file, in REPORTS.push. After a
-    failure or a crash the same command goes on where it stopped, and nothing is counted twice.
+    REPORTS.push, beside the file, keeps the request ids and what was acknowledged. After a failure
+    or a crash, the same command continues where it stopped, and nothing is counted twice.
     """
     from faintly.client.push import push as send_all
 
@@ -103,4 +103,4 @@ def push(
     elif done.skipped == parcel.reports:
         say(f"all {parcel.reports:,} reports had arrived before; nothing was sent")
     else:
-        say(f"{parcel.reports:,} reports are with the collector ({done.sent:,} counted now)")
+        say(f"the collector has {parcel.reports:,} reports ({done.sent:,} counted now)")

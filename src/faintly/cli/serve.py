@@ -34,10 +34,11 @@ def serve(
     tls_key: Annotated[Path | None, option("Its private key, PEM.")] = None,
     proxy: Annotated[
         bool | None,
-        option("A proxy forwards others to this address: demand credentials.", "--proxy"),
+        option("A proxy forwards other machines here: require credentials.", "--proxy"),
     ] = None,
     allow_anyone: Annotated[
-        bool | None, option("Let others reach it even without credentials.", "--allow-anyone")
+        bool | None,
+        option("Let other machines reach it even without credentials.", "--allow-anyone"),
     ] = None,
     log_level: Annotated[
         options.LogLevel | None,
@@ -47,8 +48,8 @@ def serve(
 ) -> None:
     """Collect reports over HTTP, keep them, count each once, and answer.
 
-    Flags win over FAINTLY_SERVE_ variables, which win over the file. One folder has one server.
-    SIGTERM or Ctrl-C stops taking reports, seals what is there and ends with status 0.
+    Flags override FAINTLY_SERVE_ variables, which override the file. One folder has one server.
+    On SIGTERM or Ctrl-C it takes no more reports, seals what it has and ends with status 0.
     """
     with needs_collector():
         from faintly_collector.http.serve import serve as run

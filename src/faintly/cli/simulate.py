@@ -29,7 +29,7 @@ def simulate(
     compare: Annotated[
         str | None,
         option(
-            "Compare the plan with these mechanisms, each at its best; all: with every one but "
+            "Compare the plan with these mechanisms, each at its best; all: every mechanism except "
             "the baselines.",
             metavar="NAME[,NAME...]",
             autocompletion=lambda: ["all", *mechanisms()],
@@ -42,8 +42,8 @@ def simulate(
 ) -> None:
     """Encode the data, decode it, and compare with the truth, several times over.
 
-    The truth is that of everything clients hold; a second column compares with what reports
-    carry of it, where some hold more than the plan's sparsity. Noise is seeded: for study only,
+    The truth is the means of everything that clients hold. If some hold more than the plan's
+    sparsity, another column compares with what reports carry. Noise is seeded: for study only,
     never for real reports.
 
     With --compare, other mechanisms serve the same unit, budget, sparsity, clients and universe,
@@ -115,7 +115,7 @@ def _describe(result: "Simulation") -> None:
         "bias_listed20": "bias, 20 largest",
         "top20_recall": "true top 20 found",
         "significant": "keys that stand out",
-        "false_significant": "of these nobody's",
+        "false_significant": "of these, held by nobody",
     }
     cut = result.excess.over > 0
     shown = {"unbiased": "truth"}

@@ -22,7 +22,7 @@ def aggregate(
     from faintly.engine.files import load_plan, read_reports, save_sketch
 
     loaded = load_plan(plan)
-    # Reports of direct mode may be more than memory holds; the sketch will lie there as well.
+    # Reports of direct mode may not fit into memory; the sketch will be in that folder as well.
     aggregator = Aggregator(loaded, spool=output.resolve().parent)
     started = time.monotonic()
     with progress() as bar:
@@ -49,7 +49,7 @@ def merge(
     sketches: Annotated[list[Path], argument("Sketches of the same plan.")],
     output: Output,
     threads: Annotated[
-        int | None, whole("Threads to use; all processors unless given.", least=1)
+        int | None, whole("Threads to use; by default one per processor.", least=1)
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -19,12 +19,12 @@ LAKE = "A Delta table of sealed segments to read instead of files; see faintly l
 LakeTable = Annotated[str | None, option(LAKE, "--lake")]
 Epoch = Annotated[int | None, whole("One epoch of the lake.", least=0, show_default="all epochs")]
 Strict = Annotated[
-    bool, option("Fail at the first value that is no report of the plan.", "--strict")
+    bool, option("Fail at the first value that is not a report of the plan.", "--strict")
 ]
 Folder = Annotated[str, option("Folder of Parquet to write.", "--output", "-o", show_default=False)]
 
 
-@app.command(short_help="Reports on a cluster to one sketch.")
+@app.command(short_help="Count reports on a cluster into one sketch.")
 def aggregate(
     plan: PlanFile,
     output: Output,
@@ -38,14 +38,14 @@ def aggregate(
         int | None, whole("Partial tables to make.", least=1, show_default="one per core")
     ] = None,
     set_aside: Annotated[
-        str | None, option("Folder of Parquet for values that are no reports.")
+        str | None, option("Folder of Parquet for values that are not reports.")
     ] = None,
     strict: Strict = False,
     as_json: Json = False,
 ) -> None:
     """Count reports into one sketch: the same integers as faintly aggregate.
 
-    Values that are no reports of the plan are counted by reason, and written to --set-aside.
+    Values that are not reports of the plan are counted by reason, and written to --set-aside.
     """
     from faintly.engine.files import load_plan, save_sketch
 
@@ -69,7 +69,7 @@ def aggregate(
     )
 
 
-@app.command(short_help="Keys on a cluster to estimates.")
+@app.command(short_help="Estimate keys on a cluster.")
 def query(
     keys: Annotated[str, argument("Parquet with a column of keys.")],
     output: Folder,
@@ -117,14 +117,14 @@ def query(
     result(as_json, {"keys": count, "rejected": rejected}, f"{count:,} estimates are in {output}")
 
 
-@app.command(short_help="Raw data on a cluster to reports.")
+@app.command(short_help="Turn raw data on a cluster into reports.")
 def encode(
     rows: Annotated[list[str], argument("Parquet with a row for each client's item.")],
     plan: PlanFile,
     key_file: Annotated[
         Path,
         option(
-            "File of the secret job key; made if it is not there. Destroy it after the job.",
+            "File of the secret job key; created if it does not exist. Destroy it after the job.",
             show_default=False,
         ),
     ],
@@ -224,4 +224,4 @@ def _key(path: Path) -> bytes:
 def _note(rejected: dict[str, int], kept: str) -> None:
     if rejected:
         listed = ", ".join(f"{count:,} {code}" for code, count in sorted(rejected.items()))
-        note(f"{sum(rejected.values()):,} values are no reports of the plan ({listed}); {kept}")
+        note(f"{sum(rejected.values()):,} values are not reports of the plan ({listed}); {kept}")

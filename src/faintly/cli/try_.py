@@ -20,9 +20,10 @@ def try_(
     epsilon: Annotated[float, real("Privacy budget of one report.")] = 1.0,
     protect: Protect = "event",
     sparsity: Annotated[
-        int | None, whole("Items a report is made for [default: the best for these data].", least=1)
+        int | None,
+        whole("Items that a report is sized for [default: the best for these data].", least=1),
     ] = None,
-    count: Annotated[int, whole("Rows.", "-n", "--count", least=1)] = 20,
+    count: Annotated[int, whole("Rows to show.", "-n", "--count", least=1)] = 20,
     seed: Annotated[int, whole("Seed of the noise.")] = 1,
     plot: Annotated[Path | None, option("Draw answers beside the truth (.png, .svg).")] = None,
     output: Annotated[Path | None, option("Write the plan to this file.", "--output", "-o")] = None,
@@ -48,7 +49,7 @@ def try_(
         asking = bar.add_task("asking: reports read, in %", total=100, visible=False)
 
         def read_on(share: float) -> None:
-            """Show the longest step alone, with the time that it still takes."""
+            """Show the longest step alone, with the time that is left."""
             bar.update(task, visible=share >= 1)
             bar.update(asking, completed=round(100 * share), visible=share < 1)
 

@@ -223,7 +223,7 @@ class Ledger:
             if mark is not None:
                 raise LedgerFailed(
                     f"the ledger {self.path} is missing, but its mark is there: restore both, "
-                    "or delete the mark if what was spent may be forgotten"
+                    "or delete the mark to forget what was spent"
                 )
             return Book(), None
         return _checked(data, mark)

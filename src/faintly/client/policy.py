@@ -125,7 +125,7 @@ def admit(plan: Plan, policy: Policy | None) -> MechanismApi:
         policy.check(plan)
     elif policy is not None or plan.parsed:
         raise PlanRefused(
-            "a plan that was read and not made in this program needs a policy: "
+            "a plan that this program did not make itself needs a policy: "
             "Policy.within(epsilon=..., units=[...]) or Policy.pinned(digest)"
         )
     try:
@@ -136,14 +136,14 @@ def admit(plan: Plan, policy: Policy | None) -> MechanismApi:
     name = mechanism.name
     if mechanism.baseline and (policy is None or name not in policy.baselines):
         raise PlanRefused(
-            f"{name} is a research baseline, to compare with and not to use; a policy that wants "
-            f"it says baselines=[{name!r}]"
+            f"{name} is a research baseline, for comparisons only; to accept it anyway, set "
+            f"baselines=[{name!r}] in the policy"
         )
     if mechanism.enforces_sparsity and (policy is None or not policy.bounded_items):
         raise PlanRefused(
             f"{name} takes at most {plan.sparsity} items here, and a missing report would reveal "
-            "that there are more; an application that never reports more says so in its policy, "
-            "with bounded_items=True"
+            "that a person holds more; if the application never reports more, set "
+            "bounded_items=True in its policy"
         )
     return mechanism
 

@@ -124,7 +124,7 @@ class Connection:
         answer = self.call("GET", f"{collection_path(name)}/plan")
         plan = read_plan(answer.body)
         if plan.digest.hex() != name:
-            raise PlanRefused("the collector sent another plan than the one requested")
+            raise PlanRefused("the collector sent a plan other than the one requested")
         admit(plan, policy)
         return plan
 
@@ -278,7 +278,7 @@ def named_path(named: str) -> str:
 def _header_text(text: str, what: str) -> str:
     """Return a secret for a header, or refuse one that cannot be sent; no message shows it."""
     if not (text.isascii() and text.isprintable() and text and " " not in text):
-        raise InvalidInput(f"the {what} holds characters that cannot be sent, or none")
+        raise InvalidInput(f"the {what} is empty, or holds characters that cannot be sent")
     return text
 
 
@@ -303,7 +303,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 def _strange() -> SendFailed:
     return SendFailed(
-        "NOT_A_COLLECTOR", "the answer is not a collector's; something else serves this address"
+        "NOT_A_COLLECTOR", "the answer is not from a collector; something else serves this address"
     )
 
 

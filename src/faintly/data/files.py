@@ -57,8 +57,8 @@ def read_records(
             kinds.add(source.kind if source.kind in ("parquet", "sets") else "text")
             if len(kinds) > 1:
                 raise InvalidData(
-                    f"{source.name} is not of the kind of the files before it; convert it, as "
-                    "their clients may be the same or not"
+                    f"{source.name} is of another kind than the files before it; convert it, "
+                    "because clients cannot be matched between kinds"
                 )
             if rows is None:
                 rows = (ArrowRows if kinds == {"parquet"} else TextRows)(columns, strict, on_read)

@@ -40,8 +40,8 @@ def vectors_from(
 ) -> VectorBatch:
     """Return one vector per client, whatever shape the data has.
 
-    A mean is over all clients of the plan. Rows name only those who hold something, so clients of
-    the plan that the data do not mention are empty vectors at the end.
+    A mean is over all clients of the plan. Rows name only clients that hold something, so clients
+    of the plan that the data do not mention are empty vectors at the end.
 
     Args:
         data: any of the shapes at the top of this module, a path, several paths, `Records`, or a
@@ -49,15 +49,16 @@ def vectors_from(
         plan: says how a key becomes an id, and how many clients there are.
         strict: refuse keys that the plan does not have, values that it does not take and
             repeated items. False projects them as a client does: left out, clipped, added up.
-        pad: False leaves clients out that the data do not mention; a mean is then over those
-            that it does.
+        pad: False leaves out clients that the data do not mention; a mean is then over the
+            others.
         columns: which columns of a table or file to read, and what to do with repeated rows.
 
     Raises:
         InvalidData: the data break a rule; the message names the row or client, from 1.
 
-    Privacy: errors never show keys, values or client labels. The end tells who is empty: shuffle
-    before you hand out reports one by one, as `faintly encode` does. A sketch has no order.
+    Privacy: errors never show keys, values or client labels. A vector's position reveals whether it
+    is empty: shuffle before you hand out reports one by one, as `faintly encode` does. A sketch has
+    no order.
     """
     instance(plan, Plan, "plan", "as make_plan returns it")
     made = _vectors(data, plan, strict, columns)
@@ -74,7 +75,7 @@ def entries_from(
 ) -> VectorBatch:
     """Return one vector per client, in which each entry is two coordinates.
 
-    Arguments and errors are those of `vectors_from`, but for a `plan` that `key_value_plan` made.
+    Arguments and errors are those of `vectors_from`, except that `key_value_plan` made the `plan`.
     The values of the data are those of entries.
     """
     instance(plan, Plan, "plan", "as key_value_plan returns it")

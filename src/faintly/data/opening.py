@@ -96,7 +96,9 @@ def opened(path: Path) -> Iterator[Opened]:
         with path.open("rb") as file:
             yield _streamed(path, file, path.stat().st_size)
     except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise InvalidData(f"{name_of(path)} is not a whole gzip file; compress it again") from None
+        raise InvalidData(
+            f"{name_of(path)} is not a complete gzip file; compress it again"
+        ) from None
 
 
 def _streamed(path: Path, file: BinaryIO, size: int | None) -> Opened:

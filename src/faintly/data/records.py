@@ -68,7 +68,9 @@ class Records:
         See the class for the arguments. Without values every row counts as 1.0, which is a set.
         """
         if not len(clients) and not count:
-            raise source.refuse_all("holds no rows; list every client, also those without items")
+            raise source.refuse_all(
+                "holds no rows; list every client, including those without items"
+            )
         # One number in memory, whatever the rows.
         weights = np.broadcast_to(1.0, len(clients)) if values is None else values
         if not len(clients) == len(codes) == len(weights):
@@ -94,8 +96,8 @@ def to_vectors(records: Records, plan: Plan) -> VectorBatch:
     Text such as "17" is an index where the universe is indexed, and text elsewhere.
 
     Raises:
-        InvalidData: a key is outside the plan's universe, a value is none of those that the plan
-            takes, or a client holds an item twice, and the records were read strictly.
+        InvalidData: a key is outside the plan's universe, the plan does not take a
+            value, or a client holds an item twice, and the records were read strictly.
     """
     if not records.source.strict:
         return projected(records, plan, plan.values)[0]

@@ -1,9 +1,9 @@
 """CSV, TSV, JSON lines and sets, read row by row with the line of each row kept for errors.
 
 CSV    a header that names the columns; commas, tabs or semicolons between cells
-JSONL  {"client": 7, "item": "a", "value": 0.5}             one row a line, or
-       {"client": 7, "items": {"a": 0.5}}, {"items": ["a"]}  one client a line
-sets   3 17 5                                               one client a line, as in FIMI files
+JSONL  {"client": 7, "item": "a", "value": 0.5}             one row per line, or
+       {"client": 7, "items": {"a": 0.5}}, {"items": ["a"]}  one client per line
+sets   3 17 5                                               one client per line, as in FIMI files
 """
 
 import csv
@@ -162,7 +162,7 @@ def _fill_from_sets(file: Opened, rows: TextRows) -> None:
         if not all(part.isdigit() and len(part) <= MAX_DIGITS for part in parts):
             raise rows.refuse(
                 line,
-                "holds something that is not an item number; write one set a line, non-negative "
+                "holds something that is not an item number; write one set per line, non-negative "
                 "integers with blanks between them",
             )
         client = rows.client_numbers[rows.files[-1][1], line]  # also where it holds nothing
@@ -192,9 +192,9 @@ def _object(decode: Callable[[str], Any], text: str, line: int, rows: TextRows) 
     except RepeatedField:
         raise rows.refuse(line, "names a field or an item twice; keep one") from None
     except (ValueError, RecursionError):
-        raise rows.refuse(line, "is not JSON; write one object a line") from None
+        raise rows.refuse(line, "is not JSON; write one object per line") from None
     if not isinstance(fields, dict):
-        raise rows.refuse(line, "is not a JSON object; write one object a line")
+        raise rows.refuse(line, "is not a JSON object; write one object per line")
     return fields
 
 
@@ -230,8 +230,10 @@ class _Form:
                     line, f"{name} is missing; fill it in: every line needs the first one's fields"
                 )
         if set(fields) & self.watched != self.fields:
-            raise rows.refuse(line, "has a field that the first line lacks; use one form a file")
-        # A line that names no client is a client of its own.
+            raise rows.refuse(
+                line, "has a field that the first line lacks; use one form in each file"
+            )
+        # A line that names no client is a separate client.
         label = fields[self.found.client] if self.found.client else (rows.files[-1][1], line)
         if self.found.client and type(label) not in KEY_TYPES:
             raise rows.refuse(

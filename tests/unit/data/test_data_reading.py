@@ -77,7 +77,7 @@ def test_several_files_share_clients_and_keys_and_errors_name_the_file(tmp_path,
         place = "line 2 of a.csv" if kind == "csv" else "row 1 of a.parquet"
         with pytest.raises(InvalidData, match=f"^{place}: this client already holds"):
             to_vectors(read_records([paths[1], paths[0], paths[0]]), plan_of(Universe.open()))
-    with pytest.raises(InvalidData, match=r"^b\.parquet is not of the kind of the files before"):
+    with pytest.raises(InvalidData, match=r"^b\.parquet is of another kind than the files before"):
         read_records([tmp_path / "a.csv", tmp_path / "b.parquet"])
 
 
@@ -153,7 +153,7 @@ def test_a_mean_is_over_all_clients_of_the_plan_unless_asked_otherwise(tmp_path,
 @pytest.mark.parametrize("left", [20, -9])
 def test_a_gzip_file_that_is_not_whole_is_refused(tmp_path, left):
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(CSV.encode())[:left])
-    with pytest.raises(InvalidData, match=r"^a\.csv\.gz is not a whole gzip file; compress"):
+    with pytest.raises(InvalidData, match=r"^a\.csv\.gz is not a complete gzip file; compress"):
         read_records(tmp_path / "a.csv.gz")
 
 

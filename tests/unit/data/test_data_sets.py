@@ -28,7 +28,9 @@ def test_lines_of_several_files_are_different_clients(tmp_path):
     vectors = vectors_in(read_records(files), Universe.indexed(3))
     assert vectors.lengths.tolist() == [2, 1, 2, 1]
     rows = write(tmp_path / "rows.csv", "client,item\n1,2\n")
-    with pytest.raises(InvalidData, match=r"^rows\.csv is not of the kind of the files before it"):
+    with pytest.raises(
+        InvalidData, match=r"^rows\.csv is of another kind than the files before it"
+    ):
         read_records([*files, rows])
 
 

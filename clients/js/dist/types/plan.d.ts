@@ -32,6 +32,6 @@ export declare function exactly(fields: unknown, what: string, names: string): a
 export declare function readPlan(document: string | Uint8Array | object): Plan;
 /** Return the shortest decimal of a number, without an exponent. */
 export declare function spelled(value: number): string;
-/** Return the distance of l1:DISTANCE, 0 of event and user, NaN or less of what is no unit. */
+/** Return the distance of l1:DISTANCE, 0 of event and user, NaN or less of anything that is not a unit. */
 export declare const distanceOf: (unit: string) => number;
 export {};

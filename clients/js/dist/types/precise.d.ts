@@ -13,5 +13,5 @@ export declare function ln(x: Precise): Precise;
 export declare const lnRatio: (top: number, bottom: number) => Precise;
 /** Return the number that a plain decimal spells, so that 0.1 means one tenth. */
 export declare function decimal(text: string): Precise;
-/** Return whether x is surely no more than y; what is not a number is more than anything. */
+/** Return whether x is certainly at most y; false if either is not a number. */
 export declare function atMost(x: Precise, y: Precise): boolean;

@@ -13,7 +13,7 @@ const KNOWN = new Map<string, (plan: Plan) => Mechanism>([
   ["signed-binning", signedBinning],
 ]);
 
-/** Make a mechanism known under its name: those that have an entry of their own. */
+/** Make a mechanism known under its name: for those that are imported separately. */
 export const register = (name: string, make: (plan: Plan) => Mechanism): void => {
   KNOWN.set(name, make);
 };
@@ -24,7 +24,7 @@ export function mechanismOf(plan: Plan): Mechanism {
   if (!make) {
     throw new InvalidPlan(
       `this client does not know the mechanism ${plan.mechanism} of faintly-plan/1; ` +
-        `it knows ${[...KNOWN.keys()].join(", ")}; some have an entry of their own`,
+        `it knows ${[...KNOWN.keys()].join(", ")}; import others separately`,
     );
   }
   const mechanism = make(plan);

@@ -137,7 +137,7 @@ export function projectionChoice(plan: Plan): Mechanism {
       if (!dense) uniforms(dummies * groups, places, words).forEach((at, i) => (sums[n + i] = (i % groups) * places + at));
       const slot = choose(sums, dense ? sums : tallied(sums), words);
       if (!table) return [slot];
-      // The server needs nothing but the cell: what else the seed tells stays at home.
+      // The server needs nothing but the cell; the rest of the seed stays on the device.
       const fields = [rows[Math.floor(slot / places)] * bins + Math.floor((slot % places) / sides)];
       if (signed) fields.unshift(slot % 2);
       if (plan.maps > 1) fields.push(map!.number);

@@ -50,7 +50,7 @@ function answers(items: readonly Item[], keep: number, words: Words): number[] {
 }
 
 /**
- * Return a cell of random bits but for those of the pivots, which solve the equations: each has the words of a row, the
+ * Return a cell of random bits except those of the pivots, which solve the equations: each has the words of a row, the
  * lowest bits first, and the parity that it must have with the cell.
  */
 function solve(rows: readonly Int32Array[], widths: readonly number[], words: Words): number[] {

@@ -80,7 +80,7 @@ function multiplication(bits: number): Uint8Array[] {
   return Array.from({ length: size }, (_, a) => Uint8Array.from({ length: size }, (_, b) => product(a, b)));
 }
 
-/** Return the free symbols but for those of the pivots, which solve the equations. */
+/** Return the free symbols except those of the pivots, which solve the equations. */
 function solve(equations: readonly Equation[], out: number[], times: readonly Uint8Array[]): number[] {
   const kept: { pivot: number; row: number[]; answer: number }[] = [];
   for (const equation of equations) {

@@ -122,7 +122,7 @@ function check(plan: Plan) {
   rule(row === "user" || given.clip === null, "clip");
   const clip = row === "user" ? integer(given, "clip", 1, MOST) : Infinity; // where the unit alone bounds the change
   rule(Array.isArray(noise) && noise.length >= 1 && noise.length <= 40, "noise");
-  // With a last threshold above one half, drawing would go on and on.
+  // With a last threshold above one half, drawing could take very long.
   noise.forEach((_, i) => {
     integer({ noise: noise[i] }, "noise", 1, i < noise.length - 1 ? 2 ** 32 - 1 : 2 ** 31);
   });

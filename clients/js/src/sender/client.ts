@@ -1,7 +1,7 @@
 /**
  * A client that keeps a ledger and sends. The order is: charge, write, randomize, write, send. So a
- * report that left the device is always paid for, and a crash in between burns budget instead of
- * giving noise away. Reports are remembered by plan and epoch, never by the data.
+ * report that left the device is always paid for, and a crash in between wastes budget but reveals
+ * nothing. Reports are remembered by plan and epoch, never by the data.
  */
 import {
   Client as Encoder,
@@ -19,8 +19,8 @@ import { accept, charged, spentIn, type Charge, type Limits } from "./spending.t
 import { keep, stateOf, type Batch, type Kept, type State } from "./state.ts";
 import { freshId, indexedDBStore, type Access, type Store } from "./store.ts";
 
-const BEACON_BYTES = 60_000; // browsers let a page that goes away send 64 KiB in all
-const BEACONS = 8; // requests on its way, each of which costs a page a millisecond
+const BEACON_BYTES = 60_000; // browsers let a page that is hidden or closed send 64 KiB in all
+const BEACONS = 8; // requests of such a page, each of which takes it a millisecond
 const FRAME_BYTES = 31; // of a batch beside its records: spec/wire-v1.md
 const QUEUE_BYTES = 1_000_000; // in a store; a day offline is far below
 const BATCH_BYTES = 500; // what a batch counts for besides its records, in room and in time
@@ -35,7 +35,7 @@ const PASSING = [408, 425, 429, 500, 502, 503, 504];
 export interface SenderOptions extends ClientOptions {
   /** The collector's address, such as https://collect.example. */
   readonly server: string;
-  /** What may be spent in all, by account: {event: 4}. Without it, each report spends anew. */
+  /** What may be spent in all, by account: {event: 4}. Without it, each report spends again. */
   readonly limits?: Limits;
   /** Seconds of an epoch, with limits. Without it all time is epoch 0: one report in all. */
   readonly period?: number;
@@ -47,7 +47,7 @@ export interface SenderOptions extends ClientOptions {
   readonly onError?: (error: unknown) => void;
 }
 
-/** Which report of the plan this is: an integer that never falls. */
+/** Which report of the plan this is: an integer that never decreases. */
 export interface Which {
   readonly epoch?: number;
 }
@@ -73,7 +73,7 @@ export class Client {
   readonly #open = new Map<number, string>(); // by epoch: the batch that this page may add to
   #adding = ""; // the batch that is being written
   #durable: Batch[] = []; // the queue as this page last saw it on the disk
-  readonly #bodies = new Map<string, Body>(); // by id: what a page that goes away has ready
+  readonly #bodies = new Map<string, Body>(); // by id: what is ready for when the page is hidden or closed
   #preparing = false;
   #sending: Promise<void> | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -99,7 +99,7 @@ export class Client {
     this.#soon();
   }
 
-  /** Return the report of an epoch, as the bytes of a batch of one: the same ones ever after. */
+  /** Return the report of an epoch, as the bytes of a batch of one: the same bytes each time. */
   async report(items: Items, which: Which = {}): Promise<Uint8Array> {
     const epoch = this.#epoch(which);
     if (!this.#options.limits) return this.#encoder.report(items);
@@ -112,7 +112,7 @@ export class Client {
     return encodeBatch(this.plan.digest, unhex(record), 1);
   }
 
-  /** Queue the report of an epoch, unless it was before; done means that it will be sent. */
+  /** Queue the report of an epoch, unless it is queued already; once this resolves, it will be sent. */
   async send(items: Items, which: Which = {}): Promise<void> {
     const epoch = this.#epoch(which);
     await this.#store.locked(async (access) => {
@@ -243,7 +243,7 @@ export class Client {
     );
   }
 
-  /** Return the batches that a page which goes away sends: those that fit, and to which nobody adds any more. */
+  /** Return the batches to send when the page is hidden or closed: those that fit, and that nobody adds to any more. */
   #leaving(): Batch[] {
     const mine = [...this.#open.values()];
     const done = this.#mine().filter(
@@ -254,7 +254,7 @@ export class Client {
     return done.slice(0, over < 0 ? BEACONS : Math.min(over, BEACONS));
   }
 
-  /** Make the bodies for that in idle moments: a page must not wait for them when it goes away. */
+  /** Make those bodies in idle moments: a page must not wait for them when it is hidden or closed. */
   async #prepare(): Promise<void> {
     if (!globalThis.document || this.#preparing) return;
     this.#preparing = true;
@@ -273,7 +273,7 @@ export class Client {
         this.#bodies.set(id, { count, bytes: encodeBatch(digest, records, count) });
       }
     } catch {
-      // A body that is not ready is made when the page goes away.
+      // A body that is not ready is made when the page is hidden or closed.
     }
     this.#preparing = false;
   }
@@ -331,7 +331,7 @@ export class Client {
     this.#timer = undefined;
   }
 
-  /** Send in a while, longer after failures; reports that come until then go along. */
+  /** Send after a pause, longer after failures; reports that come before then are sent too. */
   readonly #soon = (): void => {
     const { delay = FIRST_PAUSE_MS, onError } = this.#options;
     if (delay === null || this.#closed || this.#timer !== undefined) return;
@@ -347,7 +347,7 @@ export class Client {
     (this.#timer as { unref?: () => void }).unref?.();
   };
 
-  /** Send what fits while the page goes away. Whatever does not arrive is still queued. */
+  /** Send what fits while the page is hidden or closed. Whatever does not arrive is still queued. */
   readonly #hide = (): void => {
     if (document.visibilityState !== "hidden") return;
     const leaving = this.#leaving();
@@ -369,7 +369,7 @@ async function fetchPlan(server: string, collection: string): Promise<Uint8Array
     if (answer.ok) return new Uint8Array(await answer.arrayBuffer());
     failed = `HTTP_${answer.status}`;
   } catch {
-    // What the browser says about it is of no use, and may hold the address.
+    // The browser's message does not help, and may hold the address.
   }
   throw new SendFailed(failed, `the collector did not send the plan (${failed})`);
 }
@@ -390,5 +390,5 @@ export async function fromServer(
   const client = new Client(await fetchPlan(server, collection), { ...options, server });
   if (client.plan.digest === collection) return client;
   client.close();
-  throw new PlanRefused("the collector sent another plan than the one requested");
+  throw new PlanRefused("the collector sent a plan other than the one requested");
 }

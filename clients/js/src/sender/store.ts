@@ -2,7 +2,7 @@
 import { FaintlyError, hex } from "../index.ts";
 import { LedgerFailed } from "./errors.ts";
 
-/** What a store lets do while it is locked. */
+/** What a store allows while it is locked. */
 export interface Access {
   /** Return what was written last, undefined if nothing was. */
   read(): Promise<unknown>;
@@ -17,7 +17,7 @@ export interface Store {
 
 const WAIT_MS = 10_000; // a report takes milliseconds; whoever holds a lock this long is stuck
 const POLL_MS = 20;
-const POLLS = WAIT_MS / POLL_MS; // counted, because a machine that sleeps lets nobody go on
+const POLLS = WAIT_MS / POLL_MS; // counted, because nobody makes progress while the machine sleeps
 
 /** Return a store in the browser's database, the same for all pages of the origin. */
 export function indexedDBStore(name = "faintly"): Store {
@@ -25,7 +25,7 @@ export function indexedDBStore(name = "faintly"): Store {
   const open = () => {
     opened ??= new Promise((done, fail) => {
       if (!globalThis.indexedDB) {
-        throw new LedgerFailed("there is no browser's database here; give the client a store");
+        throw new LedgerFailed("this environment has no IndexedDB; give the client a store");
       }
       const asked = indexedDB.open(name, 1);
       asked.onupgradeneeded = () => asked.result.createObjectStore("state");
@@ -127,7 +127,7 @@ export function indexedDBStore(name = "faintly"): Store {
 /** Return 16 random bytes in hexadecimal. */
 export const freshId = (): string => hex(crypto.getRandomValues(new Uint8Array(16)));
 
-/** Wait until a lock is ours, as long as those who hold it go on. */
+/** Wait until a lock is ours, as long as its holders make progress. */
 export async function poll(mine: string, holder: () => Promise<string | undefined>): Promise<void> {
   let last: string | undefined;
   for (let polls = 0; ; polls++) {

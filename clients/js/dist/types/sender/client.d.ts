@@ -1,7 +1,7 @@
 /**
  * A client that keeps a ledger and sends. The order is: charge, write, randomize, write, send. So a
- * report that left the device is always paid for, and a crash in between burns budget instead of
- * giving noise away. Reports are remembered by plan and epoch, never by the data.
+ * report that left the device is always paid for, and a crash in between wastes budget but reveals
+ * nothing. Reports are remembered by plan and epoch, never by the data.
  */
 import { type ClientOptions, type Items, type Plan } from "../index.ts";
 import { type Limits } from "./spending.ts";
@@ -9,7 +9,7 @@ import { type Store } from "./store.ts";
 export interface SenderOptions extends ClientOptions {
     /** The collector's address, such as https://collect.example. */
     readonly server: string;
-    /** What may be spent in all, by account: {event: 4}. Without it, each report spends anew. */
+    /** What may be spent in all, by account: {event: 4}. Without it, each report spends again. */
     readonly limits?: Limits;
     /** Seconds of an epoch, with limits. Without it all time is epoch 0: one report in all. */
     readonly period?: number;
@@ -20,7 +20,7 @@ export interface SenderOptions extends ClientOptions {
     /** Called when sending by itself fails; reports stay queued unless the code is CLOSED. */
     readonly onError?: (error: unknown) => void;
 }
-/** Which report of the plan this is: an integer that never falls. */
+/** Which report of the plan this is: an integer that never decreases. */
 export interface Which {
     readonly epoch?: number;
 }
@@ -29,9 +29,9 @@ export declare class Client {
     /** The collection. */
     readonly plan: Plan;
     constructor(plan: string | Uint8Array | object, options: SenderOptions);
-    /** Return the report of an epoch, as the bytes of a batch of one: the same ones ever after. */
+    /** Return the report of an epoch, as the bytes of a batch of one: the same bytes each time. */
     report(items: Items, which?: Which): Promise<Uint8Array>;
-    /** Queue the report of an epoch, unless it was before; done means that it will be sent. */
+    /** Queue the report of an epoch, unless it is queued already; once this resolves, it will be sent. */
     send(items: Items, which?: Which): Promise<void>;
     /** Send what is queued. Throws the first failure, after having tried all. */
     flush(): Promise<void>;

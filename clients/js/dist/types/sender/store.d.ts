@@ -1,4 +1,4 @@
-/** What a store lets do while it is locked. */
+/** What a store allows while it is locked. */
 export interface Access {
     /** Return what was written last, undefined if nothing was. */
     read(): Promise<unknown>;
@@ -13,7 +13,7 @@ export interface Store {
 export declare function indexedDBStore(name?: string): Store;
 /** Return 16 random bytes in hexadecimal. */
 export declare const freshId: () => string;
-/** Wait until a lock is ours, as long as those who hold it go on. */
+/** Wait until a lock is ours, as long as its holders make progress. */
 export declare function poll(mine: string, holder: () => Promise<string | undefined>): Promise<void>;
 /** Return a function whose failures are ours; a browser's or a system's words name the cause. */
 export declare function guarded<A extends unknown[], T>(what: string, act: (...given: A) => Promise<T>): (...given: A) => Promise<T>;
