@@ -7,8 +7,8 @@ Invariants, checked after every accident:
 - the spending stays within the limit.
 """
 
-import contextlib
 import errno
+import io
 import itertools
 import os
 from fractions import Fraction
@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from faintly import durable
 from faintly.client import Ledger
 from faintly.client import ledger as ledger_module
 from faintly.client.disk import Disk
@@ -135,47 +136,53 @@ def test_a_full_disk_at_every_step(memory_disk, spare):
         world.finish(disk)
 
 
-class FullDisk(Disk):
-    """Real files on a disk that takes `room` more bytes."""
+def opener_on_full_disk(room):
+    """Return `durable.open_file` on a disk that takes `room` more bytes."""
 
-    def __init__(self, room):
-        self.room = room
+    class File(io.FileIO):
+        def write(self, data):
+            nonlocal room
+            if room == 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            done = super().write(data[:room])
+            room -= done
+            return done
 
-    def _put(self, handle, data):
-        if self.room == 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        done = os.write(handle, data[: self.room])
-        self.room -= done
-        return done
+    def open_file(path, flags, mode=durable.PRIVATE):
+        return io.BufferedWriter(File(os.open(path, os.O_WRONLY | flags, mode), "wb"))
+
+    return open_file
 
 
-def test_a_real_file_on_a_disk_that_fills_up(tmp_path):
+def test_a_real_file_on_a_disk_that_fills_up(tmp_path, monkeypatch):
     """The disk is full after each number of bytes; later there is room again."""
     for room in range(0, 260, 20):
-        path = tmp_path / f"ledger{room}"
-        world = World(limit=9)
-        with pytest.raises(LedgerFailed, match="No space left"):
-            world.ask(FullDisk(room), path)
+        path, world = tmp_path / f"ledger{room}", World(limit=9)
+        with monkeypatch.context() as patched:
+            patched.setattr(durable, "open_file", opener_on_full_disk(room))
+            with pytest.raises(LedgerFailed, match="No space left"):
+                world.ask(Disk(), path)
         world.finish(Disk(), path)
 
 
-@pytest.mark.parametrize("broken", ["_sync", "_rename"])
-def test_a_real_file_that_cannot_be_synced_or_renamed(tmp_path, broken):
-    for fail_at in range(1, 8):
+@pytest.mark.parametrize(("broken", "calls_of_a_world"), [("sync", 28), ("rename", 6)])
+def test_a_real_file_that_cannot_be_synced_or_renamed(
+    tmp_path, monkeypatch, broken, calls_of_a_world
+):
+    sound = getattr(durable, broken)
+    for fail_at in range(1, calls_of_a_world + 1):
         calls = itertools.count(1)
 
-        class Broken(Disk):
-            pass
-
-        def fail(self, *arguments, calls=calls, fail_at=fail_at):
+        def fail(*arguments, calls=calls, fail_at=fail_at):
             if next(calls) >= fail_at:
                 raise OSError(errno.EIO, "Input/output error")
-            return getattr(Disk, broken)(self, *arguments)
+            return sound(*arguments)
 
-        setattr(Broken, broken, fail)
         path, world = tmp_path / f"{broken}{fail_at}", World(limit=9)
-        with contextlib.suppress(LedgerFailed):
-            world.ask(Broken(), path)
+        with monkeypatch.context() as patched:
+            patched.setattr(durable, broken, fail)
+            with pytest.raises(LedgerFailed, match="Input/output error"):
+                world.ask(Disk(), path)
         world.finish(Disk(), path)
 
 
