@@ -13,7 +13,6 @@ from faintly.core import Plan, ReportBatch, Sketch
 from faintly.core.sketch import table_type
 from faintly.engine import Aggregator, Reader, aggregate, answers, columns
 from faintly.engine.files import load_sketch, save_sketch
-from faintly.engine.merge import merge_all
 from faintly.errors import InvalidInput, InvalidPlan, Reject, ReportRejected, SketchRejected
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
@@ -312,8 +311,6 @@ def test_more_reports_than_can_be_counted_do_not_merge():
     half = Sketch(plan, np.array([2**61]), 0, 0, tables=np.zeros((1, 2), np.int32))
     with pytest.raises(InvalidInput, match="2\\^62"):
         half.merge(half)
-    with pytest.raises(InvalidInput, match="2\\^62"):
-        merge_all([half, half])
 
 
 def test_counts_that_are_not_those_of_the_reports_are_refused(tmp_path):
