@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from faintly import kernels
 from faintly.core import Plan, ReportBatch, Sketch
 from faintly.core.sketch import table_type
 from faintly.engine import Aggregator, Reader, aggregate, answers, columns
@@ -108,15 +109,19 @@ def test_entries_beyond_32_bits_are_exact():
         replace(full, mass=2**63 - 1).merge(full)
 
 
-def test_tables_stay_narrow_while_what_they_hold_does():
+def test_tables_stay_narrow_while_what_they_hold_does(monkeypatch):
     """Working tables widen only for what is in them; a sketch is as wide as its mass says."""
     plan, batch = plan_named("event-coarse"), reports_of("event-coarse", 11)
-    most = 2**31 - 1
+    most, added = 2**31 - 1, []
+    add = kernels.scatter_add
+    monkeypatch.setattr(
+        kernels, "scatter_add", lambda table, *rest: added.append(table.dtype) or add(table, *rest)
+    )
     for held, dtype in ((0, np.int32), (most, np.int64)):
         tables = np.array([[held, 0]], np.int32)
         aggregator = Aggregator.resume(Sketch(plan, np.array([1]), 0, most, tables=tables))
         aggregator.add(batch)
-        assert aggregator._tables.dtype == dtype
+        assert added[-1] == dtype
         alone = aggregate(plan, [batch])
         found = aggregator.sketch()
         assert found.mass == most + alone.mass
@@ -134,10 +139,12 @@ def test_spooled_reports_give_the_same_bytes(name, tmp_path, monkeypatch):
     monkeypatch.setattr(columns, "MERGED", 9 * columns.record_bytes(1))
     parts = [batch.take(slice(start, start + 5)) for start in range(0, 60, 5)]
     aggregator = Aggregator(plan, tmp_path)
+    spilled, spill = [], columns.spill
+    monkeypatch.setattr(columns, "spill", lambda *run: spilled.append(run) or spill(*run))
     for part in parts:
         aggregator.add(part)
         assert not list(tmp_path.iterdir())
-    assert len(aggregator._runs) == 6
+    assert len(spilled) == 6
     assert sketch_v1.encode_sketch(aggregator.sketch()) == wanted
     assert sketch_v1.encode_sketch(aggregate(plan, parts[::-1], tmp_path)) == wanted
     save_sketch(aggregator.sketch(), tmp_path / "sketch")
