@@ -15,7 +15,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 SOURCES = Path("src/faintly/kernels")
-SUFFIX = ".dll" if sys.platform == "win32" else ".so"  # as kernels/_native.py loads it
+SUFFIX = ".dll" if sys.platform == "win32" else ".so"  # as kernels/native.py loads it
 NO_C = os.environ.get("FAINTLY_NO_C", "") not in ("", "0")
 NOTE = "note: faintly is installed without its C kernels; numpy computes the same integers, slower"
 

@@ -289,7 +289,7 @@ def _label(axes: "Axes", curves: list[Curve], *, spots: bool) -> None:
             xycoords="axes fraction",
             textcoords="axes fraction",
             fontsize=LABEL_SIZE,
-            color=_ink(curve),
+            color=ink(curve),
             va="center",
             annotation_clip=False,
             arrowprops=None if spots else _line(curve),
@@ -351,7 +351,7 @@ def _hollow(curve: Curve) -> dict[str, Any]:
     }
 
 
-def _ink(curve: Curve) -> tuple[float, ...]:
+def ink(curve: Curve) -> tuple[float, ...]:
     """Return a darker shade of the curve's colour, for letters."""
     from matplotlib.colors import to_rgb
 

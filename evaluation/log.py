@@ -6,12 +6,11 @@ log is opened again, and its task is run again. One process at a time may have a
 
 import json
 import math
-import os
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from faintly import __version__
+from faintly import __version__, durable
 from faintly.client.disk import Disk
 from faintly.errors import InvalidInput
 
@@ -51,7 +50,7 @@ class Log:
         text = json.dumps(safe, ensure_ascii=False, allow_nan=False)
         self._file.write(text.encode("utf-8") + b"\n")
         self._file.flush()
-        os.fsync(self._file.fileno())
+        durable.sync(self._file.fileno())
         self._keep(safe)
 
     def _keep(self, record: Record) -> None:

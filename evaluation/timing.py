@@ -13,6 +13,7 @@ from pathlib import Path
 
 from evaluation.formatting import plain_time
 from evaluation.log import Record
+from faintly.engine.files import atomic_write
 
 RUN = "run.json"
 
@@ -61,9 +62,8 @@ class Stopwatch:
 
     def _write(self, found: list[Session]) -> None:
         text = json.dumps({"sessions": [asdict(one) for one in found]}, indent=1)
-        fresh = self.path.with_suffix(".new")
-        fresh.write_text(text + "\n", encoding="utf-8")
-        fresh.replace(self.path)
+        with atomic_write(self.path) as stream:
+            stream.write(f"{text}\n".encode())
 
 
 def cores() -> int:

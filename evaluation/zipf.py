@@ -116,14 +116,14 @@ class DistinctZipf:
         new = np.zeros(more.shape, dtype=np.int32)
         more[owners, place], new[owners, place] = first, what
         if begin > 0:
-            more[_known(items, new, times)] = np.inf
+            more[arrived_before(items, new, times)] = np.inf
         return np.hstack([times, more]), np.hstack([items, new])
 
     def _arrived(self, time: float) -> float:
         return float(-np.expm1(-self.weights * time).sum())
 
 
-def _known(items: NarrowArray, new: NarrowArray, times: FloatArray) -> np.ndarray:
+def arrived_before(items: NarrowArray, new: NarrowArray, times: FloatArray) -> np.ndarray:
     """Return which new items have arrived before; few clients come here."""
     known = np.zeros(new.shape, dtype=bool)
     for row in range(len(new)):

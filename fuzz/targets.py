@@ -247,9 +247,9 @@ def _sketches() -> list[bytes]:
     made = []
     for each in PLANS:
         bodies = empty_reports(each, 1, 20)
-        made.append(
-            sketch_v1.encode_sketch(aggregate(each, (decode(each, body) for body in bodies)))
-        )
+        stream = io.BytesIO()
+        sketch_v1.write_sketch(aggregate(each, (decode(each, body) for body in bodies)), stream)
+        made.append(stream.getvalue())
     return made
 
 

@@ -6,6 +6,7 @@ Numbers of 64 bits are 16 hexadecimal digits, most significant first; bytes are 
 """
 
 import argparse
+import io
 import json
 import math
 import re
@@ -39,6 +40,13 @@ SHOWN = 3  # reports of a sketch vector: enough to see the order of columns
 # Outside of texts.
 FRACTION = re.compile(r"(?<=[ \[])-?[0-9]+\.[0-9]+(?:e[+-]?[0-9]+)?(?=[,\]}\n])")
 CLOSE = 1e-12  # relative; the tests allow other implementations as much
+
+
+def sketch_bytes(sketch: Sketch) -> bytes:
+    """Return the bytes of a sketch file."""
+    stream = io.BytesIO()
+    sketch_v1.write_sketch(sketch, stream)
+    return stream.getvalue()
 
 
 def hex64(number: int) -> str:
@@ -302,7 +310,7 @@ def sketch_sketch() -> Iterator[Case]:
             "why": why,
             "plan": name,
             "reports": reports_json(batch),
-            "sketch": sketch_v1.encode_sketch(sketch).hex(),
+            "sketch": sketch_bytes(sketch).hex(),
         }
 
 
@@ -323,9 +331,9 @@ def reject_batch() -> Iterator[Case]:
 
 def reject_sketch() -> Iterator[Case]:
     """Yield bytes that are no sketch, with the code of the refusal."""
-    good = sketch_v1.encode_sketch(some_sketch("event-coarse"))
+    good = sketch_bytes(some_sketch("event-coarse"))
     direct = plan_of("retrieval-direct-short")
-    kept = sketch_v1.encode_sketch(some_sketch("retrieval-direct-short", 3))
+    kept = sketch_bytes(some_sketch("retrieval-direct-short", 3))
     (limit,) = mechanism_of(direct).layout.limits
     for why, data, code in (*refusals.sketches(good), *refusals.columns(kept, limit)):
         yield {"why": why, "bytes": data.hex(), "reject": str(code)}

@@ -77,6 +77,8 @@ def __getattr__(name: str) -> Any:
     """Return a public name, imported when first used, so that commands start without numpy."""
     if name in _PACKAGES:
         return import_module(f"faintly.{name}")
+    if name == "Sketch":
+        import_module("faintly.engine")  # has what writes, reads and merges it
     if name in __all__:
         for home in map(__getattr__, _PACKAGES):
             if name in home.__all__:

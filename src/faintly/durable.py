@@ -2,7 +2,8 @@
 
 A file is written under another name, synced and renamed: after a crash there is all of it or what
 was there before. Syncing its folder then makes the new name durable, too. A checksum shows later
-whether it is still what was written.
+whether it is still what was written. Every step is `open_file`, `sync` or `rename`, so that a test
+can fail each of them.
 """
 
 import hashlib
@@ -32,15 +33,40 @@ def sync(handle: int) -> None:
         os.fsync(handle)
 
 
-def sync_folder(folder: Path, sync_handle: Callable[[int], None] = sync) -> None:
+def open_file(path: Path, flags: int, mode: int = PRIVATE) -> BinaryIO:
+    """Return a stream that writes to a file, opened with these flags."""
+    return os.fdopen(os.open(path, os.O_WRONLY | flags | BINARY, mode), "wb")
+
+
+def rename(part: Path, path: Path) -> None:
+    """Give a complete file its name, in place of any file that has it."""
+    part.replace(path)
+
+
+def sync_folder(folder: Path) -> None:
     """Return once the names in a folder are on the disk; Windows needs no call for that."""
     if sys.platform == "win32":
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        sync_handle(handle)
+        sync(handle)
     finally:
         os.close(handle)
+
+
+@contextmanager
+def _written(path: Path, flags: int, mode: int = PRIVATE) -> Iterator[BinaryIO]:
+    """Yield a stream to a file, and sync what was written."""
+    with open_file(path, flags, mode) as stream:
+        yield stream
+        stream.flush()
+        sync(stream.fileno())
+
+
+def append(path: Path, data: bytes) -> None:
+    """Add bytes to a file that exists; returns once they are on the disk."""
+    with _written(path, os.O_APPEND) as stream:
+        stream.write(data)
 
 
 @contextmanager
@@ -56,12 +82,9 @@ def replacing(path: Path, part: Path, mode: int = PRIVATE) -> Iterator[BinaryIO]
     try:
         part.unlink(missing_ok=True)
         # O_EXCL: never write through a link that somebody else made.
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode)
-        with os.fdopen(handle, "wb") as stream:
+        with _written(part, os.O_CREAT | os.O_EXCL, mode) as stream:
             yield stream
-            stream.flush()
-            sync(stream.fileno())
-        part.replace(path)
+        rename(part, path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from faintly.core import Plan, ReportBatch, Sketch
 from faintly.engine import Reader, aggregate, merge_all
 from faintly.mechanisms import mechanism_of
-from faintly.wire.sketch_v1 import encode_sketch
 from spec.generator import cases
+from spec.generator.vectors import sketch_bytes
 
 PLANS = {name: Plan.from_json(json.dumps(cases.document(name))) for name in cases.PLANS}
 names = st.sampled_from(sorted(PLANS))
@@ -74,8 +74,8 @@ def test_a_merge_of_many_forgets_their_order(name, data, threads):
         aggregate(plan, [data.draw(batches(plan))]) for _ in range(data.draw(st.integers(1, 5)))
     ]
     order = data.draw(st.permutations(range(len(parts))))
-    wanted = encode_sketch(reduce(Sketch.merge, parts))
-    assert encode_sketch(merge_all([parts[place] for place in order], threads)) == wanted
+    wanted = sketch_bytes(reduce(Sketch.merge, parts))
+    assert sketch_bytes(merge_all([parts[place] for place in order], threads)) == wanted
 
 
 @given(names, st.data())

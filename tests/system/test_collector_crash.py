@@ -30,9 +30,9 @@ from faintly.errors import FolderDamaged, FolderInUse, SendFailed
 from faintly.mechanisms import mechanism_of
 from faintly.wire.problems import Problem
 from faintly.wire.report_v1 import encode_batch, pack
-from faintly.wire.sketch_v1 import encode_sketch
 from faintly_collector.storage.collection import status_of
 from faintly_collector.storage.store import Limits, Store
+from spec.generator.vectors import sketch_bytes
 from tests.collecting import sketch_of, submit
 
 STEPS = ("read", "written", "committed", "done")  # of a seal, as serving.py knows them
@@ -228,7 +228,7 @@ def differences(folder: Path, acknowledged: list[ReportBatch]) -> set[str]:
             sketch, expected = sketch_of(store, plan.digest, 0), aggregate(plan, sent)
             if sketch.count != expected.count:
                 found.add("lost" if sketch.count < expected.count else "twice")
-            elif encode_sketch(sketch) != encode_sketch(expected):
+            elif sketch_bytes(sketch) != sketch_bytes(expected):
                 found.add("other bytes")
     return found
 

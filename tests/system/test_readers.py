@@ -17,8 +17,8 @@ from faintly.engine import aggregate
 from faintly.mechanisms import mechanism_of
 from faintly.planner import make_plan
 from faintly.wire import report_v1
-from faintly.wire.sketch_v1 import encode_sketch
 from faintly_collector.http.routes import SHORT_BYTES
+from spec.generator.vectors import sketch_bytes
 
 KEYS = 100_000
 LOOPS, QUESTIONS = 4, 2  # questions of each loop
@@ -121,7 +121,7 @@ def test_readers_parse_long_plans_and_merge_sketches(collector):
         assert ask("POST", path, body)[0] == 200
     assert ask("POST", f"{address}/seal")[0] == 200
     status, sketch = ask("GET", f"{address}/sketch?epoch=all")
-    assert (status, sketch) == (200, encode_sketch(aggregate(plan, batches)))
+    assert (status, sketch) == (200, sketch_bytes(aggregate(plan, batches)))
 
 
 def children(number):

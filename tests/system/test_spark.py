@@ -112,13 +112,28 @@ def some(spark, tmp_path_factory):
     return spark.read.parquet(str(folder)), alone
 
 
-def told(spark, what):
-    """Return what Spark's own REST interface says, once it has heard of everything."""
+def ask(spark, what):
+    """Return what Spark's own REST interface says now."""
     context = spark.sparkContext
-    context._jsc.sc().listenerBus().waitUntilEmpty(600_000)
     address = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/{what}"
     with urllib.request.urlopen(address) as answer:
         return json.load(answer)
+
+
+def told(spark, what):
+    """Return what Spark's own REST interface says, once it has heard of everything.
+
+    It hears of jobs one after the other, so one more job is run, which shuffles nothing.
+    """
+    context, late = spark.sparkContext, time.monotonic() + PATIENCE_S
+    mark = f"mark {time.monotonic_ns()}"
+    context.setJobDescription(mark)
+    context.parallelize([0], 1).count()
+    context.setJobDescription(None)
+    while mark not in [each.get("description") for each in ask(spark, "jobs?status=succeeded")]:
+        assert time.monotonic() < late, "Spark does not tell of a job that has ended"
+        time.sleep(0.01)
+    return ask(spark, what)
 
 
 def shuffled(spark, reports, wanted):
@@ -178,11 +193,8 @@ def other_host(spark, folder):
 
     Spark starts no speculative copy of a task on the host that runs it.
     """
-
-    def executors():
-        return [each for each in told(spark, "executors") if each["id"] != "driver"]
-
-    page = urljoin(executors()[0]["executorLogs"]["stdout"], "/json/")  # of a worker
+    executors = [each for each in told(spark, "executors") if each["id"] != "driver"]
+    page = urljoin(executors[0]["executorLogs"]["stdout"], "/json/")  # of a worker
     with urllib.request.urlopen(page) as answer:
         master = json.load(answer)["masterurl"]
     command = [Path(pyspark.__file__).with_name("bin") / "spark-class"]
@@ -194,7 +206,7 @@ def other_host(spark, folder):
         finally:
             worker.kill()  # its executor ends with it
     late = time.monotonic() + PATIENCE_S
-    while any("127.0.0.2" in each["hostPort"] for each in executors()):
+    while any("127.0.0.2" in each["hostPort"] for each in ask(spark, "executors")):
         assert time.monotonic() < late, "the worker has not left"
         time.sleep(0.01)
 

@@ -1,6 +1,7 @@
-"""A file is replaced as a whole, or not at all."""
+"""A file is replaced as a whole, or not at all, and is on the disk when a call returns."""
 
 import os
+import stat
 
 import pytest
 
@@ -67,12 +68,33 @@ def test_the_umask_limits_the_mode(path):
     assert path.stat().st_mode & 0o777 == 0o640
 
 
-def test_bytes_are_synced_before_the_name(path, monkeypatch):
-    seen, fsync, replace = [], os.fsync, type(path).replace
-    monkeypatch.setattr(os, "fsync", lambda handle: seen.append("sync") or fsync(handle))
-    monkeypatch.setattr(
-        type(path), "replace", lambda one, other: seen.append("rename") or replace(one, other)
-    )
+@pytest.fixture
+def steps(monkeypatch):
+    """Return a list of what is synced, with the bytes that a file then has, and of renames."""
+    seen, sync, rename = [], durable.sync, durable.rename
+
+    def record_sync(handle):
+        sync(handle)
+        found = os.fstat(handle)
+        seen.append("folder" if stat.S_ISDIR(found.st_mode) else found.st_size)
+
+    monkeypatch.setattr(durable, "sync", record_sync)
+    monkeypatch.setattr(durable, "rename", lambda *names: seen.append("rename") or rename(*names))
+    return seen
+
+
+def test_bytes_are_synced_before_the_name(path, steps):
     with durable.replacing(path, path.with_name("part")) as stream:
         stream.write(b"after")
-    assert seen == ["sync", "rename"]
+    assert steps == [5, "rename"]
+    steps.clear()
+    durable.write_file(path, lambda stream: stream.write(b"at last"))
+    assert steps == [7, "rename", "folder"]
+
+
+def test_appended_bytes_are_synced(path, steps):
+    durable.append(path, b" and after")
+    assert steps == [16]
+    assert path.read_bytes() == b"before and after"
+    with pytest.raises(FileNotFoundError):
+        durable.append(path.with_name("another"), b"")

@@ -191,7 +191,7 @@ def test_an_audit_says_how_long_a_report_of_either_client_is(javascript):
     plan = make_plan(protect="event", epsilon=1.0, sparsity=3, clients=100, universe=32)
     mechanism = mechanism_of(plan)
     for encode in (javascript.encode, run.encode_one):
-        (found,) = run._length(mechanism, encode)
+        (found,) = run.check_length(mechanism, encode)
         assert f" {mechanism.layout.record_bytes} bytes, and 31 around them" in found.evidence
 
 
@@ -262,9 +262,9 @@ def findings(name: str, program: str) -> set[str]:
     sound = mechanism_of(plan)
     with ExternalClient(shlex.join([node(), str(CLIENT / program)])) as client:
         found = [
-            *run._client(sound, client.sample, SAMPLES),
-            *run._length(sound, client.encode),
-            *run._sampler(run._drawn(sound, own=False), client.sample, SAMPLES),
+            *run.check_client(sound, client.sample, SAMPLES),
+            *run.check_length(sound, client.encode),
+            *run.check_sampler(run.drawable_cases(sound, own=False), client.sample, SAMPLES),
         ]
     return {each.check for each in found if not each.holds}
 

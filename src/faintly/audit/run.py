@@ -95,9 +95,9 @@ def audit(
     steps: dict[str, Callable[[], Iterator[Finding]]] = {
         "statement": lambda: _statement(mechanism),
         "law": lambda: _law(mechanism),
-        "client": lambda: _client(mechanism, draw, samples),
-        "length": lambda: _length(mechanism, encode),
-        "sampler": lambda: _sampler(_drawn(mechanism, own), draw, samples),
+        "client": lambda: check_client(mechanism, draw, samples),
+        "length": lambda: check_length(mechanism, encode),
+        "sampler": lambda: check_sampler(drawable_cases(mechanism, own), draw, samples),
     }
     findings: list[Finding] = []
     for name, step in steps.items():
@@ -135,7 +135,8 @@ def _case_words(case: SmallCase, where: str) -> str:
     )
 
 
-def _client(mechanism: Mechanism, draw: Sample, samples: int) -> Iterator[Finding]:
+def check_client(mechanism: Mechanism, draw: Sample, samples: int) -> Iterator[Finding]:
+    """Bound the loss from samples of what the client sends for neighbouring vectors."""
     allowed = mechanism.plan.budget.epsilon
     # With a delta the guarantee is about fresh seeds only, so a fixed one would prove nothing.
     seeds = (None,) if mechanism.plan.budget.delta else SEEDS
@@ -167,7 +168,8 @@ def encode_one(mechanism: Mechanism, vector: SparseVector) -> bytes:
     return pack(batch, mechanism.layout).tobytes()
 
 
-def _length(mechanism: Mechanism, encode: Encode) -> Iterator[Finding]:
+def check_length(mechanism: Mechanism, encode: Encode) -> Iterator[Finding]:
+    """Compare the lengths of reports of no, one and k items."""
     lengths = set()
     for count in (0, 1, min(mechanism.plan.sparsity, mechanism.plan.universe.size or 2**20)):
         vector = SparseVector(np.arange(count, dtype=np.uint64))
@@ -178,14 +180,14 @@ def _length(mechanism: Mechanism, encode: Encode) -> Iterator[Finding]:
     yield Finding("length", len(lengths) == 1, len(lengths), 1, evidence)
 
 
-def _drawn(mechanism: Mechanism, own: bool) -> Iterator[SmallCase]:
+def drawable_cases(mechanism: Mechanism, own: bool) -> Iterator[SmallCase]:
     """Yield the small cases to draw from; another client needs cases that a plan describes."""
     for case in mechanism.small_cases():
         if own or case.mechanism == make_mechanism(case.mechanism.plan):
             yield case
 
 
-def _sampler(cases: Iterator[SmallCase], draw: Sample, samples: int) -> Iterator[Finding]:
+def check_sampler(cases: Iterator[SmallCase], draw: Sample, samples: int) -> Iterator[Finding]:
     """Compare what the client draws with the law that was enumerated, report by report."""
     worst, where, cells = 0.0, "nothing was compared", 0
     for case in cases:

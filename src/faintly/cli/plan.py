@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from faintly.planner import Ranking, Solution, Trials
 
 BINNING = "signed-binning"  # the mechanism that --bins, --row, --steps and --cap belong to
-# Options that are fields of a request as they stand.
-REQUESTED = (
-    *("protect", "epsilon", "sparsity", "clients", "delta", "failure", "values", "share"),
-    *("decode", "family", "maps", "bits", "max_bytes", "mean_square", "hard_sparsity"),
-)
 
 
 def plan(
@@ -144,10 +139,11 @@ def plan(
     Example: faintly plan --protect event --epsilon 1 --sparsity 16 --clients 100000
     --universe open -o plan.json
     """
-    from faintly.cli.plan_output import Shown, describe, document
-
     given = locals()
-    wanted = {name: given[name] for name in REQUESTED}
+    from faintly.cli.plan_output import Shown, describe, document
+    from faintly.planner.plan_request import request_names
+
+    wanted = {name: given[name] for name in request_names() & given.keys()}
     wanted |= {"universe": _universe(universe), "memory": memory * 2**20, "measure": rank}
     wanted["mechanism"], wanted["options"] = _options(given)
     trials = None if sample is None else _tried(sample, wanted)

@@ -1,7 +1,4 @@
-"""The system calls of a ledger: read, append, replace, lock. A write returns once it is durable.
-
-`replace` repeats the steps of `durable.replacing` one by one, so that tests can fail each of them.
-"""
+"""The files of a ledger: read, append, replace, lock. A write returns once it is durable."""
 
 import errno
 import os
@@ -39,15 +36,11 @@ class Disk:
 
     def append(self, path: Path, data: bytes) -> None:
         """Add bytes to a file; returns once they are on the disk."""
-        self._write(path, data, os.O_APPEND)
+        durable.append(path, data)
 
     def replace(self, path: Path, data: bytes) -> None:
         """Make a file hold `data`: all of it or, after a crash, what was there before."""
-        # One fixed name: the lock keeps others out, and a crash leaves at most one such file.
-        fresh = path.with_name(f"{path.name}.new")
-        self._write(fresh, data, os.O_CREAT | os.O_TRUNC)
-        self._rename(fresh, path)
-        self.sync_folder(path.parent)
+        durable.write_file(path, lambda stream: stream.write(data))
 
     def remove(self, path: Path) -> None:
         """Delete a file, if it is there."""
@@ -56,7 +49,7 @@ class Disk:
 
     def sync_folder(self, folder: Path) -> None:
         """Return once the names in a folder are on the disk."""
-        durable.sync_folder(folder, self._sync)
+        durable.sync_folder(folder)
 
     @contextmanager
     def lock(self, path: Path, wait_s: float) -> Iterator[None]:
@@ -78,24 +71,6 @@ class Disk:
                 _unlock(handle)
         finally:
             os.close(handle)
-
-    def _write(self, path: Path, data: bytes, flags: int) -> None:
-        handle = os.open(path, os.O_WRONLY | flags | durable.BINARY, durable.PRIVATE)
-        try:
-            while data:
-                data = data[self._put(handle, data) :]
-            self._sync(handle)
-        finally:
-            os.close(handle)
-
-    def _put(self, handle: int, data: bytes) -> int:
-        return os.write(handle, data)
-
-    def _rename(self, source: Path, target: Path) -> None:
-        source.replace(target)
-
-    def _sync(self, handle: int) -> None:
-        durable.sync(handle)
 
 
 def _try_lock(handle: int) -> bool:

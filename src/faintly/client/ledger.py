@@ -9,11 +9,10 @@ docs/explanation/ledger.md has the arguments.
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from faintly.client import journal
 from faintly.client.disk import Disk
 from faintly.client.journal import (
     REQUEST_BYTES,
@@ -26,6 +25,7 @@ from faintly.client.journal import (
     Sent,
     Total,
 )
+from faintly.client.journal_file import JournalFile, checked, mark_path
 from faintly.core import Unit, parse_unit
 from faintly.core.arguments import path_of
 from faintly.core.epochs import check_epoch
@@ -95,11 +95,12 @@ class Book:
 class Entry:
     """One report of one plan and epoch, while the ledger is locked for it."""
 
-    def __init__(self, ledger: "Ledger", digest: bytes, epoch: int) -> None:
-        self._ledger = ledger
+    def __init__(self, limits: Limits, file: JournalFile, digest: bytes, epoch: int) -> None:
+        self._limits, self._file = limits, file
         self._key = digest, epoch
         self._paid = False
-        self._book, self._journal = ledger._load()
+        self._journal = file.read()
+        self._book = Book.of(self._journal.records if self._journal else ())
         self.report = self._book.kept.get(self._key)
         last = self._book.last.get(digest)
         if self.report is None and last is not None and epoch < last:
@@ -110,7 +111,7 @@ class Entry:
 
     def charge(self, charge: Charge) -> None:
         """Pay for a report; returns once that is on the disk, or raises."""
-        self._ledger.limits.admit(self._book.spending, charge)
+        self._limits.admit(self._book.spending, charge)
         self._settle(Charged(*self._key, charge))
         self._paid = True
 
@@ -139,16 +140,21 @@ class Entry:
 
     def _settle(self, record: Record) -> None:
         """Append a record and update the mark, rewriting the journal first if needed."""
-        self._journal = self._ledger._ready(self._book, self._journal)
-        self._append(record)
+        shortest = self._book.shortest()
+        most = 2 * len(shortest) + SPARE_LINES
+        found = self._journal
+        if found is None or found.torn or len(found.records) > most:
+            self._journal = self._file.rewrite(shortest)
+        after = self._append(record)
         # The file's name must be durable, too: its creator may have died before syncing the folder.
-        self._ledger._sync_name()
-        self._ledger._mark(self._journal)
+        self._file.sync_name()
+        self._file.mark(after)
 
-    def _append(self, record: Record) -> None:
+    def _append(self, record: Record) -> Journal:
         assert self._journal is not None
-        self._journal = self._ledger._append(self._journal, record)
+        self._journal = self._file.append(self._journal, record)
         self._book.add(record)
+        return self._journal
 
 
 class Ledger:
@@ -179,7 +185,7 @@ class Ledger:
         self.path = path_of(path).resolve()
         self.limits = Limits.of(limits)
         self._wait_s = wait_s
-        self._disk = disk or Disk()
+        self._file = JournalFile(self.path, disk or Disk())
 
     @contextmanager
     def entry(self, digest: bytes, epoch: int) -> Iterator[Entry]:
@@ -189,8 +195,8 @@ class Ledger:
             EpochPassed: the epoch lies before the last one and has no report that is kept.
         """
         check_epoch(epoch)
-        with self._locked():
-            yield Entry(self, digest, epoch)
+        with self._file.lock(self._wait_s):
+            yield Entry(self.limits, self._file, digest, epoch)
 
     def spent(self, account: str | Unit) -> Loss | None:
         """Return what an account has spent; None where some report has no bound there."""
@@ -204,82 +210,15 @@ class Ledger:
         return self.limits.left(self._now().spending, unit)
 
     def _now(self) -> Book:
-        with self._locked():
-            return self._load()[0]
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            with self._failures("lock"):
-                name = self.path.with_name(f"{self.path.name}.lock")
-                stack.enter_context(self._disk.lock(name, self._wait_s))
-            yield
-
-    def _load(self) -> tuple[Book, Journal | None]:
-        with self._failures("read"):
-            data = self._disk.read(self.path)
-            mark = self._disk.read(_mark_path(self.path))
-        if data is None:
-            if mark is not None:
-                raise LedgerFailed(
-                    f"the ledger {self.path} is missing, but its mark is there: restore both, "
-                    "or delete the mark to forget what was spent"
-                )
-            return Book(), None
-        return _checked(data, mark)
-
-    def _ready(self, book: Book, found: Journal | None) -> Journal:
-        """Return a journal that can be appended to, rewritten if needed."""
-        shortest = book.shortest()
-        most = 2 * len(shortest) + SPARE_LINES
-        if found is not None and not found.torn and len(found.records) <= most:
-            return found
-        data = journal.write(shortest)
-        with self._failures("write"):
-            # The mark describes the longer journal. Without it, a crash here does no harm.
-            self._disk.remove(_mark_path(self.path))
-            self._disk.replace(self.path, data)
-        return journal.read(data)
-
-    def _append(self, found: Journal, record: Record) -> Journal:
-        line, after = found.appended(record)
-        with self._failures("write"):
-            self._disk.append(self.path, line)
-        return after
-
-    def _mark(self, found: Journal) -> None:
-        """Write the mark of a journal that is on the disk."""
-        with self._failures("write"):
-            self._disk.replace(_mark_path(self.path), found.mark)
-
-    def _sync_name(self) -> None:
-        with self._failures("write"):
-            self._disk.sync_folder(self.path.parent)
-
-    @contextmanager
-    def _failures(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise LedgerFailed(f"cannot {what} the ledger {self.path}: {reason}") from error
+        with self._file.lock(self._wait_s):
+            found = self._file.read()
+        return Book.of(found.records if found else ())
 
 
 def read_book(path: Path) -> Book:
     """Return the state in a ledger's file, for people to look at; nothing is changed."""
     try:
-        data, mark = path.read_bytes(), Disk().read(_mark_path(path))
+        data, mark = path.read_bytes(), Disk().read(mark_path(path))
     except OSError as error:
         raise LedgerFailed(f"cannot read the ledger {path}: {error.strerror}") from None
-    return _checked(data, mark)[0]
-
-
-def _checked(data: bytes, mark: bytes | None) -> tuple[Book, Journal]:
-    found = journal.read(data)
-    if mark is not None:
-        found.check_mark(mark)
-    return Book.of(found.records), found
-
-
-def _mark_path(path: Path) -> Path:
-    return path.with_name(f"{path.name}.mark")
+    return Book.of(checked(data, mark).records)

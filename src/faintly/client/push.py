@@ -212,9 +212,7 @@ def _too_large(error: SendFailed, batch: int) -> SendFailed:
 def _begin(path: Path, parcel: Parcel) -> str:
     ids = [os.urandom(REQUEST_BYTES).hex() for _ in range(parcel.batches)]
     text = "\n".join([json.dumps(asdict(parcel)), *ids, READY]) + "\n"
-    with path.open("w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        durable.sync(file.fileno())
+    path.write_bytes(b"")  # in place, because the file is also the lock
+    durable.append(path, text.encode("ascii"))
     durable.sync_folder(path.parent)
     return text

@@ -5,8 +5,8 @@ the reports' columns. Either way merging is associative and commutative, and the
 reports give the same integers whatever the order, the threads or the machines.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -16,7 +16,7 @@ from faintly.core.arguments import instance, path_of
 from faintly.core.arrays import IdArray, IntArray, NarrowArray, TableArray, WordArray
 from faintly.core.plan import Plan
 from faintly.core.report import ReportBatch
-from faintly.errors import InvalidInput, Reject, SketchRejected
+from faintly.errors import InvalidInput
 
 MOST_REPORTS = 2**62  # limit on the reports of a sketch
 
@@ -40,18 +40,19 @@ class SketchShape:
     limits: tuple[int, ...]  # what each field of a report stays below
 
 
-class SketchFiles(NamedTuple):
-    """The functions that write and read sketch files."""
+class SketchEngine(NamedTuple):
+    """The functions that write, read and merge sketches."""
 
     save: Callable[["Sketch", Path], None]
     load: Callable[[Path], "Sketch"]
+    merge: Callable[["Sketch", "Sketch"], "Sketch"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sketch:
     """Everything a server needs to answer: counts, a second moment, and tables or columns."""
 
-    files: ClassVar[SketchFiles]  # set by `engine.files`: this room does not touch the disk
+    engine: ClassVar[SketchEngine]  # set by the room `engine`, which has files and threads
 
     plan: Plan
     reports: IntArray  # reports counted in each map; one entry where there are no maps
@@ -77,12 +78,12 @@ class Sketch:
 
     def save(self, path: str | Path) -> None:
         """Write the sketch to a file, atomically."""
-        self.files.save(self, path_of(path))
+        self.engine.save(self, path_of(path))
 
     @classmethod
     def load(cls, path: str | Path) -> "Sketch":
         """Return the sketch in a file, checked from end to end."""
-        return cls.files.load(path_of(path))
+        return cls.engine.load(path_of(path))
 
     def __repr__(self) -> str:
         return f"Sketch({self.count:,} reports of {self.plan!r})"
@@ -102,17 +103,7 @@ class Sketch:
     def merge(self, other: "Sketch") -> "Sketch":
         """Return the sketch of both sets of reports together."""
         instance(other, Sketch, "the other", "as aggregate returns it")
-        counts = merged_counts([self, other])
-        if self.tables is not None and other.tables is not None:
-            tables = np.add(self.tables, other.tables, dtype=table_type(counts.mass))
-            return replace(counts, tables=tables)
-        assert self.hash_seeds is not None and other.hash_seeds is not None
-        assert self.fields is not None and other.fields is not None
-        seeds, fields = sorted_columns(
-            np.concatenate([self.hash_seeds, other.hash_seeds]),
-            np.concatenate([self.fields, other.fields]),
-        )
-        return replace(counts, hash_seeds=seeds, fields=fields)
+        return self.engine.merge(self, other)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sketch):
@@ -125,26 +116,6 @@ class Sketch:
                 for name in ("reports", "tables", "hash_seeds", "fields")
             )
         )
-
-
-def merged_counts(sketches: Sequence[Sketch]) -> Sketch:
-    """Return the first sketch with the counts of all; its tables or columns are still its own."""
-    first = sketches[0]
-    for other in sketches[1:]:
-        if first.plan.digest != other.plan.digest:
-            raise SketchRejected(
-                Reject.OTHER_PLAN,
-                f"cannot merge sketches of different plans ({first.plan.digest.hex()} and "
-                f"{other.plan.digest.hex()})",
-            )
-    if sum(int(each) for sketch in sketches for each in sketch.reports) >= MOST_REPORTS:
-        raise InvalidInput("together the sketches have 2^62 reports or more; keep them apart")
-    return replace(
-        first,
-        reports=np.sum([sketch.reports for sketch in sketches], axis=0),
-        squares=sum(sketch.squares for sketch in sketches),
-        mass=sum(sketch.mass for sketch in sketches),
-    )
 
 
 def table_type(mass: int) -> type[np.signedinteger[Any]]:

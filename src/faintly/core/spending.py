@@ -116,6 +116,23 @@ def _divide(value: Fraction, context: Context) -> Decimal:
     return context.divide(Decimal(value.numerator), Decimal(value.denominator))
 
 
+def steps_between(
+    unit: Unit, coordinates: int | None, distance: Fraction | int | None
+) -> int | None:
+    """Return how many changes of a unit lead from any vector to any other that is this near.
+
+    Args:
+        unit: what one step may change.
+        coordinates: how many the two vectors differ in at most; None: no bound.
+        distance: how far apart they are at most in the L1 norm; None: no bound.
+    """
+    if isinstance(unit, UserLevel):
+        return 1
+    if isinstance(unit, EventLevel):
+        return coordinates
+    return None if distance is None else math.ceil(distance / exact(unit.distance))
+
+
 @dataclass(frozen=True, slots=True)
 class Charge:
     """One report as the ledger sees it."""
@@ -129,19 +146,15 @@ class Charge:
 
         None means that there is no bound: then the charge says nothing about that unit.
         """
-        if isinstance(self.unit, UserLevel) or self.unit == account:
-            return 1
-        both = None if self.items is None else 2 * self.items
-        if isinstance(self.unit, EventLevel):
-            return both
-        reach = exact(self.unit.distance)
         if isinstance(account, EventLevel):
-            return math.ceil(2 / reach)
-        whole = None if both is None else math.ceil(both / reach)
+            return steps_between(self.unit, 1, 2)
+        both = None if self.items is None else 2 * self.items
         if isinstance(account, UserLevel):
-            return whole
-        within = math.ceil(exact(account.distance) / reach)
-        return within if whole is None else min(within, whole)
+            return steps_between(self.unit, both, both)
+        distance = exact(account.distance)
+        if both is not None:
+            distance = min(distance, Fraction(both))
+        return steps_between(self.unit, both, distance)
 
     def cost(self, account: Unit) -> Loss | None:
         """Return what the charge costs in an account; None where there is no bound."""

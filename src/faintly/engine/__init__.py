@@ -1,10 +1,12 @@
 """From reports to answers: streaming aggregation, cached transforms, estimates, top lists."""
 
+from faintly.core import Sketch
+from faintly.core.sketch import SketchEngine
 from faintly.engine.aggregate import Aggregator, aggregate, decode
 from faintly.engine.answers import Reader, TopList
 from faintly.engine.files import load_sketch, save_sketch
 from faintly.engine.key_value import ConditionalMeans, conditional_means
-from faintly.engine.merge import merge_all
+from faintly.engine.merge import merge_all, merge_two
 
 __all__ = [
     "Aggregator",
@@ -18,3 +20,5 @@ __all__ = [
     "merge_all",
     "save_sketch",
 ]
+
+Sketch.engine = SketchEngine(save_sketch, load_sketch, merge_two)

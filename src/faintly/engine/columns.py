@@ -59,16 +59,16 @@ def merge_runs(runs: Sequence[Columns], width: int, folder: Path | None) -> Colu
     if len(runs) == 1:
         return runs[0]
     if folder is not None and runs:
-        return spill(_merged(runs, width), width, folder)
+        return spill(merged_parts(runs, width), width, folder)
     count, done = sum(len(seeds) for seeds, _ in runs), 0
     out = np.empty(count, np.uint64), np.empty((count, width), np.uint32)
-    for seeds, fields in _merged(runs, width):
+    for seeds, fields in merged_parts(runs, width):
         out[0][done : done + len(seeds)], out[1][done : done + len(seeds)] = seeds, fields
         done += len(seeds)
     return out
 
 
-def _merged(runs: Sequence[Columns], width: int) -> Iterator[Columns]:
+def merged_parts(runs: Sequence[Columns], width: int) -> Iterator[Columns]:
     """Yield the reports of sorted runs in order, a part at a time.
 
     One block of each run is in memory. Nothing still unread is below the smallest of the blocks'

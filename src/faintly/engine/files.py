@@ -10,7 +10,6 @@ import numpy as np
 
 from faintly import durable
 from faintly.core import AnyArray, Plan, ReportBatch, Sketch, SketchShape
-from faintly.core.sketch import SketchFiles
 from faintly.errors import InvalidInput, InvalidPlan, Reject, Rejected, SketchRejected
 from faintly.mechanisms import mechanism_of
 from faintly.wire import report_v1, sketch_v1
@@ -165,6 +164,3 @@ def _mapped(path: Path) -> bytes | AnyArray:
 def sketch_shape(plan: Plan) -> SketchShape:
     """Return what a sketch of the plan holds."""
     return mechanism_of(plan).tables.sketch_shape
-
-
-Sketch.files = SketchFiles(save_sketch, load_sketch)

@@ -4,7 +4,7 @@ A kernel checks its arguments, then gives the same integers in either language. 
 one in use; see language.py. `compiled` has all kernels in C, `reference` all in numpy.
 """
 
-from faintly.kernels import _native
+from faintly.kernels import native
 from faintly.kernels.binning import (
     bin_items,
     linear_cells,
@@ -77,4 +77,4 @@ __all__ += ["active", "compiled", "configuration_error", "instructions", "refere
 
 def instructions() -> str:
     """Return which code runs: "avx512", "avx2", "baseline", "neon", "numpy" or "none"."""
-    return _native.instructions() if active == "c" else active
+    return native.instructions() if active == "c" else active

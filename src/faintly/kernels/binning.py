@@ -4,10 +4,10 @@ import numpy as np
 
 from faintly.core.arrays import AnyArray, FloatArray, IdArray, IntArray, NarrowArray, WordArray
 from faintly.kernels import threads
-from faintly.kernels._native import call
 from faintly.kernels.arguments import arrays, segments, unsigned
 from faintly.kernels.hashing import public_maps
 from faintly.kernels.language import in_c
+from faintly.kernels.native import call
 from faintly.kernels.tables import walsh_hadamard
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps

@@ -11,9 +11,9 @@ import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, IntArray, TableArray, WordArray
 from faintly.kernels import threads
-from faintly.kernels._native import call
 from faintly.kernels.arguments import arrays, segments
 from faintly.kernels.language import in_c
+from faintly.kernels.native import call
 from faintly.kernels.projection import check_signs
 from faintly.kernels.tables import table_bits, walsh_hadamard
 from faintly.primitives import hashing

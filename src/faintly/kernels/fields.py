@@ -4,10 +4,10 @@ import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
 from faintly.kernels import threads
-from faintly.kernels._native import call
 from faintly.kernels.arguments import arrays, elements, exactly
 from faintly.kernels.hashing import MOST_WORDS, hash_words
 from faintly.kernels.language import in_c
+from faintly.kernels.native import call
 from faintly.primitives import galois, hashing
 from faintly.primitives.fields import LANE, Field
 

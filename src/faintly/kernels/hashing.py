@@ -7,9 +7,9 @@ import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, IntArray, WordArray
 from faintly.kernels import threads
-from faintly.kernels._native import call
 from faintly.kernels.arguments import arrays, ascending, segments, unsigned
 from faintly.kernels.language import in_c
+from faintly.kernels.native import call
 from faintly.primitives import hashing
 from faintly.primitives.hashing import LinearMaps
 

@@ -9,11 +9,10 @@
  *   orthogonal.c      cells orthogonal to the rows of keys: counting them, folding tables
  *   binning.c         rounding, signed bins, their cells and reading them
  *   records.c         packing and shuffling reports
- *   comparison.c      what `make bench` measures the others against
  *
  * The module of the same name beside each file says what its functions mean; tests hold the two
  * equal. All files make one library, loaded through ctypes, which releases the interpreter lock
- * around each call: no Python headers. `_native.py` lists every function marked API.
+ * around each call: no Python headers. `native.py` lists every function marked API.
  *
  * Callers have checked every size and index (arguments.py). Integers wrap only where the
  * reference wraps. Loops run over blocks that stay in the first cache and over lanes that

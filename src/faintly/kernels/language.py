@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any
 
 from faintly.errors import InvalidInput
-from faintly.kernels import _native
+from faintly.kernels import native
 
 CHOICE = os.environ.get("FAINTLY_KERNEL", "")
 _pinned: ContextVar[str] = ContextVar("pinned")  # set by `Language` alone
@@ -21,12 +21,12 @@ def configuration_error() -> str:
     """Return what is wrong with FAINTLY_KERNEL, or an empty string."""
     if CHOICE not in ("", "c", "numpy"):
         return f"FAINTLY_KERNEL must be c or numpy, got {CHOICE!r}; unset it to let faintly choose"
-    if CHOICE == "c" and not _native.available():
+    if CHOICE == "c" and not native.available():
         return "FAINTLY_KERNEL=c needs the compiled kernels, which were not built; unset it"
     return ""
 
 
-active = "none" if configuration_error() else "c" if _native.available() else "numpy"
+active = "none" if configuration_error() else "c" if native.available() else "numpy"
 
 
 def in_c() -> bool:
@@ -45,7 +45,7 @@ class Language:
 
     def available(self) -> bool:
         """Return whether kernels in this language are installed."""
-        return self.name == "numpy" or _native.available()
+        return self.name == "numpy" or native.available()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in self._kernels:

@@ -3,9 +3,9 @@
 import numpy as np
 
 from faintly.core.arrays import AnyArray, IntArray, WordArray
-from faintly.kernels._native import call
 from faintly.kernels.arguments import arrays, ascending, elements
 from faintly.kernels.language import in_c
+from faintly.kernels.native import call
 from faintly.primitives import hashing
 from faintly.primitives.fields import Field
 

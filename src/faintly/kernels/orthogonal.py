@@ -8,9 +8,9 @@ import numpy as np
 
 from faintly.core.arrays import AnyArray, IntArray, TableArray, WordArray
 from faintly.kernels import threads
-from faintly.kernels._native import call
 from faintly.kernels.arguments import arrays
 from faintly.kernels.language import in_c
+from faintly.kernels.native import call
 from faintly.kernels.tables import table_bits
 from faintly.primitives import hashing
 

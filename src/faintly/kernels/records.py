@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, WordArray
-from faintly.kernels._native import call
 from faintly.kernels.arguments import arrays
 from faintly.kernels.language import in_c
+from faintly.kernels.native import call
 
 NARROW = 32  # bytes of a record up to which two copies in cache beat one cache miss
 

@@ -4,10 +4,10 @@ import numpy as np
 
 from faintly.core.arrays import AnyArray, IdArray, IntArray, NarrowArray, TableArray, WordArray
 from faintly.kernels import threads
-from faintly.kernels._native import call
 from faintly.kernels.arguments import arrays
 from faintly.kernels.hashing import public_maps
 from faintly.kernels.language import in_c
+from faintly.kernels.native import call
 from faintly.primitives import hashing
 
 CELLS = "index u32[n], weight i32[n]"

@@ -4,10 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from faintly.core import Plan, Unit, Universe
-from faintly.core.plan import SALT_BYTES, VALUES
+from faintly.core.plan import SALT_BYTES
 from faintly.errors import FaintlyError, InvalidPlan
 from faintly.mechanisms import mechanism_of
-from faintly.mechanisms.api import TABLE_MEMORY
 from faintly.planner.plan_request import PlanRequest, check_salt, request_for
 from faintly.planner.sample import try_sparsities
 from faintly.planner.search import plan_for, survey
@@ -23,15 +22,15 @@ def make_plan(
     sparsity: int | None = None,
     sample: Any = None,
     delta: float = 0.0,
-    failure: float = 0.05,
-    values: str = VALUES[0],
+    failure: float = PlanRequest.failure,
+    values: str = PlanRequest.values,
     share: float | None = None,
     mechanism: str | None = None,
     decode: str | None = None,
     family: str | None = None,
     maps: int | None = None,
     bits: int | None = None,
-    memory: int = TABLE_MEMORY,
+    memory: int = PlanRequest.memory,
     hard_sparsity: bool = False,
     salt: bytes | None = None,
     **options: Any,

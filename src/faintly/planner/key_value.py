@@ -13,20 +13,19 @@ user    at ε: any change is one step
 what it means for an entry, from the integers that the plan carries.
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from faintly.core import Budget, EventLevel, Guarantee, Plan, Universe, UserLevel
+from faintly.core import Budget, Guarantee, Plan, Universe, UserLevel
 from faintly.core.arguments import text, whole
 from faintly.core.key_value import entry_universe
-from faintly.core.spending import Loss, exact
+from faintly.core.spending import Loss, steps_between
 from faintly.errors import BoundDoesNotApply, InvalidPlan
 from faintly.mechanisms import mechanism_of
 from faintly.planner.plan_request import as_universe, check_salt, request_for
 from faintly.planner.search import survey
 
-ENTRY_DISTANCE = 2.0  # 1 + |v| where an entry comes or goes, |v - v'| where its value changes
+ENTRY_DISTANCE = 2  # 1 + |v| where an entry comes or goes, |v - v'| where its value changes
 ENTRY_COORDINATES = 2
 
 
@@ -65,12 +64,8 @@ def entry_guarantee(plan: Plan) -> EntryGuarantee:
         BoundDoesNotApply: that delta reaches 1, so nothing is proven for an entry.
     """
     proven = mechanism_of(plan).guarantee()
-    if isinstance(plan.unit, UserLevel):
-        steps = 1
-    elif isinstance(plan.unit, EventLevel):
-        steps = ENTRY_COORDINATES
-    else:
-        steps = math.ceil(exact(ENTRY_DISTANCE) / exact(plan.unit.distance))
+    steps = steps_between(plan.unit, ENTRY_COORDINATES, ENTRY_DISTANCE)
+    assert steps is not None  # an entry is bounded both ways
     loss = Loss.of(proven.budget).over(steps)
     if loss.delta >= 1:
         raise BoundDoesNotApply(
@@ -129,4 +124,4 @@ def _routes(protect: str, budget: Budget) -> list[tuple[str, Budget]]:
     if protect != "entry":
         raise InvalidPlan(f"protect must be entry or user for key-value data, got {protect!r}")
     half = Budget(budget.epsilon / ENTRY_COORDINATES)
-    return [("event", half), (f"l1:{ENTRY_DISTANCE:g}", budget)]
+    return [("event", half), (f"l1:{ENTRY_DISTANCE}", budget)]

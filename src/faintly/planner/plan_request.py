@@ -1,7 +1,7 @@
 """A request for a plan: what a deployer wants, checked before any mechanism sees it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any
 
@@ -23,6 +23,7 @@ from faintly.planner.bounds import lower_bound
 from faintly.planner.error_model import keys_of
 
 MEASURES = ("worst", "typical")
+CHECKS = {int: whole, float: real, str: text}  # of a field, by its type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class PlanRequest(CommonRequest):
     decode: str | None = None
     max_bytes: int | None = None
     mean_square: float | None = None  # Σv² of a typical client; a quarter of k if None
-    measure: str = "worst"
+    measure: str = MEASURES[0]
     # The application makes sure that no vector holds more, so refusing longer ones is no drawback.
     # A delta does not: by default a client's policy refuses such mechanisms.
     hard_sparsity: bool = False
@@ -106,6 +107,12 @@ class PlanRequest(CommonRequest):
         return Request(**common, share=self.shared, decode=decode, options=options)
 
 
+def request_names() -> set[str]:
+    """Return the names of what `request_for` takes."""
+    names = {each.name for each in fields(PlanRequest)} - {"unit", "budget"}
+    return names | {"protect", "epsilon", "delta"}
+
+
 def request_for(
     *,
     protect: str | Unit,
@@ -117,20 +124,17 @@ def request_for(
     **rest: Any,
 ) -> PlanRequest:
     """Return the request for a plan; `rest` are other fields of `PlanRequest`."""
-    for kind, names in (
-        (whole, ("memory", "max_bytes", "maps", "bits")),
-        (real, ("failure", "share", "mean_square")),
-        (text, ("values", "mechanism", "decode", "family", "measure")),
-    ):
-        rest |= {name: kind(rest[name], name) for name in names if rest.get(name) is not None}
-    rest = {name: value for name, value in rest.items() if value is not None}  # all have defaults
+    given = {name: value for name, value in rest.items() if value is not None}  # all have defaults
+    given |= {"sparsity": sparsity, "clients": clients}
+    for each in fields(PlanRequest):
+        for kind, check in CHECKS.items():
+            if each.name in given and each.type in (kind, kind | None):
+                given[each.name] = check(given[each.name], each.name)
     return PlanRequest(
         unit=parse_unit(protect),
         budget=Budget(epsilon, delta),
-        sparsity=whole(sparsity, "sparsity"),
-        clients=whole(clients, "clients"),
         universe=as_universe(universe),
-        **rest,
+        **given,
     )
 
 

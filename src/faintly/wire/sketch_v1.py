@@ -6,7 +6,6 @@ at a multiple of 64 bytes, so that a file can be mapped into memory and used wit
 """
 
 import hashlib
-import io
 import json
 import re
 import struct
@@ -38,13 +37,6 @@ def write_sketch(sketch: Sketch, stream: BinaryIO) -> None:
         digest.update(piece)
         stream.write(piece)
     stream.write(digest.digest())
-
-
-def encode_sketch(sketch: Sketch) -> bytes:
-    """Return the bytes of the file that `write_sketch` writes."""
-    stream = io.BytesIO()
-    write_sketch(sketch, stream)
-    return stream.getvalue()
 
 
 def _pieces(sketch: Sketch) -> Iterator[bytes]:

@@ -178,6 +178,21 @@ def test_the_loop_that_is_timed_is_the_papers_estimator():
     )
 
 
+def test_the_loop_over_cells_that_is_timed_counts_hits():
+    draw = samples.generator()
+    cells, rows = (draw.integers(0, 32, shape, dtype=np.uint32) for shape in ((600, 2), (7, 3, 2)))
+    cells[::5] = 0
+    wanted = reference.read_hits(cells, rows, 3)[1]
+    assert wanted.any()
+    np.testing.assert_array_equal(comparison.hit_loop(cells, rows), wanted)
+
+
+def test_a_machine_without_a_compiler_says_what_is_missing(monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(SystemExit, match="there is no compiler no-such-compiler"):
+        comparison.built()
+
+
 def test_the_bare_addition_that_is_timed_adds():
     draw = samples.generator()
     index, weight = draw.integers(0, 64, 999, dtype=np.uint32), np.ones(999, dtype=np.int32)

@@ -1,18 +1,23 @@
 """Options that take some words only: they are the library's, and a shell completes them."""
 
 import sys
+from dataclasses import MISSING, fields
+from inspect import signature
 from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
 
 from faintly.cli import app, options
+from faintly.cli.plan import plan
+from faintly.cli.try_ import try_ as cli_try
 from faintly.core.plan import DECODES, FAMILIES, VALUES
 from faintly.engine.answers import CONTROLS
 from faintly.errors import MissingDependency
 from faintly.mechanisms import mechanism_names
 from faintly.mechanisms.signed_binning.rows import UNITS
-from faintly.planner.plan_request import MEASURES
+from faintly.planner.plan_request import MEASURES, PlanRequest
+from faintly.simulate import try_
 from faintly_collector.http import settings
 from faintly_collector.storage import collection, credentials
 
@@ -73,6 +78,22 @@ def test_without_the_collector_its_commands_say_what_to_install(words, monkeypat
     monkeypatch.setitem(sys.modules, "faintly_collector", None)
     with pytest.raises(MissingDependency, match=r"pip install \. \./collector"):
         RUN.invoke(app, words, catch_exceptions=False)
+
+
+def defaults(function):
+    return {name: each.default for name, each in signature(function).parameters.items()}
+
+
+def test_defaults_are_those_of_the_library():
+    """They are written twice, since help must not load numpy."""
+    asked = defaults(plan)
+    asked |= {"memory": asked["memory"] * 2**20, "measure": asked["rank"]}
+    for each in fields(PlanRequest):
+        if each.name in asked and each.default is not MISSING:
+            assert asked[each.name] == each.default, each.name
+    tried, trying = defaults(cli_try), defaults(try_)
+    for name in ("epsilon", "protect", "sparsity", "count", "seed"):
+        assert tried[name] == trying[name], name
 
 
 def test_the_words_of_the_collector_are_the_collectors():

@@ -46,10 +46,10 @@ class MemoryDisk(Disk):
 
     def replace(self, path: Path, data: bytes) -> None:
         self.step()
-        fresh = self.names[f"{path.name}.new"] = File()
+        fresh = self.names[f"{path.name}.part"] = File()
         self.fill(fresh, data)
         self.step()
-        self.names[path.name] = self.names.pop(f"{path.name}.new")
+        self.names[path.name] = self.names.pop(f"{path.name}.part")
         self.sync_folder(path.parent)
 
     def remove(self, path: Path) -> None:

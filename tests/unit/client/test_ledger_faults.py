@@ -7,8 +7,8 @@ Invariants, checked after every accident:
 - the spending stays within the limit.
 """
 
-import contextlib
 import errno
+import io
 import itertools
 import os
 from fractions import Fraction
@@ -17,10 +17,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from faintly import durable
 from faintly.client import Ledger
 from faintly.client import ledger as ledger_module
 from faintly.client.disk import Disk
 from faintly.client.journal import Charged, Kept, read, write
+from faintly.client.journal_file import JournalFile
 from faintly.core import EventLevel
 from faintly.core.spending import Charge, Loss
 from faintly.errors import BudgetSpent, EpochPassed, LedgerFailed
@@ -135,47 +137,53 @@ def test_a_full_disk_at_every_step(memory_disk, spare):
         world.finish(disk)
 
 
-class FullDisk(Disk):
-    """Real files on a disk that takes `room` more bytes."""
+def opener_on_full_disk(room):
+    """Return `durable.open_file` on a disk that takes `room` more bytes."""
 
-    def __init__(self, room):
-        self.room = room
+    class File(io.FileIO):
+        def write(self, data):
+            nonlocal room
+            if room == 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            done = super().write(data[:room])
+            room -= done
+            return done
 
-    def _put(self, handle, data):
-        if self.room == 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        done = os.write(handle, data[: self.room])
-        self.room -= done
-        return done
+    def open_file(path, flags, mode=durable.PRIVATE):
+        return io.BufferedWriter(File(os.open(path, os.O_WRONLY | flags, mode), "wb"))
+
+    return open_file
 
 
-def test_a_real_file_on_a_disk_that_fills_up(tmp_path):
+def test_a_real_file_on_a_disk_that_fills_up(tmp_path, monkeypatch):
     """The disk is full after each number of bytes; later there is room again."""
     for room in range(0, 260, 20):
-        path = tmp_path / f"ledger{room}"
-        world = World(limit=9)
-        with pytest.raises(LedgerFailed, match="No space left"):
-            world.ask(FullDisk(room), path)
+        path, world = tmp_path / f"ledger{room}", World(limit=9)
+        with monkeypatch.context() as patched:
+            patched.setattr(durable, "open_file", opener_on_full_disk(room))
+            with pytest.raises(LedgerFailed, match="No space left"):
+                world.ask(Disk(), path)
         world.finish(Disk(), path)
 
 
-@pytest.mark.parametrize("broken", ["_sync", "_rename"])
-def test_a_real_file_that_cannot_be_synced_or_renamed(tmp_path, broken):
-    for fail_at in range(1, 8):
+@pytest.mark.parametrize(("broken", "calls_of_a_world"), [("sync", 28), ("rename", 6)])
+def test_a_real_file_that_cannot_be_synced_or_renamed(
+    tmp_path, monkeypatch, broken, calls_of_a_world
+):
+    sound = getattr(durable, broken)
+    for fail_at in range(1, calls_of_a_world + 1):
         calls = itertools.count(1)
 
-        class Broken(Disk):
-            pass
-
-        def fail(self, *arguments, calls=calls, fail_at=fail_at):
+        def fail(*arguments, calls=calls, fail_at=fail_at):
             if next(calls) >= fail_at:
                 raise OSError(errno.EIO, "Input/output error")
-            return getattr(Disk, broken)(self, *arguments)
+            return sound(*arguments)
 
-        setattr(Broken, broken, fail)
         path, world = tmp_path / f"{broken}{fail_at}", World(limit=9)
-        with contextlib.suppress(LedgerFailed):
-            world.ask(Broken(), path)
+        with monkeypatch.context() as patched:
+            patched.setattr(durable, broken, fail)
+            with pytest.raises(LedgerFailed, match="Input/output error"):
+                world.ask(Disk(), path)
         world.finish(Disk(), path)
 
 
@@ -256,16 +264,14 @@ def test_a_lost_line_in_the_middle_is_noticed(memory_disk):
             Ledger(LEDGER, {"event": 9}, disk=disk).spent("event")
 
 
-class Careless(Ledger):
-    """A mutant that writes no charges."""
+def test_the_mutant_that_writes_no_charges_is_caught(memory_disk, monkeypatch):
+    def careless(self, found, record):
+        return found if isinstance(record, Charged) else append(self, found, record)
 
-    def _append(self, found, record):
-        return found if isinstance(record, Charged) else super()._append(found, record)
-
-
-def test_the_mutant_that_writes_no_charges_is_caught(memory_disk):
+    append = JournalFile.append
+    monkeypatch.setattr(JournalFile, "append", careless)
     world, disk = World(), memory_disk()
-    with Careless(LEDGER, {"event": 9}, disk=disk).entry(PLANS[0], 1) as entry:
+    with Ledger(LEDGER, {"event": 9}, disk=disk).entry(PLANS[0], 1) as entry:
         entry.charge(ONE)
         entry.keep(b"free")
     world.returned[PLANS[0], 1] = {b"free"}
@@ -295,11 +301,11 @@ def test_the_mutant_that_marks_too_early_is_caught(memory_disk, crash, monkeypat
 
     def early(self, found, record):
         _, after = found.appended(record)
-        self._mark(after)
+        self.mark(after)
         return append(self, found, record)
 
-    append = Ledger._append
-    monkeypatch.setattr(Ledger, "_append", early)
+    append = JournalFile.append
+    monkeypatch.setattr(JournalFile, "append", early)
     refused = 0
     for stop_at in range(1, 40):
         disk = memory_disk(stop_at)
@@ -326,8 +332,8 @@ def test_the_mutant_that_names_no_file_is_caught(memory_disk, crash, monkeypatch
         assert "ledger" in disk.names
         assert "ledger" not in disk.safe_names
         if mutant:
-            monkeypatch.setattr(Ledger, "_sync_name", lambda self: None)
-            monkeypatch.setattr(Ledger, "_mark", lambda self, found: None)  # it syncs as well
+            monkeypatch.setattr(JournalFile, "sync_name", lambda self: None)
+            monkeypatch.setattr(JournalFile, "mark", lambda self, found: None)  # it syncs as well
         world = World()
         world.ask(disk)
         worst = [left for left in disk.after_power_cut() if left.read(LEDGER) is None]

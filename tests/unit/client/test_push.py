@@ -1,12 +1,13 @@
 """A file is pushed once, wherever the push stops; ids are on the disk before anything leaves."""
 
+import errno
 import json
 import zlib
 
 import numpy as np
 import pytest
 
-from faintly import make_plan
+from faintly import durable, make_plan
 from faintly.client.push import push
 from faintly.client.transport import Receipt
 from faintly.core import ReportBatch
@@ -120,6 +121,23 @@ def test_a_state_that_lost_its_end_only_repeats(file, collector, lost):
     assert done.sent == 0
     assert done.replayed + done.skipped == 23
     assert sorted(collector.seeds()) == list(range(23))
+
+
+@pytest.mark.parametrize("fail_at", [1, 2])
+def test_nothing_is_sent_before_the_ids_and_their_file_are_synced(
+    file, collector, monkeypatch, fail_at
+):
+    synced = []
+
+    def fail(handle):
+        synced.append(handle)
+        if len(synced) == fail_at:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(durable, "sync", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        push(file, URL, collector)
+    assert collector.calls == 0
 
 
 def test_a_state_that_was_never_ready_is_begun_anew(file, collector):

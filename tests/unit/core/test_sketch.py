@@ -7,7 +7,6 @@ import pytest
 
 from faintly.core import Plan, ReportBatch
 from faintly.core.report import Layout, fields_below
-from faintly.core.sketch import sorted_columns
 from faintly.engine import aggregate
 from faintly.errors import Reject, SketchRejected
 from faintly.mechanisms import mechanism_of
@@ -40,15 +39,6 @@ def test_a_sketch_compares_by_content():
     assert sketch == vectors.some_sketch("event-prf")
     assert sketch != vectors.some_sketch("event-prf", 2)
     assert sketch != "sketch"
-
-
-def test_columns_forget_the_order_of_arrival():
-    seeds = np.array([2, 1, 1], dtype=np.uint64)
-    fields = np.array([[0, 1], [5, 0], [3, 9]], dtype=np.uint32)
-    for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2]):
-        got = sorted_columns(seeds[order], fields[order])
-        assert got[0].tolist() == [1, 1, 2]
-        assert got[1].tolist() == [[3, 9], [5, 0], [0, 1]]
 
 
 def test_reports_come_back_in_parts():

@@ -42,7 +42,7 @@ def test_one_report_repeated_without_end_is_merged_in_parts(monkeypatch):
     """A merge that split by value could not split this, and would take it all at once."""
     monkeypatch.setattr(columns, "MERGED", 8 * columns.record_bytes(1))
     same = np.full(50, 7, np.uint64), np.full((50, 1), 3, np.uint32)
-    parts = list(columns._merged([same, same, same], 1))
+    parts = list(columns.merged_parts([same, same, same], 1))
     assert max(len(seeds) for seeds, _ in parts) <= 8
     assert sum(len(seeds) for seeds, _ in parts) == 150
 

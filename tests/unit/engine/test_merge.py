@@ -10,8 +10,8 @@ from faintly.engine import aggregate, merge, merge_all
 from faintly.engine.files import save_sketch
 from faintly.errors import InvalidInput, Reject, SketchRejected
 from faintly.mechanisms import mechanism_of
-from faintly.wire.sketch_v1 import encode_sketch
 from spec.generator import cases, vectors
+from spec.generator.vectors import sketch_bytes
 
 
 def parts_of(name, count, parts):
@@ -26,18 +26,18 @@ def test_all_at_once_and_in_knots(name, monkeypatch, tmp_path):
     whole, parts = parts_of(name, 20, 7)
     if whole.tables is not None:
         monkeypatch.setattr(merge, "RANGE", max(5, whole.tables.size // 29))  # the last is shorter
-    kept = [encode_sketch(part) for part in parts]
-    wanted = encode_sketch(whole)
+    kept = [sketch_bytes(part) for part in parts]
+    wanted = sketch_bytes(whole)
     paths = [tmp_path / str(number) for number in range(len(parts))]
     for part, path in zip(parts, paths, strict=True):
         save_sketch(part, path)
     mixed = [*paths[:3], *parts[3:]]
     for fan_in, threads in ((1, 3), (3, 1), (64, 3)):
         monkeypatch.setattr(merge, "MERGE_FAN_IN", fan_in)
-        assert encode_sketch(merge_all(parts, threads)) == wanted, (fan_in, threads)
-        assert encode_sketch(merge_all(parts[::-1], threads, tmp_path)) == wanted, (fan_in, threads)
-        assert encode_sketch(merge_all(mixed, threads, tmp_path)) == wanted, (fan_in, threads)
-    assert [encode_sketch(part) for part in parts] == kept, "what is merged must not change"
+        assert sketch_bytes(merge_all(parts, threads)) == wanted, (fan_in, threads)
+        assert sketch_bytes(merge_all(parts[::-1], threads, tmp_path)) == wanted, (fan_in, threads)
+        assert sketch_bytes(merge_all(mixed, threads, tmp_path)) == wanted, (fan_in, threads)
+    assert [sketch_bytes(part) for part in parts] == kept, "what is merged must not change"
     assert sorted(tmp_path.iterdir()) == sorted(paths)
     assert merge_all(parts[:1]) == parts[0]
 

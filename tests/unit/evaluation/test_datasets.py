@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evaluation import datasets
 from evaluation.datasets import Stored, Synthetic, generator_of, load
 from evaluation.zipf import DistinctZipf
 from faintly.core import VectorBatch
@@ -58,7 +57,7 @@ def test_a_tail_that_forgets_what_it_gave_would_be_noticed(monkeypatch):
     sampler = DistinctZipf(6, 3, 1.4)
     sampler.__dict__.update(head=0, horizon=0.5)
     nothing = lambda items, new, times: np.zeros(new.shape, bool)  # noqa: E731
-    monkeypatch.setattr("evaluation.zipf._known", nothing)
+    monkeypatch.setattr("evaluation.zipf.arrived_before", nothing)
     drawn = sampler.draw(2_000, generator_of("law"))
     assert (np.diff(drawn, axis=1) == 0).any()
 
@@ -113,8 +112,6 @@ def test_truth_and_squares_are_means_over_all_clients():
 def folder(tmp_path):
     """A folder of one dataset: a hundred clients of up to three items."""
     (tmp_path / "tiny.dat").write_text("0 1 2\n1\n\n2 3\n" + 96 * "1\n")
-    datasets.load.cache_clear()
-    datasets._stored.cache_clear()
     return str(tmp_path)
 
 
@@ -142,7 +139,6 @@ def test_movielens_is_found_in_the_folder_or_asked_for(tmp_path):
     rows = ["userId,movieId,rating,timestamp", "1,10,5,0", "1,20,4,0", "2,20,1,0"]
     (tmp_path / "ml-20m" / "ratings.csv").write_text("\n".join(rows) + "\n")
     assert movies.missing(str(tmp_path)) is None
-    datasets._stored.cache_clear()
     assert movies.vectors(0, str(tmp_path)).lengths.tolist() == [1, 1]
 
 

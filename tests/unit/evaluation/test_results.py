@@ -175,7 +175,7 @@ def test_names_of_curves_are_dark_enough_to_read(method):
     """Contrast of at least 4.5 to 1 against white, by the formula of the web's guidelines."""
     curve = figures.Curve(method, [1.0], [1.0], [0.0], [False])
     lit = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4
-           for part in figures._ink(curve)]  # fmt: skip
+           for part in figures.ink(curve)]  # fmt: skip
     assert 1.05 / (0.2126 * lit[0] + 0.7152 * lit[1] + 0.0722 * lit[2] + 0.05) >= 4.5
 
 

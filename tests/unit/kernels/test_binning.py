@@ -5,8 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import comparison
-from faintly import kernels as chosen
 from faintly.core import Hashing
 from faintly.kernels import compiled, reference
 from faintly.primitives import hashing
@@ -180,14 +178,6 @@ def test_read_hashed(kernels, family, reports, bins, keys):
     found = kernels.read_hashed(seeds, values, ids, family)
     assert found.dtype == np.int64
     assert found.tolist() == wanted
-
-
-@every("bins", [1, 5, 16])
-def test_the_loop_of_the_paper_gives_the_same_integers(bins):
-    seeds, values, ids = wide("seeds", 40), signed("v", 40, bins), wide("ids", 6)
-    found = comparison.paper_loop(seeds, values, ids)
-    np.testing.assert_array_equal(found, chosen.read_hashed(seeds, values, ids))
-    assert found.tolist() == plain_hashed("prf", seeds, values, ids)
 
 
 OFFSETS = {

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import comparison
 from faintly import kernels
-from faintly.kernels import _native, compiled
-from faintly.kernels._native import SIGNATURES, Number, Pointer, call
+from faintly.kernels import compiled, native
+from faintly.kernels.native import SIGNATURES, Number, Pointer, call
 
 needs_c = pytest.mark.skipif(not compiled.available(), reason="the C kernels were not built")
 SOURCES = Path(kernels.__file__).parent
@@ -38,17 +39,17 @@ def prototypes(text):
     return found
 
 
-def all_prototypes():
+def all_prototypes(folder):
     found = {}
-    for path in sorted(SOURCES.glob("*.c")):
+    for path in sorted(folder.glob("*.c")):
         found |= prototypes(path.read_text(encoding="utf-8"))
     return found
 
 
-def test_the_table_says_what_the_c_files_declare():
-    found = all_prototypes()
-    assert len(found) > 40
-    assert found == SIGNATURES
+def test_the_tables_say_what_the_c_files_declare():
+    assert len(SIGNATURES) > 40
+    assert all_prototypes(SOURCES) == SIGNATURES
+    assert all_prototypes(Path(comparison.__file__).parent) == comparison.SIGNATURES
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_a_prototype_that_changed_would_be_noticed(changed):
 @needs_c
 def test_the_library_has_every_function():
     for name in SIGNATURES:
-        assert _native._function(name).argtypes == SIGNATURES[name]
+        assert native.library.function(name).argtypes == SIGNATURES[name]
 
 
 IDS, ROUNDS, CODES = np.zeros(4, np.uint64), np.ones(2, np.uint32), np.zeros(4, np.uint32)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from benchmarks import comparison
 from faintly import kernels as active
 from faintly.kernels import compiled, reference
 from tests.every import every
@@ -55,14 +54,6 @@ def test_compiled_hits_equal_the_reference(reports, words, count, first):
         for part in np.split(np.arange(reports), [reports // 3])
     )
     np.testing.assert_array_equal(some + every, both[0])
-
-
-def test_the_plain_loop_gives_the_same_integers():
-    cells, rows = drawn(600, 2, high=32), drawn(7, 3, 2, high=32, seed=2)
-    cells[::5] = 0
-    np.testing.assert_array_equal(
-        comparison.hit_loop(cells, rows), active.read_hits(cells, rows, 3)[1]
-    )
 
 
 @pytest.mark.parametrize("kernels", LANGUAGES)

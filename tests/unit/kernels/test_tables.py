@@ -5,8 +5,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-from benchmarks import comparison
-from faintly import kernels as chosen
 from faintly.core import Hashing
 from faintly.kernels import compiled, reference, threads
 from faintly.kernels.tables import MASS_BLOCK
@@ -216,15 +214,6 @@ def test_read_cells(kernels, cells, bits, kind):
     found = kernels.read_cells(index, weight, codes)
     assert found.dtype == np.int64
     assert found.tolist() == plain_cells(index, weight, codes)
-
-
-@WIDTHS
-def test_the_bare_loop_adds_the_same(dtype):
-    tables, bare = np.zeros((1, 64), dtype), np.zeros((1, 64), dtype)
-    index, weight = words("index", 99) % np.uint32(64), small("weight", 99)
-    chosen.scatter_add(tables, index, weight, 0)
-    comparison.bare_add(bare, index, weight)
-    np.testing.assert_array_equal(bare, tables)
 
 
 @BOTH

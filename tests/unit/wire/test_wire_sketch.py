@@ -15,7 +15,7 @@ from spec.generator import cases, refusals, vectors
 from tests.every import every
 
 SKETCH = vectors.some_sketch("event-coarse")
-GOOD = sketch_v1.encode_sketch(SKETCH)
+GOOD = vectors.sketch_bytes(SKETCH)
 
 
 def decode(data):
@@ -32,9 +32,9 @@ def code_of(data):
 @every("count", [0, 1, 7])
 def test_round_trip(name, count):
     sketch = vectors.some_sketch(name, count)
-    data = sketch_v1.encode_sketch(sketch)
+    data = vectors.sketch_bytes(sketch)
     assert decode(data) == sketch
-    assert sketch_v1.encode_sketch(decode(data)) == data
+    assert vectors.sketch_bytes(decode(data)) == data
 
 
 def test_truncation_at_every_byte():
@@ -116,7 +116,7 @@ def test_a_plan_that_no_mechanism_can_honour_is_a_bad_header(change):
 
 
 def test_columns_cut_or_extended_are_noticed():
-    data = sketch_v1.encode_sketch(vectors.some_sketch("event-prf"))
+    data = vectors.sketch_bytes(vectors.some_sketch("event-prf"))
     assert code_of(refusals.sealed_sketch(data[:-20])) == Reject.TRUNCATED
     assert code_of(refusals.sealed_sketch(data[:-16] + bytes(4))) == Reject.TRAILING_BYTES
 
@@ -126,7 +126,7 @@ def test_columns_are_checked_across_pieces(piece, monkeypatch):
     """Whatever the size of a piece, no two neighbouring reports escape the comparison."""
     monkeypatch.setattr(sketch_v1, "PIECE", piece)
     sketch = vectors.some_sketch("event-prf", 6)
-    data = sketch_v1.encode_sketch(sketch)
+    data = vectors.sketch_bytes(sketch)
     assert decode(data) == sketch
     header, arrays = refusals.header_of(data), refusals.arrays_of(data)
     for first in range(5):
@@ -134,7 +134,7 @@ def test_columns_are_checked_across_pieces(piece, monkeypatch):
         seeds[[first, first + 1]] = seeds[[first + 1, first]]
         swapped = refusals.made_of(header, seeds.tobytes() + arrays[48:])
         assert code_of(swapped) == Reject.OUT_OF_ORDER
-    tables = sketch_v1.encode_sketch(SKETCH)
+    tables = vectors.sketch_bytes(SKETCH)
     assert decode(tables) == SKETCH
     assert tables == GOOD
 
@@ -142,7 +142,7 @@ def test_columns_are_checked_across_pieces(piece, monkeypatch):
 @pytest.mark.parametrize("mass", [2**31 - 1, 2**31])
 def test_the_mass_says_how_wide_the_tables_are(mass):
     wide = replace(SKETCH, mass=mass, tables=SKETCH.tables.astype(table_type(mass)))
-    data = sketch_v1.encode_sketch(wide)
+    data = vectors.sketch_bytes(wide)
     assert decode(data) == wide
     assert decode(data).tables.dtype == (np.int32 if mass < 2**31 else np.int64)
     assert len(refusals.arrays_of(data)) == SKETCH.tables.size * (4 if mass < 2**31 else 8)
@@ -150,13 +150,13 @@ def test_the_mass_says_how_wide_the_tables_are(mass):
 
 def test_arrays_begin_at_a_multiple_of_64_bytes():
     for name in cases.PLANS:
-        data = sketch_v1.encode_sketch(vectors.some_sketch(name))
+        data = vectors.sketch_bytes(vectors.some_sketch(name))
         assert (len(data) - 16 - len(refusals.arrays_of(data))) % 64 == 0
 
 
 def test_a_sketch_carries_its_whole_plan():
     plan = Plan.from_json(json.dumps(cases.document("event-two-bins")))
-    back = decode(sketch_v1.encode_sketch(vectors.some_sketch("event-two-bins")))
+    back = decode(vectors.sketch_bytes(vectors.some_sketch("event-two-bins")))
     assert back.plan.canonical == plan.canonical
 
 

@@ -8,7 +8,7 @@ Kernels check sizes and indices themselves: see arguments.py.
 import ctypes
 import operator
 import os
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,7 +54,8 @@ MAPS = (U32, U32, U64, U64, INT, INT, INT)  # as hashing.public_maps gives them
 HASHED = (U64, I64, INT, INT, U64, INT, OUT_I64)
 CLIENTS = (U64, I64, INT, U64)
 
-SIGNATURES: dict[str, tuple[Pointer | Number, ...]] = {
+Signature = tuple[Pointer | Number, ...]
+SIGNATURES: dict[str, Signature] = {
     # tables.c
     "measure_cells": (U32, I32, INT, OUT_I64),
     "scatter_add_32": (OUT_I32, INT, U32, I32, INT),
@@ -130,49 +131,55 @@ SIGNATURES: dict[str, tuple[Pointer | Number, ...]] = {
     "pack_records": (U64, U32, INT, INT, U32, INT, INT, OUT_U8, OUT_I64),
     "unpack_records": (U8, INT, INT, INT, U32, U32, INT, OUT_U64, OUT_U32, OUT_I64),
     "shuffle_rows": (U8, INT, U32, INT, INT, OUT_U8, OUT_U64, OUT_U64, OUT_U8),
-    # comparison.c
-    "bare_add_32": (OUT_I32, U32, I32, INT),
-    "bare_add_64": (OUT_I64, U32, I32, INT),
-    "paper_loop": HASHED,
-    "hit_loop": (U32, INT, INT, U32, INT, INT, OUT_I64),
 }
 
 
-def _load() -> ctypes.CDLL | None:
+class Library:
+    """C functions; a call checks its arguments against their signatures."""
+
+    def __init__(self, path: Path, signatures: Mapping[str, Signature]) -> None:
+        self.handle, self.signatures = ctypes.CDLL(str(path)), signatures
+
+    def function(self, name: str) -> Any:
+        """Return a function that knows its signature."""
+        found = getattr(self.handle, f"faintly_{name}")
+        if found.argtypes is None:
+            found.argtypes, found.restype = self.signatures[name], None
+        return found
+
+    def call(self, name: str, *given: AnyArray | int) -> None:
+        """Check arguments against the signature of a function, and call it."""
+        expected = len(self.signatures[name])
+        if len(given) != expected:  # ctypes would pass more than a function takes
+            raise TypeError(f"{name} takes {expected} arguments, got {len(given)}")
+        self.function(name)(*given)
+
+
+def _load() -> Library | None:
     if os.environ.get("FAINTLY_KERNEL") == "numpy":
         return None  # as on a machine without a compiler
     path = Path(__file__).with_name("_kernels.dll" if os.name == "nt" else "_kernels.so")
     try:
-        return ctypes.CDLL(str(path))
+        return Library(path, SIGNATURES)
     except OSError:
         return None
 
 
-_library = _load()
+library = _load()
 
 
 def available() -> bool:
     """Return whether the compiled kernels are installed."""
-    return _library is not None
+    return library is not None
 
 
 def instructions() -> str:
     """Return the name of the instruction set that the compiled kernels use on this machine."""
-    assert _library is not None
-    return INSTRUCTIONS[_library.faintly_instructions()]
-
-
-@cache
-def _function(name: str) -> Any:
-    assert _library is not None
-    function = getattr(_library, f"faintly_{name}")
-    function.argtypes, function.restype = SIGNATURES[name], None
-    return function
+    assert library is not None
+    return INSTRUCTIONS[library.handle.faintly_instructions()]
 
 
 def call(name: str, *given: AnyArray | int) -> None:
-    """Check arguments against the signature of a function of the library, and call it."""
-    expected = len(SIGNATURES[name])
-    if len(given) != expected:  # ctypes would pass more than a function takes
-        raise TypeError(f"{name} takes {expected} arguments, got {len(given)}")
-    _function(name)(*given)
+    """Call a compiled kernel, having checked its arguments."""
+    assert library is not None
+    library.call(name, *given)
