@@ -43,28 +43,28 @@ export function fileStore(path: string): Store {
 async function taken(lock: string, mark: string): Promise<string | undefined> {
   if (await made(lock, mark)) return mark;
   const found = await ifThere(readFile(lock, "utf8"));
-  if (isLive(found)) return found;
+  if (!isDead(found)) return found;
   // One process at a time may remove a lock; otherwise it might remove one that was just made.
   const broom = `${lock}.remove`;
   if (!(await made(broom, mark))) return found;
   try {
-    if (!isLive(await ifThere(readFile(lock, "utf8")))) await ifThere(unlink(lock));
+    if (isDead(await ifThere(readFile(lock, "utf8")))) await ifThere(unlink(lock));
   } finally {
     await unlink(broom);
   }
   return (await made(lock, mark)) ? mark : found;
 }
 
-/** Return whether the process that made a mark may still hold its lock. */
-function isLive(mark: string | undefined): boolean {
+/** Return whether a lock has the mark of a process that has ended; no lock is nobody's to remove. */
+function isDead(mark: string | undefined): boolean {
   if (mark === undefined) return false;
   const pid = parseInt(mark);
-  if (pid === process.pid) return held.has(mark);
+  if (pid === process.pid) return !held.has(mark);
   try {
     process.kill(pid, 0);
-    return true;
+    return false;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code !== "ESRCH";
+    return (error as NodeJS.ErrnoException).code === "ESRCH";
   }
 }
 

@@ -1,8 +1,10 @@
 // The sender in Node, against a collector that forgets, hangs up and refuses on request.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, unlinkSync, writeFileSync } from "node:fs";
+import fs from "node:fs/promises";
 import { createServer } from "node:http";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "node:test";
@@ -202,6 +204,27 @@ test("the lock of a process that is no more does not last", () =>
     writeFileSync(`${path}.lock`, `${process.pid} of an earlier process with this number`);
     await make().send([1]);
     assert.equal(existsSync(`${path}.lock`), false);
+  }));
+
+test("a lock that was free for a moment is not taken from whoever has it now", () =>
+  collector(async ({ make, path }) => {
+    const [lock, other, read] = [`${path}.lock`, `${process.ppid} of another process`, fs.readFile];
+    const seen = [];
+    fs.readFile = async (file, ...how) => {
+      if (file !== lock) return read(file, ...how);
+      seen.push(readFileSync(lock, "utf8"));
+      if (seen.length === 3) unlinkSync(lock);
+      throw Object.assign(new Error("free when it was read"), { code: "ENOENT" });
+    };
+    syncBuiltinESMExports();
+    try {
+      writeFileSync(lock, other);
+      await make().send([1]);
+    } finally {
+      fs.readFile = read;
+      syncBuiltinESMExports();
+    }
+    assert.deepEqual(seen, [other, other, other]);
   }));
 
 test("processes at once pay once for an epoch", () =>
